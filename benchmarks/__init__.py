@@ -1,0 +1,1 @@
+"""Speed against the floor: the bare batched model passes that a score needs, in the same run."""

@@ -1,0 +1,139 @@
+"""The audit file: an audit in TOML, with models and data by `module:function` and weights by path."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import tomllib
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from veracity.audit import Audit
+from veracity.core.errors import InputError, SpecError, unknown
+
+KEYS = {
+    "title": str,
+    "data": str,
+    "reference": str,
+    "explainers": (list, dict),
+    "scores": list,
+    "symmetry": (str, dict),
+    "walk": (str, dict),
+    "target": (str, int, dict),
+    "controls": bool,
+    "outputs": str,
+    "seed": int,
+    "confidence": (float, int),
+    "out": str,
+    "models": dict,
+}
+MODEL_KEYS = {"build": str, "weights": str, "settings": dict}
+KIND_NAMES = {str: "text", list: "a list", dict: "a table", bool: "true or false", int: "a whole number", float: "a number"}
+
+
+def read(path: Path) -> tuple[Audit, Path]:
+    """The audit that a file describes, and the run folder that it names (or runs/<file name>)."""
+    if not path.exists():
+        raise SpecError(f"There is no audit file {path}.")
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path} is not valid TOML: {error}.") from error
+    check(content, KEYS, str(path))
+    for key in ("data", "models"):
+        if key not in content:
+            raise SpecError(f"{path} needs '{key}'.")
+    here = path.resolve().parent
+    if str(here) not in sys.path:
+        sys.path.insert(0, str(here))
+    out = here / content.pop("out", f"runs/{path.stem}")
+    inputs, targets = data(content.pop("data"))
+    models = {name: model(name, entry, here) for name, entry in content.pop("models").items()}
+    reference = content.pop("reference", None)
+    about = {"data": path.name}
+    return Audit(models=models, inputs=inputs, targets=targets, reference=loaded(reference), about=about, **content), out
+
+
+def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
+    """Every key known (else a suggestion) and of the right kind."""
+    for key, value in content.items():
+        if key not in known:
+            raise unknown(f"key in {where}:", key, known)
+        kinds = known[key] if isinstance(known[key], tuple) else (known[key],)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            wanted = " or ".join(KIND_NAMES[kind] for kind in kinds)
+            raise SpecError(f"In {where}, '{key}' must be {wanted}, not {value!r}.")
+
+
+def attribute(where: str) -> Any:
+    """What `module:name` names."""
+    module_name, _, name = where.partition(":")
+    if not name:
+        raise SpecError(f"'{where}' must be written module:function.")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise SpecError(f"Cannot import '{module_name}' for '{where}': {error}.") from error
+    if not hasattr(module, name):
+        raise unknown(f"name in module {module_name}:", name, [key for key in vars(module) if not key.startswith("_")])
+    return getattr(module, name)
+
+
+def data(where: str) -> tuple[Tensor, Tensor | None]:
+    """Inputs, or inputs and targets, from a function."""
+    found = attribute(where)
+    found = found() if callable(found) else found
+    if isinstance(found, tuple) and len(found) == 2:
+        return torch.as_tensor(found[0]), torch.as_tensor(found[1])
+    if isinstance(found, tuple):
+        raise InputError(f"'{where}' must give inputs, or (inputs, targets), not {len(found)} things.")
+    return torch.as_tensor(found), None
+
+
+def loaded(where: str | None) -> Tensor | None:
+    """A reference set from a function."""
+    return None if where is None else data(where)[0]
+
+
+def model(name: str, entry: Any, here: Path) -> nn.Module:
+    """A model from its table in the audit file, in evaluation mode if it comes with weights."""
+    if not isinstance(entry, Mapping):
+        raise SpecError(f'[models.{name}] must be a table such as {{build = "module:function"}}.')
+    check(entry, MODEL_KEYS, f"[models.{name}]")
+    if "build" not in entry:
+        raise SpecError(f'[models.{name}] needs build = "module:function".')
+    module = attribute(entry["build"])
+    module = module(**entry.get("settings", {})) if not isinstance(module, nn.Module) else module
+    if not isinstance(module, nn.Module):
+        raise InputError(f"'{entry['build']}' must give a torch.nn.Module, not {type(module).__name__}.")
+    if "weights" in entry:
+        load_weights(name, module, here / entry["weights"])
+    return module
+
+
+def load_weights(name: str, module: nn.Module, path: Path) -> None:
+    """Weights from safetensors, or from a torch file that holds tensors alone."""
+    if not path.exists():
+        raise InputError(f"There is no weights file {path} for model '{name}'.")
+    try:
+        state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, weights_only=True, map_location="cpu")
+    except pickle.UnpicklingError as error:
+        raise InputError(
+            f"{path} holds pickled Python objects, which could run code when loaded: "
+            "save the weights alone, with torch.save(model.state_dict(), ...) or as safetensors."
+        ) from error
+    except (SafetensorError, RuntimeError, EOFError, ValueError) as error:
+        raise InputError(f"{path} is not a readable weights file: {' '.join(str(error).split())[:160]}") from error
+    if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
+        state = state["state_dict"]
+    try:
+        module.load_state_dict(state)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise InputError(f"The weights in {path} do not fit model '{name}': {' '.join(str(error).split())[:200]}") from error

@@ -1,0 +1,55 @@
+"""Entry point: a user's mistake is one sentence on the error stream and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from veracity import __version__
+from veracity.core.errors import Note, VeracityError
+
+app = typer.Typer(
+    name="veracity",
+    help="Does this explanation tell the truth about this model? Measured, with uncertainty and controls.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True)) -> None:
+    """Does this explanation tell the truth about this model? Measured, with uncertainty and controls."""
+    if show:
+        typer.echo(f"veracity {__version__}")
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    from veracity.cli import reading, running
+
+    del reading, running
+    errors = Console(stderr=True, soft_wrap=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", Note)
+        warnings.showwarning = lambda message, category, *rest: show(errors, message, category)
+        try:
+            app(args=None if arguments is None else list(arguments))
+        except VeracityError as error:
+            errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
+            sys.exit(2)
+        except KeyboardInterrupt:
+            errors.print("Stopped. The same command goes on from here.")
+            sys.exit(130)
+
+
+def show(errors: Console, message: Warning | str, category: type[Warning]) -> None:
+    """Our own notes in full; other libraries' warnings are for developers."""
+    if issubclass(category, Note):
+        errors.print(f"[yellow]note:[/] {escape(str(message))}", highlight=False)

@@ -1,0 +1,84 @@
+"""Commands that read a run folder: show, report, gate, diff; and ls."""
+
+from __future__ import annotations
+
+import json
+import math
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from veracity.cli import tables
+from veracity.cli.gate import judge
+from veracity.cli.main import app
+from veracity.core.errors import unknown
+from veracity.core.registry import EXPLAINERS, GROUPS, MEASURES, RECIPES, SCORES, TARGETS, WALKS
+from veracity.results import Result, compared
+
+KINDS = {registry.plural: registry for registry in (EXPLAINERS, GROUPS, MEASURES, SCORES, WALKS, TARGETS, RECIPES)}
+Folder = typer.Argument(help="A run folder.")
+
+
+class Format(StrEnum):
+    """How to print a table."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+@app.command()
+def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help="json: one object a line.")) -> None:
+    """Print a run's table."""
+    result = Result(folder)
+    if format is Format.TABLE:
+        Console().print(tables.results(result))
+    elif format is Format.CSV:
+        typer.echo(result.table().to_csv(index=False), nl=False)
+    else:
+        for row in result.table().to_dict("records"):
+            typer.echo(json.dumps({key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}))
+
+
+@app.command()
+def report(folder: str = Folder, out: Path | None = typer.Option(None, help="The file; report.html in the folder by default.")) -> None:
+    """Write a run's report: one HTML file that opens anywhere."""
+    typer.echo(f"{Result(folder).save_report(out or Path(folder) / 'report.html')} written")
+
+
+@app.command()
+def gate(
+    folder: str = Folder,
+    require: list[str] = typer.Option(..., help='Such as "equivariance>=0.9"; may be repeated.'),
+    explainer: list[str] = typer.Option([], help="Only these explainers; may be repeated."),
+    model: list[str] = typer.Option([], help="Only these models; may be repeated."),
+) -> None:
+    """Exit 1 unless every explainer holds every requirement at the worse end of its interval."""
+    verdict = judge(Result(folder).table(), require, explainer, model)
+    for line in verdict.broken:
+        typer.echo(f"not held: {line}", err=True)
+    if verdict.broken:
+        raise typer.Exit(1)
+    typer.echo(f"held: {', '.join(require)} by {verdict.judged} rows")
+
+
+@app.command()
+def diff(run_a: str = typer.Argument(help="A run folder."), run_b: str = typer.Argument(help="Another one.")) -> None:
+    """Compare two runs, row by row: B minus A, paired by sample where the data are the same."""
+    Console().print(tables.comparison(compared(Result(run_a), Result(run_b)), f"{run_b} minus {run_a}"))
+
+
+@app.command()
+def ls(kind: str = typer.Argument("", help=f"One of: {', '.join(KINDS)}.")) -> None:
+    """List what there is, with one sentence each."""
+    if kind and kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
+    for plural in [kind] if kind else KINDS:
+        table = Table(title=plural, title_justify="left", box=None, show_header=False)
+        for name in KINDS[plural]:
+            table.add_row(f"[bold]{escape(name)}[/]", escape(KINDS[plural][name].summary()))
+        Console().print(table)

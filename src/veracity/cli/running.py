@@ -1,0 +1,84 @@
+"""Commands that measure: demo, audit, recipe."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from veracity.cli import audit_file, tables
+from veracity.cli.main import app
+from veracity.engine.forecast import Forecast
+from veracity.recipes import Scale, run_recipe
+from veracity.results import Result
+
+Workers = typer.Option(None, help="Worker processes; by default one for each core of a CPU, at most 8.")
+
+
+def default_workers(workers: int | None) -> int:
+    """As many workers as there are cores, within reason."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return workers if workers is not None else min(8, cores)
+
+
+def finish(result: Result, folder: Path, started: float) -> None:
+    """The table, where everything is, and exit code 1 if something failed."""
+    console = Console()
+    console.print(tables.results(result))
+    console.print(f"{folder / 'report.html'} written; run folder {folder}; {time.perf_counter() - started:.0f} s", soft_wrap=True)
+    if len(result.failures()):
+        raise typer.Exit(1)
+
+
+@app.command()
+def demo(out: Path = typer.Option(Path("runs/demo"), help="The run folder."), workers: int | None = Workers) -> None:
+    """Train three small networks on digits, audit fourteen explainers, write a report: about a minute."""
+    started = time.perf_counter()
+    finish(run_recipe("symmetry-digits", out, Scale.SMALL, workers=default_workers(workers)), out, started)
+
+
+@app.command()
+def recipe(
+    name: str = typer.Argument(help="See: veracity ls recipes"),
+    scale: Scale = typer.Option(Scale.SMALL, help="Seconds, minutes, or as published."),
+    out: Path | None = typer.Option(None, help="The run folder; runs/NAME-SCALE by default."),
+    workers: int | None = Workers,
+) -> None:
+    """Run a published protocol into a folder, with a report."""
+    started = time.perf_counter()
+    folder = out or Path("runs") / f"{name}-{scale.value}"
+    finish(run_recipe(name, folder, scale, workers=default_workers(workers)), folder, started)
+
+
+@app.command()
+def audit(
+    file: Path = typer.Argument(help="The audit file (TOML)."),
+    out: Path | None = typer.Option(None, help="The run folder; the file's 'out' by default."),
+    workers: int | None = Workers,
+    batch: int | None = typer.Option(None, help="Model rows at once; by default as many as the memory budget allows."),
+    memory: float | None = typer.Option(None, help="Memory budget in GiB; 1 on a CPU, a quarter of a GPU's by default."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what it would cost, and stop."),
+) -> None:
+    """Run an audit file; the same command resumes what was interrupted."""
+    started = time.perf_counter()
+    asked, named = audit_file.read(file)
+    folder, crew, budget = out or named, default_workers(workers), None if memory is None else int(memory * 2**30)
+    if dry_run:
+        Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
+        return
+    result = asked.run(folder, workers=crew, batch=batch, memory=budget)
+    result.save_report(folder / "report.html")
+    finish(result, folder, started)
+
+
+def costs(cost: Forecast) -> str:
+    """A forecast in words."""
+    minutes, seconds = divmod(round(cost.seconds), 60)
+    return (
+        f"{cost.cells} cells, {cost.finished} of them finished\n"
+        f"{cost.forward:,} forward and {cost.backward:,} backward passes to go\n"
+        f"about {minutes} min {seconds} s, {cost.memory / 2**20:,.0f} MiB for the largest batches"
+    )

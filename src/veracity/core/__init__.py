@@ -1,0 +1,1 @@
+"""Types and protocols that everything else is written in."""

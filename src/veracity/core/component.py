@@ -1,0 +1,80 @@
+"""A component is a frozen record with a name; it can be written down as {name, settings} and built again."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, ClassVar
+
+import torch
+
+from veracity.core import fingerprint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """What every space, walk, explainer, target and score is: a name and settings, nothing else."""
+
+    name: ClassVar[str] = ""
+    reference: ClassVar[str] = ""
+
+    def spec(self) -> dict[str, Any]:
+        """The component as plain data: its name and every setting."""
+        settings = {item.name: encode(getattr(self, item.name)) for item in fields(self) if item.metadata.get("spec", True)}
+        return {"name": self.name, **settings}
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first sentence of the docstring, for listings."""
+        return (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def encode(value: Any) -> Any:
+    """A setting as plain data. Tensors and functions become their content hash, so that a changed one is seen."""
+    if isinstance(value, torch.Tensor):
+        return {"tensor": fingerprint.of_tensor(value), "shape": list(value.shape)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [encode(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if hasattr(value, "spec") and not isinstance(value, type):
+        return value.spec()
+    if callable(value):
+        return encode_callable(value)
+    return value
+
+
+def encode_callable(function: Callable[..., Any]) -> dict[str, str]:
+    """Where a function or class lives and a hash of its source, so that editing it changes what depends on it."""
+    target: Any = getattr(function, "func", function)
+    if not (inspect.isfunction(target) or inspect.ismethod(target) or inspect.isclass(target)):
+        target = type(target)
+    where = f"{target.__module__}:{target.__qualname__}"
+    try:
+        text = inspect.getsource(target)
+    except (OSError, TypeError):
+        text = where
+    partial = [getattr(function, "args", ()), getattr(function, "keywords", {})] if target is not function else []
+    captured = [cell.cell_contents for cell in getattr(target, "__closure__", None) or ()]
+    text += repr([plain(item) for item in (*partial, *captured)])
+    return {"import": where, "code": hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+
+def plain(value: Any) -> Any:
+    """What a function captured, as text that is the same in every process."""
+    if isinstance(value, torch.nn.Module):
+        return fingerprint.of_model(value)
+    if isinstance(value, torch.Tensor):
+        return fingerprint.of_tensor(value)
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return f"{type(value).__module__}.{type(value).__qualname__}"

@@ -1,0 +1,44 @@
+"""Every mistake a user can make ends in one of these, as one sentence that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class VeracityError(Exception):
+    """A user's mistake or a broken input: the message is the whole story."""
+
+
+class InputError(VeracityError):
+    """The model, the data or their combination cannot be audited."""
+
+
+class SpecError(VeracityError):
+    """A component or an audit file is written wrongly."""
+
+
+class StoreError(VeracityError):
+    """A run folder cannot be read or written."""
+
+
+class Note(UserWarning):
+    """Something true about a result that its reader must know."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str], listing: str = "") -> SpecError:
+    """The error for a name that nobody registered, with the nearest one that somebody did.
+
+    >>> print(unknown("measure", "cosin", ["cosine", "l1"]))
+    Unknown measure 'cosin'. Did you mean 'cosine'?
+    """
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(names)}."
+    see = f" See: veracity ls {listing}" if listing else ""
+    return SpecError(f"Unknown {kind} '{name}'. {hint}{see}")
+
+
+def missing_extra(package: str, extra: str) -> SpecError:
+    """The error for an optional dependency that is not installed."""
+    return SpecError(f"This needs {package}, which is not installed: pip install 'veracity[{extra}]'")

@@ -1,0 +1,82 @@
+"""What a measure is: a function of two batches of tensors to one number a sample, that knows how to be read."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from typing import Any
+
+from torch import Tensor
+
+from veracity.core.errors import unknown
+from veracity.core.registry import MEASURES
+
+
+class Direction(Enum):
+    """Which way is more alike."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A named comparison `(N, ...) x (N, ...) -> (N,)`, with its direction and range; undefined is NaN."""
+
+    name: str
+    function: Callable[..., Tensor]
+    direction: Direction
+    range: tuple[float, float]
+    reference: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        """Compare row by row."""
+        return self.function(a, b, **self.settings)
+
+    def using(self, **settings: Any) -> Measure:
+        """The same measure with other settings."""
+        known = list(inspect.signature(self.function).parameters)[2:]
+        for key in settings:
+            if key not in known:
+                raise unknown(f"setting of measure '{self.name}'", key, known or ["(it takes none)"])
+        return replace(self, settings={**self.settings, **settings})
+
+    def spec(self) -> dict[str, Any]:
+        """The measure as plain data."""
+        return {"name": self.name, **self.settings}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to another process by name where there is one: a decorated function's own name means its measure."""
+        if self.name in MEASURES and MEASURES[self.name].function is self.function:
+            return named, (self.spec(),)
+        return made, ({item.name: getattr(self, item.name) for item in fields(self)},)
+
+    def summary(self) -> str:
+        """The first sentence of the function's docstring."""
+        return (inspect.getdoc(self.function) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def measure(
+    name: str, *, direction: Direction, range: tuple[float, float], reference: str = ""
+) -> Callable[[Callable[..., Tensor]], Measure]:
+    """Turn a pure function of two batches into a registered measure."""
+
+    def wrap(function: Callable[..., Tensor]) -> Measure:
+        made: Measure = MEASURES.add(Measure(name=name, function=function, direction=direction, range=range, reference=reference))
+        return made
+
+    return wrap
+
+
+def named(spec: dict[str, Any]) -> Measure:
+    """The registered measure of this spec."""
+    found: Measure = MEASURES.build(spec)
+    return found
+
+
+def made(parts: dict[str, Any]) -> Measure:
+    """A measure from its parts."""
+    return Measure(**parts)

@@ -1,0 +1,66 @@
+"""Handling somebody's model with care: evaluation mode inside, everything as it was outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+import torch
+from torch import Tensor, nn
+
+from veracity.core.errors import InputError
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[nn.Module]:
+    """The model in evaluation mode; modes and gradients come back afterwards, whatever happens in between."""
+    modes = {module: module.training for module in model.modules()}
+    gradients = {parameter: parameter.grad for parameter in model.parameters()}
+    model.eval()
+    for parameter in gradients:
+        parameter.grad = None
+    try:
+        yield model
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+        for parameter, gradient in gradients.items():
+            parameter.grad = gradient
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where the model's weights are; the CPU if it has none."""
+    tensor = next(model.parameters(), next(model.buffers(), None))
+    return torch.device("cpu") if tensor is None else tensor.device
+
+
+def layer_of(model: nn.Module, name: str) -> nn.Module:
+    """The submodule of this dotted name, with a suggestion if there is none."""
+    layers: dict[str, nn.Module] = dict(model.named_modules())
+    if name not in layers or name == "":
+        near = get_close_matches(name, layers, n=1, cutoff=0.3)
+        hint = f"Did you mean '{near[0]}'?" if near else f"Layers: {', '.join(key for key in layers if key)}."
+        raise InputError(f"The model has no layer '{name}'. {hint}")
+    return layers[name]
+
+
+class LayerScores(nn.Module):
+    """The model seen from one layer: its output there, flattened to (N, units)."""
+
+    def __init__(self, model: nn.Module, layer: str) -> None:
+        super().__init__()
+        layer_of(model, layer)
+        self.model, self.layer = model, layer
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Run the model and return what the layer gave."""
+        seen: list[Tensor] = []
+        handle = layer_of(self.model, self.layer).register_forward_hook(lambda _module, _args, output: seen.append(output))
+        try:
+            self.model(inputs)
+        finally:
+            handle.remove()
+        if not seen:
+            raise InputError(f"The layer '{self.layer}' does not take part in the model's forward pass.")
+        return seen[-1].flatten(1)

@@ -1,0 +1,85 @@
+"""What a score is: it declares what it needs, observes pairs, and reduces; it never loops over a model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Size, Tensor
+
+from veracity.core.component import Component
+from veracity.core.explainers import Explainer
+from veracity.core.measures import Measure
+from veracity.core.spaces import InputSpace
+from veracity.core.walks import Walk
+
+
+class Reads(Enum):
+    """What a score compares before and after the perturbation."""
+
+    EXPLANATION = "explanation"
+    OUTPUT = "output"
+    INPUT = "input"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is scored: a model, and an explainer of it unless the score is about the model alone."""
+
+    model: str
+    explainer: Explainer | None
+    shape: Size
+
+
+@dataclass(frozen=True)
+class Request:
+    """Perturb by `space` along `walk`. With `common_draws` the explainer reuses its random numbers of e(x)."""
+
+    space: InputSpace
+    walk: Walk
+    common_draws: bool = False
+
+
+@dataclass(frozen=True)
+class Pair:
+    """N rows before and after a perturbation: what was read (an explanation or an output), and how inputs move."""
+
+    before: Tensor
+    after: Tensor
+    move: Callable[[Tensor], Tensor]
+    undo: Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """The audit's choices for scores that were given by name only."""
+
+    space: InputSpace | None
+    walk: Walk
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(Component, ABC):
+    """A number with a direction and a range, per sample where that is defined."""
+
+    reads: ClassVar[Reads] = Reads.EXPLANATION
+    measure: Measure
+
+    @abstractmethod
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """Which perturbations of this subject the score needs; none if it does not apply."""
+
+    @abstractmethod
+    def observe(self, pair: Pair) -> Tensor:
+        """One scalar a row, NaN where undefined."""
+
+    def reduce(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """From values (samples, draws), NaN where undefined or not drawn, to one value a sample: here their mean."""
+        count = np.isfinite(values).sum(axis=1)
+        total = np.where(np.isfinite(values), values, 0.0).sum(axis=1)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)

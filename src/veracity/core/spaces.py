@@ -1,0 +1,100 @@
+"""A space says what can vary: from a standard Gaussian latent to a perturbation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, Self
+
+import torch
+from torch import Size, Tensor
+
+from veracity.core.component import Component
+
+
+class ActsOn(Enum):
+    """What a perturbation changes."""
+
+    INPUT = "input"
+    WEIGHTS = "weights"
+    TRAINING = "training set"
+
+
+class Representation(Enum):
+    """How a space moves a signal (Definitions D.1 and D.2 of the symmetry paper); guarantees depend on it."""
+
+    PERMUTATION = "permutation"
+    ORTHOGONAL = "orthogonal"
+    APPROXIMATE = "approximate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space(Component, ABC):
+    """Perturbations, as tensors of shape (N, p): one row an element.
+
+    `nested` says whether a draw belongs to one sample (True) or is shared by all of them (crossed).
+    """
+
+    acts_on: ClassVar[ActsOn] = ActsOn.INPUT
+    nested: ClassVar[bool] = True
+
+    def fit(self, shape: Size) -> Self:
+        """The space for inputs of this shape (one sample's, without the batch axis); raises if it does not fit."""
+        return self
+
+    @property
+    def order(self) -> int | None:
+        """How many elements there are; None if there is no end to them."""
+        return None
+
+    @property
+    @abstractmethod
+    def latents(self) -> int:
+        """How many standard Gaussian numbers make one element."""
+
+    @abstractmethod
+    def decode(self, latent: Tensor) -> Tensor:
+        """Elements (N, p) from Gaussian latents (N, latents); uniform if the latents are standard normal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputSpace(Space, ABC):
+    """A space whose elements move the input, and with it whatever lives in the input's frame."""
+
+    representation: ClassVar[Representation] = Representation.PERMUTATION
+
+    @abstractmethod
+    def act(self, elements: Tensor, x: Tensor) -> Tensor:
+        """N elements (N, p) act on N signals (N, ...) in one differentiable call on the signals' device."""
+
+    def check(self, x: Tensor) -> None:
+        """Raise if these inputs make the space meaningless (say, if a shift would wrap visible pixels)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FiniteSpace(InputSpace, ABC):
+    """A space that can be counted out."""
+
+    @property
+    @abstractmethod
+    def order(self) -> int:
+        """How many elements there are."""
+
+    @abstractmethod
+    def unrank(self, index: Tensor) -> Tensor:
+        """Elements (N, p) by their number (N,), from 0 to order - 1; number 0 is the identity where there is one."""
+
+    def enumerate(self) -> Tensor:
+        """Every element once, (order, p)."""
+        return self.unrank(torch.arange(self.order))
+
+    @property
+    def latents(self) -> int:
+        """One latent is enough to number the elements."""
+        return 1
+
+    def decode(self, latent: Tensor) -> Tensor:
+        """The element whose number is the latent's quantile."""
+        quantile = torch.special.ndtr(latent.double()[:, 0])
+        return self.unrank((quantile * self.order).long().clamp_(0, self.order - 1))

@@ -1,0 +1,144 @@
+"""A target says which number of the model's output is explained; it is fixed by the unperturbed input."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from veracity.core.component import Component
+from veracity.core.errors import InputError
+from veracity.core.models import LayerScores
+from veracity.core.registry import TARGETS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target(Component, ABC):
+    """From a model to scores (N, K), and from the scores of the unperturbed inputs to one index a sample."""
+
+    def view(self, model: nn.Module) -> nn.Module:
+        """The model as a map to scores (N, K)."""
+        return model
+
+    @abstractmethod
+    def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """Which score of each sample is explained, (N,)."""
+
+
+@TARGETS.add
+@dataclass(frozen=True, kw_only=True)
+class Predicted(Target):
+    """The class that the model predicts for the unperturbed input."""
+
+    name = "predicted"
+
+    def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """The largest score."""
+        return scores.argmax(dim=1)
+
+
+@TARGETS.add
+@dataclass(frozen=True, kw_only=True)
+class Label(Target):
+    """The true class, as the data say."""
+
+    name = "label"
+
+    def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """The data's targets."""
+        if labels is None:
+            raise InputError("The target 'label' needs targets: pass targets=... beside inputs=...")
+        return within(labels.to(scores.device), scores, "The targets")
+
+
+@TARGETS.add
+@dataclass(frozen=True, kw_only=True)
+class Class(Target):
+    """One class, the same for every sample."""
+
+    name = "class"
+    index: int
+
+    def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """The given class."""
+        return within(torch.full((len(scores),), self.index, device=scores.device), scores, "The target class")
+
+
+@TARGETS.add
+@dataclass(frozen=True, kw_only=True)
+class Neuron(Target):
+    """One unit of one layer (its number in the flattened output)."""
+
+    name = "neuron"
+    layer: str
+    unit: int
+
+    def view(self, model: nn.Module) -> nn.Module:
+        """The model up to that layer."""
+        return LayerScores(model, self.layer)
+
+    def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """The given unit."""
+        return within(torch.full((len(scores),), self.unit, device=scores.device), scores, f"The unit of layer '{self.layer}'")
+
+
+@TARGETS.add
+@dataclass(frozen=True, kw_only=True)
+class Custom(Target):
+    """Any function of the model's output that gives one number a sample."""
+
+    name = "custom"
+    function: Callable[[Tensor], Tensor]
+
+    def view(self, model: nn.Module) -> nn.Module:
+        """The model followed by the function, as scores (N, 1)."""
+        return Then(model, self.function)
+
+    def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """The only score there is."""
+        return torch.zeros(len(scores), dtype=torch.long, device=scores.device)
+
+
+class Then(nn.Module):
+    """A model followed by a function to one number a sample."""
+
+    def __init__(self, model: nn.Module, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.model, self.function = model, function
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Scores (N, 1)."""
+        value: Tensor = self.function(self.model(inputs))
+        if value.shape not in {(len(inputs),), (len(inputs), 1)}:
+            raise InputError(f"The target function must return one number a sample, ({len(inputs)},), not {tuple(value.shape)}.")
+        return value.reshape(-1, 1)
+
+
+def within(index: Tensor, scores: Tensor, what: str) -> Tensor:
+    """The index, if every entry names a score."""
+    if index.is_floating_point() or index.ndim != 1:
+        raise InputError(f"{what} must be whole numbers, one a sample, not {index.dtype} of shape {tuple(index.shape)}.")
+    low, high = int(index.min()), int(index.max())
+    if low < 0 or high >= scores.shape[1]:
+        bad = low if low < 0 else high
+        count = scores.shape[1]
+        raise InputError(f"{what} must lie between 0 and {count - 1}, since the model has {count} outputs; found {bad}.")
+    return index.long()
+
+
+def as_target(value: Any) -> Target:
+    """A target from an object, a name, a class number or a function."""
+    if isinstance(value, Target):
+        return value
+    if isinstance(value, bool) or not (isinstance(value, (int, str, dict)) or callable(value)):
+        raise InputError(f"A target is a Target, a name, a class number or a function, not {value!r}.")
+    if isinstance(value, int):
+        return Class(index=value)
+    if callable(value):
+        return Custom(function=value)
+    built: Target = TARGETS.build(value)
+    return built

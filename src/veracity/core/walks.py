@@ -1,0 +1,72 @@
+"""A walk says how to explore a space, by ask and tell."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from torch import Tensor
+
+from veracity.core.component import Component
+from veracity.core.spaces import Space
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Perturbations to evaluate: row i perturbs the block's sample `row[i]` as its draw `draw[i]` by `element[i]`."""
+
+    row: Tensor
+    draw: Tensor
+    element: Tensor
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __getitem__(self, rows: slice) -> Ask:
+        return Ask(self.row[rows], self.draw[rows], self.element[rows])
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the draws came about, which is what their interval depends on.
+
+    `population` is the space's order when draws are distinct (the finite-population correction), None when they are
+    independent. `exhaustive` draws have no error. `anytime` holds the confidence level of a walk that stopped by
+    looking at its values; its intervals must be valid at any stopping time.
+    """
+
+    exhaustive: bool = False
+    population: int | None = None
+    anytime: float | None = None
+
+
+class Walker(Protocol):
+    """One walk under way over one block of samples."""
+
+    def ask(self) -> Ask | None:
+        """The next perturbations, or None when done."""
+        ...
+
+    def tell(self, values: Tensor) -> None:
+        """The objective (R,) of what was asked, in its order; NaN where undefined."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walk(Component, ABC):
+    """A way through any space."""
+
+    adaptive: ClassVar[bool] = False
+
+    @abstractmethod
+    def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
+        """Begin over these samples (their numbers in the data set); `bounds` are the objective's range."""
+
+    @abstractmethod
+    def sampling(self, space: Space) -> Sampling:
+        """What kind of draws these are."""
+
+    @abstractmethod
+    def length(self, space: Space) -> int:
+        """How many draws a sample needs at most."""

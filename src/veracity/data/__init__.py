@@ -1,0 +1,1 @@
+"""Data sets: bundled ones, and public ones read from a folder."""

@@ -1,0 +1,1 @@
+"""Plan, run, store: the one loop that every score shares."""

@@ -1,0 +1,81 @@
+"""Looks at a model before it is audited: does it take the inputs, are its outputs usable, which output is explained?"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from veracity.core import fingerprint
+from veracity.core.errors import InputError
+from veracity.core.inputs import Inputs
+from veracity.core.models import device_of, evaluating
+from veracity.core.targets import Target
+from veracity.engine.batching import Budget, budget_for
+from veracity.engine.problem import AuditedModel, Outputs
+
+MODE_DEPENDENT = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RReLU)
+
+
+def admit(
+    name: str, module: nn.Module, inputs: Inputs, labels: Tensor | None, target: Target, outputs: Outputs | None, budget: Budget
+) -> tuple[AuditedModel, float | None]:
+    """The model as it will be audited, and its accuracy on the inputs where labels are known."""
+    with evaluating(module):
+        scores = sweep(name, module, inputs, budget)
+        again = module(take(inputs, slice(0, min(4, inputs.size())), module).detach()).detach().cpu()
+        if not torch.allclose(again, scores[: len(again)], rtol=1e-3, atol=1e-5):
+            raise InputError(f"Model '{name}' gives different outputs for the same input, even in evaluation mode: make it deterministic.")
+        view = target.view(module)
+        viewed = scores if view is module else sweep(name, view, inputs, budget)
+    if viewed.ndim != 2:
+        raise InputError(
+            f"Model '{name}' gives outputs of shape {tuple(viewed.shape[1:])} a sample, not (classes,): "
+            "pass target=... as a function of the output."
+        )
+    chosen = target.choose(viewed, labels)
+    kind = outputs or Outputs.detect(scores)
+    classify = labels is not None and not labels.is_floating_point() and scores.ndim == 2 and scores.shape[1] > 1
+    accuracy = float((scores.argmax(1) == labels).float().mean()) if classify and labels is not None else None
+    return AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu()), accuracy
+
+
+def check_mode(name: str, module: nn.Module) -> None:
+    """Refuse a model that would behave differently in training than it is audited."""
+    layers = sorted({type(part).__name__ for part in module.modules() if part.training and isinstance(part, MODE_DEPENDENT)})
+    if layers:
+        raise InputError(f"Model '{name}' is in train mode and has {', '.join(layers)}: call model.eval() first.")
+
+
+def first_budget(name: str, module: nn.Module, inputs: Inputs, memory: int | None, rows: int | None, workers: int = 1) -> Budget:
+    """The model's row budget, from a first forward pass of one sample."""
+    with evaluating(module):
+        row = take(inputs, slice(0, 1), module)
+        try:
+            output = module(row)
+            budget = budget_for(module, row, memory, rows, workers)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"Model '{name}' cannot take inputs of shape {tuple(row.shape)}: {reason}") from error
+    if not isinstance(output, Tensor) or output.ndim == 0 or len(output) != 1:
+        what = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
+        raise InputError(f"Model '{name}' must return one tensor with a row for each input, not {what}.")
+    return budget
+
+
+@torch.no_grad()
+def sweep(name: str, module: nn.Module, inputs: Inputs, budget: Budget) -> Tensor:
+    """The outputs on all unperturbed inputs, on the CPU; none of them may be NaN."""
+    parts: list[Tensor] = []
+    budget.spend(inputs.size(), 1, lambda part: parts.append(module(take(inputs, part, module)).detach().cpu()))
+    outputs = torch.cat(parts)
+    bad = (~outputs.isfinite().flatten(1).all(dim=1)).nonzero()
+    if len(bad):
+        raise InputError(
+            f"Model '{name}' returns NaN or infinity for {len(bad)} of {len(outputs)} inputs; the first is sample {int(bad[0])}."
+        )
+    return outputs
+
+
+def take(inputs: Inputs, part: slice, module: nn.Module) -> Tensor:
+    """Some inputs by position, on the model's device."""
+    return inputs.take(torch.arange(part.start, part.stop)).to(device_of(module))

@@ -1,0 +1,27 @@
+"""Where jobs run: here, or in workers of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from veracity.engine.executors.inline import Inline
+from veracity.engine.executors.local import Local
+from veracity.engine.executors.task import Task
+from veracity.engine.plan import Job
+
+
+class Executor(Protocol):
+    """Runs jobs and says when each has ended."""
+
+    def run(self, jobs: Sequence[Job], task: Task, ended: Callable[[Job], None]) -> None:
+        """Run every job once; a job that fails is a record in the folder, not an exception."""
+        ...
+
+
+def executor(workers: int) -> Executor:
+    """In this process for one worker, in spawned ones for more."""
+    return Inline() if workers <= 1 else Local(workers)
+
+
+__all__ = ["Executor", "Inline", "Local", "Task", "executor"]

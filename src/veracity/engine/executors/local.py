@@ -1,0 +1,137 @@
+"""Runs jobs in spawned, single-threaded processes of this machine.
+
+A worker that dies is replaced and its job tried again; workers end with their parent, however it ends.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+import torch
+
+from veracity.core.errors import InputError, StoreError
+from veracity.engine.executors.task import Task
+from veracity.engine.plan import Job
+
+TRIES = 2
+
+
+@dataclass
+class Worker:
+    """One process, the pipe to it, and what it is doing."""
+
+    process: BaseProcess
+    pipe: Connection
+    job: Job | None = None
+
+
+class Local:
+    """The executor of several workers."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def run(self, jobs: Sequence[Job], task: Task, ended: Callable[[Job], None]) -> None:
+        """Hand out jobs, the largest first, until none is left."""
+        payload = packed(task)
+        queue = deque(sorted(jobs, key=lambda job: -(job.cost.forward + 2 * job.cost.backward)))
+        tries: Counter[str] = Counter()
+        crew = [hire(payload) for _ in range(min(self.workers, len(queue)))]
+        try:
+            while queue or any(worker.job for worker in crew):
+                for worker in crew:
+                    if worker.job is None and queue:
+                        worker.job = queue.popleft()
+                        assign(worker)
+                for pipe in wait([worker.pipe for worker in crew if worker.job]):
+                    worker = next(worker for worker in crew if worker.pipe is pipe)
+                    job = worker.job
+                    if job is None:
+                        continue
+                    try:
+                        trouble = worker.pipe.recv()
+                    except (EOFError, ConnectionError):
+                        crew[crew.index(worker)] = hire(payload)
+                        tries[job.base_key] += 1
+                        if tries[job.base_key] < TRIES:
+                            queue.appendleft(job)
+                            continue
+                        task.fail(job, f"The worker process died {TRIES} times on this job (out of memory?).")
+                        trouble = None
+                    if trouble:
+                        raise StoreError(trouble)
+                    worker.job = None
+                    ended(job)
+        finally:
+            for worker in crew:
+                worker.pipe.close()
+                worker.process.terminate()
+                worker.process.join()
+
+
+def packed(task: Task) -> bytes:
+    """The task as bytes for this machine's own workers, or a sentence on why it cannot travel."""
+    try:
+        return pickle.dumps(task)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError(
+            f"Several workers need models and explainers that can be imported by name ({error}): "
+            "define them at the top of a module, or use workers=1."
+        ) from error
+
+
+def hire(payload: bytes) -> Worker:
+    """Start a worker."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=serve, args=(there, payload), daemon=True)
+    process.start()
+    there.close()
+    return Worker(process, here)
+
+
+def assign(worker: Worker) -> None:
+    """Send the worker its job; a worker that is gone is noticed when its answer is read."""
+    try:
+        worker.pipe.send(worker.job)
+    except (BrokenPipeError, ConnectionError):
+        return
+
+
+def serve(pipe: Connection, payload: bytes) -> None:
+    """A worker's life: one job at a time until the pipe closes or the parent is gone."""
+    follow_parent()
+    torch.set_num_threads(1)
+    task: Task = pickle.loads(payload)
+    while True:
+        try:
+            job: Job = pipe.recv()
+        except EOFError:
+            return
+        try:
+            task.perform(job)
+            trouble = None
+        except StoreError as error:
+            trouble = str(error)
+        pipe.send(trouble)
+
+
+def follow_parent() -> None:
+    """End this process as soon as its parent ends."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,38 @@
+"""What a worker is given, and how it runs one job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from veracity.core.errors import StoreError, VeracityError
+from veracity.engine.batching import Budget
+from veracity.engine.loop import run_job
+from veracity.engine.plan import Job
+from veracity.engine.problem import Problem
+from veracity.engine.store import RunFolder
+
+
+@dataclass(frozen=True)
+class Task:
+    """The problem, the folder that takes the results, and the row budget of each model."""
+
+    problem: Problem
+    folder: str
+    budgets: dict[str, Budget]
+
+    def perform(self, job: Job) -> None:
+        """Run a job; whatever a model or an explainer throws becomes the record of the cells that it left undone."""
+        folder = RunFolder(self.folder)
+        try:
+            run_job(job, self.problem, folder, self.budgets[job.model])
+        except StoreError:
+            raise
+        except Exception as error:
+            self.fail(job, str(error) if isinstance(error, VeracityError) else f"{type(error).__name__}: {error}")
+
+    def fail(self, job: Job, reason: str) -> None:
+        """Record why the job's unfinished cells are missing."""
+        folder = RunFolder(self.folder)
+        for cell in job.cells:
+            if not folder.has(cell.key):
+                folder.write_failure(cell.key, reason)

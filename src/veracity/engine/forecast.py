@@ -1,0 +1,75 @@
+"""What a run would cost, before it starts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from veracity.core.explainers import Cost
+from veracity.core.models import device_of, evaluating
+from veracity.engine.batching import Budget, row_bytes
+from veracity.engine.plan import Job
+from veracity.engine.problem import Problem
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Model passes in rows, the seconds they take at the measured speed, and the memory of one batch."""
+
+    cells: int
+    finished: int
+    forward: int
+    backward: int
+    seconds: float
+    memory: int
+
+
+def forecast(problem: Problem, jobs: Sequence[Job], finished: set[str], budgets: dict[str, Budget], workers: int) -> Forecast:
+    """Count what is left to do and time one batch of each model."""
+    left = [job for job in (job.without(finished) for job in jobs) if job.cells]
+    total, seconds, memory = Cost(), 0.0, 0
+    for name, model in problem.models.items():
+        rows = min(budgets[name].rows, 64)
+        x = problem.inputs.take(torch.arange(rows) % problem.inputs.size()).to(device_of(model.module))
+        forward, backward = speed(model.module, x)
+        cost = sum((job.cost for job in left if job.model == name), Cost())
+        total += cost
+        seconds += (cost.forward * forward + cost.backward * backward) / workers
+        memory = max(memory, workers * budgets[name].rows * row_bytes(model.module, x[:1]))
+    cells = [cell for job in jobs for cell in job.cells]
+    return Forecast(len(cells), sum(cell.key in finished for cell in cells), total.forward, total.backward, seconds, memory)
+
+
+def speed(model: nn.Module, x: Tensor) -> tuple[float, float]:
+    """Seconds a row for a forward pass and for the backward pass to the input, from a warm batch."""
+    with evaluating(model):
+        forward = timed(lambda: model(x))
+        try:
+            both = timed(lambda: differentiate(model, x))
+        except RuntimeError:
+            both = forward
+    return forward / len(x), max(both - forward, 0.0) / len(x)
+
+
+def differentiate(model: nn.Module, x: Tensor) -> Tensor:
+    """The gradient of the summed outputs with respect to the input."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(model(x).sum(), x)[0]
+
+
+def timed(work: Callable[[], Tensor]) -> float:
+    """The best of three calls, in seconds, with a GPU's queue drained."""
+    best = float("inf")
+    with torch.no_grad():
+        for _ in range(3):
+            start = time.perf_counter()
+            work()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            best = min(best, time.perf_counter() - start)
+    return best

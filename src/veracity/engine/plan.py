@@ -1,0 +1,95 @@
+"""From a problem to cells: what must be measured, under keys that say everything a result depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+
+from veracity.core import fingerprint
+from veracity.core.explainers import Cost
+from veracity.core.scores import Reads, Request, Subject
+from veracity.engine.problem import Problem
+from veracity.engine.store import SCHEMA
+
+BLOCK = 64
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One score of one subject on one block of samples: what one Parquet file holds."""
+
+    key: str
+    score: str
+    request: Request
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Job:
+    """The cells of one subject on one block: they share the base explanation and the perturbed passes."""
+
+    model: str
+    explainer: str
+    start: int
+    stop: int
+    base_key: str
+    base_cost: Cost
+    cells: tuple[Cell, ...]
+
+    @property
+    def cost(self) -> Cost:
+        """Model passes if nothing is finished yet; cells that share their perturbations are counted once."""
+        shared = {fusion(cell): cell.cost for cell in self.cells}
+        return sum(shared.values(), self.base_cost)
+
+    def without(self, finished: set[str]) -> Job:
+        """The job with only the cells that are still to do."""
+        return replace(self, cells=tuple(cell for cell in self.cells if cell.key not in finished))
+
+
+def fusion(cell: Cell) -> str:
+    """Cells with the same value share their perturbed passes. An adaptive walk follows one score's values alone."""
+    request = cell.request
+    alone = cell.key if request.walk.adaptive else ""
+    return fingerprint.of_json([request.space.spec(), request.walk.spec(), request.common_draws, alone])
+
+
+def plan(problem: Problem) -> list[Job]:
+    """Every job, in a fixed order."""
+    return list(_jobs(problem))
+
+
+def _jobs(problem: Problem) -> Iterator[Job]:
+    count = problem.inputs.size()
+    for start in range(0, count, BLOCK):
+        stop = min(start + BLOCK, count)
+        samples = torch.arange(start, stop)
+        block = fingerprint.of_tensor(problem.inputs.take(samples))
+        for model_name, model in problem.models.items():
+            for label in ("", *problem.explainers):
+                explainer = problem.explainers.get(label)
+                subject = Subject(model_name, explainer, problem.inputs.shape)
+                base = {
+                    "schema": SCHEMA,
+                    "model": model.fingerprint,
+                    "outputs": model.outputs.value,
+                    "target": [problem.target.spec(), model.targets[start:stop].tolist()],
+                    "explainer": explainer.spec() if explainer else None,
+                    "block": [block, start],
+                    "seed": problem.seed,
+                }
+                per_map = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
+                cells = tuple(
+                    Cell(
+                        key=fingerprint.of_json([base, score.spec(), request.space.spec(), request.walk.spec(), request.common_draws]),
+                        score=name,
+                        request=request,
+                        cost=Cost() if score.reads is Reads.INPUT else per_map * ((stop - start) * request.walk.length(request.space)),
+                    )
+                    for name, score in problem.scores.items()
+                    for request in score.requests(subject, problem.defaults)
+                )
+                if cells:
+                    yield Job(model_name, label, start, stop, fingerprint.of_json(base), per_map * (stop - start), cells)

@@ -1,0 +1,67 @@
+"""Files that are either whole or absent, on a disk or in a bucket."""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+import fsspec
+
+from veracity.core.errors import StoreError
+
+
+class Files:
+    """Bytes by name below one root, through fsspec."""
+
+    def __init__(self, root: str) -> None:
+        self.fs, self.root = fsspec.core.url_to_fs(root)
+        self.local = "file" in (self.fs.protocol if isinstance(self.fs.protocol, tuple) else (self.fs.protocol,))
+
+    def path(self, name: str) -> str:
+        """Where a name is kept."""
+        return f"{self.root.rstrip('/')}/{name}"
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return bool(self.fs.exists(self.path(name)))
+
+    def names(self, folder: str) -> list[str]:
+        """The finished files of a folder."""
+        if not self.fs.exists(self.path(folder)):
+            return []
+        names = (str(entry).rsplit("/", 1)[-1] for entry in self.fs.ls(self.path(folder), detail=False))
+        return sorted(name for name in names if not name.startswith("."))
+
+    def read(self, name: str) -> bytes:
+        """A whole file."""
+        data: bytes = self.fs.cat_file(self.path(name))
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file at once: a temporary name and a rename on a disk, one put in a bucket."""
+        target = self.path(name)
+        try:
+            if not self.local:
+                self.fs.pipe_file(target, data)
+                return
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            temporary = f"{os.path.dirname(target)}/.{os.path.basename(target)}.{uuid.uuid4().hex[:8]}"
+            with open(temporary, "wb") as handle:
+                handle.write(data)
+                handle.flush()
+                os.fsync(handle.fileno())
+            os.replace(temporary, target)
+        except OSError as error:
+            raise StoreError(f"Cannot write {target}: {error.strerror or error}.") from error
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it is there."""
+        if self.exists(name):
+            self.fs.rm_file(self.path(name))
+
+    def sweep(self, folder: str) -> None:
+        """Remove what a killed writer left half written."""
+        if self.local and os.path.isdir(self.path(folder)):
+            for entry in os.scandir(self.path(folder)):
+                if entry.name.startswith("."):
+                    os.unlink(entry.path)

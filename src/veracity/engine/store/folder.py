@@ -1,0 +1,138 @@
+"""A run folder: a manifest, one Parquet file a finished cell, tensors for what the eye needs.
+
+    manifest.json                  schema, spec, versions, hashes, notes, and the list of planned cells
+    cells/KEY.parquet              the measurements of one cell: sample, draw, level, quantity, value, status
+    failed/KEY.json                the error of a cell that could not be finished
+    explanations/KEY.safetensors   base explanations of one block
+    worst/KEY.safetensors          the most telling pairs of one cell
+
+Keys are hashes of everything that a file depends on, so a file that is there is right.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from veracity.core.errors import StoreError
+from veracity.engine.store import lock
+from veracity.engine.store.files import Files
+
+Array = NDArray[Any]
+SCHEMA = 1
+MANIFEST = "manifest.json"
+OURS = {lock.NAME, "models", "cells", "failed", "explanations", "worst"}
+COLUMNS = pa.schema(
+    [
+        ("sample", pa.int64()),
+        ("draw", pa.int32()),
+        ("level", pa.int16()),
+        ("quantity", pa.dictionary(pa.int8(), pa.string())),
+        ("value", pa.float64()),
+        ("status", pa.dictionary(pa.int8(), pa.string())),
+    ]
+)
+
+
+class RunFolder:
+    """One run on a disk or in a bucket."""
+
+    def __init__(self, root: str) -> None:
+        self.root = str(root)
+        self.files = Files(self.root)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """The lock that a writer holds."""
+        return lock.writing(self.files)
+
+    def sweep(self) -> None:
+        """Remove half-written files; only for the holder of the lock."""
+        for folder in ("", "cells", "failed", "explanations", "worst"):
+            self.files.sweep(folder)
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest, if this version can read it."""
+        if not self.files.exists(MANIFEST):
+            raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.")
+        try:
+            manifest: dict[str, Any] = json.loads(self.files.read(MANIFEST))
+            schema = int(manifest["schema"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"The run folder {self.root} is damaged: {MANIFEST} cannot be read ({error}).") from error
+        if schema > SCHEMA:
+            raise StoreError(f"The run folder {self.root} has schema {schema} and this veracity reads up to {SCHEMA}: upgrade veracity.")
+        return manifest
+
+    def write_manifest(self, manifest: dict[str, Any]) -> None:
+        """Replace the manifest at once."""
+        text = json.dumps({"schema": SCHEMA, **manifest}, indent=1, allow_nan=False)
+        self.files.write(MANIFEST, text.encode())
+
+    def check_writable(self) -> None:
+        """Refuse a folder that holds something else, or a newer run."""
+        if self.files.exists(MANIFEST):
+            self.manifest()
+        elif set(self.files.names("")) - OURS:
+            raise StoreError(f"{self.root} holds other files and no {MANIFEST}: choose an empty or a new folder.")
+
+    def has(self, key: str) -> bool:
+        """Whether a cell is finished."""
+        return self.files.exists(f"cells/{key}.parquet")
+
+    def finished(self) -> set[str]:
+        """The keys of all finished cells."""
+        return {name.removesuffix(".parquet") for name in self.files.names("cells")}
+
+    def write_cell(self, key: str, sample: Array, draw: Array, quantity: str, value: Array) -> None:
+        """Store a finished cell's measurements; what is not finite is marked undefined."""
+        count = len(sample)
+        status = pa.DictionaryArray.from_arrays((~np.isfinite(value)).astype(np.int8), ["ok", "undefined"])
+        what = pa.DictionaryArray.from_arrays(np.zeros(count, np.int8), [quantity])
+        columns = [sample.astype(np.int64), draw.astype(np.int32), np.zeros(count, np.int16), what, value.astype(np.float64), status]
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_arrays([pa.array(column) for column in columns], schema=COLUMNS), sink)
+        self.files.write(f"cells/{key}.parquet", sink.getvalue())
+        self.files.remove(f"failed/{key}.json")
+
+    def read_cell(self, key: str) -> pa.Table:
+        """A finished cell's measurements."""
+        name = f"cells/{key}.parquet"
+        try:
+            return pq.read_table(io.BytesIO(self.files.read(name)))
+        except (pa.ArrowException, OSError) as error:
+            raise StoreError(f"{self.files.path(name)} is damaged: delete it and run the same command again.") from error
+
+    def write_failure(self, key: str, error: str) -> None:
+        """Record why a cell could not be finished."""
+        self.files.write(f"failed/{key}.json", json.dumps({"error": error}).encode())
+
+    def failures(self) -> dict[str, str]:
+        """Why cells failed, by key."""
+        names = self.files.names("failed")
+        return {name.removesuffix(".json"): json.loads(self.files.read(f"failed/{name}"))["error"] for name in names}
+
+    def write_tensors(self, kind: str, key: str, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
+        """Store tensors of a kind (explanations, worst) under a key."""
+        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        self.files.write(f"{kind}/{key}.safetensors", save(plain, metadata=about))
+
+    def read_tensors(self, kind: str, key: str) -> dict[str, Tensor] | None:
+        """Stored tensors, or None if there are none."""
+        name = f"{kind}/{key}.safetensors"
+        if not self.files.exists(name):
+            return None
+        try:
+            tensors: dict[str, Tensor] = load(self.files.read(name))
+        except SafetensorError as error:
+            raise StoreError(f"{self.files.path(name)} is damaged: delete it and run the same command again.") from error
+        return tensors

@@ -1,0 +1,212 @@
+"""Captum's deterministic methods, run in full batches.
+
+Captum differentiates row by row sums through `torch.unbind`; here one summed score is differentiated, which gives the
+same numbers in fewer kernels. Its DeepLift and Grad-CAM need more than this and have files of their own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import captum.attr
+import torch
+from torch import Size, Tensor, nn
+
+from veracity.core.errors import unknown
+from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.registry import EXPLAINERS
+from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
+from veracity.explain.gradient_based import GradientBased
+from veracity.explain.nonlinear import nonlinear_steps
+from veracity.explain.passes import by_rows, pick, tile
+
+QUADRATURES = ("gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without Captum's remarks about the hooks that it sets and removes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"captum\.")
+        yield
+
+
+def summed_gradients(
+    forward_fn: Callable[..., Tensor], inputs: tuple[Tensor, ...], target_ind: Tensor | None = None, additional_forward_args: None = None
+) -> tuple[Tensor, ...]:
+    """Captum's gradient function, with one backward pass from the sum of the rows' scores."""
+    with torch.enable_grad():
+        output = forward_fn() if target_ind is None else pick(forward_fn(*inputs), target_ind)
+        return torch.autograd.grad(output.sum(), inputs)
+
+
+def attribute(method: Any, inputs: Tensor, targets: Tensor, /, **settings: Any) -> Tensor:
+    """Captum's answer for these rows; it takes its hooks off again, and its flags go to a copy of the inputs."""
+    method.gradient_func = summed_gradients
+    leaf = inputs.detach().clone().requires_grad_()
+    with quiet():
+        result: Tensor = method.attribute(leaf, target=targets, **settings)
+    return result.detach()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnePass(GradientBased, ABC):
+    """A Captum method of one forward and one backward pass."""
+
+    method: ClassVar[Callable[..., Any]]
+    options: ClassVar[dict[str, Any]] = {}
+
+    def cost(self, shape: Size) -> Cost:
+        """One pass each way."""
+        return Cost(forward=1, backward=1)
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Attributions of the inputs' shape."""
+        method = type(self).method(model)
+        return by_rows(lambda x, t: attribute(method, x, t, **self.options), inputs, targets, context.batch)
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class Saliency(OnePass):
+    """The size of the gradient: e(x) = |∇f(x)|."""
+
+    name = "saliency"
+    reference = "Simonyan et al. 2013, arXiv:1312.6034"
+    method = captum.attr.Saliency
+
+    @property
+    def signed(self) -> bool:
+        """Absolute values."""
+        return False
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class Gradient(OnePass):
+    """The gradient with its sign: e(x) = ∇f(x), equivariant for orthogonal representations (Corollary D.5)."""
+
+    name = "gradient"
+    reference = "Simonyan et al. 2013, arXiv:1312.6034"
+    method = captum.attr.Saliency
+    options = {"abs": False}  # noqa: RUF012 - annotated in the base class
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class InputXGradient(OnePass):
+    """The input times its gradient: e(x) = x ⊙ ∇f(x)."""
+
+    name = "input_x_gradient"
+    reference = "Shrikumar et al. 2016, arXiv:1605.01713"
+    method = captum.attr.InputXGradient
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModifiedRelu(OnePass, ABC):
+    """A gradient whose ReLU modules pass back something else."""
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+        """Say how many ReLU steps are not modules, since there nothing is modified."""
+        super().check(model, inputs, targets)
+        steps = nonlinear_steps(model, inputs[:1], lambda module: isinstance(module, nn.ReLU))
+        outside, inside = steps.outside["relu"], steps.inside["relu"]
+        if not outside:
+            return ()
+        return (
+            f"{self.name} changes the gradient of nn.ReLU modules alone, and {outside} of {outside + inside} ReLU steps of this "
+            "model are not modules: there it is the plain gradient.",
+        )
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class GuidedBackprop(ModifiedRelu):
+    """The gradient with negative parts cut at every ReLU that was on."""
+
+    name = "guided_backprop"
+    reference = "Springenberg et al. 2014, arXiv:1412.6806"
+    method = captum.attr.GuidedBackprop
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class Deconvolution(ModifiedRelu):
+    """The gradient with negative parts cut at every ReLU, on or off."""
+
+    name = "deconvolution"
+    reference = "Zeiler and Fergus 2013, arXiv:1311.2901"
+    method = captum.attr.Deconvolution
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class IntegratedGradients(GradientBased):
+    """Gradients along the straight line from a baseline: e(x) = (x - b) ⊙ ∫ ∇f(b + t(x - b)) dt over t in [0, 1].
+
+    Equivariant for permutation representations that leave the baseline in place (Proposition D.6). `method` names the
+    quadrature; `baseline` is a number or one input.
+    """
+
+    name = "integrated_gradients"
+    reference = "Sundararajan et al. 2017, arXiv:1703.01365"
+    steps: int = 50
+    method: str = "gausslegendre"
+    baseline: Baseline = 0.0
+
+    def cost(self, shape: Size) -> Cost:
+        """One pass each way for each step."""
+        return Cost(forward=self.steps, backward=self.steps)
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+        """Raise on settings that do not fit or a model without gradients."""
+        check_count(self.name, "steps", self.steps)
+        if self.method not in QUADRATURES:
+            raise unknown(f"method of {self.name}", self.method, QUADRATURES)
+        check_baseline(self.name, self.baseline, inputs.shape[1:])
+        return super().check(model, inputs, targets)
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Attributions of the inputs' shape; they sum to f(x) - f(b) up to the quadrature's error."""
+        method = captum.attr.IntegratedGradients(model)
+        rows, steps = tile(len(inputs), self.steps, context.batch)
+        settings = {"baselines": as_row(self.baseline, inputs), "n_steps": self.steps, "method": self.method}
+
+        def some(x: Tensor, t: Tensor) -> Tensor:
+            return attribute(method, x, t, internal_batch_size=steps * len(x), **settings)
+
+        return by_rows(some, inputs, targets, rows)
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class FeatureAblation(Explainer):
+    """What the score loses when one number of the input is set to the baseline: e_i(x) = f(x) - f(r_i(x)).
+
+    Equivariant for permutation representations that leave the baseline in place (Proposition D.8).
+    """
+
+    name = "feature_ablation"
+    reference = "Crabbé and van der Schaar 2023, Proposition D.8"
+    baseline: Baseline = 0.0
+
+    def cost(self, shape: Size) -> Cost:
+        """One forward pass for each number of the input, and one for the input."""
+        return Cost(forward=1 + shape.numel())
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+        """Raise if the baseline does not fit."""
+        check_baseline(self.name, self.baseline, inputs.shape[1:])
+        return ()
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Attributions of the inputs' shape."""
+        method = captum.attr.FeatureAblation(model)
+        rows, features = tile(len(inputs), inputs[0].numel(), context.batch)
+        settings = {"baselines": as_row(self.baseline, inputs), "perturbations_per_eval": features}
+        return by_rows(lambda x, t: attribute(method, x, t, **settings), inputs, targets, rows)

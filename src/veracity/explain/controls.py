@@ -1,0 +1,111 @@
+"""Maps that do not look at the model: what a score of an explanation must be compared with."""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+
+import torch
+from torch import Size, Tensor, nn
+
+from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.registry import EXPLAINERS
+from veracity.explain.patches import space_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control(Explainer, ABC):
+    """An explainer that costs nothing because it says nothing about the model."""
+
+    control = True
+
+    def cost(self, shape: Size) -> Cost:
+        """No model pass."""
+        return Cost()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unsigned(Control, ABC):
+    """A control whose maps are at least zero."""
+
+    @property
+    def signed(self) -> bool:
+        """At least zero."""
+        return False
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class RandomUniform(Unsigned):
+    """Independent numbers, uniform on (0, 1): the null of unsigned maps (two of them have a cosine near 3/4)."""
+
+    name = "random_uniform"
+    stochastic = True
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Maps of the inputs' shape."""
+        return context.draws.uniform(*inputs.shape[1:], stream=self.name).to(inputs)
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class RandomGaussian(Control):
+    """Independent standard normal numbers: the null of signed maps (two of them have a cosine near 0)."""
+
+    name = "random_gaussian"
+    stochastic = True
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Maps of the inputs' shape."""
+        return context.draws.normal(*inputs.shape[1:], stream=self.name).to(inputs)
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class Constant(Unsigned):
+    """Ones everywhere: exactly equivariant and without content."""
+
+    name = "constant_map"
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Maps of the inputs' shape."""
+        return torch.ones_like(inputs)
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class EdgeFilter(Unsigned):
+    """The input's edges, around the border: Sobel's magnitude over two axes, the central difference's over one.
+
+    Exactly equivariant under cyclic shifts, and ignorant of the model.
+    """
+
+    name = "edge_filter"
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Maps of the inputs' shape, channel by channel."""
+        x = inputs.detach()
+        if len(space_of(x.shape[1:])) == 1:
+            return difference(x, -1).abs()
+        return torch.hypot(difference(smooth(x, -2), -1), difference(smooth(x, -1), -2))
+
+
+CONTROLS: tuple[type[Control], ...] = (RandomUniform, RandomGaussian, Constant, EdgeFilter)
+
+
+def difference(x: Tensor, axis: int) -> Tensor:
+    """The circular central difference, (x[i + 1] - x[i - 1]) / 2.
+
+    >>> difference(torch.tensor([0.0, 1.0, 4.0, 9.0]), -1)
+    tensor([-4.,  2.,  4., -2.])
+    """
+    return (x.roll(-1, axis) - x.roll(1, axis)) / 2
+
+
+def smooth(x: Tensor, axis: int) -> Tensor:
+    """The circular mean with weights 1/4, 1/2, 1/4.
+
+    >>> smooth(torch.tensor([0.0, 4.0, 0.0, 0.0]), -1)
+    tensor([1., 2., 1., 0.])
+    """
+    return (x.roll(-1, axis) + 2 * x + x.roll(1, axis)) / 4

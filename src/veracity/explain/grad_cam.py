@@ -1,0 +1,110 @@
+"""Grad-CAM of a layer that is given by name, or of the last convolution that the score depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Size, Tensor, nn
+from torch.nn import functional
+
+from veracity.core.errors import InputError
+from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.models import evaluating, layer_of
+from veracity.core.registry import EXPLAINERS
+from veracity.explain.passes import by_rows, pick
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+INTERPOLATION = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+def layer_in(model: nn.Module, name: str) -> nn.Module:
+    """The layer of this name, also when the model is wrapped by others that hold it as their only child `model`."""
+    while name not in dict(model.named_modules()) and [key for key, _ in model.named_children()] == ["model"]:
+        model = model.get_submodule("model")
+    return layer_of(model, name)
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class GradCam(Explainer):
+    """Activations A of a layer, weighted by their mean gradients: e(x) = relu(Σ_k mean(∂f/∂A_k) A_k).
+
+    Without a `layer` it is the last convolution, in the order of execution, that the score depends on. The map is
+    interpolated (bilinearly) to the input's size if the layer's is another, and repeated over the channels, so that it
+    has the input's shape.
+    """
+
+    name = "grad_cam"
+    reference = "Selvaraju et al. 2017, arXiv:1610.02391"
+    differentiates = True
+    layer: str | None = None
+
+    @property
+    def signed(self) -> bool:
+        """Cut at zero."""
+        return False
+
+    def cost(self, shape: Size) -> Cost:
+        """One pass each way, back to the layer."""
+        return Cost(forward=1, backward=1)
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+        """Raise unless there is such a layer, with a map of the input's axes, that the score depends on."""
+        with evaluating(model):
+            self.maps(model, inputs[:1], targets[:1])
+        return ()
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Maps of the inputs' shape, at least zero."""
+        return by_rows(lambda x, t: self.maps(model, x, t), inputs, targets, context.batch)
+
+    def candidates(self, model: nn.Module) -> list[nn.Module]:
+        """The layers that may be meant."""
+        if self.layer is not None:
+            return [layer_in(model, self.layer)]
+        found: list[nn.Module] = [module for module in model.modules() if isinstance(module, CONVOLUTIONS)]
+        if not found:
+            raise InputError("grad_cam found no convolution in this model: name a layer with GradCam(layer=...).")
+        return found
+
+    def maps(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+        """One forward and one backward pass for these rows."""
+        seen: list[Tensor] = []
+
+        def keep(_module: nn.Module, _args: Any, output: Any) -> Any:
+            if not isinstance(output, Tensor) or not output.is_floating_point():
+                return None
+            seen.append(output if output.requires_grad else output.requires_grad_())
+            return output.clone()
+
+        handles = [layer.register_forward_hook(keep) for layer in self.candidates(model)]
+        try:
+            with torch.enable_grad():
+                score = pick(model(inputs.detach().clone()), targets).sum()
+        finally:
+            for handle in handles:
+                handle.remove()
+        gradient, activation = self.last_used(score, seen)
+        space = inputs.shape[2:]
+        if activation.ndim != inputs.ndim or not space:
+            raise InputError(
+                f"grad_cam needs a layer with maps over the input's axes: the inputs have shape {tuple(inputs.shape)}, "
+                f"the layer's output has shape {tuple(activation.shape)}."
+            )
+        axes = tuple(range(2, activation.ndim))
+        result = functional.relu((gradient.mean(axes, keepdim=True) * activation).sum(1, keepdim=True))
+        if result.shape[2:] != space:
+            result = functional.interpolate(result, size=space, mode=INTERPOLATION[len(space)], align_corners=False)
+        return result.expand_as(inputs).contiguous()
+
+    def last_used(self, score: Tensor, activations: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """The last activation that the score depends on, after its gradient."""
+        for activation in reversed(activations) if score.requires_grad else ():
+            (gradient,) = torch.autograd.grad(score, activation, retain_graph=True, allow_unused=True)
+            if gradient is not None:
+                return gradient, activation.detach()
+        what = f"the layer '{self.layer}'" if self.layer is not None else "any convolution"
+        raise InputError(f"grad_cam needs a layer on the way to the score, but the score does not depend on {what}.")

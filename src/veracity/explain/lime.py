@@ -1,0 +1,90 @@
+"""LIME over square patches: a weighted ridge regression for each input, all solved at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Size, Tensor, nn
+
+from veracity.core.errors import SpecError
+from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.registry import EXPLAINERS
+from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
+from veracity.explain.patches import check_patch, masked_scores, patch_count, patch_numbers, spread_over, sums_over
+
+
+def weighted_ridge(features: Tensor, values: Tensor, weights: Tensor, ridge: float) -> Tensor:
+    """Coefficients of N weighted ridge regressions with a free intercept: (N, S, M), (N, S), (N, S) -> (N, M).
+
+    Minimises Σ_s w_s (y_s - c - z_s·β)² + ridge |β|².
+
+    >>> z = torch.tensor([[[0.0], [1.0]]], dtype=torch.float64)
+    >>> weighted_ridge(z, torch.tensor([[1.0, 4.0]]).double(), torch.ones(1, 2).double(), ridge=0.5).item()
+    1.5
+    """
+    share = (weights / weights.sum(1, keepdim=True)).unsqueeze(-1)
+    centred = features - (share * features).sum(1, keepdim=True)
+    offsets = values.unsqueeze(-1) - (share * values.unsqueeze(-1)).sum(1, keepdim=True)
+    pulled = (weights.unsqueeze(-1) * centred).mT
+    gram = pulled @ centred + ridge * torch.eye(features.shape[-1], dtype=features.dtype)
+    solved: Tensor = torch.linalg.solve(gram, pulled @ offsets)
+    return solved.squeeze(-1)
+
+
+def cosine_kernel(present: Tensor, inputs: Tensor, baseline: Tensor, numbers: Tensor, width: float) -> Tensor:
+    """exp(-d² / (2 width²)), d = 1 - cos(x, masked x) over all numbers of the input: masks (N, S, M) -> (N, S).
+
+    The products are sums over patches, so that no masked input is built.
+    """
+    count = present.shape[-1]
+    own, cross, other = (sums_over(value, numbers, count) for value in (inputs * inputs, inputs * baseline, baseline * baseline))
+    keep = present.double()
+    product = torch.einsum("nsm,nm->ns", keep, own - cross) + cross.sum(1, keepdim=True)
+    square = torch.einsum("nsm,nm->ns", keep, own - other) + other.sum(1, keepdim=True)
+    lengths = (own.sum(1, keepdim=True) * square.clamp(min=0)).sqrt()
+    cosine = torch.where(lengths > 0, product / lengths.clamp(min=1e-300), torch.zeros_like(lengths))
+    return torch.exp(-((1 - cosine) ** 2) / (2 * width**2))
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class Lime(Explainer):
+    """A linear model of the score in the presence of patches, fitted near the input.
+
+    Each of `samples` masks keeps a patch with probability one half and sets the others to the baseline; masks weigh
+    exp(-d²/(2 `kernel_width`²)) with the cosine distance d between the input and the masked input, and `ridge` is the
+    penalty on the squared coefficients. Each position gets its patch's coefficient, in every channel.
+    """
+
+    name = "lime"
+    reference = "Ribeiro et al. 2016, arXiv:1602.04938"
+    stochastic = True
+    samples: int = 200
+    patch: int = 4
+    kernel_width: float = 0.25
+    ridge: float = 1.0
+    baseline: Baseline = 0.0
+
+    def cost(self, shape: Size) -> Cost:
+        """One forward pass for each mask."""
+        return Cost(forward=self.samples)
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+        """Raise on settings that do not fit."""
+        check_count(self.name, "samples", self.samples)
+        check_patch(self.name, self.patch, inputs.shape[1:])
+        check_baseline(self.name, self.baseline, inputs.shape[1:])
+        if not (self.kernel_width > 0 and self.ridge > 0):
+            raise SpecError(f"kernel_width and ridge of lime must be above zero, not {self.kernel_width} and {self.ridge}.")
+        return ()
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Attributions of the inputs' shape."""
+        shape = inputs.shape[1:]
+        numbers, baseline = patch_numbers(shape, self.patch), as_row(self.baseline, inputs)
+        present = context.draws.uniform(self.samples, patch_count(shape, self.patch), stream="lime") < 0.5
+        values = masked_scores(model, inputs, targets, present, baseline, numbers, context.batch)
+        weights = cosine_kernel(present, inputs, baseline.expand_as(inputs), numbers, self.kernel_width)
+        return spread_over(weighted_ridge(present.double(), values, weights, self.ridge).to(inputs), numbers, shape).contiguous()

@@ -1,0 +1,84 @@
+"""Which nonlinear steps of a model are modules that a method has a rule for, and which are not."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from veracity.core.models import evaluating
+
+NONLINEAR = re.compile(
+    r"(adaptive_)?max_pool\dd|(hard|leaky_|log_)?(relu|sigmoid|swish|tanh|softmax)6?|prelu|rrelu|c?elu|gelu|silu|mish|softplus|softshrink|"
+    r"hardshrink|threshold|clamp(_min|_max)?|a?max|a?min|maximum|minimum|abs|exp|log|pow|r?sqrt|sin|cos|erf|native_(layer|group)_norm|"
+    r"glu|logsumexp|linalg_vector_norm|scaled_dot_product_attention"
+)
+SUFFIXES = re.compile(r"_(with_indices|forward|kernel|with_noise|for_cpu|efficient|flash)")
+
+
+@dataclass
+class NonlinearSteps:
+    """Nonlinear operations by name, inside and outside covered modules, and the covered modules called more than once."""
+
+    inside: Counter[str] = field(default_factory=Counter)
+    outside: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def reused(self) -> list[str]:
+        """The covered modules that one forward pass calls more than once."""
+        return [name for name, count in self.calls.items() if count > 1]
+
+
+class Watch(TorchDispatchMode):
+    """Counts the nonlinear operations that run under it."""
+
+    def __init__(self, steps: NonlinearSteps) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.steps, self.depth = steps, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """Count, then do what would have been done."""
+        name = SUFFIXES.sub("", func.__name__.split(".")[0].strip("_"))
+        if NONLINEAR.fullmatch(name):
+            (self.steps.inside if self.depth else self.steps.outside)[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def nonlinear_steps(model: nn.Module, inputs: Tensor, covered: Callable[[nn.Module], bool]) -> NonlinearSteps:
+    """Count the nonlinear operations of one forward pass, by whether they run inside a module that is covered.
+
+    >>> net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Softmax(1))
+    >>> steps = nonlinear_steps(net, torch.zeros(1, 2), lambda module: isinstance(module, nn.ReLU))
+    >>> dict(steps.inside), dict(steps.outside)
+    ({'relu': 1}, {'softmax': 1})
+    """
+    steps = NonlinearSteps()
+    watch = Watch(steps)
+
+    def enter(name: str) -> Callable[..., None]:
+        def hook(*_: Any) -> None:
+            watch.depth += 1
+            steps.calls[name] += 1
+
+        return hook
+
+    def leave(*_: Any) -> None:
+        watch.depth -= 1
+
+    modules = [(name, module) for name, module in model.named_modules() if covered(module)]
+    handles = [module.register_forward_pre_hook(enter(name)) for name, module in modules]
+    handles += [module.register_forward_hook(leave) for _, module in modules]
+    try:
+        with evaluating(model), torch.no_grad(), watch:
+            model(inputs.detach().clone())
+    finally:
+        for handle in handles:
+            handle.remove()
+    return steps

@@ -1,0 +1,131 @@
+"""From what people write to an explainer: objects, names, settings, import paths, Captum classes, functions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import captum.attr
+
+from veracity.core.errors import SpecError
+from veracity.core.explainers import Explainer
+from veracity.core.registry import EXPLAINERS, check_settings
+from veracity.explain.foreign import CaptumMethod, Function
+
+ACCEPTED = (
+    "an Explainer, a name, a table with a name, 'module:attribute', a Captum Attribution class, "
+    "a factory model -> Attribution or a function (model, inputs, targets) -> attributions"
+)
+RANDOM = (
+    captum.attr.FeaturePermutation,
+    captum.attr.GradientShap,
+    captum.attr.KernelShap,
+    captum.attr.LimeBase,
+    captum.attr.NoiseTunnel,
+    captum.attr.ShapleyValueSampling,
+)
+
+
+def as_explainer(value: Any) -> Explainer:
+    """An explainer from whatever names or is one.
+
+    >>> as_explainer("saliency").name, as_explainer(captum.attr.LRP).name, as_explainer({"name": "lime", "patch": 2}).patch
+    ('saliency', 'lrp', 2)
+    """
+    if isinstance(value, Explainer):
+        return value
+    if isinstance(value, str):
+        return as_explainer({"name": value})
+    if isinstance(value, Mapping):
+        return from_table(value)
+    if isinstance(value, type) and issubclass(value, Explainer):
+        return value()
+    if isinstance(value, type) and issubclass(value, captum.attr.Attribution):
+        return from_captum(value)
+    if isinstance(value, captum.attr.Attribution):
+        raise SpecError(f"An explainer must fit any model: pass the class {type(value).__name__}, not an instance made for one model.")
+    if callable(value):
+        return from_callable(value)
+    raise SpecError(f"An explainer is {ACCEPTED}, not {value!r}.")
+
+
+def from_table(table: Mapping[str, Any]) -> Explainer:
+    """A registered explainer by {name, settings}; a foreign one by its import path as the name, or by its own spec."""
+    settings = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    for kind in ("attribution", "function"):
+        if kind in settings:
+            return from_spec(kind, settings)
+    name = settings.pop("name", None)
+    if not isinstance(name, str) or ":" not in name:
+        built: Explainer = EXPLAINERS.build(table)
+        return built
+    target = imported(name)
+    if isinstance(target, type) and issubclass(target, Explainer):
+        check_settings(target, settings, f"explainer '{name}'")
+        return target(**settings)
+    if not settings:
+        return as_explainer(target)
+    explainer = as_explainer(target)
+    if not isinstance(explainer, CaptumMethod):
+        raise SpecError(f"The explainer '{name}' takes no settings, but got {', '.join(sorted(settings))}.")
+    return CaptumMethod(attribution=target, settings=settings, random=explainer.random)
+
+
+def from_spec(kind: str, table: Mapping[str, Any]) -> Explainer:
+    """A foreign explainer from its spec: {name, attribution | function: path, ...}."""
+    settings = dict(table)
+    label, path = settings.pop("name", ""), settings.pop(kind)
+    path = path.get("import") if isinstance(path, Mapping) else path
+    target = imported(path) if isinstance(path, str) else path
+    made = CaptumMethod if kind == "attribution" else Function
+    check_settings(made, settings, f"explainer '{label or path}'")
+    return made(**{kind: target, "label": label, **settings})
+
+
+def imported(path: str) -> Any:
+    """What an import path `module:attribute` names."""
+    module, _, attribute = path.partition(":")
+    try:
+        value: Any = import_module(module)
+        for part in attribute.split("."):
+            value = getattr(value, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SpecError(f"The explainer '{path}' cannot be imported: {error}.") from error
+    return value
+
+
+def from_captum(value: type) -> CaptumMethod:
+    """A Captum class, if it explains the input and needs nothing but a model."""
+    if issubclass(value, (captum.attr.LayerAttribution, captum.attr.NeuronAttribution)):
+        raise SpecError(f"{value.__name__} explains a layer or a neuron, not the input: use an attribution of the input.")
+    needed = required(value) or []
+    if len(needed) > 1 or issubclass(value, captum.attr.NoiseTunnel):
+        raise SpecError(
+            f"{value.__name__} needs more than a model ({', '.join(needed)}): pass a factory, "
+            f"such as lambda model: captum.attr.{value.__name__}(...)."
+        )
+    return CaptumMethod(attribution=value, random=issubclass(value, RANDOM))
+
+
+def from_callable(value: Callable[..., Any]) -> Explainer:
+    """A factory if it takes exactly one argument, else a function of model, inputs and targets."""
+    needed = required(value)
+    if needed is None or len(needed) == 3:
+        return Function(function=value)
+    if len(needed) == 1:
+        return CaptumMethod(attribution=value)
+    raise SpecError(f"An explainer is {ACCEPTED}; {value!r} takes {len(needed)} arguments.")
+
+
+def required(value: Callable[..., Any]) -> list[str] | None:
+    """The positional arguments that must be given; None if that is unknown or any number will do."""
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return None
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [parameter.name for parameter in parameters if parameter.kind in positional and parameter.default is parameter.empty]

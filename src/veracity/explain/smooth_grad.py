@@ -1,0 +1,51 @@
+"""SmoothGrad with noise that belongs to the sample, not to the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Size, Tensor, nn
+
+from veracity.core.explainers import Context, Cost
+from veracity.core.registry import EXPLAINERS
+from veracity.explain.baselines import check_count
+from veracity.explain.gradient_based import GradientBased
+from veracity.explain.noise import noise_of
+from veracity.explain.passes import gradients, mean_of
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class SmoothGrad(GradientBased):
+    """The mean gradient around the input: e(x) = E[∇f(x + σ ε)], ε standard normal.
+
+    σ is `noise` times the sample's own range, max(x) - min(x).
+    """
+
+    name = "smooth_grad"
+    reference = "Smilkov et al. 2017, arXiv:1706.03825"
+    stochastic = True
+    draws: int = 25
+    noise: float = 0.15
+
+    def cost(self, shape: Size) -> Cost:
+        """One pass each way for each draw."""
+        return Cost(forward=self.draws, backward=self.draws)
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+        """Raise on settings that do not fit or a model without gradients."""
+        check_count(self.name, "draws", self.draws)
+        return super().check(model, inputs, targets)
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Attributions of the inputs' shape."""
+        x = inputs.detach()
+        axes = tuple(range(1, x.ndim))
+        spread = self.noise * (x.amax(axes, keepdim=True) - x.amin(axes, keepdim=True))
+        noise = noise_of(context.draws, x, self.draws, "smooth_grad")
+
+        def term(row: Tensor, item: Tensor) -> Tensor:
+            return gradients(model, x[row] + spread[row] * noise(row, item), targets[row])
+
+        return mean_of(term, x, self.draws, context.batch)

@@ -1,0 +1,27 @@
+"""Scores from what users write: an object, a name, or a name with settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from veracity.core.errors import SpecError
+from veracity.core.registry import GROUPS, MEASURES, SCORES, WALKS
+from veracity.core.scores import Score
+
+PARTS = {"measure": MEASURES, "space": GROUPS, "walk": WALKS}
+
+
+def as_score(value: Any) -> Score:
+    """A score whose measure, space and walk are objects too."""
+    score = SCORES.build(value)
+    if not isinstance(score, Score):
+        raise SpecError(f"A score is a Score, a name or a table with a name, not {value!r}.")
+    parts = {name: registry.build(getattr(score, name)) for name, registry in PARTS.items() if written(getattr(score, name, None))}
+    return replace(score, **parts)
+
+
+def written(part: Any) -> bool:
+    """Whether a part is still a name or a table."""
+    return isinstance(part, (str, Mapping))

@@ -1,0 +1,144 @@
+"""Symmetry scores: does an explanation, or the model itself, keep still or move along with its input?
+
+Definition 2.1 of Crabbé and van der Schaar (2023), with s a measure of similarity:
+
+    Inv_G(e, x)   = mean over g of s[e(g x), e(x)]        (eq. 1)
+    Equiv_G(e, x) = mean over g of s[e(g x), g e(x)]      (eq. 2)
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from torch import Tensor
+
+from veracity.core.errors import InputError
+from veracity.core.explainers import Frame
+from veracity.core.measures import Measure
+from veracity.core.registry import SCORES
+from veracity.core.scores import Defaults, Pair, Reads, Request, Score, Subject
+from veracity.core.spaces import InputSpace, Representation
+from veracity.core.walks import Walk
+from veracity.measure import cosine
+from veracity.perturb import Group, Redraw
+from veracity.walk import MonteCarlo
+
+PAPER = "Crabbé & van der Schaar, Evaluating the Robustness of Interpretability Methods (NeurIPS 2023)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SymmetryScore(Score, ABC):
+    """A score over the transforms of one symmetry: its own, or else the audit's."""
+
+    reference: ClassVar[str] = PAPER
+    measure: Measure = field(default_factory=lambda: cosine)
+    space: InputSpace | None = None
+    walk: Walk | None = None
+
+    def request(self, subject: Subject, defaults: Defaults, common_draws: bool = False) -> Request:
+        """Every transform that the walk visits."""
+        space = self.space or defaults.space
+        if space is None:
+            raise InputError(f"The score '{self.name}' needs a symmetry: pass Audit(symmetry=...), for example CyclicShift(axes=(-1,)).")
+        return Request(space.fit(subject.shape), self.walk or defaults.walk, common_draws)
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class Equivariance(SymmetryScore):
+    """How well an explanation in the input's frame moves along with its input (eq. 2).
+
+    With `common_draws` a random explainer uses the same random numbers for e(x) and e(g x), which tells asymmetry
+    from noise.
+    """
+
+    name = "equivariance"
+    common_draws: bool = False
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """For explanations that live where the input lives."""
+        if subject.explainer is None or subject.explainer.frame is not Frame.INPUT:
+            return ()
+        return (self.request(subject, defaults, self.common_draws),)
+
+    def observe(self, pair: Pair) -> Tensor:
+        """s[e(g x), g e(x)]."""
+        return self.measure(pair.after, pair.move(pair.before))
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class Invariance(SymmetryScore):
+    """How well an explanation stays the same when its input moves (eq. 1)."""
+
+    name = "invariance"
+    common_draws: bool = False
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """For every explanation."""
+        return () if subject.explainer is None else (self.request(subject, defaults, self.common_draws),)
+
+    def observe(self, pair: Pair) -> Tensor:
+        """s[e(g x), e(x)]."""
+        return self.measure(pair.after, pair.before)
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class ModelInvariance(SymmetryScore):
+    """How well the model's probabilities stay the same when the input moves (appendix F)."""
+
+    name = "model_invariance"
+    reads: ClassVar[Reads] = Reads.OUTPUT
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """Once a model, whatever the explainers."""
+        return () if subject.explainer is not None else (self.request(subject, defaults),)
+
+    def observe(self, pair: Pair) -> Tensor:
+        """s[p(g x), p(x)]."""
+        return self.measure(pair.after, pair.before)
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class SelfAgreement(Score):
+    """How well an explainer agrees with itself on the same input with fresh random numbers: its noise ceiling."""
+
+    name = "self_agreement"
+    measure: Measure = field(default_factory=lambda: cosine)
+    repeats: int = 8
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """A few repeats; one, as a check, for an explainer that draws nothing."""
+        if subject.explainer is None:
+            return ()
+        return (Request(Redraw(), MonteCarlo(draws=self.repeats if subject.explainer.stochastic else 1)),)
+
+    def observe(self, pair: Pair) -> Tensor:
+        """s[e(x) again, e(x)]."""
+        return self.measure(pair.after, pair.before)
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class ActionFloor(SymmetryScore):
+    """What the transform itself loses: s[g^-1 g x, x], 1 for an exact action, less for an interpolated one."""
+
+    name = "action_floor"
+    reads: ClassVar[Reads] = Reads.INPUT
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """For groups whose action only approximates them."""
+        if subject.explainer is not None:
+            return ()
+        request = self.request(subject, defaults)
+        inexact = isinstance(request.space, Group) and request.space.representation is Representation.APPROXIMATE
+        return (request,) if inexact else ()
+
+    def observe(self, pair: Pair) -> Tensor:
+        """s[g^-1 g x, x]."""
+        return self.measure(pair.undo(pair.after), pair.before)

@@ -1,0 +1,142 @@
+"""From values (samples, draws) to a number with two intervals: over the draws, and over the population of samples.
+
+Samples are the unit and draws are nested in them: two draws of one sample are not two samples. NaN is undefined, and is
+counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veracity.core.confidence import betting_interval
+from veracity.core.errors import InputError
+from veracity.core.walks import Sampling
+from veracity.interpret.differences import Difference, differences
+from veracity.interpret.intervals import Array, Interval, around, mean_interval, paired, satterthwaite, welch
+
+__all__ = ["Difference", "Estimate", "Interval", "differences", "estimate", "mean_interval", "paired", "welch"]
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A score's mean over samples, and how far to trust it.
+
+    `low` to `high` is the interval for the population that the samples come from, NaN for a single sample. `draws_low` to
+    `draws_high` is the interval for these very samples had every perturbation been drawn: no width where all were, NaN
+    where it cannot be known (one draw a sample, or values that were reduced before). `n` samples have a value, `undefined`
+    have none; `undefined_draws` counts the measurements that were made and came out undefined, `draws` is the mean number
+    of measurements a sample.
+    """
+
+    value: float
+    low: float
+    high: float
+    draws_low: float
+    draws_high: float
+    n: int
+    undefined: int
+    undefined_draws: int
+    draws: float
+
+
+def estimate(
+    values: Array, sampling: Sampling, bounds: tuple[float, float], *, confidence: float = 0.95, counts: Counts | None = None
+) -> Estimate:
+    """The mean over samples of their means over draws, with both intervals, cut to the `bounds` of a value.
+
+    `values` (samples, draws) holds each sample's draws in their order, NaN where undefined, of which the first `counts[i]` of
+    row i were made; without `counts` all were, or, where draws stopped by their values, all up to the last defined one.
+    Values that are already one a sample, (samples,), have a population interval alone.
+
+    >>> found = estimate(np.array([[1.0, 0.5], [0.5, 0.5]]), Sampling(population=8), (-1.0, 1.0))
+    >>> found.value, round(found.draws_low, 3), found.draws_high, found.n
+    (0.625, -0.75, 1.0, 2)
+    """
+    if values.ndim not in (1, 2):
+        raise InputError(f"Values must have the shape (samples, draws) or (samples,), not {values.shape}.")
+    table = values[:, None] if values.ndim == 1 else values
+    made = drawn(table, sampling) if counts is None else counts
+    defined = np.isfinite(table) & (np.arange(table.shape[1]) < made[:, None])
+    kept = defined.any(axis=1)
+    draws = Nested(np.where(defined, table, np.nan)[kept], made[kept], defined[kept].sum(axis=1))
+    across = mean_interval(draws.means(), confidence)
+    known = values.ndim == 2 or sampling.exhaustive
+    over = draws.interval(sampling, bounds, confidence) if known else (np.nan, np.nan)
+    return Estimate(
+        value=across.value,
+        low=cut(across.low, bounds),
+        high=cut(across.high, bounds),
+        draws_low=cut(over[0], bounds),
+        draws_high=cut(over[1], bounds),
+        n=across.n,
+        undefined=int((~kept).sum()),
+        undefined_draws=int(made.sum() - defined.sum()),
+        draws=float(made.mean()) if len(made) else np.nan,
+    )
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Draws of samples that have a value: values (n, draws), NaN where undefined or not made; how many made; how many defined."""
+
+    values: Array
+    made: Counts
+    seen: Counts
+
+    def means(self) -> Array:
+        """Each sample's mean (n,)."""
+        means: Array = np.nansum(self.values, axis=1) / self.seen
+        return means
+
+    def interval(self, sampling: Sampling, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
+        """The interval for the mean of these samples, over what might have been drawn."""
+        if len(self.values) == 0:
+            return np.nan, np.nan
+        if sampling.exhaustive:
+            value = float(self.means().mean())
+            return value, value
+        if sampling.anytime is not None:
+            return self.at_any_time(sampling.population, bounds, confidence)
+        return self.at_fixed_size(sampling.population, confidence)
+
+    def at_any_time(self, population: int | None, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
+        """The mean of the samples' own intervals, each at level 1 - alpha / n, so that all hold together however each stopped."""
+        alpha = (1.0 - confidence) / len(self.values)
+        low, high = betting_interval(self.values, self.made, bounds=bounds, alpha=alpha, population=population)
+        return float(low.mean()), float(high.mean())
+
+    def at_fixed_size(self, population: int | None, confidence: float) -> tuple[float, float]:
+        """mean +- t sqrt(sum_i v_i) / n, with v_i = s_i^2 / m_i (1 - m_i / N) and Satterthwaite's degrees of freedom.
+
+        A sample with one defined draw has no variance of its own and takes the pooled one.
+        """
+        n = len(self.values)
+        squares = np.nansum((self.values - self.means()[:, None]) ** 2, axis=1)
+        freedom = self.seen - 1
+        if freedom.sum() == 0:
+            return np.nan, np.nan
+        variance = np.where(freedom > 0, squares / np.maximum(freedom, 1), squares.sum() / freedom.sum())
+        left = 1.0 if population is None else 1.0 - self.made / population
+        parts: Array = variance / self.seen * left
+        error, freedom = float(np.sqrt(parts.sum())) / n, np.maximum(freedom, 1)
+        found = around(float(self.means().mean()), error, satterthwaite(parts, freedom), confidence, n)
+        return found.low, found.high
+
+
+def drawn(values: Array, sampling: Sampling) -> Counts:
+    """How many draws of each row were made, if nobody says: all, or up to the last defined one where draws could stop."""
+    width = values.shape[1]
+    if sampling.anytime is None:
+        return np.full(len(values), width, dtype=np.int64)
+    place = np.where(np.isfinite(values), np.arange(1, width + 1), 0)
+    return np.asarray(place.max(axis=1, initial=0), dtype=np.int64)
+
+
+def cut(value: float, bounds: tuple[float, float]) -> float:
+    """The value within the bounds; NaN stays NaN."""
+    return float(np.clip(value, *bounds))

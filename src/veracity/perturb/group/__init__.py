@@ -1,0 +1,26 @@
+"""Groups, and sets of transforms, that act on inputs: their algebra and one batched action each."""
+
+from veracity.perturb.group.action import PermutationAction
+from veracity.perturb.group.base import FiniteGroup, Group, floor
+from veracity.perturb.group.cyclic import CyclicShift
+from veracity.perturb.group.dihedral import Dihedral, Flips, Mirror, Rotations
+from veracity.perturb.group.permutation import Permutations
+from veracity.perturb.group.product import Product
+from veracity.perturb.group.rotation import Rotation
+from veracity.perturb.group.window import WindowShift
+
+__all__ = [
+    "CyclicShift",
+    "Dihedral",
+    "FiniteGroup",
+    "Flips",
+    "Group",
+    "Mirror",
+    "PermutationAction",
+    "Permutations",
+    "Product",
+    "Rotation",
+    "Rotations",
+    "WindowShift",
+    "floor",
+]

@@ -1,0 +1,97 @@
+"""Permutations of a set: points of a cloud, words of a bag."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Size, Tensor
+
+from veracity.core.registry import GROUPS
+from veracity.perturb.group.action import PermutationAction, lengths, same_sizes
+from veracity.perturb.group.base import FiniteGroup, known, numbered
+
+
+@GROUPS.add
+@dataclass(frozen=True, kw_only=True)
+class Permutations(PermutationAction, FiniteGroup):
+    """All orders of the entries along one axis, S_n: (rho[pi] x)_i = x_pi(i).
+
+    Elements (N, n) are the indices pi(0) ... pi(n - 1). There are n! of them: sets of up to 12 can be numbered (by
+    their Lehmer code), larger ones only drawn.
+
+    >>> orders = Permutations(axis=-1).fit(Size([3]))
+    >>> orders.order, orders.unrank(torch.tensor([0, 5]))
+    (6, tensor([[0, 1, 2],
+            [2, 1, 0]]))
+    """
+
+    name = "permutations"
+    reference = "Zaheer et al., Deep sets, NeurIPS 2017"
+
+    axis: int = -1
+    size: int | None = None
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The set's axis."""
+        return (self.axis,)
+
+    def fit(self, shape: Size) -> Self:
+        """The permutations of the entries of inputs of this shape."""
+        sizes = lengths(self, shape, self.axes)
+        same_sizes(self, None if self.size is None else (self.size,), sizes)
+        return replace(self, size=sizes[0])
+
+    @property
+    def length(self) -> int:
+        """How many entries the set has, once fitted."""
+        known(self, self.size)
+        return self.size or 0
+
+    @property
+    def order(self) -> int:
+        """n!"""
+        return math.factorial(self.length)
+
+    @property
+    def latents(self) -> int:
+        """One for each entry."""
+        return self.length
+
+    def decode(self, latent: Tensor) -> Tensor:
+        """The order of the latents: every permutation is as likely as any other."""
+        return latent.argsort(dim=1)
+
+    def enumerate(self) -> Tensor:
+        """Every permutation once, (n!, n)."""
+        return self.unrank(torch.arange(numbered(self)))
+
+    def unrank(self, index: Tensor) -> Tensor:
+        """Permutations (N, n) in lexicographic order, from the digits of their numbers in the factorial base."""
+        numbered(self)
+        place = torch.arange(self.length)
+        weights = torch.tensor([math.factorial(self.length - 1 - position) for position in range(self.length)], device=index.device)
+        elements = (index.long()[:, None] // weights) % (self.length - place.to(index.device))
+        for position in range(self.length - 2, -1, -1):
+            elements[:, position + 1 :] += elements[:, position + 1 :] >= elements[:, [position]]
+        return elements
+
+    def identity(self, n: int) -> Tensor:
+        """Every entry at its own place."""
+        return torch.arange(self.length).repeat(n, 1)
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        """x_h(g(i)): g reads what h has laid out."""
+        return h.gather(1, g)
+
+    def inverse(self, g: Tensor) -> Tensor:
+        """Where each entry went."""
+        return g.argsort(dim=1)
+
+    def source(self, elements: Tensor, sizes: tuple[int, ...]) -> Tensor:
+        """The element itself."""
+        same_sizes(self, (elements.shape[1],), sizes)
+        return elements

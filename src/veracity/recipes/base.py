@@ -1,0 +1,75 @@
+"""What a recipe is: from a folder and a scale to an audit."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from veracity.audit import Audit
+from veracity.core.registry import RECIPES
+from veracity.engine.progress import bar
+from veracity.results import Result
+
+
+class Scale(StrEnum):
+    """How much of a protocol to run: seconds, minutes, or as published."""
+
+    SMOKE = "smoke"
+    SMALL = "small"
+    PAPER = "paper"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A named protocol."""
+
+    name: str
+    assemble: Callable[[Path, Scale], Audit]
+    reference: str = ""
+
+    def summary(self) -> str:
+        """The first sentence of the recipe's docstring."""
+        return (inspect.getdoc(self.assemble) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def recipe(name: str, reference: str = "") -> Callable[[Callable[[Path, Scale], Audit]], Recipe]:
+    """Register a function (folder, scale) -> Audit as a recipe."""
+
+    def wrap(assemble: Callable[[Path, Scale], Audit]) -> Recipe:
+        made: Recipe = RECIPES.add(Recipe(name, assemble, reference))
+        return made
+
+    return wrap
+
+
+def run_recipe(name: str, folder: Path, scale: Scale = Scale.SMALL, *, workers: int = 1, progress: bool = True) -> Result:
+    """Assemble the recipe's audit, run it into the folder, and write report.html there."""
+    chosen: Recipe = RECIPES[name]
+    result = chosen.assemble(folder, scale).run(folder, workers=workers, progress=progress)
+    result.save_report(folder / "report.html")
+    return result
+
+
+Fit = Callable[[nn.Module, Callable[[int, float], None]], nn.Module]
+
+
+def trained_once(folder: Path, name: str, build: Callable[[], nn.Module], epochs: int, fit: Fit) -> nn.Module:
+    """A model trained now, or loaded from the run folder where an earlier run left it."""
+    path = folder / "models" / f"{name}.safetensors"
+    model = build()
+    if path.exists():
+        model.load_state_dict(load_file(path))
+        return model.eval()
+    with bar(f"training {name}", epochs) as advance:
+        fit(model, lambda epoch, loss: advance(1, f"training {name}, loss {loss:.3f}"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}")
+    save_file({key: value.contiguous() for key, value in model.state_dict().items()}, temporary)
+    temporary.replace(path)
+    return model.eval()

@@ -1,0 +1,1 @@
+"""Figures of the report: for each, first its data, then its drawing, so that neither needs the other to be tested."""

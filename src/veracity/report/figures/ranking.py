@@ -1,0 +1,165 @@
+"""The ranking: every explainer's score with both its intervals, between the random control and its own self-agreement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane, lane_centre
+from veracity.report.figures.scale import Scale, mark, scale_for, shape_of
+from veracity.report.view import Result
+from veracity.report.wording import decimals, interval, number, title_of
+
+FLOOR = "M3 -6H0V6H3"
+CEILING = "M-3 -6H0V6H-3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankedRow:
+    """One explainer: its result for each model, None where there is none."""
+
+    explainer: str
+    results: tuple[Result | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingData:
+    """One score of every explainer, best first, controls apart."""
+
+    score: str
+    models: tuple[str, ...]
+    explainers: tuple[RankedRow, ...]
+    controls: tuple[RankedRow, ...]
+    scale: Scale
+    digits: int
+    level: str
+
+
+def ranking_data(rows: Sequence[Result], score: str, models: Sequence[str], level: str = "95 %") -> RankingData:
+    """The ranking of one score: explainers in the order of their mean over the models."""
+    mine = [row for row in rows if row.score == score and row.explainer]
+    places = [number for row in mine if not row.failed for number in extent(row)]
+    return RankingData(
+        score=score,
+        models=tuple(models),
+        explainers=ranked([row for row in mine if not row.control], models),
+        controls=ranked([row for row in mine if row.control], models),
+        scale=scale_for(places),
+        digits=decimals(places),
+        level=level,
+    )
+
+
+def extent(row: Result) -> tuple[float, ...]:
+    """Every number that a row puts on the axis."""
+    return (row.value, row.low, row.high, row.draws_low, row.draws_high, row.self_agreement, row.random_control)
+
+
+def ranked(rows: Sequence[Result], models: Sequence[str]) -> tuple[RankedRow, ...]:
+    """One row an explainer, best first, those without any number last.
+
+    The order is that of the mean over models, each value taken relative to its model's mean, so that a missing cell
+    neither helps nor harms.
+    """
+    cells = {(row.explainer, row.model): row for row in rows}
+    names = list(dict.fromkeys(row.explainer for row in rows))
+    lower = bool(rows) and rows[0].direction == "lower"
+
+    level = {model: mean_of([row.value for row in rows if row.model == model and row.defined]) for model in models}
+
+    def order(name: str) -> tuple[bool, float]:
+        values = [row.value - level[row.model] for row in rows if row.explainer == name and row.defined]
+        return not values, mean_of(values) if lower else -mean_of(values)
+
+    return tuple(
+        RankedRow(explainer=name, results=tuple(cells.get((name, model)) for model in models)) for name in sorted(names, key=order)
+    )
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """The mean, NaN of nothing."""
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def draw_ranking(data: RankingData) -> Markup:
+    """The ranking as HTML with inline SVG."""
+    groups = [
+        ChartGroup(heading="Explainers" if data.controls else "", rows=[draw_row(row, data) for row in data.explainers]),
+        ChartGroup(heading="Controls", rows=[draw_row(row, data) for row in data.controls]),
+    ]
+    return draw_chart(
+        groups,
+        data.scale,
+        lanes=len(data.models),
+        main="mean",
+        more=f"{data.level} interval",
+        label=f"Ranking by {title_of(data.score).lower()}",
+    )
+
+
+def draw_row(row: RankedRow, data: RankingData) -> ChartRow:
+    """One explainer's lanes and numbers."""
+    placed = [(index, result) for index, result in enumerate(row.results) if result is not None]
+    lanes = [draw_lane(index, result, data.scale, y=lane_centre(index, len(data.models)), digits=data.digits) for index, result in placed]
+    return ChartRow(name=row.explainer, lanes=lanes, readouts=[readout(result, data.digits) for result in row.results])
+
+
+def readout(result: Result | None, digits: int) -> Readout:
+    """The numbers beside a lane."""
+    if result is None:
+        return Readout(main="not run")
+    if result.failed:
+        return Readout(main="no result")
+    if not result.defined:
+        return Readout(main="undefined")
+    return Readout(main=number(result.value, digits), more=interval(result.low, result.high, digits))
+
+
+def draw_lane(model: int, result: Result, scale: Scale, *, y: float, digits: int) -> Markup:
+    """One model's marks on a row, from back to front: the room between the nulls, both intervals, the mean."""
+    if not result.defined:
+        return Markup("")
+    place = scale.percent(result.value)
+    parts = [
+        draw_room(result.random_control, result.self_agreement, y, scale),
+        span(result.low, result.high, y, scale, "population"),
+        span(result.draws_low, result.draws_high, y, scale, "draws"),
+        mark(place, y, shape_of(model), "dot"),
+    ]
+    return lane(model, describe(result, digits), Markup("").join(parts))
+
+
+def draw_room(low: float, high: float, y: float, scale: Scale) -> Markup:
+    """Brackets at the random control and the self-agreement, and the band between them where the score can say something."""
+    band = Markup("")
+    if math.isfinite(low) and math.isfinite(high) and high > low:
+        left, right = scale.percent(low), scale.percent(high)
+        band = Markup('<line class="room" x1="{}%" x2="{}%" y1="{}" y2="{}"/>').format(left, right, y, y)
+    floor = mark(scale.percent(low), y, FLOOR, "null") if math.isfinite(low) else Markup("")
+    ceiling = mark(scale.percent(high), y, CEILING, "null") if math.isfinite(high) else Markup("")
+    return band + floor + ceiling
+
+
+def span(low: float, high: float, y: float, scale: Scale, css: str) -> Markup:
+    """An interval as a line; nothing where it is undefined."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return Markup("")
+    line = Markup('<line class="{}" x1="{}%" x2="{}%" y1="{}" y2="{}"/>')
+    return line.format(css, scale.percent(low), scale.percent(high), y, y)
+
+
+def describe(result: Result, digits: int) -> str:
+    """A lane in words."""
+    parts = [
+        f"{f'{result.explainer} on ' if result.explainer else ''}{result.model}: {number(result.value, digits)}",
+        f"interval {interval(result.low, result.high, digits)}",
+        f"over draws {interval(result.draws_low, result.draws_high, digits)}",
+    ]
+    if math.isfinite(result.random_control):
+        parts.append(f"random control {number(result.random_control, digits)}")
+    if math.isfinite(result.self_agreement):
+        parts.append(f"self-agreement {number(result.self_agreement, digits)}")
+    return "; ".join(parts)

@@ -1,0 +1,108 @@
+"""From values to places on the page: axes, ticks, and the marks and colours of models.
+
+Horizontal places are percentages of the drawing's width and vertical ones pixels, so that a figure fits a phone and a
+wide screen without scaling its text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from veracity.report.wording import compact
+
+COLOURS = 6
+TINY = 1e-30
+CIRCLE = "M-4.2 0a4.2 4.2 0 1 0 8.4 0a4.2 4.2 0 1 0 -8.4 0Z"
+SQUARE = "M-3.7 -3.7H3.7V3.7H-3.7Z"
+DIAMOND = "M0 -5.2L5.2 0L0 5.2L-5.2 0Z"
+TRIANGLE = "M0 -4.8L4.8 3.8H-4.8Z"
+FLAG = "M0 4.8L4.8 -3.8H-4.8Z"
+CROSS = "M-1.7 -4.6H1.7V-1.7H4.6V1.7H1.7V4.6H-1.7V1.7H-4.6V-1.7H-1.7Z"
+SHAPES = (CIRCLE, SQUARE, DIAMOND, TRIANGLE, FLAG, CROSS)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear axis.
+
+    >>> Scale(0.0, 2.0, (0.0, 1.0, 2.0)).percent(0.5)
+    25.0
+    """
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def percent(self, value: float) -> float:
+        """Where a value stands, from 0 to 100."""
+        return round(100.0 * min(max((value - self.low) / (self.high - self.low), 0.0), 1.0), 2)
+
+
+def scale_for(values: Iterable[float]) -> Scale:
+    """An axis that holds the finite values; similarities between 0 and 1 always get the whole unit interval.
+
+    >>> scale_for([0.3, 0.9]).ticks
+    (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    >>> scale_for([-0.31, 1.0]).ticks
+    (-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=1.0)
+    low = min(low, 0.0)
+    high = 1.0 if 0.2 < high <= 1.0 + 1e-6 else max(high, 0.0)
+    if high - low < TINY:
+        high = low + 1.0
+    step = nice_step((high - low) / 8.0)
+    first, last = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
+    ticks = tuple(float(f"{index * step:.10g}") for index in range(first, last + 1))
+    return Scale(ticks[0], ticks[-1], ticks)
+
+
+def nice_step(step: float) -> float:
+    """The first of 1, 2, 5 times a power of ten that is no smaller.
+
+    >>> nice_step(0.17), nice_step(3.0)
+    (0.2, 5.0)
+    """
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= step * (1 - 1e-9))
+
+
+def colour_class(model: int) -> str:
+    """The CSS class that sets a model's colour."""
+    return f"m{model % COLOURS + 1}"
+
+
+def shape_of(model: int) -> str:
+    """The outline of a model's mark, so that colour is never the only difference."""
+    return SHAPES[(model + model // COLOURS) % len(SHAPES)]
+
+
+def mark(percent: float, y: float, path: str, css: str) -> Markup:
+    """A small outline at a place."""
+    return Markup('<svg x="{}%" y="{}" overflow="visible"><path class="{}" d="{}"/></svg>').format(percent, y, css, path)
+
+
+def key(model: int) -> Markup:
+    """A model's mark for legends and headings."""
+    return Markup(
+        '<svg class="key {}" width="12" height="12" viewBox="-6 -6 12 12" aria-hidden="true"><path class="dot" d="{}"/></svg>'
+    ).format(colour_class(model), shape_of(model))
+
+
+def grid(scale: Scale) -> Markup:
+    """The vertical lines behind a row."""
+    line = Markup('<line class="{}" x1="{}%" x2="{}%" y1="0" y2="100%"/>')
+    ticks = [(tick, scale.percent(tick)) for tick in scale.ticks]
+    return Markup("").join(line.format("grid zero" if tick == 0 and scale.low < 0 else "grid", place, place) for tick, place in ticks)
+
+
+def axis(scale: Scale) -> Markup:
+    """The numbers of an axis."""
+    text = Markup('<text x="{}%" y="12" text-anchor="middle">{}</text>')
+    labels = Markup("").join(text.format(scale.percent(tick), compact(tick)) for tick in scale.ticks)
+    return Markup('<svg class="strip axis" width="100%" height="18" aria-hidden="true">{}</svg>').format(labels)

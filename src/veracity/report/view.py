@@ -1,0 +1,177 @@
+"""What the report reads: a finished run, seen as tables, and its rows as typed records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+import pandas as pd
+from torch import Tensor
+
+
+class WorstPair(Protocol):
+    """One of the lowest values: the tensors before and after the transform, without a batch axis."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        ...
+
+    @property
+    def explainer(self) -> str:
+        """The explainer's name."""
+        ...
+
+    @property
+    def sample(self) -> int:
+        """The sample's number in the data set."""
+        ...
+
+    @property
+    def draw(self) -> int:
+        """Which of the sample's draws this is."""
+        ...
+
+    @property
+    def element(self) -> Sequence[float]:
+        """The transform g, as the numbers that name it."""
+        ...
+
+    @property
+    def value(self) -> float:
+        """How alike `expected` and `found` are."""
+        ...
+
+    @property
+    def input(self) -> Tensor:
+        """The input x."""
+        ...
+
+    @property
+    def moved(self) -> Tensor:
+        """The transformed input g x."""
+        ...
+
+    @property
+    def explanation(self) -> Tensor:
+        """The explanation e(x)."""
+        ...
+
+    @property
+    def expected(self) -> Tensor:
+        """What e(g x) should be."""
+        ...
+
+    @property
+    def found(self) -> Tensor:
+        """What e(g x) is."""
+        ...
+
+
+class RunView(Protocol):
+    """A finished run as the report sees it."""
+
+    @property
+    def path(self) -> str:
+        """The run's folder."""
+        ...
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What was run: schema, created, title, spec, versions, data, models, notes, seed, symmetry."""
+        ...
+
+    def table(self) -> pd.DataFrame:
+        """One row a (model, explainer, score); the columns are the fields of `Result`."""
+        ...
+
+    def samples(self, score: str) -> pd.DataFrame:
+        """One row a (model, explainer, sample): model, explainer, control, sample, value, draws, undefined."""
+        ...
+
+    def differences(self, score: str) -> pd.DataFrame:
+        """Paired differences: model, first, second, difference, low, high, n, differs."""
+        ...
+
+    def failures(self) -> pd.DataFrame:
+        """Cells that failed: model, explainer, score, error."""
+        ...
+
+    def worst(self, score: str, count: int) -> Sequence[WorstPair]:
+        """The `count` worst pairs of each model and explainer with their tensors, worst first."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One row of the run's table; undefined numbers are NaN, a model's own score has explainer "", and `failed` says why there is none."""
+
+    model: str
+    explainer: str
+    control: bool
+    score: str
+    value: float
+    low: float
+    high: float
+    draws_low: float
+    draws_high: float
+    n: int
+    undefined: int
+    undefined_draws: int
+    draws: float
+    self_agreement: float
+    random_control: float
+    direction: str
+    failed: str
+
+    @property
+    def defined(self) -> bool:
+        """Whether there is a number to show."""
+        return not self.failed and math.isfinite(self.value)
+
+
+TEXT = {"model", "explainer", "score", "direction", "failed"}
+WHOLE = {"n", "undefined", "undefined_draws"}
+
+
+def results(run: RunView) -> list[Result]:
+    """The run's table as records, in its order."""
+    table = run.table()
+    names = [item.name for item in fields(Result)]
+    return [Result(**{name: plain(name, record[name]) for name in names}) for record in table[names].to_dict("records")]
+
+
+def plain(name: str, value: Any) -> Any:
+    """A cell of the table as the type that its column has; a missing text is "", a missing count 0."""
+    missing = bool(pd.isna(value))
+    if name in TEXT:
+        return "" if missing else str(value)
+    if name in WHOLE:
+        return 0 if missing else int(value)
+    if name == "control":
+        return False if missing else bool(value)
+    return math.nan if missing else float(value)
+
+
+BESIDE = "self_agreement"
+
+
+def explanation_scores(rows: Sequence[Result]) -> list[str]:
+    """Scores of explanations, in the table's order; self-agreement stands beside the others and is none of them.
+
+    >>> explanation_scores([])
+    []
+    """
+    return list(dict.fromkeys(row.score for row in rows if row.explainer and row.score != BESIDE))
+
+
+def model_scores(rows: Sequence[Result]) -> list[str]:
+    """Scores of models alone, in the table's order."""
+    return list(dict.fromkeys(row.score for row in rows if not row.explainer))
+
+
+def model_names(rows: Sequence[Result], manifest: Mapping[str, Any]) -> list[str]:
+    """Every model once: those of the manifest, then any other that the table names."""
+    return list(dict.fromkeys([*(manifest.get("models") or {}), *(row.model for row in rows if row.model)]))

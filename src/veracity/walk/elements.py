@@ -1,0 +1,57 @@
+"""Which element is draw d of sample s: a function of (seed, sample, draw), whatever the block, the batch or the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from veracity.core.draws import Draws
+from veracity.core.errors import SpecError
+from veracity.core.spaces import FiniteSpace, Space
+
+DISTINCT = 100_000
+"""The largest space from which draws are taken without replacement."""
+
+SHUFFLED = 1_000_000
+"""How many random numbers are sorted at once to choose without replacement."""
+
+Elements = Callable[[Tensor, Tensor], Tensor]
+"""From rows of a block (R,) and draw numbers (R,) to elements (R, p)."""
+
+
+def countable(space: Space) -> FiniteSpace | None:
+    """The space, if it is small enough for distinct draws."""
+    return space if isinstance(space, FiniteSpace) and space.order <= DISTINCT else None
+
+
+def owners(space: Space, samples: Tensor) -> Tensor:
+    """Whose random numbers each sample uses: its own, or everybody's where draws are shared by all samples."""
+    return samples if space.nested else torch.zeros_like(samples)
+
+
+def by_rank(space: FiniteSpace) -> Elements:
+    """Draw d is element number d, for every sample."""
+    return lambda _row, draw: space.unrank(draw)
+
+
+def independent(space: Space, samples: Tensor, seed: int) -> Elements:
+    """Draw d is a fresh uniform element."""
+    owner = owners(space, samples)
+    return lambda row, draw: space.decode(Draws(seed, owner[row], draw).normal(space.latents, stream="walk"))
+
+
+def distinct(space: FiniteSpace, samples: Tensor, seed: int, most: int) -> Elements:
+    """Draw d is the d-th element of the sample's own random order, of which the first `most` are kept."""
+    owner = owners(space, samples)
+    tall = max(1, SHUFFLED // space.order)
+    parts = [Draws.of(seed, part).choice(space.order, most, stream="walk").clone() for part in torch.split(owner, tall)]
+    chosen = torch.cat(parts) if parts else torch.empty(0, most, dtype=torch.int64)
+    return lambda row, draw: space.unrank(chosen[row, draw])
+
+
+def whole(value: int, least: int, setting: str, walk: str) -> None:
+    """Raise unless a setting is a whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise SpecError(f"The setting '{setting}' of the walk '{walk}' must be a whole number of at least {least}, not {value!r}.")

@@ -1,0 +1,1 @@
+"""Architectures with a known symmetry, and small weights for them."""

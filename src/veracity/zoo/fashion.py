@@ -1,0 +1,32 @@
+"""The three FashionMNIST networks of the symmetry paper (Tables 9 and 10), with trained weights.
+
+The printed Table 10 flattens to 294,912 features; its own three poolings of a 48x48 image leave 128*6*6 = 4,608,
+which is what is built here, with 10 outputs.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from safetensors.torch import load
+from torch import Size, nn
+
+from veracity.zoo.shift import GlobalMean, all_cnn, flatten_cnn
+
+PADDING = 10
+IMAGE = Size((48, 48))
+NAMES = ("all-cnn", "augmented-cnn", "standard-cnn")
+
+
+def build(name: str) -> nn.Sequential:
+    """One of the three architectures, untrained."""
+    if name == "all-cnn":
+        return all_cnn((16, 64, 128), 10, GlobalMean(), hidden=32)
+    return flatten_cnn((16, 64, 128), 10, IMAGE, hidden=32)
+
+
+def pretrained(name: str) -> nn.Sequential:
+    """One of the three networks with the weights that `python -m veracity.zoo.train_fashion` made."""
+    model = build(name)
+    model.load_state_dict(load((files("veracity.zoo") / "weights" / f"fashion-{name}.safetensors").read_bytes()))
+    return model.eval()

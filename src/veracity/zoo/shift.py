@@ -1,0 +1,68 @@
+"""Convolutional networks that are, or are not, invariant to shifts of their input.
+
+A circular convolution of stride 1 commutes with cyclic shifts and a global pooling forgets where things were, so the
+two together are exactly invariant. Local pooling and flattening break it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torch import Size, Tensor, nn
+
+
+class GlobalMax(nn.Module):
+    """The maximum over all positions; tied positions share its gradient, so that none is preferred."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (N, C, ...) to (N, C)."""
+        return x.flatten(2).amax(dim=2)
+
+
+class GlobalMean(nn.Module):
+    """The mean over all positions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (N, C, ...) to (N, C)."""
+        return x.flatten(2).mean(dim=2)
+
+
+def circular(channels_in: int, channels_out: int) -> nn.Conv2d:
+    """A 3x3 convolution of stride 1 that wraps around."""
+    return nn.Conv2d(channels_in, channels_out, kernel_size=3, padding=1, padding_mode="circular")
+
+
+def all_cnn(widths: tuple[int, ...], classes: int, pool: nn.Module, hidden: int | None = None) -> nn.Sequential:
+    """Circular convolutions, then a global pooling: exactly shift-invariant (Table 9 with widths 16, 64, 128)."""
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    for number, (before, after) in enumerate(zip((1, *widths), widths, strict=False), start=1):
+        layers[f"conv{number}"], layers[f"relu{number}"] = circular(before, after), nn.ReLU()
+    layers["pool"] = pool
+    layers.update(head(widths[-1], classes, hidden))
+    return nn.Sequential(layers)
+
+
+def flatten_cnn(widths: tuple[int, ...], classes: int, image: Size, hidden: int | None = None) -> nn.Sequential:
+    """Circular convolutions with local pooling, then a flatten: not invariant (Table 10 with widths 16, 64, 128)."""
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    height, width = image
+    for number, (before, after) in enumerate(zip((1, *widths), widths, strict=False), start=1):
+        layers[f"conv{number}"], layers[f"relu{number}"] = circular(before, after), nn.ReLU()
+        layers[f"pool{number}"] = nn.MaxPool2d(kernel_size=2)
+        height, width = height // 2, width // 2
+    layers["flatten"] = nn.Flatten()
+    layers.update(head(widths[-1] * height * width, classes, hidden))
+    return nn.Sequential(layers)
+
+
+def head(features: int, classes: int, hidden: int | None) -> OrderedDict[str, nn.Module]:
+    """One linear layer, or two hidden ones with LeakyReLU before it."""
+    if hidden is None:
+        return OrderedDict(linear=nn.Linear(features, classes))
+    return OrderedDict(
+        linear1=nn.Linear(features, hidden),
+        leaky1=nn.LeakyReLU(),
+        linear2=nn.Linear(hidden, hidden),
+        leaky2=nn.LeakyReLU(),
+        linear3=nn.Linear(hidden, classes),
+    )

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from small import series_inputs, small_net
+from veracity import Audit, CyclicShift
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def x() -> Tensor:
+    return series_inputs(6)
+
+
+@pytest.fixture
+def net() -> nn.Module:
+    return small_net()
+
+
+@pytest.fixture
+def make_audit(x: Tensor, net: nn.Module) -> Callable[..., Audit]:
+    def make(**settings: Any) -> Audit:
+        given = {"models": {"net": net}, "inputs": x, "explainers": ["gradient", "smooth_grad"], "symmetry": CyclicShift(axes=(-1,))}
+        return Audit(**{**given, **settings})
+
+    return make

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from veracity.core import draws as module
+from veracity.core.draws import Draws, philox, stream_number
+
+ONES = 0xFFFFFFFF
+KNOWN = [
+    ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+    ((ONES, ONES, ONES, ONES), (ONES, ONES), (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+    (
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+    ),
+]
+
+
+def rows(count: int = 40, seed: int = 3) -> Draws:
+    return Draws(seed, torch.arange(count) * 7, torch.arange(count) % 5)
+
+
+@pytest.mark.parametrize(("counter", "key", "expected"), KNOWN, ids=["zeros", "ones", "pi"])
+def test_philox_gives_the_known_answers(counter: tuple[int, ...], key: tuple[int, int], expected: tuple[int, ...]) -> None:
+    found = philox(tuple(np.array([word], dtype=np.uint64) for word in counter), key)
+    assert tuple(int(word[0]) for word in found) == expected
+
+
+def slow_philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, int, int, int]:
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        high0, low0 = divmod(0xD2511F53 * c0, 2**32)
+        high1, low1 = divmod(0xCD9E8D57 * c2, 2**32)
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+        k0, k1 = (k0 + 0x9E3779B9) % 2**32, (k1 + 0xBB67AE85) % 2**32
+    return c0, c1, c2, c3
+
+
+def test_words_are_philox_of_position_draw_sample_and_stream() -> None:
+    seed = 2**40 + 5
+    words = Draws(seed, torch.tensor([9, 4]), torch.tensor([2, 2**33 + 1])).words(10, "s")
+    for row, (sample, draw) in enumerate([(9, 2), (4, 1)]):
+        slow = [word for place in range(3) for word in slow_philox((place, draw, sample, stream_number("s")), (5, 2**8))]
+        assert words[row].tolist() == slow[:10]
+
+
+def test_words_do_not_change_from_version_to_version() -> None:
+    words = Draws(0, torch.tensor([1]), torch.tensor([2])).words(5, "walk")
+    assert words.tolist() == [[1311208760, 1840378563, 99611908, 1301699058, 2191679251]]
+
+
+@pytest.mark.parametrize("kind", ["uniform", "normal"])
+@pytest.mark.parametrize("chunk", [8, 100, 65536])
+def test_a_row_is_the_same_in_every_batch(kind: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    all_at_once = getattr(rows(), kind)(3, 11, stream="s")
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    assert torch.equal(getattr(rows(), kind)(3, 11, stream="s"), all_at_once)
+    for part in (slice(0, 1), slice(5, 12), torch.tensor([39, 2, 2, 17])):
+        assert torch.equal(getattr(rows()[part], kind)(3, 11, stream="s"), all_at_once[part])
+
+
+def test_seed_sample_draw_and_stream_each_matter() -> None:
+    def one(seed: int = 0, sample: int = 0, draw: int = 0, stream: str = "s") -> list[int]:
+        return Draws(seed, torch.tensor([sample]), torch.tensor([draw])).words(4, stream)[0].tolist()
+
+    made = [one(), one(seed=1), one(seed=2**32), one(sample=1), one(draw=1), one(stream="t")]
+    assert len({tuple(words) for words in made}) == len(made)
+
+
+def test_more_words_begin_with_fewer() -> None:
+    assert torch.equal(rows().words(50, "s")[:, :13], rows().words(13, "s"))
+
+
+def test_nothing_asked_nothing_drawn() -> None:
+    assert rows(4).normal(0, stream="s").shape == (4, 0)
+    assert rows(4).uniform(2, 0, stream="s").shape == (4, 2, 0)
+    assert rows(0).normal(3, stream="s").shape == (0, 3)
+
+
+def test_uniform_is_uniform_and_open() -> None:
+    values = Draws.of(1, torch.arange(200)).uniform(500, stream="s")
+    assert values.dtype == torch.float64
+    assert 0.0 < values.min() < values.max() < 1.0
+    assert stats.kstest(values.flatten().numpy(), "uniform").pvalue > 0.01
+    by_row = stats.kstest(values.numpy(), "uniform", axis=1).pvalue
+    assert stats.kstest(by_row, "uniform").pvalue > 0.01
+
+
+def test_normal_is_normal_and_uncorrelated() -> None:
+    values = Draws.of(1, torch.arange(1000)).normal(100, stream="s").numpy()
+    assert stats.kstest(values.ravel(), "norm").pvalue > 0.01
+    assert stats.kstest(np.sqrt(1000) * values.mean(axis=0), "norm").pvalue > 0.01
+    across = np.corrcoef(values.T)[np.triu_indices(100, 1)]
+    assert np.abs(across).max() < 5 / np.sqrt(1000)
+    neighbours = Draws(1, torch.zeros(1000, dtype=torch.int64), torch.arange(1000)).normal(100, stream="s").numpy()
+    assert np.abs(np.corrcoef(neighbours.T)[np.triu_indices(100, 1)]).max() < 5 / np.sqrt(1000)
+
+
+def test_integers_are_below_and_even() -> None:
+    values = Draws.of(1, torch.arange(100)).integers(7, 100, stream="s")
+    counts = torch.bincount(values.flatten(), minlength=7).numpy()
+    assert len(counts) == 7
+    assert stats.chisquare(counts).pvalue > 0.01
+
+
+def test_choice_is_without_replacement_and_a_prefix_of_more() -> None:
+    chosen = rows(60).choice(23, 23, stream="s")
+    assert torch.equal(chosen.sort(dim=1).values, torch.arange(23).expand(60, 23))
+    assert torch.equal(rows(60).choice(23, 9, stream="s"), chosen[:, :9])
+    assert torch.equal(rows(60)[torch.tensor([31])].choice(23, 9, stream="s"), chosen[31:32, :9])
+    assert rows(2).choice(5, 9, stream="s").shape == (2, 5)
+
+
+def test_choice_is_uniform() -> None:
+    chosen = Draws.of(1, torch.arange(6000)).choice(4, 2, stream="s")
+    counts = torch.bincount(4 * chosen[:, 0] + chosen[:, 1], minlength=16).numpy()
+    ordered_pairs = counts[np.arange(16) % 5 != 0]
+    assert counts.sum() == ordered_pairs.sum()
+    assert stats.chisquare(ordered_pairs).pvalue > 0.01
+
+
+def test_global_random_state_is_left_alone() -> None:
+    before = torch.get_rng_state()
+    rows().normal(5, stream="s")
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import warnings
+
+import captum.attr
+import pytest
+import torch
+from shift_invariant import Digits, context_of, explain
+from torch import Tensor, nn
+from torch.nn import functional
+
+from veracity.core.errors import InputError, SpecError
+from veracity.explain import (
+    Deconvolution,
+    FeatureAblation,
+    Gradient,
+    GuidedBackprop,
+    InputXGradient,
+    IntegratedGradients,
+    Saliency,
+)
+
+
+class Square(nn.Module):
+    """Scores (sum of x², minus sum of x²)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        value = x.pow(2).flatten(1).sum(1)
+        return torch.stack((value, -value), dim=1)
+
+
+class Functional(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.relu = nn.Linear(3, 2), nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu(self.relu(self.linear(x)))
+
+
+X, TARGETS = torch.tensor([[[1.0, -2.0]], [[3.0, 0.5]]]), torch.tensor([0, 1])
+
+
+@pytest.mark.parametrize(
+    ("explainer", "expected"),
+    [
+        (Saliency(), [[[2.0, 4.0]], [[6.0, 1.0]]]),
+        (Gradient(), [[[2.0, -4.0]], [[-6.0, -1.0]]]),
+        (InputXGradient(), [[[2.0, 8.0]], [[-18.0, -0.5]]]),
+        (IntegratedGradients(), [[[1.0, 4.0]], [[-9.0, -0.25]]]),
+        (IntegratedGradients(baseline=1.0), [[[0.0, 3.0]], [[-8.0, 0.75]]]),
+        (FeatureAblation(), [[[1.0, 4.0]], [[-9.0, -0.25]]]),
+        (FeatureAblation(baseline=torch.tensor([1.0, 2.0])), [[[0.0, 0.0]], [[-8.0, 3.75]]]),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_by_hand_on_a_square(explainer: Gradient, expected: list[list[list[float]]]) -> None:
+    torch.testing.assert_close(explain(explainer, Square(), X, TARGETS), torch.tensor(expected), rtol=1e-5, atol=1e-6)
+
+
+def test_relu_rules_by_hand() -> None:
+    """y = relu(x) - 2 relu(-x): the gradient, and what the two rules cut of it."""
+    first, last = nn.Linear(1, 2, bias=False), nn.Linear(2, 1, bias=False)
+    first.weight.data, last.weight.data = torch.tensor([[1.0], [-1.0]]), torch.tensor([[1.0, -2.0]])
+    net = nn.Sequential(first, nn.ReLU(), last)
+    x, targets = torch.tensor([[3.0], [-3.0]]), torch.tensor([0, 0])
+    assert explain(Gradient(), net, x, targets).tolist() == [[1.0], [2.0]]
+    assert explain(GuidedBackprop(), net, x, targets).tolist() == [[1.0], [0.0]]
+    assert explain(Deconvolution(), net, x, targets).tolist() == [[1.0], [1.0]]
+
+
+@pytest.mark.parametrize(
+    ("explainer", "method", "settings"),
+    [
+        (Saliency(), captum.attr.Saliency, {}),
+        (Gradient(), captum.attr.Saliency, {"abs": False}),
+        (InputXGradient(), captum.attr.InputXGradient, {}),
+        (GuidedBackprop(), captum.attr.GuidedBackprop, {}),
+        (Deconvolution(), captum.attr.Deconvolution, {}),
+        (IntegratedGradients(), captum.attr.IntegratedGradients, {"n_steps": 50}),
+        (IntegratedGradients(method="riemann_left", steps=7), captum.attr.IntegratedGradients, {"n_steps": 7, "method": "riemann_left"}),
+        (FeatureAblation(), captum.attr.FeatureAblation, {}),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+@pytest.mark.filterwarnings("ignore")
+def test_captums_numbers(digits: Digits, explainer: Gradient, method: type, settings: dict[str, object]) -> None:
+    x, targets = digits.inputs[:4], digits.targets[:4]
+    theirs = method(digits.model).attribute(x.clone().requires_grad_(), target=targets, **settings).detach()
+    torch.testing.assert_close(explain(explainer, digits.model, x, targets), theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_ablation_is_the_slow_loop(digits: Digits) -> None:
+    x, target = digits.inputs[:1], digits.targets[:1]
+    baseline = torch.rand(1, 12, 12, generator=torch.Generator().manual_seed(0))
+    found = explain(FeatureAblation(baseline=baseline), digits.model, x, target)
+    with torch.no_grad():
+        full = digits.model(x)[0, target]
+        for place in range(0, 144, 7):
+            changed = x.clone()
+            changed.view(-1)[place] = baseline.view(-1)[place]
+            assert float(full - digits.model(changed)[0, target]) == pytest.approx(float(found.view(-1)[place]), abs=1e-5)
+
+
+def test_integrated_gradients_add_up(digits: Digits) -> None:
+    x, targets = digits.inputs[:6], digits.targets[:6]
+    total = explain(IntegratedGradients(steps=200), digits.model, x, targets).sum((1, 2, 3))
+    with torch.no_grad():
+        gap = (digits.model(x) - digits.model(torch.zeros_like(x))).gather(1, targets[:, None]).squeeze(1)
+    torch.testing.assert_close(total, gap, rtol=0.02, atol=0.02)
+
+
+def test_no_warning_reaches_the_user(digits: Digits) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for explainer in (Saliency(), InputXGradient(), GuidedBackprop(), Deconvolution(), IntegratedGradients(steps=3)):
+            explainer.explain(digits.model, digits.inputs[:3], digits.targets[:3], context_of(3, batch=2))
+
+
+def test_a_warning_of_the_model_does() -> None:
+    class Warns(Square):
+        def forward(self, x: Tensor) -> Tensor:
+            warnings.warn("from the model", stacklevel=1)
+            return super().forward(x)
+
+    with pytest.warns(UserWarning, match="from the model"):
+        explain(GuidedBackprop(), Warns(), X, TARGETS)
+
+
+class Rounded(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.flatten(1) > 0).float()
+
+
+class Detached(Square):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.detach()).requires_grad_()
+
+
+@pytest.mark.parametrize("model", [Rounded(), Detached()], ids=["comparison", "detached"])
+@pytest.mark.parametrize("explainer", [Saliency(), IntegratedGradients(), GuidedBackprop()], ids=lambda explainer: explainer.name)
+def test_models_without_gradients_are_refused(explainer: Saliency, model: nn.Module) -> None:
+    sentence = f"{explainer.name} needs gradients, but the output of this model does not depend differentiably on its input."
+    with pytest.raises(InputError, match=sentence):
+        explainer.check(model, X, TARGETS)
+    FeatureAblation().check(model, X, TARGETS)
+
+
+def test_functional_relus_are_told() -> None:
+    x, targets = torch.randn(2, 3), torch.tensor([0, 1])
+    (note,) = GuidedBackprop().check(Functional(), x, targets)
+    assert note.startswith("guided_backprop changes the gradient of nn.ReLU modules alone, and 1 of 2 ReLU steps")
+    assert GuidedBackprop().check(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), x, targets) == ()
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(SpecError, match="steps of integrated_gradients"):
+        IntegratedGradients(steps=0).check(Square(), X, TARGETS)
+    with pytest.raises(SpecError, match="Did you mean 'gausslegendre'"):
+        IntegratedGradients(method="gauslegendre").check(Square(), X, TARGETS)
+    with pytest.raises(SpecError, match="The baseline of feature_ablation"):
+        FeatureAblation(baseline=torch.zeros(5)).check(Square(), X, TARGETS)

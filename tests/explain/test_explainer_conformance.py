@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from veracity.core.explainers import Explainer
+from veracity.core.registry import EXPLAINERS
+from veracity.explain import Foreign, as_explainer
+from veracity.testing.explainers import ExplainerConformance
+
+
+class TestRegistered(ExplainerConformance):
+    @pytest.fixture(autouse=True, params=list(EXPLAINERS))
+    def choose(self, request: pytest.FixtureRequest) -> None:
+        self.name = request.param
+
+    def explainer(self) -> Explainer:
+        return EXPLAINERS.build(self.name)
+
+
+class TestRegisteredOnSeries(TestRegistered):
+    """The same battery on inputs (C, T)."""
+
+    def model(self) -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            layers = [nn.Conv1d(2, 4, 3, padding=1), nn.ReLU(inplace=True), nn.MaxPool1d(2), nn.Conv1d(4, 4, 3, padding=1), nn.Tanh()]
+            return nn.Sequential(*layers, nn.Flatten(), nn.Linear(80, 3)).eval()
+
+    def inputs(self) -> torch.Tensor:
+        return super().inputs().reshape(-1, 2, 81)[..., :40]
+
+
+def times_gradient(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    inputs.requires_grad_()
+    model(inputs).gather(1, targets[:, None]).sum().backward()
+    return inputs * inputs.grad
+
+
+def noisy(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return times_gradient(model, inputs, targets).detach() + torch.rand_like(inputs)
+
+
+class TestForeign(ExplainerConformance):
+    @pytest.fixture(autouse=True, params=["captum.attr:InputXGradient", "captum.attr:Deconvolution", "function", "noisy"])
+    def choose(self, request: pytest.FixtureRequest) -> None:
+        self.name = request.param
+
+    def explainer(self) -> Foreign:
+        made = {
+            "function": {"function": times_gradient, "random": False},
+            "noisy": noisy,
+        }.get(self.name, self.name)
+        built = as_explainer(made)
+        assert isinstance(built, Foreign)
+        return built

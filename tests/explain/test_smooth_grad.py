@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import captum.attr
+import pytest
+import torch
+from shift_invariant import Digits, context_of, explain
+from torch import Tensor, nn
+
+from veracity.explain import Gradient, SmoothGrad
+from veracity.explain.noise import BLOCK, noise_of
+from veracity.explain.passes import gradients, pairs
+
+
+class Cubic(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.pow(3).flatten(1).sum(1, keepdim=True)
+
+
+def test_the_slow_loop(digits: Digits) -> None:
+    x, targets = digits.inputs[:3], digits.targets[:3]
+    context = context_of(3, batch=5)
+    found = SmoothGrad(draws=4, noise=0.2).explain(digits.model, x, targets, context)
+    for row in range(3):
+        spread = 0.2 * float(x[row].max() - x[row].min())
+        noise = context.draws.normal(4, 1, 12, 12, stream="smooth_grad.0")[row].float()
+        points = [x[row] + spread * noise[k] for k in range(4)]
+        expected = torch.stack([gradients(digits.model, point[None], targets[[row]])[0] for point in points]).mean(0)
+        torch.testing.assert_close(found[row], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_mean_over_noise_of_a_cubic() -> None:
+    """E 3 (x + σ ε)² = 3 x² + 3 σ², with σ a tenth of the sample's range."""
+    x = torch.tensor([[0.0, 1.0, 2.0], [5.0, 5.0, 9.0]])
+    found = explain(SmoothGrad(draws=20_000, noise=0.1), Cubic(), x, torch.zeros(2, dtype=torch.long))
+    expected = 3 * x**2 + 3 * torch.tensor([[0.2], [0.4]]) ** 2
+    torch.testing.assert_close(found, expected, rtol=0.01, atol=0.01)
+
+
+def test_no_noise_is_the_gradient(digits: Digits) -> None:
+    x, targets = digits.inputs[:2], digits.targets[:2]
+    smooth, plain = (explain(explainer, digits.model, x, targets) for explainer in (SmoothGrad(noise=0.0), Gradient()))
+    torch.testing.assert_close(smooth, plain, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_captums_in_expectation(digits: Digits) -> None:
+    x, targets = digits.inputs[:1], digits.targets[:1]
+    spread = 0.15 * float(x.max() - x.min())
+    ours = explain(SmoothGrad(draws=3000), digits.model, x, targets)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        tunnel = captum.attr.NoiseTunnel(captum.attr.Saliency(digits.model))
+        theirs = tunnel.attribute(x, nt_samples=3000, nt_samples_batch_size=500, stdevs=spread, target=targets, abs=False)
+    assert float((theirs - ours).norm() / ours.norm()) < 0.1
+
+
+@pytest.mark.parametrize("size", [3, BLOCK // 2, BLOCK + 1], ids=["one block", "two blocks", "one by one"])
+def test_noise_does_not_depend_on_the_chunk(size: int) -> None:
+    draws, like = context_of(4).draws, torch.zeros(4, size)
+    whole, parts = (
+        torch.cat([noise(*pair) for pair in pairs(4, 3, n)]) for n, noise in ((n, noise_of(draws, like, 3, "n")) for n in (12, 5))
+    )
+    assert torch.equal(whole, parts)
+    assert len(whole[:, :3].flatten().unique()) == 36
+    assert whole.shape == (12, size)

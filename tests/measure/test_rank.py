@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from veracity.core.draws import Draws
+from veracity.measure import average_ranks, spearman
+
+rows = st.integers(1, 30).flatmap(
+    lambda width: st.lists(st.lists(st.integers(-3, 3), min_size=width, max_size=width), min_size=1, max_size=4)
+)
+
+
+def test_ranks_by_hand() -> None:
+    x = torch.tensor([[3.0, 1.0, 3.0, 2.0], [5.0, 5.0, 5.0, 5.0], [-0.0, 0.0, -1.0, 1.0]])
+    assert average_ranks(x).tolist() == [[3.5, 1.0, 3.5, 2.0], [2.5, 2.5, 2.5, 2.5], [2.5, 2.5, 1.0, 4.0]]
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows)
+def test_ranks_with_ties_are_scipys(x: list[list[int]]) -> None:
+    assert average_ranks(torch.tensor(x)).tolist() == stats.rankdata(x, axis=1).tolist()
+
+
+def test_spearman_by_hand() -> None:
+    a = torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 1.0, 2.0, 3.0, 3.0]])
+    b = torch.tensor([[2.0, 1.0, 4.0, 3.0, 5.0], [1.0, 2.0, 2.0, 2.0, 9.0]])
+    by_differences = 1 - 6 * 4 / (5 * 24)
+    by_ranks = np.corrcoef([1.5, 1.5, 3.0, 4.5, 4.5], [1.0, 3.0, 3.0, 3.0, 5.0])[0, 1]
+    assert spearman(a, b).tolist() == pytest.approx([by_differences, by_ranks])
+
+
+@pytest.mark.filterwarnings("ignore::scipy.stats.ConstantInputWarning")
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-2, 2)), min_size=2, max_size=40))
+def test_spearman_with_ties_is_scipys(entries: list[tuple[int, int]]) -> None:
+    a, b = ([float(pair[side]) for pair in entries] for side in (0, 1))
+    found = spearman(torch.tensor([a]), torch.tensor([b])).item()
+    assert found == pytest.approx(stats.spearmanr(a, b).statistic, abs=1e-12, nan_ok=True)
+
+
+def test_spearman_on_saturated_maps_needs_exact_ties() -> None:
+    a = Draws.of(0, torch.arange(20)).normal(1, 14, 14, stream="a").clamp(min=0.0)
+    b = (a + 0.3 * Draws.of(0, torch.arange(20)).normal(1, 14, 14, stream="b")).clamp(min=0.0)
+    right = [stats.spearmanr(x.flatten(), y.flatten()).statistic for x, y in zip(a, b, strict=True)]
+    assert spearman(a, b).tolist() == pytest.approx(right, abs=1e-12)
+    hasty = [np.corrcoef(*(z.flatten().argsort().argsort().numpy() for z in (x, y)))[0, 1] for x, y in zip(a, b, strict=True)]
+    assert np.abs(np.subtract(hasty, right)).max() > 0.01
+
+
+def test_spearman_ignores_growing_functions_and_turns_with_falling_ones() -> None:
+    a, b = (Draws.of(0, torch.arange(6)).normal(25, stream=name) for name in "ab")
+    torch.testing.assert_close(spearman(a.exp(), b**3), spearman(a, b))
+    torch.testing.assert_close(spearman(-a, b), -spearman(a, b))
+
+
+def test_spearman_of_a_constant_is_undefined() -> None:
+    assert spearman(torch.full((1, 9), 0.1), torch.arange(9.0)[None]).isnan().all()

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from captum.attr import DeepLift
+from torch import Tensor, nn
+
+from small import Detached, NaNs, labels_out_of_range, series_inputs, shifted_mean, small_net, two_channels, with_dropout
+from veracity import Adaptive, Audit, CyclicShift, Dihedral, Exhaustive, MonteCarlo, Neuron, Rotation
+from veracity.core.errors import InputError, Note, SpecError
+from veracity.explain import GradientShap
+from veracity.results import compared
+
+COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control"]
+
+
+def test_the_readme_call_gives_the_promised_table(x: Tensor, net: nn.Module, tmp_path: Path) -> None:
+    with pytest.warns(Note, match="deep_lift.*no rule for 1 of 3"):
+        result = Audit(
+            models={"all-cnn": net},
+            inputs=x,
+            explainers=["integrated_gradients", DeepLift, shifted_mean],
+            symmetry=CyclicShift(axes=(-1,)),
+            scores=["equivariance", "model_invariance"],
+        ).run(tmp_path / "run")
+    table = result.table()
+    assert list(table.columns[: len(COLUMNS)]) == COLUMNS
+    by_name = table.set_index(["explainer", "score"])
+    assert by_name.loc[("integrated_gradients", "equivariance"), "value"] > 0.9999
+    assert by_name.loc[("", "model_invariance"), "value"] > 0.9999
+    ramp = torch.linspace(0, 1, 12, dtype=torch.float64)
+    expected = np.mean([float(ramp @ ramp.roll(shift) / (ramp @ ramp)) for shift in range(12)])
+    assert by_name.loc[("shifted_mean", "equivariance"), "value"] == pytest.approx(expected, abs=1e-6)
+    assert by_name.loc[("constant_map", "equivariance"), "value"] == pytest.approx(1.0)
+    assert (by_name["n"] == 6).all()
+    assert (by_name["undefined"] == 0).all()
+    assert result.save_report(tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_batch_sizes_do_not_change_the_numbers(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    audit = make_audit(explainers=["smooth_grad", "gradient_shap", "lime", "kernel_shap", "occlusion"], walk=MonteCarlo(draws=2))
+    small, large = (audit.run(tmp_path / str(batch), batch=batch).table() for batch in (7, 256))
+    pd.testing.assert_frame_equal(small, large, atol=1e-6, rtol=0)
+
+
+def test_the_callers_things_come_back_untouched(make_audit: Callable[..., Audit], x: Tensor, tmp_path: Path) -> None:
+    net = small_net().train()
+    before, state = copy.deepcopy(net.state_dict()), torch.get_rng_state()
+    kept, numpy_state = x.clone(), np.random.get_state()[1].copy()  # noqa: NPY002
+    make_audit(models={"net": net}, explainers=["guided_backprop", "lime", shifted_mean]).run(tmp_path)
+    assert net.training
+    assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
+    assert all(parameter.grad is None and parameter.requires_grad for parameter in net.parameters())
+    assert not any(module._forward_hooks or module._backward_hooks or module._forward_pre_hooks for module in net.modules())
+    assert torch.equal(torch.get_rng_state(), state)
+    assert np.array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
+    assert torch.equal(x, kept)
+    assert not x.requires_grad
+
+
+def test_a_folder_grows_without_measuring_anything_twice(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    make_audit(explainers=["gradient"]).run(tmp_path)
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cells/*")}
+    result = make_audit(explainers=["gradient", "saliency"], scores=["equivariance", "invariance", "model_invariance"]).run(tmp_path)
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items())
+    assert len(list(tmp_path.glob("cells/*"))) > len(times)
+    assert set(result.table()["score"]) == {"equivariance", "invariance", "model_invariance"}
+    assert {"gradient", "saliency"} < set(result.table()["explainer"])
+
+
+def test_changed_weights_data_or_seed_are_measured_anew(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    def keys(**settings: Any) -> set[str]:
+        return {cell.key for job in make_audit(explainers=["gradient"], **settings).prepare().jobs for cell in job.cells}
+
+    base = keys()
+    assert keys() == base
+    changes: list[dict[str, Any]] = [
+        {"models": {"net": small_net(seed=1)}},
+        {"inputs": series_inputs(6, seed=2)},
+        {"seed": 1},
+        {"target": 0},
+    ]
+    for change in changes:
+        assert not keys(**change) & base, change
+
+
+def test_exhaustive_is_the_limit_of_monte_carlo_and_adaptive(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    walks = {"all": Exhaustive(), "some": MonteCarlo(draws=6), "adaptive": Adaptive(width=0.2, most=12, block=4)}
+    tables = {
+        name: make_audit(explainers=[shifted_mean], walk=walk, scores=["equivariance"], controls=False).run(tmp_path / name).table().iloc[0]
+        for name, walk in walks.items()
+    }
+    exact = tables["all"]
+    assert exact["draws_low"] == exact["draws_high"] == pytest.approx(exact["value"])
+    for name in ("some", "adaptive"):
+        assert tables[name]["draws_low"] <= exact["value"] <= tables[name]["draws_high"]
+        assert tables[name]["draws"] <= 12
+
+
+def test_an_interpolated_group_states_its_floor(tmp_path: Path) -> None:
+    images = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    net = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)).eval()
+    audit = Audit(models=net, inputs=images, explainers=["gradient"], symmetry=Rotation(), walk=MonteCarlo(draws=4))
+    table = audit.run(tmp_path).table().set_index("score")
+    assert 0.3 < table.loc["action_floor", "value"] < 0.999
+    exact = Audit(models=net, inputs=images, explainers=["gradient"], symmetry=Dihedral()).run(tmp_path / "d4").table()
+    assert "action_floor" not in set(exact["score"])
+
+
+def test_other_targets_are_explained(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    for number, target in enumerate((0, Neuron(layer="2", unit=3), lambda output: output[:, 0] - output[:, 1])):
+        result = make_audit(target=target, explainers=["gradient"], scores=["equivariance"], controls=False).run(tmp_path / str(number))
+        value = result.table()["value"].iloc[0]
+        assert (value > 0.9999) == (number != 1)
+
+
+def test_differences_are_paired_and_simultaneous(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    nets = {"one": small_net(), "two": small_net(seed=3)}
+    result = make_audit(models=nets, explainers=["gradient", shifted_mean]).run(tmp_path)
+    table = result.differences("equivariance").query("model == 'one'").set_index(["first", "second"])
+    row = table.loc[("gradient", "shifted_mean")]
+    values = result.samples("equivariance").query("model == 'one'").pivot(index="sample", columns="explainer", values="value")
+    assert row["difference"] == pytest.approx((values["gradient"] - values["shifted_mean"]).mean())
+    assert row["differs"]
+    between = result.differences("equivariance", between="models").set_index("explainer")
+    assert not between.loc["shifted_mean", "differs"]
+    with pytest.raises(InputError, match="'explainers' or 'models'"):
+        result.differences("equivariance", between="moons")
+    with pytest.raises(SpecError, match="Did you mean 'equivariance'"):
+        result.samples("equivarianc")
+
+
+def test_two_runs_are_compared_by_sample(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    first = make_audit(explainers=["gradient_shap"]).run(tmp_path / "a")
+    second = make_audit(explainers={"gradient_shap": GradientShap(draws=50)}).run(tmp_path / "b")
+    row = compared(first, second).set_index("explainer").loc["gradient_shap"]
+    assert row["paired"]
+    assert row["difference"] == pytest.approx(row["after"] - row["before"])
+    assert row["difference"] > 0
+    other = make_audit(explainers=["gradient_shap"], inputs=series_inputs(9, seed=5)).run(tmp_path / "c")
+    assert not compared(first, other)["paired"].any()
+
+
+def test_the_worst_pairs_are_the_worst(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    result = make_audit(explainers=[shifted_mean]).run(tmp_path)
+    worst = next(pair for pair in result.worst("equivariance", 1) if pair.explainer == "shifted_mean")
+    series = next(one for one in result.series if one.explainer == "shifted_mean" and one.score == "equivariance")
+    assert worst.value == pytest.approx(np.nanmin(series.values))
+    shift = int(worst.element[0])
+    assert torch.equal(worst.moved, worst.input.roll(shift, -1))
+    assert torch.equal(worst.expected, worst.explanation.roll(shift, -1))
+    assert torch.equal(worst.found, worst.explanation)
+
+
+def test_explainers_that_share_a_name_are_told_apart(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    result = make_audit(explainers=[GradientShap(), GradientShap(draws=9)], controls=False).run(tmp_path)
+    assert set(result.table()["explainer"]) == {"", "gradient_shap", "gradient_shap(draws=9)"}
+    with pytest.raises(SpecError, match="Two explainers are the same"):
+        make_audit(explainers=["gradient", "gradient"]).prepare()
+
+
+def test_undefined_is_counted_and_left_out(tmp_path: Path) -> None:
+    x = series_inputs(4)
+
+    def sometimes_zero(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+        return torch.where(inputs.sum(dim=(1, 2), keepdim=True) > 0, inputs, torch.zeros_like(inputs))
+
+    result = Audit(models=small_net(), inputs=x, explainers=[sometimes_zero], symmetry=CyclicShift(axes=(-1,)), controls=False).run(
+        tmp_path
+    )
+    row = result.table().set_index("explainer").loc["sometimes_zero"]
+    zero = int((x.sum(dim=(1, 2)) <= 0).sum())
+    assert 0 < zero < 4
+    assert (row["n"], row["undefined"], row["undefined_draws"]) == (4 - zero, zero, 12 * zero)
+    assert row["value"] == pytest.approx(1.0)
+
+
+def test_a_forecast_counts_passes_and_writes_nothing(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    audit = make_audit(explainers=["gradient"], controls=False)
+    cost = audit.forecast(tmp_path / "run")
+    # Model: 6 + 72 outputs. Gradient: 6 + 72 maps, and 6 for self-agreement.
+    assert (cost.forward, cost.backward) == (6 + 72 + 6 + 72 + 6, 6 + 72 + 6)
+    assert cost.seconds > 0
+    assert cost.memory > 0
+    assert not (tmp_path / "run").exists()
+    audit.run(tmp_path / "run")
+    assert audit.forecast(tmp_path / "run").forward == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"models": {"net": NaNs()}}, "returns NaN or infinity for 6 of 6 inputs"),
+        ({"models": {"net": two_channels()}}, r"cannot take inputs of shape \(1, 1, 12\)"),
+        ({"models": {"net": with_dropout()}}, "in train mode and has Dropout: call model.eval"),
+        ({"models": {"net": Detached()}}, "does not depend differentiably"),
+        ({"models": {"net": lambda x: x}}, "must be a torch.nn.Module"),
+        ({"models": {}}, "no model to audit"),
+        ({"targets": labels_out_of_range()[1], "target": "label"}, "between 0 and 2, since the model has 3 outputs; found 7"),
+        ({"targets": torch.zeros(3, dtype=torch.long)}, "one entry for each of the 6 inputs"),
+        ({"symmetry": CyclicShift(axes=(-3, -2, -1))}, "cyclic_shift|CyclicShift"),
+        ({"symmetry": "cyclic_shft"}, "Unknown group 'cyclic_shft'. Did you mean 'cyclic_shift'"),
+        ({"symmetry": None}, "needs a symmetry"),
+        ({"explainers": ["salency"]}, "Unknown explainer 'salency'. Did you mean 'saliency'"),
+        ({"explainers": "saliency"}, r"a list, such as \['saliency'\]"),
+        ({"explainers": ["feature_permutation"]}, "needs a reference set"),
+        ({"scores": ["equivarianc"]}, "Unknown score 'equivarianc'. Did you mean 'equivariance'"),
+        ({"scores": []}, "no score to measure"),
+        ({"outputs": "logit"}, "one of logits, probabilities, raw"),
+        ({"walk": "exhaustiv"}, "Unknown walk 'exhaustiv'. Did you mean 'exhaustive'"),
+        ({"inputs": torch.zeros(3, 1, 12, dtype=torch.long)}, "floating point"),
+    ],
+)
+def test_bad_input_is_one_sentence(make_audit: Callable[..., Audit], tmp_path: Path, settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises((InputError, SpecError), match=sentence) as caught:
+        make_audit(**settings).run(tmp_path / "run")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_refused_model_keeps_its_mode(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    model = with_dropout()
+    with pytest.raises(InputError, match="train mode"):
+        make_audit(models={"net": model}).run(tmp_path)
+    assert model.training
+    assert model[1].training
+
+
+@pytest.mark.subprocess
+def test_importing_the_package_is_light() -> None:
+    code = "import sys, veracity; print([name for name in ('captum', 'torch', 'pandas', 'jinja2', 'PIL', 'typer') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
