@@ -6,6 +6,7 @@ import multiprocessing
 import resource
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks.floor import floor_seconds, synchronise
-from veracity import Audit, CyclicShift, WindowShift
+from veracity import Audit, CyclicShift, MonteCarlo, WindowShift
 from veracity.core.explainers import Cost
 from veracity.core.spaces import InputSpace
 from veracity.data.digits import digits
@@ -42,6 +43,7 @@ def ratio(audit: Audit, model: nn.Module, x: Tensor, batch: int | None = None) -
     cost = sum((job.cost for job in prepared.jobs), Cost())
     rows = prepared.budgets["model"].rows
     floor_seconds(model, x, Cost(2 * rows, rows), rows)
+    warm_up(audit, x)
     before = floor_seconds(model, x, cost, rows)
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
@@ -59,6 +61,12 @@ def ratio(audit: Audit, model: nn.Module, x: Tensor, batch: int | None = None) -
         "floor": floor,
         "ratio": seconds / floor,
     }
+
+
+def warm_up(audit: Audit, x: Tensor) -> None:
+    """One sample and one shift, so that imports and first allocations are not timed."""
+    with tempfile.TemporaryDirectory() as folder:
+        replace(audit, inputs=x[:1], walk=MonteCarlo(draws=1)).run(Path(folder) / "run", progress=False)
 
 
 def peak(samples: int, margin: int, answer: multiprocessing.queues.SimpleQueue[float]) -> None:

@@ -14,15 +14,21 @@ from veracity.core.errors import InputError
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """The model in evaluation mode; modes and gradients come back afterwards, whatever happens in between."""
+    """The model in evaluation mode and full float32; modes, gradients and settings come back, whatever happens in between.
+
+    Reduced-precision convolutions would make numbers depend on the batch size and hide an exact symmetry.
+    """
     modes = {module: module.training for module in model.modules()}
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
     model.eval()
     for parameter in gradients:
         parameter.grad = None
+    reduced = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
     try:
         yield model
     finally:
+        torch.backends.cudnn.allow_tf32 = reduced
         for module, mode in modes.items():
             module.training = mode
         for parameter, gradient in gradients.items():

@@ -17,7 +17,7 @@ from veracity.zoo.shift import GlobalMax, all_cnn, flatten_cnn
 from veracity.zoo.train import Augmentation, accuracy, initialised, random_shift, train
 
 PADDING = 3
-SIZES = {Scale.SMOKE: (6, 2), Scale.SMALL: (16, 10), Scale.PAPER: (450, None)}
+SIZES = {Scale.SMOKE: (6, 2), Scale.SMALL: (16, 8), Scale.PAPER: (450, None)}
 QUICK = ["saliency", "gradient", "gradient_shap"]
 ALL = [
     "saliency",
