@@ -6,7 +6,6 @@ import pickle
 import sys
 import tomllib
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError, SpecError, unknown
+from veracity.core.importing import imported
 
 KEYS = {
     "title": str,
@@ -72,23 +72,9 @@ def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> N
             raise SpecError(f"In {where}, '{key}' must be {wanted}, not {value!r}.")
 
 
-def attribute(where: str) -> Any:
-    """What `module:name` names."""
-    module_name, _, name = where.partition(":")
-    if not name:
-        raise SpecError(f"'{where}' must be written module:function.")
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise SpecError(f"Cannot import '{module_name}' for '{where}': {error}.") from error
-    if not hasattr(module, name):
-        raise unknown(f"name in module {module_name}:", name, [key for key in vars(module) if not key.startswith("_")])
-    return getattr(module, name)
-
-
 def data(where: str) -> tuple[Tensor, Tensor | None]:
     """Inputs, or inputs and targets, from a function."""
-    found = attribute(where)
+    found = imported(where)
     found = found() if callable(found) else found
     if isinstance(found, tuple) and len(found) == 2:
         return torch.as_tensor(found[0]), torch.as_tensor(found[1])
@@ -109,7 +95,7 @@ def model(name: str, entry: Any, here: Path) -> nn.Module:
     check(entry, MODEL_KEYS, f"[models.{name}]")
     if "build" not in entry:
         raise SpecError(f'[models.{name}] needs build = "module:function".')
-    module = attribute(entry["build"])
+    module = imported(entry["build"])
     module = module(**entry.get("settings", {})) if not isinstance(module, nn.Module) else module
     if not isinstance(module, nn.Module):
         raise InputError(f"'{entry['build']}' must give a torch.nn.Module, not {type(module).__name__}.")

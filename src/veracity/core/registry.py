@@ -49,7 +49,7 @@ class Registry(Generic[T]):
         settings = dict(spec)
         name = settings.pop("name", None)
         if not isinstance(name, str):
-            raise SpecError(f"A {self.kind} needs a name, got {dict(spec)!r}.")
+            raise SpecError(f"Every {self.kind} needs a name, got {dict(spec)!r}.")
         item = self[name]
         if not isinstance(item, type):
             chosen: T = item.using(**settings) if settings else item

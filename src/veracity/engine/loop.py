@@ -10,13 +10,14 @@ from torch import Tensor
 
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError
-from veracity.core.explainers import Context
+from veracity.core.explainers import Context, Cost
 from veracity.core.models import device_of, evaluating
 from veracity.core.scores import Pair, Reads, Request
 from veracity.core.walks import Ask
 from veracity.engine.batching import Budget
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
+from veracity.engine.progress import weight
 from veracity.engine.store import RunFolder
 from veracity.engine.worst import Worst
 from veracity.perturb import Group
@@ -24,11 +25,11 @@ from veracity.perturb import Group
 Read = Callable[[Tensor, Tensor, Draws], Tensor]
 
 
-def run_job(job: Job, problem: Problem, folder: RunFolder, budget: Budget) -> None:
-    """Measure the job's cells and store each as it is finished."""
+def run_job(job: Job, problem: Problem, folder: RunFolder, budget: Budget, moved: Callable[[int], None]) -> None:
+    """Measure the job's cells and store each as it is finished; `moved` hears of the passes made."""
     model = problem.models[job.model]
     with evaluating(model.module):
-        block = Block(job, problem, budget)
+        block = Block(job, problem, budget, moved)
         for _, cells in groupby(sorted(job.cells, key=lambda cell: (reads(problem, cell).value, fusion(cell))), key=fusion):
             block.measure(list(cells), folder)
 
@@ -41,8 +42,8 @@ def reads(problem: Problem, cell: Cell) -> Reads:
 class Block:
     """One subject on one block of samples, with the base explanations that all of its cells share."""
 
-    def __init__(self, job: Job, problem: Problem, budget: Budget) -> None:
-        self.job, self.problem, self.budget = job, problem, budget
+    def __init__(self, job: Job, problem: Problem, budget: Budget, moved: Callable[[int], None]) -> None:
+        self.job, self.problem, self.budget, self.moved = job, problem, budget, moved
         self.model = problem.models[job.model]
         self.device = device_of(self.model.module)
         self.view = problem.target.view(self.model.module)
@@ -50,8 +51,8 @@ class Block:
         self.x = problem.inputs.take(self.samples).to(self.device)
         self.targets = self.model.targets[self.samples].to(self.device)
         self.explainer = problem.explainers.get(job.explainer)
-        cost = self.explainer.cost(problem.inputs.shape) if self.explainer else None
-        self.rows_each = max(cost.forward, cost.backward) if cost else 1
+        self.cost = self.explainer.cost(problem.inputs.shape) if self.explainer else Cost(forward=1)
+        self.rows_each = max(self.cost.forward, self.cost.backward)
 
     def measure(self, cells: Sequence[Cell], folder: RunFolder) -> None:
         """Walk once for all cells that share their perturbations."""
@@ -73,9 +74,10 @@ class Block:
                 for number, score in enumerate(scores):
                     values[number, part] = score.observe(pair).double().cpu()
                     worst[number].see(piece, values[number, part], after)
+                self.moved(len(piece) * weight(self.cost))
 
             with torch.no_grad():
-                self.budget.spend(len(ask), self.rows_each if what is Reads.EXPLANATION else 1, look)
+                self.budget.spend(len(ask), self.rows_each, look)
             walker.tell(values[0])
             asked.append(ask)
             told.append(values)
@@ -112,7 +114,7 @@ class Block:
             parts.append(read(self.x[part], self.targets[part], Draws.of(self.problem.seed, self.samples[part])))
 
         with torch.no_grad():
-            self.budget.spend(len(self.x), self.rows_each if what is Reads.EXPLANATION else 1, look)
+            self.budget.spend(len(self.x), self.rows_each, look)
         before = torch.cat(parts)
         if what is Reads.EXPLANATION:
             folder.write_tensors("explanations", self.job.base_key, {"explanation": before})

@@ -1,24 +1,26 @@
-"""A bar with the time left, weighted by the passes that each job needs."""
+"""Bars with the time left, weighted by the passes that each job needs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich import progress as rich
 from rich.console import Console
 
+from veracity.core.explainers import Cost
 from veracity.engine.plan import Job
 
 
-def weight(job: Job) -> int:
-    """How long a job takes, in forward passes; a backward pass costs about two."""
-    return 1 + job.cost.forward + 2 * job.cost.backward
+def weight(cost: Cost) -> int:
+    """How long passes take, in forward ones; a backward pass costs about two."""
+    return cost.forward + 2 * cost.backward
 
 
 @contextmanager
 def bar(description: str, total: int, enabled: bool = True) -> Iterator[Callable[[int, str], None]]:
-    """A bar with the time left on the terminal's error stream, silent where there is none; call it to move on."""
+    """A bar on the terminal's error stream, silent where there is none; call it to move on."""
     console = Console(stderr=True)
     columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TaskProgressColumn(), rich.TimeRemainingColumn())
     with rich.Progress(*columns, console=console, transient=True, disable=not (enabled and console.is_terminal)) as shown:
@@ -26,8 +28,26 @@ def bar(description: str, total: int, enabled: bool = True) -> Iterator[Callable
         yield lambda advance, text: shown.update(task, advance=advance, description=text[:40])
 
 
+class Watch:
+    """Told by an executor how far each job is."""
+
+    def __init__(self, advance: Callable[[int, str], None]) -> None:
+        self.advance = advance
+        self.done: Counter[str] = Counter()
+
+    def moved(self, job: Job, passes: int) -> None:
+        """A job has made some more of its passes."""
+        step = min(passes, weight(job.cost) - self.done[job.base_key])
+        self.done[job.base_key] += step
+        self.advance(step, f"{job.model} / {job.explainer or 'model'}")
+
+    def ended(self, job: Job) -> None:
+        """A job has ended, however many passes it took."""
+        self.moved(job, weight(job.cost))
+
+
 @contextmanager
-def over_jobs(jobs: Sequence[Job], enabled: bool = True) -> Iterator[Callable[[Job], None]]:
-    """A bar over jobs; call it with each job that has ended."""
-    with bar("auditing", sum(weight(job) for job in jobs), enabled) as advance:
-        yield lambda job: advance(weight(job), f"{job.model} / {job.explainer or 'model'}")
+def watching(jobs: Sequence[Job], enabled: bool = True) -> Iterator[Watch]:
+    """A bar over jobs."""
+    with bar("auditing", sum(weight(job.cost) for job in jobs), enabled) as advance:
+        yield Watch(advance)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
 import captum.attr
 
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Explainer
+from veracity.core.importing import imported
 from veracity.core.registry import EXPLAINERS, check_settings
 from veracity.explain.foreign import CaptumMethod, Function
 
@@ -82,18 +82,6 @@ def from_spec(kind: str, table: Mapping[str, Any]) -> Explainer:
     made = CaptumMethod if kind == "attribution" else Function
     check_settings(made, settings, f"explainer '{label or path}'")
     return made(**{kind: target, "label": label, **settings})
-
-
-def imported(path: str) -> Any:
-    """What an import path `module:attribute` names."""
-    module, _, attribute = path.partition(":")
-    try:
-        value: Any = import_module(module)
-        for part in attribute.split("."):
-            value = getattr(value, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SpecError(f"The explainer '{path}' cannot be imported: {error}.") from error
-    return value
 
 
 def from_captum(value: type) -> CaptumMethod:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from veracity.engine.executors.inline import Inline
 from veracity.engine.executors.local import Local
 from veracity.engine.executors.task import Task
 from veracity.engine.plan import Job
+from veracity.engine.progress import Watch
 
 
 class Executor(Protocol):
-    """Runs jobs and says when each has ended."""
+    """Runs jobs and tells how far each is."""
 
-    def run(self, jobs: Sequence[Job], task: Task, ended: Callable[[Job], None]) -> None:
+    def run(self, jobs: Sequence[Job], task: Task, watch: Watch) -> None:
         """Run every job once; a job that fails is a record in the folder, not an exception."""
         ...
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -20,8 +22,17 @@ import torch
 from veracity.core.errors import InputError, StoreError
 from veracity.engine.executors.task import Task
 from veracity.engine.plan import Job
+from veracity.engine.progress import Watch, weight
 
 TRIES = 2
+SAY_EVERY = 0.2
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A worker's last word on a job: done, or why the folder could not take it."""
+
+    trouble: str = ""
 
 
 @dataclass
@@ -39,10 +50,10 @@ class Local:
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def run(self, jobs: Sequence[Job], task: Task, ended: Callable[[Job], None]) -> None:
+    def run(self, jobs: Sequence[Job], task: Task, watch: Watch) -> None:
         """Hand out jobs, the largest first, until none is left."""
         payload = packed(task)
-        queue = deque(sorted(jobs, key=lambda job: -(job.cost.forward + 2 * job.cost.backward)))
+        queue = deque(sorted(jobs, key=lambda job: -weight(job.cost)))
         tries: Counter[str] = Counter()
         crew = [hire(payload) for _ in range(min(self.workers, len(queue)))]
         try:
@@ -57,7 +68,7 @@ class Local:
                     if job is None:
                         continue
                     try:
-                        trouble = worker.pipe.recv()
+                        said = worker.pipe.recv()
                     except (EOFError, ConnectionError):
                         crew[crew.index(worker)] = hire(payload)
                         tries[job.base_key] += 1
@@ -65,11 +76,14 @@ class Local:
                             queue.appendleft(job)
                             continue
                         task.fail(job, f"The worker process died {TRIES} times on this job (out of memory?).")
-                        trouble = None
-                    if trouble:
-                        raise StoreError(trouble)
+                        said = Ended()
+                    if isinstance(said, int):
+                        watch.moved(job, said)
+                        continue
+                    if said.trouble:
+                        raise StoreError(said.trouble)
                     worker.job = None
-                    ended(job)
+                    watch.ended(job)
         finally:
             for worker in crew:
                 worker.pipe.close()
@@ -109,6 +123,7 @@ def assign(worker: Worker) -> None:
 def serve(pipe: Connection, payload: bytes) -> None:
     """A worker's life: one job at a time until the pipe closes or the parent is gone."""
     follow_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     task: Task = pickle.loads(payload)
     while True:
@@ -117,11 +132,25 @@ def serve(pipe: Connection, payload: bytes) -> None:
         except EOFError:
             return
         try:
-            task.perform(job)
-            trouble = None
+            task.perform(job, Sayings(pipe))
         except StoreError as error:
-            trouble = str(error)
-        pipe.send(trouble)
+            pipe.send(Ended(str(error)))
+        else:
+            pipe.send(Ended())
+
+
+class Sayings:
+    """Tells the parent how many passes were made, a few times a second."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self.pipe, self.passes, self.last = pipe, 0, time.monotonic()
+
+    def __call__(self, passes: int) -> None:
+        """Some more passes."""
+        self.passes += passes
+        if time.monotonic() - self.last > SAY_EVERY:
+            self.pipe.send(self.passes)
+            self.passes, self.last = 0, time.monotonic()
 
 
 def follow_parent() -> None:

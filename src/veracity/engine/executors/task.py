@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from veracity.core.errors import StoreError, VeracityError
@@ -20,11 +21,11 @@ class Task:
     folder: str
     budgets: dict[str, Budget]
 
-    def perform(self, job: Job) -> None:
+    def perform(self, job: Job, moved: Callable[[int], None]) -> None:
         """Run a job; whatever a model or an explainer throws becomes the record of the cells that it left undone."""
         folder = RunFolder(self.folder)
         try:
-            run_job(job, self.problem, folder, self.budgets[job.model])
+            run_job(job, self.problem, folder, self.budgets[job.model], moved)
         except StoreError:
             raise
         except Exception as error:

@@ -1,0 +1,114 @@
+"""An audit that has been looked at and planned, and the manifest that its folder will carry."""
+
+from __future__ import annotations
+
+import platform
+import warnings
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from veracity import __version__
+from veracity.core.errors import Note
+from veracity.core.models import device_of, evaluating
+from veracity.core.spaces import InputSpace
+from veracity.core.walks import Walk
+from veracity.engine.batching import Budget
+from veracity.engine.plan import Job
+from veracity.engine.problem import Problem
+from veracity.engine.store import RunFolder
+
+PACKAGES = ("veracity", "torch", "captum", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An audit that has been looked at and planned."""
+
+    spec: dict[str, Any]
+    title: str | None
+    problem: Problem
+    jobs: list[Job]
+    budgets: dict[str, Budget]
+    accuracies: dict[str, float | None]
+    notes: list[dict[str, str]]
+    asked: tuple[str, ...]
+
+    def manifest(self, store: RunFolder) -> dict[str, Any]:
+        """Everything that a reader of the folder needs besides the measurements."""
+        problem, space = self.problem, self.problem.defaults.space
+        before = store.manifest() if store.files.exists("manifest.json") else {}
+        return {
+            "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
+            "title": self.title,
+            "seed": problem.seed,
+            "symmetry": described(space, problem.defaults.walk) if space else "",
+            "spec": self.spec,
+            "scores": list(self.asked),
+            "score_specs": {name: score.spec() for name, score in problem.scores.items()},
+            "versions": versions(),
+            "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()},
+            "models": {
+                name: {"fingerprint": model.fingerprint, "accuracy": self.accuracies[name], "outputs": model.outputs.value}
+                for name, model in problem.models.items()
+            },
+            "notes": self.notes,
+            "cells": [entry for job in self.jobs for entry in self.entries(job)],
+        }
+
+    def entries(self, job: Job) -> list[dict[str, Any]]:
+        """The manifest's lines on one job's cells."""
+        explainer = self.problem.explainers.get(job.explainer)
+        return [
+            {
+                "key": cell.key,
+                "model": job.model,
+                "explainer": job.explainer,
+                "control": explainer is not None and explainer.control,
+                "signed": explainer is None or explainer.signed,
+                "score": cell.score,
+                "start": job.start,
+                "stop": job.stop,
+                "sampling": asdict(cell.request.walk.sampling(cell.request.space)),
+                "bounds": [str(bound) for bound in self.problem.scores[cell.score].measure.range],
+                "direction": self.problem.scores[cell.score].measure.direction.value,
+            }
+            for cell in job.cells
+        ]
+
+
+def examined(problem: Problem) -> list[dict[str, str]]:
+    """What each explainer has to say about each model; printed as warnings and kept with the result."""
+    notes = []
+    for name, model in problem.models.items():
+        x = problem.inputs.take(torch.arange(min(2, problem.inputs.size()))).to(device_of(model.module))
+        targets = model.targets[: len(x)].to(x.device)
+        with evaluating(model.module):
+            view = problem.target.view(model.module)
+            for label, explainer in problem.explainers.items():
+                notes += [{"model": name, "explainer": label, "text": text} for text in explainer.check(view, x, targets)]
+    for note in notes:
+        warnings.warn(f"{note['model']} / {note['explainer']}: {note['text']}", Note, stacklevel=4)
+    return notes
+
+
+def described(space: InputSpace, walk: Walk) -> str:
+    """The symmetry in words."""
+    settings = ", ".join(f"{key} {value}" for key, value in space.spec().items() if key != "name" and value is not None)
+    size = f"{space.order} elements" if space.order is not None and space.order < 10**9 else "more elements than can be counted out"
+    visits = "all of them" if walk.sampling(space).exhaustive else f"{walk.length(space)} draws a sample ({walk.name})"
+    return f"{space.name}{f' ({settings})' if settings else ''}: {size}, {visits}"
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = __version__ if package == "veracity" else "not installed"
+    return found

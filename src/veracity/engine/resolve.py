@@ -1,0 +1,143 @@
+"""From what users write to what the engine runs: names become components, tensors become inputs, mistakes become sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from veracity.core.errors import InputError, SpecError
+from veracity.core.explainers import Explainer
+from veracity.core.inputs import Inputs, TensorInputs
+from veracity.core.registry import GROUPS, WALKS
+from veracity.core.scores import Reads, Score
+from veracity.core.spaces import InputSpace
+from veracity.core.walks import Walk
+from veracity.engine.problem import Outputs
+from veracity.explain import CONTROLS, as_explainer
+from veracity.interpret import ActionFloor, SelfAgreement, SymmetryScore
+from veracity.interpret.build import as_score
+from veracity.walk import Exhaustive, MonteCarlo
+
+EXHAUSTIVE_UP_TO = 512
+
+
+def as_models(models: Mapping[str, nn.Module] | nn.Module) -> dict[str, nn.Module]:
+    """Models by name."""
+    named = dict(models) if isinstance(models, Mapping) else {"model": models}
+    if not named:
+        raise InputError("There is no model to audit: pass models={'name': module}.")
+    for name, module in named.items():
+        if not isinstance(module, nn.Module):
+            raise InputError(f"Model '{name}' must be a torch.nn.Module, not {type(module).__name__}.")
+    return named
+
+
+def as_inputs(inputs: Any) -> Inputs:
+    """Inputs as they are, or an array or tensor of samples."""
+    if isinstance(inputs, (Tensor, np.ndarray)):
+        return TensorInputs(torch.as_tensor(inputs))
+    if not all(hasattr(inputs, name) for name in ("shape", "size", "take", "fingerprint")):
+        raise InputError(f"The inputs must be a tensor or an array of samples, or an Inputs, not {type(inputs).__name__}.")
+    given: Inputs = inputs
+    return given
+
+
+def as_confidence(confidence: float) -> float:
+    """The level of the intervals."""
+    if not 0.0 < confidence < 1.0:
+        raise SpecError(f"The confidence must lie between 0 and 1, such as 0.95, not {confidence!r}.")
+    return confidence
+
+
+def as_labels(targets: Tensor | None, size: int) -> Tensor | None:
+    """Labels on the CPU, one a sample."""
+    if targets is None:
+        return None
+    labels = torch.as_tensor(targets).detach().cpu()
+    if labels.ndim != 1 or len(labels) != size:
+        raise InputError(f"The targets must have one entry for each of the {size} inputs, not the shape {tuple(labels.shape)}.")
+    return labels
+
+
+def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
+    """The symmetry, fitted to the inputs and found meaningful on them."""
+    if symmetry is None:
+        return None
+    space = GROUPS.build(symmetry)
+    if not isinstance(space, InputSpace):
+        raise InputError(f"The symmetry must be a space that acts on inputs, such as CyclicShift(axes=(-1,)), not {symmetry!r}.")
+    fitted = space.fit(inputs.shape)
+    fitted.check(inputs.take(torch.arange(min(inputs.size(), 256))))
+    return fitted
+
+
+def as_walk(walk: Any, space: InputSpace | None) -> Walk:
+    """The walk, or else all of a small space and fifty draws from a large one."""
+    if walk is not None:
+        built: Walk = WALKS.build(walk)
+        return built
+    small = space is not None and space.order is not None and space.order <= EXHAUSTIVE_UP_TO
+    return Exhaustive() if small else MonteCarlo(draws=50)
+
+
+def as_outputs(outputs: str | None) -> Outputs | None:
+    """What the outputs are, if the user said it."""
+    known = [kind.value for kind in Outputs]
+    if outputs is not None and outputs not in known:
+        raise SpecError(f"The outputs are one of {', '.join(known)}, not '{outputs}'.")
+    return None if outputs is None else Outputs(outputs)
+
+
+def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool) -> dict[str, Explainer]:
+    """Explainers under unique labels: their name, with their settings where two share it; then the controls."""
+    if isinstance(explainers, str):
+        raise SpecError(f"The explainers are a list, such as ['{explainers}'], not one name.")
+    if isinstance(explainers, Mapping):
+        named = {label: as_explainer(one) for label, one in explainers.items()}
+    else:
+        built = [as_explainer(one) for one in explainers]
+        shared = Counter(one.name for one in built)
+        labels = [one.name if shared[one.name] == 1 else with_settings(one) for one in built]
+        twice = next((label for label, count in Counter(labels).items() if count > 1), None)
+        if twice:
+            raise SpecError(f"Two explainers are the same, '{twice}': name them apart with explainers={{'label': ...}}.")
+        named = dict(zip(labels, built, strict=True))
+    for control in CONTROLS if controls and named else ():
+        named.setdefault(control.name, control())
+    return named
+
+
+def with_settings(explainer: Explainer) -> str:
+    """A name with the settings that differ from their defaults."""
+    parts = []
+    for item in fields(explainer):
+        value = getattr(explainer, item.name)
+        default = item.default_factory() if item.default_factory is not MISSING else item.default
+        if isinstance(value, Tensor) or value != default:
+            parts.append(f"{item.name}={'tensor' if isinstance(value, Tensor) else value}")
+    return f"{explainer.name}({', '.join(parts)})" if parts else explainer.name
+
+
+def all_scores(scores: Sequence[Any]) -> tuple[tuple[str, ...], dict[str, Score]]:
+    """The names that were asked for, and all scores by name: self-agreement and the action's floor come along."""
+    built = [as_score(score) for score in scores]
+    if not built:
+        raise SpecError("There is no score to measure: pass scores=['equivariance', ...].")
+    named = {score.name: score for score in built}
+    if len(named) < len(built):
+        raise SpecError("Two scores have the same name: audit them in two runs.")
+    about_maps = [score for score in built if score.reads is Reads.EXPLANATION]
+    symmetric = next((score for score in built if isinstance(score, SymmetryScore)), None)
+    asked = list(named)
+    if about_maps and "self_agreement" not in named:
+        named["self_agreement"] = SelfAgreement(measure=about_maps[0].measure)
+    if symmetric is not None and "action_floor" not in named:
+        named["action_floor"] = ActionFloor(space=symmetric.space, walk=symmetric.walk)
+        asked.append("action_floor")
+    return tuple(asked), named
