@@ -11,6 +11,7 @@ import torch
 from torch import Size, Tensor
 
 from veracity.core.component import Component
+from veracity.core.errors import InputError
 
 
 class ActsOn(Enum):
@@ -57,6 +58,10 @@ class Space(Component, ABC):
     def decode(self, latent: Tensor) -> Tensor:
         """Elements (N, p) from Gaussian latents (N, latents); uniform if the latents are standard normal."""
 
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """Uniform elements (count, p), drawn independently."""
+        return self.decode(torch.randn(count, self.latents, generator=generator, dtype=torch.float64))
+
 
 @dataclass(frozen=True, kw_only=True)
 class InputSpace(Space, ABC):
@@ -88,6 +93,12 @@ class FiniteSpace(InputSpace, ABC):
     def enumerate(self) -> Tensor:
         """Every element once, (order, p)."""
         return self.unrank(torch.arange(self.order))
+
+    def sample_distinct(self, count: int, generator: torch.Generator) -> Tensor:
+        """Uniform elements (count, p), drawn without replacement from a space that can be counted out."""
+        if count > self.order:
+            raise InputError(f"{self.name} has {self.order} elements, so that {count} distinct ones cannot be drawn.")
+        return self.unrank(torch.randperm(self.order, generator=generator)[:count])
 
     @property
     def latents(self) -> int:
