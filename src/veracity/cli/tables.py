@@ -32,8 +32,8 @@ def tables(result: Result) -> Iterator[Table]:
     """The tables of a run."""
     frame = result.table()
     frame["better"] = frame["value"].where(frame["direction"] == "higher", -frame["value"])
-    maps = frame[frame["explainer"] != ""].sort_values(["control", "better"], ascending=[True, False], kind="stable")
-    for (model, score), rows in maps.groupby(["model", "score"], sort=False):
+    for (model, score), group in frame[frame["explainer"] != ""].groupby(["model", "score"], sort=False):
+        rows = group.sort_values(["control", "better"], ascending=[True, False], kind="stable")
         table = ruled(f"{model}: {score}", ["explainer"], ["value", "interval", "n", "undefined", "self", "random"])
         for row in rows.to_dict("records"):
             beside = [number(row["self_agreement"]), number(row["random_control"])]
@@ -49,7 +49,7 @@ def tables(result: Result) -> Iterator[Table]:
 
 def ruled(title: str, left: list[str], right: list[str]) -> Table:
     """An empty table."""
-    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False)
+    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", padding=(0, 1, 0, 0))
     for name in left:
         table.add_column(name, overflow="fold")
     for name in right:

@@ -13,7 +13,7 @@ from veracity.recipes.base import Scale, recipe
 from veracity.walk import Exhaustive, MonteCarlo
 from veracity.zoo.fashion import NAMES, PADDING, pretrained
 
-SIZES = {Scale.SMOKE: (2, 2), Scale.SMALL: (16, 8), Scale.PAPER: (500, None)}
+SIZES = {Scale.SMOKE: (2, 2), Scale.SMALL: (24, 8), Scale.PAPER: (500, None)}
 GRADIENTS = ["saliency", "gradient", "input_x_gradient", "deep_lift", "guided_backprop", "grad_cam"]
 
 
@@ -21,7 +21,7 @@ GRADIENTS = ["saliency", "gradient", "input_x_gradient", "deep_lift", "guided_ba
 def symmetry_fashion_mnist(folder: Path, scale: Scale) -> Audit:
     """Equivariance of feature explanations of All-CNN, Augmented-CNN and Standard-CNN under shifts of FashionMNIST images.
 
-    Small: 16 images, 8 of the 441 shifts, integrated gradients with 20 steps, no perturbation of single pixels (2,304
+    Small: 24 images, 8 of the 441 shifts, integrated gradients with 20 steps, no perturbation of single pixels (2,304
     passes a map). Paper: 500 images, all shifts, everything; for a GPU.
     """
     samples, draws = SIZES[scale]
