@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from small import small_net
+from torch import nn
+
+from veracity.cli.audit_file import load_weights, model, read
+from veracity.core.errors import VeracityError
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(VeracityError, match="There is no audit file"):
+        read(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("seed = 1", "needs 'data'"),
+        ('data = "small:labelled_series"', "needs 'models'"),
+        ('data = "small"\n[models.a]\nbuild = "small:small_net"', "'small' must be written module:name"),
+        ('data = "small:labelled_series"\nmodels = {a = 1}', r"\[models.a\] must be a table"),
+        ('data = "small:labelled_series"\n[models.a]\nweights = "w"', r"\[models.a\] needs build"),
+        ('data = "small:labelled_series"\n[models.a]\nbuild = "small:labelled_series"', "must give a torch.nn.Module, not tuple"),
+        ('data = "small:labelled_series"\n[models.a]\nbuilt = "small:small_net"', "Did you mean 'build'"),
+        ('data = "small:labelled_series"\nseed = true\n[models.a]\nbuild = "small:small_net"', "'seed' must be a whole number, not True"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "audit.toml").write_text(text)
+    with pytest.raises(VeracityError, match=sentence):
+        read(tmp_path / "audit.toml")
+
+
+def test_settings_reach_the_builder_and_an_object_is_taken_as_it_is(tmp_path: Path) -> None:
+    built = model("a", {"build": "small:small_net", "settings": {"channels": 2}}, tmp_path)
+    assert isinstance(built, nn.Sequential)
+    assert built[0].in_channels == 2
+
+
+def test_weights_in_every_shape(tmp_path: Path) -> None:
+    net, other = small_net(seed=1), small_net(seed=2)
+    save_file(net.state_dict(), tmp_path / "a.safetensors")
+    torch.save({"state_dict": net.state_dict(), "epoch": 3}, tmp_path / "b.pt")
+    for name in ("a.safetensors", "b.pt"):
+        target = small_net(seed=2)
+        load_weights("net", target, tmp_path / name)
+        assert torch.equal(target[0].weight, net[0].weight)
+        assert not torch.equal(target[0].weight, other[0].weight)
+    (tmp_path / "c.safetensors").write_bytes(b"junk")
+    with pytest.raises(VeracityError, match="is not a readable weights file"):
+        load_weights("net", net, tmp_path / "c.safetensors")
+    save_file(small_net(channels=2).state_dict(), tmp_path / "d.safetensors")
+    with pytest.raises(VeracityError, match="do not fit model 'net'"):
+        load_weights("net", net, tmp_path / "d.safetensors")
