@@ -226,6 +226,12 @@ def test_bad_input_is_one_sentence(make_audit: Callable[..., Audit], tmp_path: P
     assert "\n" not in str(caught.value)
 
 
+def test_a_device_that_is_not_there_is_one_sentence(make_audit: Callable[..., Audit]) -> None:
+    for name in ("cuda:99", "gpu"):
+        with pytest.raises(InputError, match=f"The device '{name}' cannot be used here"):
+            make_audit().on(name)
+
+
 def test_a_refused_model_keeps_its_mode(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
     model = with_dropout()
     with pytest.raises(InputError, match="train mode"):

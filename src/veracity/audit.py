@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from veracity.core.component import encode
 from veracity.core.errors import InputError, Note
 from veracity.core.inputs import Inputs
+from veracity.core.models import as_device
 from veracity.core.scores import Defaults
 from veracity.core.targets import as_target
 from veracity.engine.admission import admit, check_mode, first_budget
@@ -86,6 +87,11 @@ class Audit:
         for row in result.failures().drop_duplicates(["model", "explainer", "error"]).to_dict("records"):
             warnings.warn(f"{row['model']} / {row['explainer'] or row['score']} failed: {row['error']}", Note, stacklevel=2)
         return result
+
+    def on(self, device: str) -> Audit:
+        """The same audit with its models moved to a device."""
+        where = as_device(device)
+        return replace(self, models={name: module.to(where) for name, module in as_models(self.models).items()})
 
     def forecast(
         self, folder: str | Path | None = None, *, workers: int = 1, batch: int | None = None, memory: int | None = None

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from small import small_net
 from torch import nn
 
+from small import small_net
 from veracity.cli.audit_file import load_weights, model, read
 from veracity.core.errors import VeracityError
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small import series_inputs, small_net
 from torch import Tensor, nn
 
+from small import series_inputs, small_net
 from veracity.core.errors import InputError
 from veracity.core.inputs import TensorInputs
 from veracity.core.targets import Custom, Predicted

@@ -15,13 +15,14 @@ from veracity.engine.forecast import Forecast
 from veracity.recipes import Scale, run_recipe
 from veracity.results import Result
 
-Workers = typer.Option(None, help="Worker processes; by default one for each core of a CPU, at most 8.")
+Workers = typer.Option(None, help="Worker processes; by default one for each core, at most 8, and one for a GPU.")
+Device = typer.Option("cpu", help="Where the models run, such as cuda.")
 
 
-def default_workers(workers: int | None) -> int:
-    """As many workers as there are cores, within reason."""
+def default_workers(workers: int | None, device: str = "cpu") -> int:
+    """As many workers as there are cores, within reason; a GPU is kept busy by one."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return workers if workers is not None else min(8, cores)
+    return workers if workers is not None else min(8, cores) if device == "cpu" else 1
 
 
 def finish(result: Result, folder: Path, started: float) -> None:
@@ -46,11 +47,12 @@ def recipe(
     scale: Scale = typer.Option(Scale.SMALL, help="Seconds, minutes, or as published."),
     out: Path | None = typer.Option(None, help="The run folder; runs/NAME-SCALE by default."),
     workers: int | None = Workers,
+    device: str = Device,
 ) -> None:
     """Run a published protocol into a folder, with a report."""
     started = time.perf_counter()
     folder = out or Path("runs") / f"{name}-{scale.value}"
-    finish(run_recipe(name, folder, scale, workers=default_workers(workers)), folder, started)
+    finish(run_recipe(name, folder, scale, workers=default_workers(workers, device), device=device), folder, started)
 
 
 @app.command()
@@ -58,6 +60,7 @@ def audit(
     file: Path = typer.Argument(help="The audit file (TOML)."),
     out: Path | None = typer.Option(None, help="The run folder; the file's 'out' by default."),
     workers: int | None = Workers,
+    device: str = Device,
     batch: int | None = typer.Option(None, help="Model rows at once; by default as many as the memory budget allows."),
     memory: float | None = typer.Option(None, help="Memory budget in GiB; 1 on a CPU, a quarter of a GPU's by default."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what it would cost, and stop."),
@@ -65,7 +68,8 @@ def audit(
     """Run an audit file; the same command resumes what was interrupted."""
     started = time.perf_counter()
     asked, named = audit_file.read(file)
-    folder, crew, budget = out or named, default_workers(workers), None if memory is None else int(memory * 2**30)
+    folder, crew, budget = out or named, default_workers(workers, device), None if memory is None else int(memory * 2**30)
+    asked = asked.on(device)
     if dry_run:
         Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
         return

@@ -41,6 +41,16 @@ def device_of(model: nn.Module) -> torch.device:
     return torch.device("cpu") if tensor is None else tensor.device
 
 
+def as_device(name: str) -> torch.device:
+    """A device by name, if this machine has it."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InputError(f"The device '{name}' cannot be used here: {' '.join(str(error).split())[:120]}") from error
+    return device
+
+
 def layer_of(model: nn.Module, name: str) -> nn.Module:
     """The submodule of this dotted name, with a suggestion if there is none."""
     layers: dict[str, nn.Module] = dict(model.named_modules())

@@ -48,10 +48,12 @@ def recipe(name: str, reference: str = "") -> Callable[[Callable[[Path, Scale], 
     return wrap
 
 
-def run_recipe(name: str, folder: Path, scale: Scale = Scale.SMALL, *, workers: int = 1, progress: bool = True) -> Result:
-    """Assemble the recipe's audit, run it into the folder, and write report.html there."""
+def run_recipe(
+    name: str, folder: Path, scale: Scale = Scale.SMALL, *, workers: int = 1, device: str = "cpu", progress: bool = True
+) -> Result:
+    """Assemble the recipe's audit, run it on a device into the folder, and write report.html there."""
     chosen: Recipe = RECIPES[name]
-    result = chosen.assemble(folder, scale).run(folder, workers=workers, progress=progress)
+    result = chosen.assemble(folder, scale).on(device).run(folder, workers=workers, progress=progress)
     result.save_report(folder / "report.html")
     return result
 
