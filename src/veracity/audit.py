@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from veracity.core.component import encode
 from veracity.core.errors import InputError, Note
 from veracity.core.inputs import Inputs
-from veracity.core.models import as_device
+from veracity.core.models import as_device, device_of
 from veracity.core.scores import Defaults
 from veracity.core.targets import as_target
 from veracity.engine.admission import admit, check_mode, first_budget
@@ -21,7 +22,7 @@ from veracity.engine.batching import Budget
 from veracity.engine.executors import Task, executor
 from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.plan import plan
-from veracity.engine.prepared import Prepared, examined
+from veracity.engine.prepared import Prepared, check_requests, examined
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import watching
 from veracity.engine.resolve import all_scores, as_confidence, as_inputs, as_labels, as_models, as_outputs, as_space, as_walk, labelled
@@ -73,8 +74,8 @@ class Audit:
     ) -> Result:
         """Measure what the folder does not hold yet, and return the result."""
         store = RunFolder(str(folder))
+        store.check_writable()
         with store.writing():
-            store.check_writable()
             store.sweep()
             prepared = self.prepare(workers=workers, batch=batch, memory=memory)
             store.write_manifest(prepared.manifest(store))
@@ -89,9 +90,12 @@ class Audit:
         return result
 
     def on(self, device: str) -> Audit:
-        """The same audit with its models moved to a device."""
+        """The same audit with its models on a device; a model that is elsewhere is copied there."""
         where = as_device(device)
-        return replace(self, models={name: module.to(where) for name, module in as_models(self.models).items()})
+        models = {
+            name: module if device_of(module) == where else deepcopy(module).to(where) for name, module in as_models(self.models).items()
+        }
+        return replace(self, models=models)
 
     def forecast(
         self, folder: str | Path | None = None, *, workers: int = 1, batch: int | None = None, memory: int | None = None
@@ -123,8 +127,11 @@ class Audit:
             models[name], accuracies[name] = admit(name, module, inputs, labels, target, kind, budgets[name])
         walk = as_walk(self.walk, space)
         problem = Problem(models, inputs, explainers, scores, target, Defaults(space, walk), self.seed)
-        notes = examined(problem)
-        return Prepared(self.spec(), self.title, problem, plan(problem), budgets, accuracies, notes, asked)
+        settled, notes = examined(problem)
+        problem = replace(problem, explainers=settled)
+        jobs = plan(problem, budgets)
+        check_requests(problem, jobs)
+        return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, asked)
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
@@ -136,6 +143,7 @@ class Audit:
             "walk": encode(self.walk),
             "target": encode(self.target),
             "controls": self.controls,
+            "outputs": self.outputs,
             "reference": encode(self.reference),
             "seed": self.seed,
             "confidence": self.confidence,

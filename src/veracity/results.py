@@ -15,6 +15,7 @@ from torch import Tensor
 
 from veracity.core.errors import InputError, unknown
 from veracity.core.measures import Direction
+from veracity.core.scores import per_sample_mean
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
 from veracity.interpret import statistics
@@ -187,10 +188,15 @@ class Result:
                 samples=samples,
                 values=values,
                 counts=counts,
-                per_sample=as_score(self.manifest["score_specs"][score]).reduce(values),
+                per_sample=reduced(self.manifest["score_specs"][score], values),
                 missing=missing,
                 failed=errors[0] if errors else unfinished,
             )
+
+
+def reduced(about: dict[str, Any], values: Array) -> Array:
+    """From draws to one value a sample: their mean, or whatever the registered score does."""
+    return per_sample_mean(values) if about["reduce"] == "mean" else as_score(about["spec"]).reduce(values)
 
 
 def mean(values: Array) -> float:

@@ -59,10 +59,13 @@ def test_a_second_writer_is_refused_and_the_first_is_named(folder: RunFolder) ->
 def test_half_written_files_are_never_seen_and_are_swept(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path / "run"))
     write(folder)
-    (tmp_path / "run" / "cells" / ".other.parquet.abc").write_bytes(b"half")
+    (tmp_path / "run" / "cells" / ".other.parquet.0123abcd.part").write_bytes(b"half")
+    (tmp_path / "run" / ".gitignore").write_text("mine")
+    (tmp_path / "run" / ".ipynb_checkpoints").mkdir()
     assert folder.finished() == {"key"}
     folder.sweep()
     assert sorted(entry.name for entry in (tmp_path / "run" / "cells").iterdir()) == ["key.parquet"]
+    assert sorted(entry.name for entry in (tmp_path / "run").iterdir()) == [".gitignore", ".ipynb_checkpoints", "cells"]
 
 
 def test_damage_is_one_sentence_with_the_way_out(tmp_path: Path) -> None:
@@ -94,12 +97,22 @@ def test_a_bad_manifest_is_one_sentence(tmp_path: Path, text: str, sentence: str
 def test_folders_that_are_something_else_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is not a run folder"):
         RunFolder(str(tmp_path)).manifest()
-    (tmp_path / "thesis.tex").write_text("precious")
+    (tmp_path / ".env").write_text("precious")
     with pytest.raises(StoreError, match="holds other files"):
         RunFolder(str(tmp_path)).check_writable()
 
 
+def test_a_failure_of_a_finished_cell_is_forgotten(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    write(folder)
+    folder.write_failure("key", "killed between two writes")
+    (tmp_path / "failed" / "other.json").write_text("{")
+    assert folder.failures() == {"other": "the record of its failure is damaged"}
+
+
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="Cannot write"), RunFolder(str(tmp_path / "file")).writing():
+        pass
     with pytest.raises(StoreError, match="Cannot write"):
         RunFolder(str(tmp_path / "file")).write_failure("key", "why")

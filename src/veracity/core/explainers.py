@@ -57,7 +57,6 @@ class Explainer(Component, ABC):
     frame: ClassVar[Frame] = Frame.INPUT
     control: ClassVar[bool] = False
     stochastic: ClassVar[bool] = False
-    differentiates: ClassVar[bool] = False
 
     @property
     def signed(self) -> bool:
@@ -79,6 +78,10 @@ class Explainer(Component, ABC):
 
     def bind(self, reference: Tensor | None) -> Explainer:
         """The explainer with the audit's reference set, if it needs one and has none."""
+        return self
+
+    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Explainer:
+        """The explainer with what only a trial on this model can tell (foreign code: whether it is random)."""
         return self
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:

@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError
+
+
+@contextmanager
+def full_float32() -> Iterator[None]:
+    """GPU convolutions and matrix products without the shortcut of TF32; the settings come back afterwards."""
+    cudnn: Any = torch.backends.cudnn
+    parts: tuple[Any, ...] = (cudnn.conv, torch.backends.cuda.matmul)
+    before = [part.fp32_precision for part in parts]
+    try:
+        for part in parts:
+            part.fp32_precision = "ieee"
+        yield
+    finally:
+        for part, precision in zip(parts, before, strict=True):
+            part.fp32_precision = precision
 
 
 @contextmanager
@@ -20,15 +36,13 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     """
     modes = {module: module.training for module in model.modules()}
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
-    model.eval()
-    for parameter in gradients:
-        parameter.grad = None
-    reduced = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
     try:
-        yield model
+        model.eval()
+        for parameter in gradients:
+            parameter.grad = None
+        with full_float32():
+            yield model
     finally:
-        torch.backends.cudnn.allow_tf32 = reduced
         for module, mode in modes.items():
             module.training = mode
         for parameter, gradient in gradients.items():

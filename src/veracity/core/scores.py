@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,12 +74,25 @@ class Score(Component, ABC):
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Which perturbations of this subject the score needs; none if it does not apply."""
 
-    @abstractmethod
+    def expected(self, pair: Pair) -> Tensor:
+        """What a perfect subject would show after the perturbation: here what it showed before."""
+        return pair.before
+
     def observe(self, pair: Pair) -> Tensor:
-        """One scalar a row, NaN where undefined."""
+        """One scalar a row, NaN where undefined: here how alike what was found is to what was expected."""
+        return self.measure(pair.after, self.expected(pair))
 
     def reduce(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """From values (samples, draws), NaN where undefined or not drawn, to one value a sample: here their mean."""
-        count = np.isfinite(values).sum(axis=1)
-        total = np.where(np.isfinite(values), values, 0.0).sum(axis=1)
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        return per_sample_mean(values)
+
+    def about(self) -> dict[str, Any]:
+        """What a reader of the results needs: the spec, and whether samples are plain means of their draws."""
+        return {"spec": self.spec(), "reduce": "mean" if type(self).reduce is Score.reduce else "own"}
+
+
+def per_sample_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean of each row's finite values; NaN for a row without any."""
+    count = np.isfinite(values).sum(axis=1)
+    total = np.where(np.isfinite(values), values, 0.0).sum(axis=1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from torch import Tensor
@@ -32,13 +32,19 @@ class Sampling:
     """How the draws came about, which is what their interval depends on.
 
     `population` is the space's order when draws are distinct (the finite-population correction), None when they are
-    independent. `exhaustive` draws have no error. `anytime` holds the confidence level of a walk that stopped by
+    independent. `exhaustive` draws have no error. Draws are `nested` in samples, or shared by all of them. `anytime`
+    holds the confidence level of a walk that stopped by
     looking at its values; its intervals must be valid at any stopping time.
     """
 
     exhaustive: bool = False
     population: int | None = None
     anytime: float | None = None
+    nested: bool = True
+
+    def noisy(self) -> Sampling:
+        """The same draws when each value carries fresh noise of its own: seeing every element no longer removes the error."""
+        return replace(self, exhaustive=False, population=None)
 
 
 class Walker(Protocol):

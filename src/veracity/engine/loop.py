@@ -13,6 +13,7 @@ from veracity.core.errors import InputError
 from veracity.core.explainers import Context, Cost
 from veracity.core.models import device_of, evaluating
 from veracity.core.scores import Pair, Reads, Request
+from veracity.core.spaces import InputSpace
 from veracity.core.walks import Ask
 from veracity.engine.batching import Budget
 from veracity.engine.plan import Cell, Job, fusion
@@ -30,13 +31,8 @@ def run_job(job: Job, problem: Problem, folder: RunFolder, budget: Budget, moved
     model = problem.models[job.model]
     with evaluating(model.module):
         block = Block(job, problem, budget, moved)
-        for _, cells in groupby(sorted(job.cells, key=lambda cell: (reads(problem, cell).value, fusion(cell))), key=fusion):
+        for _, cells in groupby(sorted(job.cells, key=fusion), key=fusion):
             block.measure(list(cells), folder)
-
-
-def reads(problem: Problem, cell: Cell) -> Reads:
-    """What a cell's score compares."""
-    return problem.scores[cell.score].reads
 
 
 class Block:
@@ -56,14 +52,15 @@ class Block:
 
     def measure(self, cells: Sequence[Cell], folder: RunFolder) -> None:
         """Walk once for all cells that share their perturbations."""
-        what = reads(self.problem, cells[0])
+        what = cells[0].reads
         read = {Reads.EXPLANATION: self.explanation, Reads.OUTPUT: self.output, Reads.INPUT: self.input}[what]
         before = self.base(what, read, folder)
         request = cells[0].request
         scores = [self.problem.scores[cell.score] for cell in cells]
         walker = request.walk.start(request.space, self.samples, self.problem.seed, scores[0].measure.range)
         worst = [Worst(len(self.samples), score.measure.direction) for score in scores]
-        asked: list[Ask] = []
+        rows: list[Tensor] = []
+        draws: list[Tensor] = []
         told: list[Tensor] = []
         while (ask := walker.ask()) is not None:
             values = torch.empty(len(scores), len(ask), dtype=torch.float64)
@@ -79,15 +76,15 @@ class Block:
             with torch.no_grad():
                 self.budget.spend(len(ask), self.rows_each, look)
             walker.tell(values[0])
-            asked.append(ask)
+            rows.append(ask.row.int())
+            draws.append(ask.draw.int())
             told.append(values)
-        rows = torch.cat([ask.row for ask in asked])
-        draws = torch.cat([ask.draw for ask in asked]).numpy()
+        samples = self.samples[torch.cat(rows)].numpy()
         for number, cell in enumerate(cells):
             if what is Reads.EXPLANATION:
-                self.keep_worst(cell, request, before, worst[number], folder)
+                self.keep_worst(cell, before, worst[number], folder)
             values = torch.cat([part[number] for part in told])
-            folder.write_cell(cell.key, self.samples[rows].numpy(), draws, cell.score, values.numpy())
+            folder.write_cell(cell.key, samples, torch.cat(draws).numpy(), cell.score, values.numpy())
 
     def perturb(self, request: Request, ask: Ask, before: Tensor, read: Read) -> tuple[Tensor, Pair]:
         """Move R inputs in one call and read them."""
@@ -96,11 +93,7 @@ class Block:
         moved = space.act(element, self.x[row])
         fresh = torch.zeros_like(ask.draw) if request.common_draws else ask.draw + 1
         after = read(moved, self.targets[row], Draws(self.problem.seed, self.samples[ask.row], fresh))
-
-        def undo(x: Tensor) -> Tensor:
-            return space.act(space.inverse(element), x) if isinstance(space, Group) else x
-
-        return after, Pair(before[row], after, lambda x: space.act(element, x), undo)
+        return after, pair_of(space, element, before[row], after)
 
     def base(self, what: Reads, read: Read, folder: RunFolder) -> Tensor:
         """What is read from the unperturbed block; explanations are kept in the folder and computed once."""
@@ -136,21 +129,31 @@ class Block:
         """The input itself."""
         return x
 
-    def keep_worst(self, cell: Cell, request: Request, before: Tensor, worst: Worst, folder: RunFolder) -> None:
+    def keep_worst(self, cell: Cell, before: Tensor, worst: Worst, folder: RunFolder) -> None:
         """Store the few most telling pairs of the block, for the eye."""
         rows = worst.rows()
         if worst.element is None or worst.after is None or len(rows) == 0:
             return
-        here, element = rows.to(self.device), worst.element[rows].to(self.device)
+        here, element, space = rows.to(self.device), worst.element[rows].to(self.device), cell.request.space
+        pair = pair_of(space, element, before[here], worst.after[here])
         tensors = {
             "sample": self.samples[rows],
             "draw": worst.draw[rows],
             "element": worst.element[rows],
             "value": worst.value[rows] * worst.sign,
             "input": self.x[here],
-            "moved": request.space.act(element, self.x[here]),
-            "explanation": before[here],
-            "expected": request.space.act(element, before[here]),
-            "found": worst.after[here],
+            "moved": space.act(element, self.x[here]),
+            "explanation": pair.before,
+            "expected": self.problem.scores[cell.score].expected(pair),
+            "found": pair.after,
         }
         folder.write_tensors("worst", cell.key, tensors)
+
+
+def pair_of(space: InputSpace, element: Tensor, before: Tensor, after: Tensor) -> Pair:
+    """Rows before and after their perturbation, with the way there and, where there is one, the way back."""
+
+    def undo(x: Tensor) -> Tensor:
+        return space.act(space.inverse(element), x) if isinstance(space, Group) else x
+
+    return Pair(before, after, lambda x: space.act(element, x), undo)

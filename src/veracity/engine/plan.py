@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,10 +10,13 @@ import torch
 from veracity.core import fingerprint
 from veracity.core.explainers import Cost
 from veracity.core.scores import Reads, Request, Subject
+from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.store import SCHEMA
 
 BLOCK = 64
+ALGORITHMS = 1
+"""To be raised whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,7 @@ class Cell:
 
     key: str
     score: str
+    reads: Reads
     request: Request
     cost: Cost
 
@@ -53,15 +57,15 @@ def fusion(cell: Cell) -> str:
     """Cells with the same value share their perturbed passes. An adaptive walk follows one score's values alone."""
     request = cell.request
     alone = cell.key if request.walk.adaptive else ""
-    return fingerprint.of_json([request.space.spec(), request.walk.spec(), request.common_draws, alone])
+    return fingerprint.of_json([cell.reads.value, request.space.spec(), request.walk.spec(), request.common_draws, alone])
 
 
-def plan(problem: Problem) -> list[Job]:
-    """Every job, in a fixed order."""
-    return list(_jobs(problem))
+def plan(problem: Problem, budgets: Mapping[str, Budget]) -> list[Job]:
+    """Every job, in a fixed order. The row budget counts only for explainers whose numbers depend on the batch."""
+    return list(_jobs(problem, budgets))
 
 
-def _jobs(problem: Problem) -> Iterator[Job]:
+def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
     count = problem.inputs.size()
     for start in range(0, count, BLOCK):
         stop = min(start + BLOCK, count)
@@ -72,11 +76,12 @@ def _jobs(problem: Problem) -> Iterator[Job]:
                 explainer = problem.explainers.get(label)
                 subject = Subject(model_name, explainer, problem.inputs.shape)
                 base = {
-                    "schema": SCHEMA,
+                    "algorithms": [SCHEMA, ALGORITHMS],
                     "model": model.fingerprint,
                     "outputs": model.outputs.value,
                     "target": [problem.target.spec(), model.targets[start:stop].tolist()],
                     "explainer": explainer.spec() if explainer else None,
+                    "batch": budgets[model_name].rows if explainer and explainer.batch_dependent else None,
                     "block": [block, start],
                     "seed": problem.seed,
                 }
@@ -85,6 +90,7 @@ def _jobs(problem: Problem) -> Iterator[Job]:
                     Cell(
                         key=fingerprint.of_json([base, score.spec(), request.space.spec(), request.walk.spec(), request.common_draws]),
                         score=name,
+                        reads=score.reads,
                         request=request,
                         cost=Cost() if score.reads is Reads.INPUT else per_map * ((stop - start) * request.walk.length(request.space)),
                     )

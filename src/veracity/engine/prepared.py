@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -12,12 +12,14 @@ from typing import Any
 import torch
 
 from veracity import __version__
+from veracity.core import fingerprint
 from veracity.core.errors import Note
+from veracity.core.explainers import Explainer
 from veracity.core.models import device_of, evaluating
 from veracity.core.spaces import InputSpace
-from veracity.core.walks import Walk
+from veracity.core.walks import Sampling, Walk
 from veracity.engine.batching import Budget
-from veracity.engine.plan import Job
+from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
 from veracity.engine.store import RunFolder
 
@@ -48,7 +50,7 @@ class Prepared:
             "symmetry": described(space, problem.defaults.walk) if space else "",
             "spec": self.spec,
             "scores": list(self.asked),
-            "score_specs": {name: score.spec() for name, score in problem.scores.items()},
+            "score_specs": {name: score.about() for name, score in problem.scores.items()},
             "versions": versions(),
             "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()},
             "models": {
@@ -72,7 +74,7 @@ class Prepared:
                 "score": cell.score,
                 "start": job.start,
                 "stop": job.stop,
-                "sampling": asdict(cell.request.walk.sampling(cell.request.space)),
+                "sampling": asdict(sampling_of(cell, explainer)),
                 "bounds": [str(bound) for bound in self.problem.scores[cell.score].measure.range],
                 "direction": self.problem.scores[cell.score].measure.direction.value,
             }
@@ -80,9 +82,21 @@ class Prepared:
         ]
 
 
-def examined(problem: Problem) -> list[dict[str, str]]:
-    """What each explainer has to say about each model; printed as warnings and kept with the result."""
-    notes = []
+def sampling_of(cell: Cell, explainer: Explainer | None) -> Sampling:
+    """How a cell's draws came about: as its walk says, with the explainer's own noise in each if it has any."""
+    space = cell.request.space
+    found = replace(cell.request.walk.sampling(space), nested=space.nested)
+    noisy = explainer is not None and explainer.stochastic and not cell.request.common_draws
+    return found.noisy() if noisy else found
+
+
+def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str]]]:
+    """The explainers after a trial on each model, and what each has to say; warned about, and kept with the result.
+
+    An explainer is random if it was so on any model.
+    """
+    notes: list[dict[str, str]] = []
+    settled: dict[str, Explainer] = {}
     for name, model in problem.models.items():
         x = problem.inputs.take(torch.arange(min(2, problem.inputs.size()))).to(device_of(model.module))
         targets = model.targets[: len(x)].to(x.device)
@@ -90,9 +104,22 @@ def examined(problem: Problem) -> list[dict[str, str]]:
             view = problem.target.view(model.module)
             for label, explainer in problem.explainers.items():
                 notes += [{"model": name, "explainer": label, "text": text} for text in explainer.check(view, x, targets)]
+                found = explainer.settled(view, x, targets)
+                if label not in settled or found.stochastic:
+                    settled[label] = found
     for note in notes:
         warnings.warn(f"{note['model']} / {note['explainer']}: {note['text']}", Note, stacklevel=4)
-    return notes
+    return settled, notes
+
+
+def check_requests(problem: Problem, jobs: list[Job]) -> None:
+    """Every space must make sense on every input, and every walk must be able to start on its space."""
+    requests = {fusion(cell): (cell.request, problem.scores[cell.score].measure.range) for job in jobs for cell in job.cells}
+    for request, bounds in requests.values():
+        request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, bounds)
+    for space in {fingerprint.of_json(request.space.spec()): request.space for request, _ in requests.values()}.values():
+        for part in torch.arange(problem.inputs.size()).split(256):
+            space.check(problem.inputs.take(part))
 
 
 def described(space: InputSpace, walk: Walk) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs, TensorInputs
-from veracity.core.registry import GROUPS, WALKS
+from veracity.core.registry import GROUPS, SCORES, WALKS
 from veracity.core.scores import Reads, Score
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
@@ -72,9 +72,7 @@ def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
     space = GROUPS.build(symmetry)
     if not isinstance(space, InputSpace):
         raise InputError(f"The symmetry must be a space that acts on inputs, such as CyclicShift(axes=(-1,)), not {symmetry!r}.")
-    fitted = space.fit(inputs.shape)
-    fitted.check(inputs.take(torch.arange(min(inputs.size(), 256))))
-    return fitted
+    return space.fit(inputs.shape)
 
 
 def as_walk(walk: Any, space: InputSpace | None) -> Walk:
@@ -132,6 +130,11 @@ def all_scores(scores: Sequence[Any]) -> tuple[tuple[str, ...], dict[str, Score]
     named = {score.name: score for score in built}
     if len(named) < len(built):
         raise SpecError("Two scores have the same name: audit them in two runs.")
+    for score in built:
+        if score.about()["reduce"] == "own" and score.name not in SCORES:
+            raise SpecError(
+                f"The score '{score.name}' reduces its draws in a way of its own: register it with SCORES.add, so that runs can be read."
+            )
     about_maps = [score for score in built if score.reads is Reads.EXPLANATION]
     symmetric = next((score for score in built if isinstance(score, SymmetryScore)), None)
     asked = list(named)

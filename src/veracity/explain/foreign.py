@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import captum.attr
@@ -121,21 +121,28 @@ class Foreign(Explainer, ABC):
             )
         return maps.to(inputs).expand_as(inputs).contiguous()
 
+    def probe(self, model: nn.Module, inputs: Tensor, targets: Tensor, seed: int) -> Tensor:
+        """A trial on a few inputs; raises if it fails or returns something else."""
+        try:
+            with evaluating(model):
+                return self.explain(model, inputs, targets, Context(Draws.of(seed, torch.arange(len(inputs))), batch=2**31))
+        except VeracityError:
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"{self.name} failed on {len(inputs)} inputs with {type(error).__name__}: {reason}") from error
+
+    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Explainer:
+        """Not random, if two trials with different seeds agree."""
+        if not self.random:
+            return self
+        first, again = (self.probe(model, inputs[:PROBE], targets[:PROBE], seed) for seed in (0, 1))
+        return replace(self, random=False) if torch.equal(first.nan_to_num(), again.nan_to_num()) else self
+
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
         """Run it on a few inputs: raise if it fails or returns something else; say if it is random or mixes rows."""
         x, t = inputs[:PROBE], targets[:PROBE]
-
-        def probe(count: int, seed: int) -> Tensor:
-            try:
-                with evaluating(model):
-                    return self.explain(model, x[:count], t[:count], Context(Draws.of(seed, torch.arange(count)), batch=2**31))
-            except VeracityError:
-                raise
-            except Exception as error:
-                reason = " ".join(str(error).split())
-                raise InputError(f"{self.name} failed on {count} inputs with {type(error).__name__}: {reason}") from error
-
-        first, again = probe(len(x), 0), probe(len(x), 1)
+        first, again = self.probe(model, x, t, 0), self.probe(model, x, t, 1)
         notes = [f"{self.name} returned NaN or infinity for some inputs."] if not first.isfinite().all() else []
         differs = not torch.allclose(first, again, equal_nan=True)
         if differs and not self.random:
@@ -145,7 +152,9 @@ class Foreign(Explainer, ABC):
                 f"{self.name} draws from the global random state, so that its numbers depend on how the inputs are batched; "
                 "the same batches give the same numbers."
             )
-        elif len(x) > 1 and not torch.allclose(probe(1, 0), first[:1], rtol=1e-3, atol=1e-5 * float(first.abs().max()), equal_nan=True):
+        elif len(x) > 1 and not torch.allclose(
+            self.probe(model, x[:1], t[:1], 0), first[:1], rtol=1e-3, atol=1e-5 * float(first.abs().max()), equal_nan=True
+        ):
             notes.append(f"{self.name} explains an input differently when other inputs are in the batch.")
         return notes
 

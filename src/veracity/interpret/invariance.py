@@ -64,9 +64,9 @@ class Equivariance(SymmetryScore):
             return ()
         return (self.request(subject, defaults, self.common_draws),)
 
-    def observe(self, pair: Pair) -> Tensor:
-        """s[e(g x), g e(x)]."""
-        return self.measure(pair.after, pair.move(pair.before))
+    def expected(self, pair: Pair) -> Tensor:
+        """g e(x)."""
+        return pair.move(pair.before)
 
 
 @SCORES.add
@@ -81,10 +81,6 @@ class Invariance(SymmetryScore):
         """For every explanation."""
         return () if subject.explainer is None else (self.request(subject, defaults, self.common_draws),)
 
-    def observe(self, pair: Pair) -> Tensor:
-        """s[e(g x), e(x)]."""
-        return self.measure(pair.after, pair.before)
-
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +93,6 @@ class ModelInvariance(SymmetryScore):
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Once a model, whatever the explainers."""
         return () if subject.explainer is not None else (self.request(subject, defaults),)
-
-    def observe(self, pair: Pair) -> Tensor:
-        """s[p(g x), p(x)]."""
-        return self.measure(pair.after, pair.before)
 
 
 @SCORES.add
@@ -117,10 +109,6 @@ class SelfAgreement(Score):
         if subject.explainer is None:
             return ()
         return (Request(Redraw(), MonteCarlo(draws=self.repeats if subject.explainer.stochastic else 1)),)
-
-    def observe(self, pair: Pair) -> Tensor:
-        """s[e(x) again, e(x)]."""
-        return self.measure(pair.after, pair.before)
 
 
 @SCORES.add

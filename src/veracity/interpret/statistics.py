@@ -100,9 +100,21 @@ class Nested:
         if sampling.exhaustive:
             value = float(self.means().mean())
             return value, value
+        if not sampling.nested:
+            return self.shared(sampling.population, confidence)
         if sampling.anytime is not None:
             return self.at_any_time(sampling.population, bounds, confidence)
         return self.at_fixed_size(sampling.population, confidence)
+
+    def shared(self, population: int | None, confidence: float) -> tuple[float, float]:
+        """For draws that all samples share: mean +- t s / sqrt(m) over the m draws' means, with 1 - m / N under the root."""
+        means = np.nanmean(self.values[:, np.isfinite(self.values).any(axis=0)], axis=0)
+        if len(means) < 2:
+            return np.nan, np.nan
+        left = 1.0 if population is None else 1.0 - len(means) / population
+        error = float(means.std(ddof=1) * np.sqrt(left / len(means)))
+        found = around(float(self.means().mean()), error, len(means) - 1, confidence, len(self.values))
+        return found.low, found.high
 
     def at_any_time(self, population: int | None, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
         """The mean of the samples' own intervals, each at level 1 - alpha / n, so that all hold together however each stopped."""

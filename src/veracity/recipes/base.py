@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +15,7 @@ from torch import nn
 from veracity.audit import Audit
 from veracity.core.registry import RECIPES
 from veracity.engine.progress import bar
+from veracity.engine.store import RunFolder
 from veracity.results import Result
 
 
@@ -53,6 +55,7 @@ def run_recipe(
 ) -> Result:
     """Assemble the recipe's audit, run it on a device into the folder, and write report.html there."""
     chosen: Recipe = RECIPES[name]
+    RunFolder(str(folder)).check_writable()
     result = chosen.assemble(folder, scale).on(device).run(folder, workers=workers, progress=progress)
     result.save_report(folder / "report.html")
     return result
@@ -71,7 +74,7 @@ def trained_once(folder: Path, name: str, build: Callable[[], nn.Module], epochs
     with bar(f"training {name}", epochs) as advance:
         fit(model, lambda epoch, loss: advance(1, f"training {name}, loss {loss:.3f}"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     save_file({key: value.contiguous() for key, value in model.state_dict().items()}, temporary)
     temporary.replace(path)
     return model.eval()

@@ -23,9 +23,22 @@ from veracity.core.errors import InputError, StoreError
 from veracity.engine.executors.task import Task
 from veracity.engine.plan import Job
 from veracity.engine.progress import Watch, weight
+from veracity.engine.store import RunFolder
 
 TRIES = 2
 SAY_EVERY = 0.2
+
+
+CANNOT_TRAVEL = "Several workers need models and explainers that can be imported by name"
+USE_ONE = "define them at the top of a module, or use workers=1."
+NOT_STARTED = "A worker process could not start: put the script's code under if __name__ == '__main__':, or use workers=1."
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A worker's first word: it has the task, or why it cannot read it."""
+
+    trouble: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,7 @@ class Worker:
     process: BaseProcess
     pipe: Connection
     job: Job | None = None
+    ready: bool = False
 
 
 class Local:
@@ -70,13 +84,21 @@ class Local:
                     try:
                         said = worker.pipe.recv()
                     except (EOFError, ConnectionError):
+                        if not worker.ready:
+                            raise InputError(NOT_STARTED) from None
                         crew[crew.index(worker)] = hire(payload)
+                        job = job.without(RunFolder(task.folder).finished())
                         tries[job.base_key] += 1
                         if tries[job.base_key] < TRIES:
                             queue.appendleft(job)
                             continue
                         task.fail(job, f"The worker process died {TRIES} times on this job (out of memory?).")
                         said = Ended()
+                    if isinstance(said, Ready):
+                        worker.ready = True
+                        if said.trouble:
+                            raise InputError(f"{CANNOT_TRAVEL} ({said.trouble}): {USE_ONE}")
+                        continue
                     if isinstance(said, int):
                         watch.moved(job, said)
                         continue
@@ -96,10 +118,7 @@ def packed(task: Task) -> bytes:
     try:
         return pickle.dumps(task)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise InputError(
-            f"Several workers need models and explainers that can be imported by name ({error}): "
-            "define them at the top of a module, or use workers=1."
-        ) from error
+        raise InputError(f"{CANNOT_TRAVEL} ({error}): {USE_ONE}") from error
 
 
 def hire(payload: bytes) -> Worker:
@@ -125,7 +144,12 @@ def serve(pipe: Connection, payload: bytes) -> None:
     follow_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
-    task: Task = pickle.loads(payload)
+    try:
+        task: Task = pickle.loads(payload)
+    except (pickle.UnpicklingError, AttributeError, ImportError) as error:
+        pipe.send(Ready(str(error)))
+        return
+    pipe.send(Ready())
     while True:
         try:
             job: Job = pipe.recv()
@@ -135,6 +159,8 @@ def serve(pipe: Connection, payload: bytes) -> None:
             task.perform(job, Sayings(pipe))
         except StoreError as error:
             pipe.send(Ended(str(error)))
+        except ConnectionError:
+            return
         else:
             pipe.send(Ended())
 

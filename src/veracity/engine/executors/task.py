@@ -26,7 +26,7 @@ class Task:
         folder = RunFolder(self.folder)
         try:
             run_job(job, self.problem, folder, self.budgets[job.model], moved)
-        except StoreError:
+        except (StoreError, ConnectionError):
             raise
         except Exception as error:
             self.fail(job, str(error) if isinstance(error, VeracityError) else f"{type(error).__name__}: {error}")

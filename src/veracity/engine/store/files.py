@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 
 import fsspec
 
 from veracity.core.errors import StoreError
+
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 
 
 class Files:
@@ -45,7 +48,7 @@ class Files:
                 self.fs.pipe_file(target, data)
                 return
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            temporary = f"{os.path.dirname(target)}/.{os.path.basename(target)}.{uuid.uuid4().hex[:8]}"
+            temporary = f"{os.path.dirname(target)}/.{os.path.basename(target)}.{uuid.uuid4().hex[:8]}.part"
             with open(temporary, "wb") as handle:
                 handle.write(data)
                 handle.flush()
@@ -59,9 +62,16 @@ class Files:
         if self.exists(name):
             self.fs.rm_file(self.path(name))
 
+    def everything(self) -> set[str]:
+        """The names of all files and folders below the root, hidden ones too, but for what a killed writer left."""
+        if not self.fs.exists(self.root):
+            return set()
+        names = {str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in self.fs.ls(self.root, detail=False)}
+        return {name for name in names if not TEMPORARY.fullmatch(name)}
+
     def sweep(self, folder: str) -> None:
-        """Remove what a killed writer left half written."""
+        """Remove what a killed writer left half written, and nothing else."""
         if self.local and os.path.isdir(self.path(folder)):
             for entry in os.scandir(self.path(folder)):
-                if entry.name.startswith("."):
+                if entry.is_file() and TEMPORARY.fullmatch(entry.name):
                     os.unlink(entry.path)

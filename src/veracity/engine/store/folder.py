@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -31,6 +32,7 @@ from veracity.engine.store.files import Files
 Array = NDArray[Any]
 SCHEMA = 1
 MANIFEST = "manifest.json"
+NEEDED = {"spec", "scores", "score_specs", "data", "models", "cells", "notes", "seed"}
 OURS = {lock.NAME, "models", "cells", "failed", "explanations", "worst"}
 COLUMNS = pa.schema(
     [
@@ -67,6 +69,9 @@ class RunFolder:
         try:
             manifest: dict[str, Any] = json.loads(self.files.read(MANIFEST))
             schema = int(manifest["schema"])
+            missing = NEEDED - set(manifest) if schema <= SCHEMA else set()
+            if missing:
+                raise ValueError(f"no {', '.join(sorted(missing))}")
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"The run folder {self.root} is damaged: {MANIFEST} cannot be read ({error}).") from error
         if schema > SCHEMA:
@@ -82,7 +87,7 @@ class RunFolder:
         """Refuse a folder that holds something else, or a newer run."""
         if self.files.exists(MANIFEST):
             self.manifest()
-        elif set(self.files.names("")) - OURS:
+        elif self.files.everything() - OURS:
             raise StoreError(f"{self.root} holds other files and no {MANIFEST}: choose an empty or a new folder.")
 
     def has(self, key: str) -> bool:
@@ -101,8 +106,8 @@ class RunFolder:
         columns = [sample.astype(np.int64), draw.astype(np.int32), np.zeros(count, np.int16), what, value.astype(np.float64), status]
         sink = io.BytesIO()
         pq.write_table(pa.Table.from_arrays([pa.array(column) for column in columns], schema=COLUMNS), sink)
-        self.files.write(f"cells/{key}.parquet", sink.getvalue())
         self.files.remove(f"failed/{key}.json")
+        self.files.write(f"cells/{key}.parquet", sink.getvalue())
 
     def read_cell(self, key: str) -> pa.Table:
         """A finished cell's measurements."""
@@ -118,12 +123,19 @@ class RunFolder:
 
     def failures(self) -> dict[str, str]:
         """Why cells failed, by key."""
-        names = self.files.names("failed")
-        return {name.removesuffix(".json"): json.loads(self.files.read(f"failed/{name}"))["error"] for name in names}
+        keys = {name.removesuffix(".json") for name in self.files.names("failed")} - self.finished()
+        return {key: self.failure(key) for key in sorted(keys)}
+
+    def failure(self, key: str) -> str:
+        """Why one cell failed."""
+        try:
+            return str(json.loads(self.files.read(f"failed/{key}.json"))["error"])
+        except (ValueError, KeyError, TypeError):
+            return "the record of its failure is damaged"
 
     def write_tensors(self, kind: str, key: str, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
         """Store tensors of a kind (explanations, worst) under a key."""
-        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        plain = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
         self.files.write(f"{kind}/{key}.safetensors", save(plain, metadata=about))
 
     def read_tensors(self, kind: str, key: str) -> dict[str, Tensor] | None:

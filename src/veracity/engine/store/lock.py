@@ -23,8 +23,11 @@ def writing(files: Files) -> Iterator[None]:
 
 @contextmanager
 def _held_on_disk(files: Files) -> Iterator[None]:
-    os.makedirs(files.root, exist_ok=True)
-    descriptor = os.open(files.path(NAME), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        os.makedirs(files.root, exist_ok=True)
+        descriptor = os.open(files.path(NAME), os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StoreError(f"Cannot write {files.root}: {error.strerror or error}.") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
