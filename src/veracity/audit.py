@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from veracity.core.component import encode
-from veracity.core.errors import InputError, Note
+from veracity.core.errors import Note
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, device_of
 from veracity.core.scores import Defaults
@@ -25,7 +25,20 @@ from veracity.engine.plan import plan
 from veracity.engine.prepared import Prepared, check_requests, examined
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import watching
-from veracity.engine.resolve import all_scores, as_confidence, as_inputs, as_labels, as_models, as_outputs, as_space, as_walk, labelled
+from veracity.engine.resolve import (
+    all_scores,
+    as_confidence,
+    as_inputs,
+    as_labels,
+    as_models,
+    as_outputs,
+    as_space,
+    as_tensor,
+    as_walk,
+    as_whole,
+    check_asked,
+    labelled,
+)
 from veracity.engine.store import RunFolder
 from veracity.results import Result
 
@@ -108,14 +121,17 @@ class Audit:
     def prepare(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> Prepared:
         """Resolve every name, look at every model, and plan; raises on anything that could not work."""
         for what, value in (("batch", batch), ("workers", workers), ("memory", memory)):
-            if value is not None and value < 1:
-                raise InputError(f"{what} must be at least 1, not {value}.")
+            if value is not None:
+                as_whole(value, what, least=1)
+        seed = as_whole(self.seed, "seed", least=0)
+        reference = as_tensor(self.reference, "reference")
         as_confidence(self.confidence)
         inputs = as_inputs(self.inputs)
         labels = as_labels(self.targets, inputs.size())
         space = as_space(self.symmetry, inputs)
-        explainers = {label: one.bind(self.reference) for label, one in labelled(self.explainers, self.controls).items()}
+        explainers = {label: one.bind(reference) for label, one in labelled(self.explainers, self.controls).items()}
         asked, scores = all_scores(self.scores)
+        check_asked(scores, asked, space, explainers)
         target = as_target(self.target)
         kind = as_outputs(self.outputs)
         budgets: dict[str, Budget] = {}
@@ -126,7 +142,7 @@ class Audit:
             budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
             models[name], accuracies[name] = admit(name, module, inputs, labels, target, kind, budgets[name])
         walk = as_walk(self.walk, space)
-        problem = Problem(models, inputs, explainers, scores, target, Defaults(space, walk), self.seed)
+        problem = Problem(models, inputs, explainers, scores, target, Defaults(space, walk), seed)
         settled, notes = examined(problem)
         problem = replace(problem, explainers=settled)
         jobs = plan(problem, budgets)
@@ -144,8 +160,8 @@ class Audit:
             "target": encode(self.target),
             "controls": self.controls,
             "outputs": self.outputs,
-            "reference": encode(self.reference),
-            "seed": self.seed,
+            "reference": encode(as_tensor(self.reference, "reference")),
+            "seed": int(self.seed),
             "confidence": self.confidence,
             **dict(self.about),
         }

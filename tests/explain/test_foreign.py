@@ -161,7 +161,7 @@ def test_names_and_specs() -> None:
     spec = CaptumMethod(attribution=captum.attr.LRP, settings={"verbose": False}).spec()
     assert spec["name"] == "lrp"
     assert spec["attribution"]["import"] == "captum.attr._core.lrp:LRP"
-    assert len(spec["attribution"]["code"]) == 16
+    assert len(spec["attribution"]["code"]) == 24
     assert spec["settings"] == {"verbose": False}
     two, three = (Function(function=partial(scaled, factor=factor)).spec()["function"]["code"] for factor in (2.0, 3.0))
     assert two != three

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -13,6 +12,8 @@ import torch
 
 from veracity.core import fingerprint
 
+CODE = "code"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
@@ -22,9 +23,10 @@ class Component:
     reference: ClassVar[str] = ""
 
     def spec(self) -> dict[str, Any]:
-        """The component as plain data: its name and every setting."""
+        """The component as plain data: its name and every setting; for a class from outside, a hash of its code too."""
         settings = {item.name: encode(getattr(self, item.name)) for item in fields(self) if item.metadata.get("spec", True)}
-        return {"name": self.name, **settings}
+        own = {} if fingerprint.known(type(self)) else {CODE: fingerprint.of_code(type(self))}
+        return {"name": self.name, **settings, **own}
 
     @classmethod
     def summary(cls) -> str:
@@ -50,31 +52,9 @@ def encode(value: Any) -> Any:
 
 
 def encode_callable(function: Callable[..., Any]) -> dict[str, str]:
-    """Where a function or class lives and a hash of its source, so that editing it changes what depends on it."""
+    """Where a function or class lives and a hash of what it does, so that editing it changes what depends on it."""
     target: Any = getattr(function, "func", function)
-    if not (inspect.isfunction(target) or inspect.ismethod(target) or inspect.isclass(target)):
+    if not (inspect.isroutine(target) or inspect.isclass(target)):
         target = type(target)
     where = f"{target.__module__}:{target.__qualname__}"
-    try:
-        text = inspect.getsource(target)
-    except (OSError, TypeError):
-        text = where
-    partial = [getattr(function, "args", ()), getattr(function, "keywords", {})] if target is not function else []
-    captured = [cell.cell_contents for cell in getattr(target, "__closure__", None) or ()]
-    text += repr([plain(item) for item in (*partial, *captured)])
-    return {"import": where, "code": hashlib.sha256(text.encode()).hexdigest()[:16]}
-
-
-def plain(value: Any) -> Any:
-    """What a function captured, as text that is the same in every process."""
-    if isinstance(value, torch.nn.Module):
-        return fingerprint.of_model(value)
-    if isinstance(value, torch.Tensor):
-        return fingerprint.of_tensor(value)
-    if isinstance(value, (str, int, float, bool, type(None))):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+    return {"import": where, "code": fingerprint.of_json(fingerprint.of_function(function))}

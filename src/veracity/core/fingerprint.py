@@ -1,13 +1,25 @@
-"""Content hashes: what a result depends on, in a few letters."""
+"""Content hashes: what a result depends on, in a few letters.
+
+A hash covers data (tensors, settings) and code: the source of every class and function that is not part of this
+package, of torch or of Captum, with whatever they hold.
+"""
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
 import json
+import types
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+
+KNOWN_PACKAGES = {"veracity", "torch", "captum", "numpy", "builtins", "abc", "typing", "collections"}
+DEPTH = 6
 
 
 def of_json(value: Any) -> str:
@@ -29,7 +41,91 @@ def of_tensor(tensor: Tensor) -> str:
 
 
 def of_model(model: nn.Module) -> str:
-    """A short hash of a model's architecture as it prints and of its weights and buffers."""
-    state = {name: of_tensor(value) for name, value in model.state_dict().items() if isinstance(value, Tensor)}
-    kind = f"{type(model).__module__}.{type(model).__qualname__}"
-    return of_json({"kind": kind, "layers": str(model), "state": state})
+    """A short hash of a model: its weights and buffers, its layers as they print, its own code and plain attributes."""
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+    parts = {
+        "layers": str(model),
+        "tensors": {name: of_tensor(value) for name, value in tensors.items()},
+        "code": {name: of_code(type(part)) for name, part in model.named_modules()},
+        "attributes": {name: attributes(part) for name, part in model.named_modules()},
+    }
+    return of_json(parts)
+
+
+def attributes(module: nn.Module) -> dict[str, Any]:
+    """What a module holds besides weights and submodules; a library's own layers show theirs when they print."""
+    if known(type(module)):
+        return {}
+    own = {key: value for key, value in vars(module).items() if not key.startswith("_") and key != "training"}
+    return {key: of_value(value) for key, value in own.items()}
+
+
+def of_code(kind: type) -> str:
+    """A hash of a class's source and of its bases', or its name where it belongs to a known library."""
+    return of_json([f"{base.__module__}.{base.__qualname__}" if known(base) else source(base) for base in kind.__mro__])
+
+
+def known(item: Any) -> bool:
+    """Whether code belongs to a library whose version the manifest records."""
+    return (getattr(item, "__module__", None) or "builtins").partition(".")[0] in KNOWN_PACKAGES
+
+
+def source(item: Any) -> str:
+    """The source text, or else the place, of a class or function."""
+    try:
+        return inspect.getsource(item)
+    except (OSError, TypeError):
+        return f"{item.__module__}.{item.__qualname__}"
+
+
+def of_function(function: Any, depth: int = DEPTH) -> Any:
+    """What a function, a method, a partial function or a callable object does, as data: its code and all that it holds."""
+    if isinstance(function, functools.partial):
+        return ["partial", *(of_value(part, depth - 1) for part in (function.func, function.args, function.keywords))]
+    if isinstance(function, types.MethodType):
+        return ["method", of_function(function.__func__, depth), of_value(function.__self__, depth - 1)]
+    if isinstance(function, types.FunctionType):
+        return ["function", function.__qualname__, *of_code_object(function.__code__), *held_by(function, depth)]
+    if isinstance(function, type):
+        return ["class", f"{function.__module__}.{function.__qualname__}", of_code(function)]
+    return of_value(function, depth)
+
+
+def of_code_object(code: types.CodeType) -> list[Any]:
+    """Byte code, names and constants, of inner functions too."""
+    constants = [of_code_object(part) if isinstance(part, types.CodeType) else of_value(part) for part in code.co_consts]
+    return [code.co_code.hex(), list(code.co_names), constants]
+
+
+def held_by(function: types.FunctionType, depth: int) -> list[Any]:
+    """A function's defaults, what it has closed over, and the globals of its own module that it names."""
+    closed = [cell.cell_contents for cell in function.__closure__ or ()]
+    named = {} if known(function) else {name: function.__globals__.get(name) for name in function.__code__.co_names}
+    seen = {name: of_value(value, depth - 3) for name, value in named.items() if not isinstance(value, types.ModuleType)}
+    return [of_value(part, depth - 1) for part in (closed, function.__defaults__, function.__kwdefaults__)] + [seen]
+
+
+def of_value(value: Any, depth: int = DEPTH) -> Any:
+    """Any value as plain data that is the same in every process: what it holds, never where it is."""
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    if isinstance(value, Tensor):
+        return of_tensor(value)
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:24]]
+    if isinstance(value, nn.Module):
+        return of_model(value)
+    if depth <= 0:
+        return f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, Mapping):
+        return {str(key): of_value(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [of_value(item, depth - 1) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(json.dumps(of_value(item, depth - 1), sort_keys=True) for item in value)
+    if isinstance(value, (types.FunctionType, types.MethodType, functools.partial, type)):
+        return of_function(value, depth)
+    if callable(value) and hasattr(value, "__name__"):
+        return f"{getattr(value, '__module__', '')}.{value.__name__}"
+    state = {key: of_value(item, depth - 1) for key, item in sorted(getattr(value, "__dict__", {}).items())}
+    return [of_code(type(value)), state]

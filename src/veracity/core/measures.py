@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from veracity.core import fingerprint
 from veracity.core.errors import unknown
 from veracity.core.registry import MEASURES
 
@@ -45,13 +46,14 @@ class Measure:
         return replace(self, settings={**self.settings, **settings})
 
     def spec(self) -> dict[str, Any]:
-        """The measure as plain data."""
-        return {"name": self.name, **self.settings}
+        """The measure as plain data; for a function from outside, a hash of its code too."""
+        own = {} if fingerprint.known(self.function) else {"code": fingerprint.of_json(fingerprint.of_function(self.function))}
+        return {"name": self.name, **self.settings, **own}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process by name where there is one: a decorated function's own name means its measure."""
         if self.name in MEASURES and MEASURES[self.name].function is self.function:
-            return named, (self.spec(),)
+            return named, ({"name": self.name, **self.settings},)
         return made, ({item.name: getattr(self, item.name) for item in fields(self)},)
 
     def summary(self) -> str:

@@ -46,7 +46,7 @@ class Registry(Generic[T]):
             spec = {"name": spec}
         if not isinstance(spec, Mapping):
             return spec
-        settings = dict(spec)
+        settings = {key: value for key, value in spec.items() if key != "code"}
         name = settings.pop("name", None)
         if not isinstance(name, str):
             raise SpecError(f"Every {self.kind} needs a name, got {dict(spec)!r}.")

@@ -38,7 +38,8 @@ def admit(
     kind = outputs or Outputs.detect(scores)
     classify = labels is not None and not labels.is_floating_point() and scores.ndim == 2 and scores.shape[1] > 1
     accuracy = float((scores.argmax(1) == labels).float().mean()) if classify and labels is not None else None
-    return AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu()), accuracy
+    guessed = outputs is None and kind is Outputs.LOGITS and scores.shape[1] == 1
+    return AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), guessed), accuracy
 
 
 def check_mode(name: str, module: nn.Module) -> None:
@@ -57,7 +58,9 @@ def first_budget(name: str, module: nn.Module, inputs: Inputs, memory: int | Non
             budget = budget_for(module, row, memory, rows, workers)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise InputError(f"Model '{name}' cannot take inputs of shape {tuple(row.shape)}: {reason}") from error
+            raise InputError(
+                f"Model '{name}' cannot take inputs of shape {tuple(row.shape)} and type {str(row.dtype).removeprefix('torch.')}: {reason}"
+            ) from error
     if not isinstance(output, Tensor) or output.ndim == 0 or len(output) != 1:
         what = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
         raise InputError(f"Model '{name}' must return one tensor with a row for each input, not {what}.")
@@ -70,7 +73,7 @@ def sweep(name: str, module: nn.Module, inputs: Inputs, budget: Budget) -> Tenso
     parts: list[Tensor] = []
     budget.spend(inputs.size(), 1, lambda part: parts.append(module(take(inputs, part, module)).detach().cpu()))
     outputs = torch.cat(parts)
-    bad = (~outputs.isfinite().flatten(1).all(dim=1)).nonzero()
+    bad = (~outputs.isfinite().reshape(len(outputs), -1).all(dim=1)).nonzero()
     if len(bad):
         raise InputError(
             f"Model '{name}' returns NaN or infinity for {len(bad)} of {len(outputs)} inputs; the first is sample {int(bad[0])}."

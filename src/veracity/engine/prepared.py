@@ -13,9 +13,10 @@ import torch
 
 from veracity import __version__
 from veracity.core import fingerprint
-from veracity.core.errors import Note
+from veracity.core.errors import InputError, Note, VeracityError
 from veracity.core.explainers import Explainer
 from veracity.core.models import device_of, evaluating
+from veracity.core.scores import Reads
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Sampling, Walk
 from veracity.engine.batching import Budget
@@ -23,6 +24,7 @@ from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
 from veracity.engine.store import RunFolder
 
+SINGLE = "the single output is read as a logit, sigmoid(output); if it is not one, pass outputs='raw' or 'probabilities'."
 PACKAGES = ("veracity", "torch", "captum", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
 
 
@@ -103,17 +105,27 @@ def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str
         with evaluating(model.module):
             view = problem.target.view(model.module)
             for label, explainer in problem.explainers.items():
-                notes += [{"model": name, "explainer": label, "text": text} for text in explainer.check(view, x, targets)]
-                found = explainer.settled(view, x, targets)
+                try:
+                    notes += [{"model": name, "explainer": label, "text": text} for text in explainer.check(view, x, targets)]
+                    found = explainer.settled(view, x, targets)
+                except VeracityError as error:
+                    raise type(error)(f"On model '{name}': {error}") from error
                 if label not in settled or found.stochastic:
                     settled[label] = found
+    notes += [
+        {"model": name, "explainer": "", "text": SINGLE}
+        for name, model in problem.models.items()
+        if model.guessed and any(score.reads is Reads.OUTPUT for score in problem.scores.values())
+    ]
     for note in notes:
-        warnings.warn(f"{note['model']} / {note['explainer']}: {note['text']}", Note, stacklevel=4)
+        warnings.warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}", Note, stacklevel=4)
     return settled, notes
 
 
 def check_requests(problem: Problem, jobs: list[Job]) -> None:
     """Every space must make sense on every input, and every walk must be able to start on its space."""
+    if not jobs:
+        raise InputError("There is nothing to measure: no score applies to these models and explainers.")
     requests = {fusion(cell): (cell.request, problem.scores[cell.score].measure.range) for job in jobs for cell in job.cells}
     for request, bounds in requests.values():
         request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, bounds)

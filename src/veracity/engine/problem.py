@@ -26,25 +26,26 @@ class Outputs(Enum):
         if self is Outputs.LOGITS and output.shape[1] == 1:
             yes = torch.sigmoid(output)
             return torch.cat((1 - yes, yes), dim=1)
-        return torch.softmax(output, dim=1) if self is Outputs.LOGITS else output.flatten(1)
+        return torch.softmax(output, dim=1) if self is Outputs.LOGITS else output.reshape(len(output), -1)
 
     @staticmethod
     def detect(output: Tensor) -> Outputs:
-        """Rows that are non-negative and sum to one are probabilities, other (N, K) outputs logits."""
+        """Several numbers a sample that all lie in [0, 1] are probabilities, other (N, K) outputs logits."""
         if output.ndim != 2:
             return Outputs.RAW
-        simplex = bool((output >= 0).all()) and torch.allclose(output.sum(1), torch.ones_like(output[:, 0]), atol=1e-4)
-        return Outputs.PROBABILITIES if simplex and output.shape[1] > 1 else Outputs.LOGITS
+        unit = bool(((output >= 0) & (output <= 1)).all())
+        return Outputs.PROBABILITIES if unit and output.shape[1] > 1 else Outputs.LOGITS
 
 
 @dataclass(frozen=True)
 class AuditedModel:
-    """A model, what its outputs are, and which output of each sample is explained."""
+    """A model, what its outputs are (and whether that is a mere guess), and which output of each sample is explained."""
 
     module: nn.Module
     fingerprint: str
     outputs: Outputs
     targets: Tensor
+    guessed: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs, TensorInputs
@@ -55,11 +56,27 @@ def as_confidence(confidence: float) -> float:
     return confidence
 
 
-def as_labels(targets: Tensor | None, size: int) -> Tensor | None:
+def as_tensor(value: Any, what: str) -> Tensor | None:
+    """A tensor from an array, a list or a tensor."""
+    try:
+        return None if value is None else torch.as_tensor(value).detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"The {what} must be a tensor or an array of numbers, not {type(value).__name__} ({error}).") from error
+
+
+def as_whole(value: Any, what: str, least: int) -> int:
+    """A whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{what} must be a whole number of at least {least}, not {value!r}.")
+    return int(value)
+
+
+def as_labels(targets: Any, size: int) -> Tensor | None:
     """Labels on the CPU, one a sample."""
-    if targets is None:
+    found = as_tensor(targets, "targets")
+    if found is None:
         return None
-    labels = torch.as_tensor(targets).detach().cpu()
+    labels = found.cpu()
     if labels.ndim != 1 or len(labels) != size:
         raise InputError(f"The targets must have one entry for each of the {size} inputs, not the shape {tuple(labels.shape)}.")
     return labels
@@ -78,7 +95,9 @@ def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
 def as_walk(walk: Any, space: InputSpace | None) -> Walk:
     """The walk, or else all of a small space and fifty draws from a large one."""
     if walk is not None:
-        built: Walk = WALKS.build(walk)
+        built = WALKS.build(walk)
+        if not isinstance(built, Walk):
+            raise SpecError(f"A walk is a Walk, a name or a table with a name, not {walk!r}.")
         return built
     small = space is not None and space.order is not None and space.order <= EXHAUSTIVE_UP_TO
     return Exhaustive() if small else MonteCarlo(draws=50)
@@ -101,14 +120,25 @@ def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool) -> d
     else:
         built = [as_explainer(one) for one in explainers]
         shared = Counter(one.name for one in built)
-        labels = [one.name if shared[one.name] == 1 else with_settings(one) for one in built]
-        twice = next((label for label, count in Counter(labels).items() if count > 1), None)
-        if twice:
-            raise SpecError(f"Two explainers are the same, '{twice}': name them apart with explainers={{'label': ...}}.")
+        labels = apart([one.name if shared[one.name] == 1 else with_settings(one) for one in built], built)
         named = dict(zip(labels, built, strict=True))
     for control in CONTROLS if controls and named else ():
         named.setdefault(control.name, control())
     return named
+
+
+def apart(labels: list[str], explainers: list[Explainer]) -> list[str]:
+    """Labels with a number where two differ in code alone; two explainers that are the same in everything are refused."""
+    specs = Counter(fingerprint.of_json(one.spec()) for one in explainers)
+    for label, one in zip(labels, explainers, strict=True):
+        if specs[fingerprint.of_json(one.spec())] > 1:
+            raise SpecError(f"Two explainers are the same, '{label}': name them apart with explainers={{'label': ...}}.")
+    seen: Counter[str] = Counter()
+    numbered = []
+    for label in labels:
+        seen[label] += 1
+        numbered.append(label if seen[label] == 1 else f"{label} #{seen[label]}")
+    return numbered
 
 
 def with_settings(explainer: Explainer) -> str:
@@ -117,6 +147,8 @@ def with_settings(explainer: Explainer) -> str:
     for item in fields(explainer):
         value = getattr(explainer, item.name)
         default = item.default_factory() if item.default_factory is not MISSING else item.default
+        if callable(value) or item.name in ("random", "label"):
+            continue
         if isinstance(value, Tensor) or value != default:
             parts.append(f"{item.name}={'tensor' if isinstance(value, Tensor) else value}")
     return f"{explainer.name}({', '.join(parts)})" if parts else explainer.name
@@ -124,6 +156,8 @@ def with_settings(explainer: Explainer) -> str:
 
 def all_scores(scores: Sequence[Any]) -> tuple[tuple[str, ...], dict[str, Score]]:
     """The names that were asked for, and all scores by name: self-agreement and the action's floor come along."""
+    if isinstance(scores, str):
+        raise SpecError(f"The scores are a list, such as ['{scores}'], not one name.")
     built = [as_score(score) for score in scores]
     if not built:
         raise SpecError("There is no score to measure: pass scores=['equivariance', ...].")
@@ -144,3 +178,13 @@ def all_scores(scores: Sequence[Any]) -> tuple[tuple[str, ...], dict[str, Score]
         named["action_floor"] = ActionFloor(space=symmetric.space, walk=symmetric.walk)
         asked.append("action_floor")
     return tuple(asked), named
+
+
+def check_asked(scores: Mapping[str, Score], asked: Sequence[str], space: InputSpace | None, explainers: Mapping[str, Explainer]) -> None:
+    """Scores of maps need explainers, and scores of a symmetry need one."""
+    for name in asked:
+        score = scores[name]
+        if score.reads is Reads.EXPLANATION and not explainers:
+            raise SpecError(f"The score '{name}' needs explainers: pass explainers=['saliency', ...].")
+        if isinstance(score, SymmetryScore) and score.space is None and space is None and name != "action_floor":
+            raise InputError(f"The score '{name}' needs a symmetry: pass Audit(symmetry=...), for example CyclicShift(axes=(-1,)).")

@@ -87,6 +87,11 @@ class Foreign(Explainer, ABC):
     label: str = field(default="", metadata={"spec": False})
 
     @property
+    def hint(self) -> str:
+        """What may help when it fails."""
+        return ""
+
+    @property
     def batch_dependent(self) -> bool:
         """Random code draws from the global state over the whole batch."""
         return self.random
@@ -130,7 +135,7 @@ class Foreign(Explainer, ABC):
             raise
         except Exception as error:
             reason = " ".join(str(error).split())
-            raise InputError(f"{self.name} failed on {len(inputs)} inputs with {type(error).__name__}: {reason}") from error
+            raise InputError(f"{self.name} failed on {len(inputs)} inputs with {type(error).__name__}: {reason}{self.hint}") from error
 
     def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Explainer:
         """Not random, if two trials with different seeds agree."""
@@ -153,7 +158,7 @@ class Foreign(Explainer, ABC):
                 "the same batches give the same numbers."
             )
         elif len(x) > 1 and not torch.allclose(
-            self.probe(model, x[:1], t[:1], 0), first[:1], rtol=1e-3, atol=1e-5 * float(first.abs().max()), equal_nan=True
+            self.probe(model, x[:1], t[:1], 0), first[:1], rtol=1e-3, atol=1e-5 * float(first.abs().nan_to_num().max()), equal_nan=True
         ):
             notes.append(f"{self.name} explains an input differently when other inputs are in the batch.")
         return notes
@@ -166,6 +171,11 @@ class CaptumMethod(Foreign):
     name: ClassVar[str] = computed(lambda self: self.label or name_of(self.attribution))
     attribution: Callable[..., Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def hint(self) -> str:
+        """Many Captum methods need settings."""
+        return "; settings go in as CaptumMethod(attribution=..., settings={...})"
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
         """As for all foreign code; and DeepLift says here, too, where it has no rule."""

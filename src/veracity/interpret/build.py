@@ -7,8 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from veracity.core.errors import SpecError
+from veracity.core.measures import Measure
 from veracity.core.registry import GROUPS, MEASURES, SCORES, WALKS
 from veracity.core.scores import Score
+from veracity.core.spaces import Space
+from veracity.core.walks import Walk
 
 PARTS = {"measure": MEASURES, "space": GROUPS, "walk": WALKS}
 
@@ -19,6 +22,10 @@ def as_score(value: Any) -> Score:
     if not isinstance(score, Score):
         raise SpecError(f"A score is a Score, a name or a table with a name, not {value!r}.")
     parts = {name: registry.build(getattr(score, name)) for name, registry in PARTS.items() if written(getattr(score, name, None))}
+    for name, kind in (("measure", Measure), ("space", Space), ("walk", Walk)):
+        part = parts.get(name, getattr(score, name, None))
+        if part is not None and not isinstance(part, kind):
+            raise SpecError(f"The {name} of score '{score.name}' is an object, a name or a table with a name, not {part!r}.")
     return replace(score, **parts)
 
 

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from veracity.core import fingerprint
+from veracity.core.component import encode_callable
+from veracity.core.measures import Direction, Measure
+from veracity.explain import Saliency
+
+
+class Rolled(nn.Module):
+    def __init__(self, by: int, buffer: float = 0.0) -> None:
+        super().__init__()
+        self.by = by
+        self.register_buffer("hidden", torch.tensor(buffer), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.roll(self.by, -1) + self.hidden
+
+
+class Scaled:
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __call__(self, model: Any, inputs: Tensor, targets: Tensor) -> Tensor:
+        return inputs * self.factor
+
+    def method(self, model: Any, inputs: Tensor, targets: Tensor) -> Tensor:
+        return inputs * self.factor
+
+
+FACTOR = 2.0
+
+
+def named_global(model: Any, inputs: Tensor, targets: Tensor) -> Tensor:
+    return inputs * FACTOR
+
+
+class Mine(Saliency):
+    pass
+
+
+def test_a_model_counts_with_its_attributes_its_hidden_buffers_and_its_code() -> None:
+    base = fingerprint.of_model(Rolled(0))
+    assert fingerprint.of_model(Rolled(0)) == base
+    assert fingerprint.of_model(Rolled(1)) != base
+    assert fingerprint.of_model(Rolled(0, buffer=1.0)) != base
+    assert fingerprint.of_model(nn.Sequential(Rolled(1))) != fingerprint.of_model(nn.Sequential(Rolled(2)))
+
+    class Rolled2(Rolled):
+        def forward(self, x: Tensor) -> Tensor:
+            return x
+
+    assert fingerprint.of_model(Rolled2(0)) != base
+
+
+def test_callables_count_with_all_that_they_hold() -> None:
+    two, three = Scaled(2.0), Scaled(3.0)
+    ramp, other = np.arange(3.0), np.arange(1.0, 4.0)
+
+    def held(array: np.ndarray) -> Any:
+        return lambda model, inputs, targets: inputs * torch.as_tensor(array)
+
+    def through(function: Any) -> Any:
+        return lambda model, inputs, targets: function(inputs)
+
+    pairs = [
+        (two, three),
+        (two.method, three.method),
+        (held(ramp), held(other)),
+        (through(torch.abs), through(torch.sin)),
+        (through(lambda x: x + 1), through(lambda x: x + 2)),
+        (partial(max, 1), partial(max, 2)),
+        (lambda model, inputs, targets: inputs, lambda model, inputs, targets: -inputs),
+    ]
+    for one, another in pairs:
+        assert encode_callable(one) == encode_callable(one)
+        assert encode_callable(one)["code"] != encode_callable(another)["code"]
+    assert encode_callable(held(ramp)) == encode_callable(held(ramp.copy()))
+
+
+def test_a_global_that_a_function_names_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = encode_callable(named_global)
+    monkeypatch.setitem(globals(), "FACTOR", 3.0)
+    assert encode_callable(named_global)["code"] != before["code"]
+
+
+def test_components_from_outside_count_with_their_code() -> None:
+    assert "code" not in Saliency().spec()
+    assert "code" in Mine().spec()
+    one = Measure(name="gap", function=lambda a, b: a - b, direction=Direction.LOWER, range=(0.0, 1.0))
+    two = Measure(name="gap", function=lambda a, b: b - a, direction=Direction.LOWER, range=(0.0, 1.0))
+    assert one.spec()["code"] != two.spec()["code"]
