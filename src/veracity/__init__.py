@@ -10,7 +10,34 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from veracity.audit import Audit
     from veracity.core.targets import Class, Custom, Label, Neuron, Predicted
-    from veracity.perturb import CyclicShift, Dihedral, Flips, Group, Mirror, Permutations, Product, Rotation, Rotations, WindowShift
+    from veracity.explain import (
+        CaptumMethod,
+        DeepLift,
+        FeatureAblation,
+        FeaturePermutation,
+        Function,
+        GradCam,
+        GradientShap,
+        IntegratedGradients,
+        KernelShap,
+        Lime,
+        Occlusion,
+        SmoothGrad,
+    )
+    from veracity.interpret import Equivariance, Invariance, ModelInvariance, SelfAgreement
+    from veracity.perturb import (
+        CyclicShift,
+        Dihedral,
+        FiniteGroup,
+        Flips,
+        Group,
+        Mirror,
+        Permutations,
+        Product,
+        Rotation,
+        Rotations,
+        WindowShift,
+    )
     from veracity.results import Result
     from veracity.walk import Adaptive, Exhaustive, MonteCarlo
 
@@ -21,6 +48,7 @@ HOMES = {
     "veracity.perturb": (
         "CyclicShift",
         "Dihedral",
+        "FiniteGroup",
         "Flips",
         "Group",
         "Mirror",
@@ -30,6 +58,21 @@ HOMES = {
         "Rotations",
         "WindowShift",
     ),
+    "veracity.explain": (
+        "CaptumMethod",
+        "DeepLift",
+        "FeatureAblation",
+        "FeaturePermutation",
+        "Function",
+        "GradCam",
+        "GradientShap",
+        "IntegratedGradients",
+        "KernelShap",
+        "Lime",
+        "Occlusion",
+        "SmoothGrad",
+    ),
+    "veracity.interpret": ("Equivariance", "Invariance", "ModelInvariance", "SelfAgreement"),
     "veracity.walk": ("Adaptive", "Exhaustive", "MonteCarlo"),
 }
 WHERE = {name: home for home, names in HOMES.items() for name in names}
@@ -37,23 +80,40 @@ WHERE = {name: home for home, names in HOMES.items() for name in names}
 __all__ = [
     "Adaptive",
     "Audit",
+    "CaptumMethod",
     "Class",
     "Custom",
     "CyclicShift",
+    "DeepLift",
     "Dihedral",
+    "Equivariance",
     "Exhaustive",
+    "FeatureAblation",
+    "FeaturePermutation",
+    "FiniteGroup",
     "Flips",
+    "Function",
+    "GradCam",
+    "GradientShap",
     "Group",
+    "IntegratedGradients",
+    "Invariance",
+    "KernelShap",
     "Label",
+    "Lime",
     "Mirror",
+    "ModelInvariance",
     "MonteCarlo",
     "Neuron",
+    "Occlusion",
     "Permutations",
     "Predicted",
     "Product",
     "Result",
     "Rotation",
     "Rotations",
+    "SelfAgreement",
+    "SmoothGrad",
     "WindowShift",
 ]
 

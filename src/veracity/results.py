@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veracity.core.errors import InputError, unknown
+from veracity.core.errors import InputError, Note, unknown
 from veracity.core.measures import Direction
 from veracity.core.scores import per_sample_mean
 from veracity.core.walks import Sampling
@@ -233,30 +234,38 @@ def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPai
 
 
 def compared(first: Result, second: Result) -> pd.DataFrame:
-    """Second minus first for every model, explainer and score that both have; paired if the data are the same."""
+    """Second minus first for every model, explainer and score that both have; paired by sample if the data are the same."""
+    differing = [key for key in ("symmetry", "score_specs", "seed") if first.manifest.get(key) != second.manifest.get(key)]
+    if differing:
+        warnings.warn(f"The two runs differ in {', '.join(differing).replace('score_specs', 'scores')}.", Note, stacklevel=2)
     same = first.manifest["data"]["fingerprint"] == second.manifest["data"]["fingerprint"]
-    others = {(one.model, one.explainer, one.score): one for one in second.series}
+    confidence = float(first.manifest["spec"].get("confidence", 0.95))
     shown = set(first.manifest["scores"])
-    rows = []
-    for one in first.series:
-        other = others.get((one.model, one.explainer, one.score))
-        if other is None or one.score not in shown:
-            continue
-        pairable = same and len(one.per_sample) == len(other.per_sample)
-        gap = statistics.paired(other.per_sample, one.per_sample) if pairable else statistics.welch(other.per_sample, one.per_sample)
-        rows.append(
-            {
-                "model": one.model,
-                "explainer": one.explainer,
-                "score": one.score,
-                "before": mean(one.per_sample),
-                "after": mean(other.per_sample),
-                "difference": gap.value,
-                "low": gap.low,
-                "high": gap.high,
-                "paired": pairable,
-            }
-        )
-    if not rows:
+    series = [{(one.model, one.explainer, one.score): one for one in run.series if one.score in shown} for run in (first, second)]
+    shared = [key for key in series[0] if key in series[1]]
+    if not shared:
         raise InputError("The two runs share no model, explainer and score.")
-    return pd.DataFrame(rows)
+    alone = sorted({" / ".join(part for part in key if part) for key in set(series[0]) ^ set(series[1])})
+    if alone:
+        warnings.warn(f"In one run only: {', '.join(alone)}.", Note, stacklevel=2)
+    return pd.DataFrame([versus(series[0][key], series[1][key], same, confidence) for key in shared])
+
+
+def versus(one: Series, other: Series, same: bool, confidence: float) -> dict[str, Any]:
+    """One row of a comparison; by sample number where both runs saw the same data."""
+    before, after = one.per_sample, other.per_sample
+    if same:
+        _, here, there = np.intersect1d(one.samples, other.samples, return_indices=True)
+        before, after = before[here], after[there]
+    gap = statistics.paired(after, before, confidence) if same else statistics.welch(after, before, confidence)
+    return {
+        "model": one.model,
+        "explainer": one.explainer,
+        "score": one.score,
+        "before": mean(before),
+        "after": mean(after),
+        "difference": gap.value,
+        "low": gap.low,
+        "high": gap.high,
+        "paired": same,
+    }

@@ -87,13 +87,14 @@ def test_show_prints_one_object_a_line(run: Path, capsys: pytest.CaptureFixture[
 
 def test_the_gate_judges_the_worse_end_and_leaves_controls_out(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code("gate", run, "--require", "equivariance>=0.99", "--explainer", "gradient") == 0
-    assert "held: equivariance>=0.99 by 1 rows" in capsys.readouterr().out
+    assert "held: equivariance>=0.99 (1 judged)" in capsys.readouterr().out
     assert code("gate", run, "--require", "equivariance>=0.99") == 1
     err = capsys.readouterr().err
     assert "not held: equivariance>=0.99 for net / shifted_mean: low end" in err
     assert "random" not in err
     assert "gradient:" not in err
     assert code("gate", run, "--require", "model_invariance>=0.999", "--require", "equivariance<=1.01") == 0
+    assert code("gate", run, "--require", "model_invariance>=1", "--require", "equivariance>=1", "--explainer", "gradient") == 0
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from veracity.audit import Audit
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.importing import imported
+from veracity.engine.resolve import as_tensor
 
 KEYS = {
     "title": str,
@@ -40,11 +41,11 @@ KIND_NAMES = {str: "text", list: "a list", dict: "a table", bool: "true or false
 
 def read(path: Path) -> tuple[Audit, Path]:
     """The audit that a file describes, and the run folder that it names (or runs/<file name>)."""
-    if not path.exists():
+    if not path.is_file():
         raise SpecError(f"There is no audit file {path}.")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise SpecError(f"{path} is not valid TOML: {error}.") from error
     check(content, KEYS, str(path))
     for key in ("data", "models"):
@@ -74,13 +75,25 @@ def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> N
 
 def data(where: str) -> tuple[Tensor, Tensor | None]:
     """Inputs, or inputs and targets, from a function."""
+    found = called(where, {})
+    parts = found if isinstance(found, tuple) else (found, None)
+    if len(parts) != 2:
+        raise InputError(f"'{where}' must give inputs, or (inputs, targets), not {len(parts)} things.")
+    inputs, targets = (as_tensor(part, f"data of '{where}'") for part in parts)
+    if inputs is None:
+        raise InputError(f"'{where}' gave no inputs.")
+    return inputs, targets
+
+
+def called(where: str, settings: Mapping[str, Any]) -> Any:
+    """What `module:name` gives, called if it is a function; a failure of the user's code is told in its own words."""
     found = imported(where)
-    found = found() if callable(found) else found
-    if isinstance(found, tuple) and len(found) == 2:
-        return torch.as_tensor(found[0]), torch.as_tensor(found[1])
-    if isinstance(found, tuple):
-        raise InputError(f"'{where}' must give inputs, or (inputs, targets), not {len(found)} things.")
-    return torch.as_tensor(found), None
+    if isinstance(found, (nn.Module, Tensor)) or not callable(found):
+        return found
+    try:
+        return found(**settings)
+    except Exception as error:
+        raise InputError(f"'{where}' failed with {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 def loaded(where: str | None) -> Tensor | None:
@@ -95,8 +108,7 @@ def model(name: str, entry: Any, here: Path) -> nn.Module:
     check(entry, MODEL_KEYS, f"[models.{name}]")
     if "build" not in entry:
         raise SpecError(f'[models.{name}] needs build = "module:function".')
-    module = imported(entry["build"])
-    module = module(**entry.get("settings", {})) if not isinstance(module, nn.Module) else module
+    module = called(entry["build"], entry.get("settings", {}))
     if not isinstance(module, nn.Module):
         raise InputError(f"'{entry['build']}' must give a torch.nn.Module, not {type(module).__name__}.")
     if "weights" in entry:
@@ -106,7 +118,7 @@ def model(name: str, entry: Any, here: Path) -> nn.Module:
 
 def load_weights(name: str, module: nn.Module, path: Path) -> None:
     """Weights from safetensors, or from a torch file that holds tensors alone."""
-    if not path.exists():
+    if not path.is_file():
         raise InputError(f"There is no weights file {path} for model '{name}'.")
     try:
         state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, weights_only=True, map_location="cpu")
@@ -115,7 +127,7 @@ def load_weights(name: str, module: nn.Module, path: Path) -> None:
             f"{path} holds pickled Python objects, which could run code when loaded: "
             "save the weights alone, with torch.save(model.state_dict(), ...) or as safetensors."
         ) from error
-    except (SafetensorError, RuntimeError, EOFError, ValueError) as error:
+    except (SafetensorError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
         raise InputError(f"{path} is not a readable weights file: {' '.join(str(error).split())[:160]}") from error
     if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
         state = state["state_dict"]

@@ -12,10 +12,11 @@ import pandas as pd
 from veracity.core.errors import SpecError, unknown
 
 RULE = re.compile(r"^\s*(?P<score>[a-z_]+)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(?:e[-+]?\d+)?)\s*$")
+ROUNDING = 1e-9
 HOLDS = {
-    ">=": lambda value, bound: value >= bound,
+    ">=": lambda value, bound: value >= bound - ROUNDING,
     ">": lambda value, bound: value > bound,
-    "<=": lambda value, bound: value <= bound,
+    "<=": lambda value, bound: value <= bound + ROUNDING,
     "<": lambda value, bound: value < bound,
 }
 
@@ -29,22 +30,34 @@ class Verdict:
 
 
 def judge(table: pd.DataFrame, rules: Sequence[str], explainers: Sequence[str] = (), models: Sequence[str] = ()) -> Verdict:
-    """Each rule against each row of its score, controls left out: the low end for >=, the high end for <=."""
+    """Each rule against each row of its score, controls left out: the low end for >=, the high end for <=.
+
+    The choice of explainers is for scores of explanations; scores of models are judged all the same. Without an interval
+    nothing is held.
+    """
+    for column, names in (("explainer", explainers), ("model", models)):
+        present = set(table.loc[~table["control"].astype(bool), column]) - {""}
+        for name in names:
+            if name not in present:
+                raise unknown(f"{column} of this run", name, present)
     judged, broken = 0, []
     for rule in rules:
         score, sign, bound = parsed(rule)
         rows = table[(table["score"] == score) & ~table["control"].astype(bool)]
         if rows.empty:
             raise unknown("score of this run", score, set(table["score"]))
-        rows = chosen(chosen(rows, "explainer", explainers), "model", models)
+        if explainers:
+            rows = rows[rows["explainer"].isin([*explainers, ""])]
+        if models:
+            rows = rows[rows["model"].isin(list(models))]
         end = "low" if sign.startswith(">") else "high"
         for row in rows.to_dict("records"):
             judged += 1
-            # One sample has no interval over the population: its value stands for itself.
-            value = row[end] if not math.isnan(row[end]) else row["value"]
+            value = row[end]
             if row["failed"] or math.isnan(value) or not HOLDS[sign](value, bound):
                 who = " / ".join(part for part in (row["model"], row["explainer"]) if part)
-                why = row["failed"] or ("undefined" if math.isnan(value) else f"{end} end {value:.4f} of {row['value']:.4f}")
+                none = f"no interval, since only {row['n']} samples have a value"
+                why = row["failed"] or (none if math.isnan(value) else f"{end} end {value:.6g} of {row['value']:.6g}")
                 broken.append(f"{score}{sign}{bound:g} for {who}: {why}")
     return Verdict(judged, tuple(broken))
 
@@ -62,11 +75,3 @@ def parsed(rule: str) -> tuple[str, str, float]:
     except ValueError:
         match = None
     raise SpecError(f"A requirement is written like equivariance>=0.9, not '{rule}'.")
-
-
-def chosen(rows: pd.DataFrame, column: str, names: Sequence[str]) -> pd.DataFrame:
-    """Only the rows with these names, each of which must exist."""
-    for name in names:
-        if name not in set(rows[column]):
-            raise unknown(f"{column} of this run", name, set(rows[column]))
-    return rows[rows[column].isin(list(names))] if names else rows

@@ -44,9 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except VeracityError as error:
             errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
             sys.exit(2)
-        except KeyboardInterrupt:
-            errors.print("Stopped. The same command goes on from here.")
-            sys.exit(130)
 
 
 def show(errors: Console, message: Warning | str, category: type[Warning]) -> None:

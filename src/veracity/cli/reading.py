@@ -63,7 +63,7 @@ def gate(
         typer.echo(f"not held: {line}", err=True)
     if verdict.broken:
         raise typer.Exit(1)
-    typer.echo(f"held: {', '.join(require)} by {verdict.judged} rows")
+    typer.echo(f"held: {', '.join(require)} ({verdict.judged} judged)")
 
 
 @app.command()

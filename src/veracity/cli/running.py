@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -25,6 +27,16 @@ def default_workers(workers: int | None, device: str = "cpu") -> int:
     return workers if workers is not None else min(8, cores) if device == "cpu" else 1
 
 
+@contextmanager
+def resumable() -> Iterator[None]:
+    """An interrupted run says that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        Console(stderr=True).print("Stopped. The same command goes on from here.")
+        raise typer.Exit(130) from None
+
+
 def finish(result: Result, folder: Path, started: float) -> None:
     """The table, where everything is, and exit code 1 if something failed."""
     console = Console()
@@ -38,7 +50,8 @@ def finish(result: Result, folder: Path, started: float) -> None:
 def demo(out: Path = typer.Option(Path("runs/demo"), help="The run folder."), workers: int | None = Workers) -> None:
     """Train three small networks on digits, audit fourteen explainers, write a report: about a minute."""
     started = time.perf_counter()
-    finish(run_recipe("symmetry-digits", out, Scale.SMALL, workers=default_workers(workers)), out, started)
+    with resumable():
+        finish(run_recipe("symmetry-digits", out, Scale.SMALL, workers=default_workers(workers)), out, started)
 
 
 @app.command()
@@ -52,7 +65,8 @@ def recipe(
     """Run a published protocol into a folder, with a report."""
     started = time.perf_counter()
     folder = out or Path("runs") / f"{name}-{scale.value}"
-    finish(run_recipe(name, folder, scale, workers=default_workers(workers, device), device=device), folder, started)
+    with resumable():
+        finish(run_recipe(name, folder, scale, workers=default_workers(workers, device), device=device), folder, started)
 
 
 @app.command()
@@ -73,9 +87,10 @@ def audit(
     if dry_run:
         Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
         return
-    result = asked.run(folder, workers=crew, batch=batch, memory=budget)
-    result.save_report(folder / "report.html")
-    finish(result, folder, started)
+    with resumable():
+        result = asked.run(folder, workers=crew, batch=batch, memory=budget)
+        result.save_report(folder / "report.html")
+        finish(result, folder, started)
 
 
 def costs(cost: Forecast) -> str:

@@ -15,7 +15,7 @@ from rich.table import Table
 from veracity.results import Result
 
 CAPTION = (
-    "95 % intervals over the population of samples. self: the explainer against itself; random: the fair random map.\n"
+    "{level:g} % intervals over the population of samples. self: the explainer against itself; random: the fair random map.\n"
     "Equivariance is necessary, not sufficient: a constant map has it too."
 )
 
@@ -24,7 +24,8 @@ def results(result: Result) -> Group:
     """One table a model and score, best first and controls last, then the scores of the models themselves."""
     parts = list(tables(result))
     if parts:
-        parts[-1].caption, parts[-1].caption_justify = CAPTION, "left"
+        level = 100 * float(result.manifest["spec"].get("confidence", 0.95))
+        parts[-1].caption, parts[-1].caption_justify = CAPTION.format(level=level), "left"
     return Group(escape(result.manifest.get("title") or result.path), *parts)
 
 

@@ -19,7 +19,7 @@ def imported(path: str) -> Any:
         raise SpecError(f"'{path}' must be written module:name.")
     try:
         value: Any = import_module(module_name)
-    except ImportError as error:
+    except (ImportError, SyntaxError) as error:
         raise SpecError(f"Cannot import '{module_name}' for '{path}': {error}.") from error
     for part in attribute.split("."):
         if not hasattr(value, part):

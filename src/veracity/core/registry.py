@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Generic, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from veracity.core.errors import SpecError, unknown
 
@@ -74,6 +75,24 @@ def check_settings(item: type, settings: Mapping[str, Any], what: str) -> None:
     for key in settings:
         if key not in known:
             raise unknown(f"setting of {what}", key, known or ["(it takes none)"])
+    hints = get_type_hints(item)
+    for key, value in settings.items():
+        kinds = plain_kinds(hints.get(key))
+        if kinds and not (isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)):
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            raise SpecError(f"The setting '{key}' of {what} must be {wanted}, not {value!r}.")
+
+
+def plain_kinds(hint: Any) -> tuple[type, ...]:
+    """The plain types that a setting may have; none if the hint holds anything that a file cannot write.
+
+    >>> plain_kinds(float), plain_kinds(int | None), plain_kinds(object)
+    ((<class 'float'>, <class 'int'>), (<class 'int'>, <class 'NoneType'>), ())
+    """
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if not all(kind in (int, float, str, bool, NoneType) for kind in kinds):
+        return ()
+    return (*kinds, int) if float in kinds and int not in kinds else tuple(kinds)
 
 
 EXPLAINERS: Registry[Any] = Registry("explainer", "explainers", "veracity.explain")

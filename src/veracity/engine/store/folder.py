@@ -73,7 +73,7 @@ class RunFolder:
             if missing:
                 raise ValueError(f"no {', '.join(sorted(missing))}")
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"The run folder {self.root} is damaged: {MANIFEST} cannot be read ({error}).") from error
+            raise StoreError(f"The run folder {self.root} is damaged: {MANIFEST} cannot be read ({error}); choose a new folder.") from error
         if schema > SCHEMA:
             raise StoreError(f"The run folder {self.root} has schema {schema} and this veracity reads up to {SCHEMA}: upgrade veracity.")
         return manifest
