@@ -4,6 +4,7 @@ import copy
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,31 @@ import pandas as pd
 import pytest
 import torch
 from captum.attr import DeepLift
+from captum.attr import Occlusion as CaptumOcclusion
 from torch import Tensor, nn
 
 from small import Detached, NaNs, labels_out_of_range, series_inputs, shifted_mean, small_net, two_channels, with_dropout
-from veracity import Adaptive, Audit, CyclicShift, Dihedral, Exhaustive, MonteCarlo, Neuron, Rotation
+from veracity import (
+    Adaptive,
+    Audit,
+    CyclicShift,
+    Dihedral,
+    Equivariance,
+    Exhaustive,
+    FiniteGroup,
+    MonteCarlo,
+    Neuron,
+    Result,
+    Rotation,
+    WindowShift,
+)
+from veracity.core.draws import Draws
 from veracity.core.errors import InputError, Note, SpecError
+from veracity.core.measures import Direction, Measure
 from veracity.explain import GradientShap
 from veracity.results import compared
 
+STREAM = "walk"
 COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control"]
 
 
@@ -110,10 +128,86 @@ def test_an_interpolated_group_states_its_floor(tmp_path: Path) -> None:
     images = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     net = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)).eval()
     audit = Audit(models=net, inputs=images, explainers=["gradient"], symmetry=Rotation(), walk=MonteCarlo(draws=4))
-    table = audit.run(tmp_path).table().set_index("score")
+    result = audit.run(tmp_path)
+    table = result.table().set_index("score")
     assert 0.3 < table.loc["action_floor", "value"] < 0.999
+    literal = []
+    for sample in range(3):
+        angles = Rotation().decode(Draws(0, torch.full((4,), sample), torch.arange(4)).normal(1, stream=STREAM))
+        moved = Rotation().act(angles, images[sample].expand(4, 1, 8, 8))
+        probabilities, base = net(moved).softmax(1), net(images[sample : sample + 1]).softmax(1)
+        literal.append(float(torch.cosine_similarity(probabilities, base).mean().detach()))
+    assert table.loc["model_invariance", "value"] == pytest.approx(np.mean(literal), abs=1e-6)
+    # Two model passes a sample and draw would be counted if the floor, which needs none, shared its cells.
+    assert audit.forecast().forward == 3 * (1 + 4) + 3 * (1 + 4 + 1)
     exact = Audit(models=net, inputs=images, explainers=["gradient"], symmetry=Dihedral()).run(tmp_path / "d4").table()
     assert "action_floor" not in set(exact["score"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polarity(FiniteGroup):
+    """A signal and its negative."""
+
+    name = "polarity"
+
+    @property
+    def order(self) -> int:
+        return 2
+
+    def compose(self, g: Tensor, h: Tensor) -> Tensor:
+        return (g + h) % 2
+
+    def inverse(self, g: Tensor) -> Tensor:
+        return g
+
+    def act(self, elements: Tensor, x: Tensor) -> Tensor:
+        return x * (1 - 2 * elements.to(x)).reshape(-1, *[1] * (x.ndim - 1))
+
+
+class Largest(Equivariance):
+    name = "largest"
+
+    def reduce(self, values: np.ndarray) -> np.ndarray:
+        return np.nanmax(values, axis=1)
+
+
+def test_groups_and_measures_of_ones_own_need_no_registration(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    gap = Measure(name="gap", function=lambda a, b: (a - b).flatten(1).abs().amax(1), direction=Direction.LOWER, range=(0.0, float("inf")))
+    score = Equivariance(space=Polarity(), measure=gap)
+    result = make_audit(scores=[score], explainers=[shifted_mean], controls=False).run(tmp_path)
+    assert Result(tmp_path).table()["value"].tolist() == [1.0]
+    assert result.worst("equivariance", 1)[0].value == 2.0
+    with pytest.raises(SpecError, match=r"register it with SCORES\.add"):
+        make_audit(scores=[Largest()], explainers=["gradient"]).prepare()
+
+
+def test_what_is_expected_is_what_the_score_compares_with(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    pair = make_audit(scores=["invariance"], explainers=["gradient"], controls=False).run(tmp_path).worst("invariance", 1)[0]
+    assert torch.equal(pair.expected, pair.explanation)
+    assert float(torch.cosine_similarity(pair.expected.flatten(), pair.found.flatten(), dim=0)) == pytest.approx(pair.value, abs=1e-5)
+
+
+def test_a_window_shift_is_checked_on_every_input_and_for_every_score(tmp_path: Path) -> None:
+    images = torch.zeros(300, 1, 6, 6)
+    images[:, 0, 2:4, 2:4] = 1.0
+    images[280, 0, 0, 0] = 1.0
+    net = nn.Sequential(nn.Flatten(), nn.Linear(36, 2)).eval()
+    for settings in ({"symmetry": WindowShift(margin=1)}, {"scores": [Equivariance(space=WindowShift(margin=1))]}):
+        with pytest.raises(InputError, match="blank"):
+            Audit(models=net, inputs=images, explainers=["gradient"], **settings).prepare()
+
+
+def test_a_model_on_another_device_is_a_copy(make_audit: Callable[..., Audit], net: nn.Module) -> None:
+    audit = make_audit()
+    assert audit.on("cpu").models["net"] is net
+    assert next(audit.on("meta").models["net"].parameters()).is_meta
+    assert not next(net.parameters()).is_meta
+
+
+def test_a_random_explainer_has_an_error_even_over_the_whole_group(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    table = make_audit(explainers=["gradient_shap", "gradient"], controls=False).run(tmp_path).table().set_index("explainer")
+    assert table.loc["gradient_shap", "draws_low"] < table.loc["gradient_shap", "value"] < table.loc["gradient_shap", "draws_high"]
+    assert table.loc["gradient", "draws_low"] == table.loc["gradient", "draws_high"]
 
 
 def test_other_targets_are_explained(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
@@ -209,7 +303,19 @@ def test_a_forecast_counts_passes_and_writes_nothing(make_audit: Callable[..., A
         ({"targets": torch.zeros(3, dtype=torch.long)}, "one entry for each of the 6 inputs"),
         ({"symmetry": CyclicShift(axes=(-3, -2, -1))}, "cyclic_shift|CyclicShift"),
         ({"symmetry": "cyclic_shft"}, "Unknown group 'cyclic_shft'. Did you mean 'cyclic_shift'"),
-        ({"symmetry": None}, "needs a symmetry"),
+        ({"symmetry": None}, "The score 'equivariance' needs a symmetry"),
+        ({"scores": "equivariance"}, r"a list, such as \['equivariance'\]"),
+        ({"scores": ["action_floor"]}, "nothing to measure"),
+        ({"explainers": []}, "The score 'equivariance' needs explainers"),
+        ({"walk": 3}, "A walk is"),
+        ({"walk": MonteCarlo(draws=0)}, "draws"),
+        ({"scores": [{"name": "equivariance", "walk": 3}]}, "The walk of score 'equivariance' is an object"),
+        ({"seed": "a"}, "seed must be a whole number of at least 0, not 'a'"),
+        ({"targets": ["a"] * 6}, "The targets must be a tensor or an array of numbers"),
+        ({"confidence": 2.0}, "between 0 and 1"),
+        ({"inputs": series_inputs(6).double()}, r"shape \(1, 1, 12\) and type float64"),
+        ({"inputs": "x"}, "must be a tensor or an array of samples"),
+        ({"explainers": [CaptumOcclusion]}, r"On model 'net': occlusion failed .*CaptumMethod\(attribution=..., settings="),
         ({"explainers": ["salency"]}, "Unknown explainer 'salency'. Did you mean 'saliency'"),
         ({"explainers": "saliency"}, r"a list, such as \['saliency'\]"),
         ({"explainers": ["feature_permutation"]}, "needs a reference set"),

@@ -57,3 +57,36 @@ def test_weights_in_every_shape(tmp_path: Path) -> None:
     save_file(small_net(channels=2).state_dict(), tmp_path / "d.safetensors")
     with pytest.raises(VeracityError, match="do not fit model 'net'"):
         load_weights("net", net, tmp_path / "d.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('walk = {name = "monte_carlo", draws = "5"}', "The setting 'draws' of walk 'monte_carlo' must be int, not '5'"),
+        ('target = {name = "class", index = "a"}', "The setting 'index' of target 'class' must be int"),
+        ('explainers = [{name = "lime", kernel_width = "a"}]', "The setting 'kernel_width' of explainer 'lime' must be float or int"),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_named(tmp_path: Path, line: str, sentence: str) -> None:
+    given = 'explainers = ["saliency"]\n' if "explainers" not in line else ""
+    text = f'data = "small:labelled_series"\n{given}symmetry = {{name = "cyclic_shift", axes = [-1]}}\n{line}\n'
+    (tmp_path / "audit.toml").write_text(text + '[models.a]\nbuild = "small:small_net"\n')
+    with pytest.raises(VeracityError, match=sentence):
+        read(tmp_path / "audit.toml")[0].prepare()
+
+
+def test_failing_code_of_the_user_is_told_in_its_own_words(tmp_path: Path) -> None:
+    with pytest.raises(VeracityError, match=r"'small:small_net' failed with TypeError: .*chanels"):
+        model("a", {"build": "small:small_net", "settings": {"chanels": 2}}, tmp_path)
+    (tmp_path / "broken.py").write_text("def (")
+    (tmp_path / "audit.toml").write_text('data = "broken:data"\n[models.a]\nbuild = "small:small_net"\n')
+    with pytest.raises(VeracityError, match="Cannot import 'broken'"):
+        read(tmp_path / "audit.toml")
+    with pytest.raises(VeracityError, match="There is no audit file"):
+        read(tmp_path)
+    (tmp_path / "audit.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(VeracityError, match="is not valid TOML"):
+        read(tmp_path / "audit.toml")
+    (tmp_path / "w.pt").write_text("plain text")
+    with pytest.raises(VeracityError, match=r"w\.pt"):
+        load_weights("net", small_net(), tmp_path / "w.pt")

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,3 +57,17 @@ def test_a_failing_explainer_is_a_record_and_the_rest_goes_on(make_audit: Callab
     table = result.table().set_index("explainer")
     assert table.loc["gradient", "value"] > 0.9999
     assert pd.isna(table.loc["broken_explainer", "value"])
+
+
+@pytest.mark.subprocess
+def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import sys\nsys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
+        "from small import series_inputs, small_net\nfrom veracity import Audit, CyclicShift\n"
+        "Audit(models=small_net(), inputs=series_inputs(), explainers=['gradient'], symmetry=CyclicShift(axes=(-1,)))"
+        f".run({str(tmp_path / 'run')!r}, workers=2)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert "put the script's code under if __name__ == '__main__':" in done.stderr.splitlines()[-1]
+    assert not list((tmp_path / "run").glob("failed/*"))
