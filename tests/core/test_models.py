@@ -24,3 +24,15 @@ def test_modes_and_gradients_come_back_even_after_an_error() -> None:
     assert model.training
     assert torch.equal(model[0].weight.grad, torch.ones(2, 2))
     assert model[2].weight.grad is None
+
+
+def test_full_precision_inside_and_the_callers_choice_outside() -> None:
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    try:
+        matmul.fp32_precision = "tf32"
+        with evaluating(nn.Linear(1, 1)):
+            assert matmul.fp32_precision == "ieee"
+        assert matmul.fp32_precision == "tf32"
+    finally:
+        matmul.fp32_precision = before
