@@ -330,6 +330,7 @@ def test_bad_input_is_one_sentence(make_audit: Callable[..., Audit], tmp_path: P
     with pytest.raises((InputError, SpecError), match=sentence) as caught:
         make_audit(**settings).run(tmp_path / "run")
     assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_device_that_is_not_there_is_one_sentence(make_audit: Callable[..., Audit]) -> None:

@@ -88,9 +88,9 @@ class Audit:
         """Measure what the folder does not hold yet, and return the result."""
         store = RunFolder(str(folder))
         store.check_writable()
+        prepared = self.prepare(workers=workers, batch=batch, memory=memory)
         with store.writing():
             store.sweep()
-            prepared = self.prepare(workers=workers, batch=batch, memory=memory)
             store.write_manifest(prepared.manifest(store))
             finished = store.finished()
             left = [job for job in (job.without(finished) for job in prepared.jobs) if job.cells]
