@@ -60,6 +60,18 @@ def test_a_model_counts_with_its_attributes_its_hidden_buffers_and_its_code() ->
     assert fingerprint.of_model(Rolled2(0)) != base
 
 
+def test_values_without_attributes_count_by_what_they_show() -> None:
+    for one, another in ((torch.float32, torch.float64), (b"a", b"b"), (1j, 2j), (slice(1), slice(2))):
+        assert fingerprint.of_value(one) == fingerprint.of_value(one)
+        assert fingerprint.of_value(one) != fingerprint.of_value(another)
+
+
+def test_a_module_that_holds_itself_has_an_end() -> None:
+    model = Rolled(0)
+    model.friends = [model]
+    assert fingerprint.of_model(model) == fingerprint.of_model(model)
+
+
 def test_callables_count_with_all_that_they_hold() -> None:
     two, three = Scaled(2.0), Scaled(3.0)
     ramp, other = np.arange(3.0), np.arange(1.0, 4.0)

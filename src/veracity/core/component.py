@@ -12,8 +12,6 @@ import torch
 
 from veracity.core import fingerprint
 
-CODE = "code"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
@@ -25,7 +23,7 @@ class Component:
     def spec(self) -> dict[str, Any]:
         """The component as plain data: its name and every setting; for a class from outside, a hash of its code too."""
         settings = {item.name: encode(getattr(self, item.name)) for item in fields(self) if item.metadata.get("spec", True)}
-        own = {} if fingerprint.known(type(self)) else {CODE: fingerprint.of_code(type(self))}
+        own = {} if fingerprint.known(type(self)) else {"code": fingerprint.of_code(type(self))}
         return {"name": self.name, **settings, **own}
 
     @classmethod

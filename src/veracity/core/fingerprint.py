@@ -40,24 +40,24 @@ def of_tensor(tensor: Tensor) -> str:
     return digest.hexdigest()[:24]
 
 
-def of_model(model: nn.Module) -> str:
+def of_model(model: nn.Module, depth: int = DEPTH) -> str:
     """A short hash of a model: its weights and buffers, its layers as they print, its own code and plain attributes."""
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     parts = {
         "layers": str(model),
         "tensors": {name: of_tensor(value) for name, value in tensors.items()},
         "code": {name: of_code(type(part)) for name, part in model.named_modules()},
-        "attributes": {name: attributes(part) for name, part in model.named_modules()},
+        "attributes": {name: attributes(part, depth - 1) for name, part in model.named_modules()},
     }
     return of_json(parts)
 
 
-def attributes(module: nn.Module) -> dict[str, Any]:
+def attributes(module: nn.Module, depth: int) -> dict[str, Any]:
     """What a module holds besides weights and submodules; a library's own layers show theirs when they print."""
     if known(type(module)):
         return {}
     own = {key: value for key, value in vars(module).items() if not key.startswith("_") and key != "training"}
-    return {key: of_value(value) for key, value in own.items()}
+    return {key: of_value(value, depth) for key, value in own.items()}
 
 
 def of_code(kind: type) -> str:
@@ -113,10 +113,10 @@ def of_value(value: Any, depth: int = DEPTH) -> Any:
         return of_tensor(value)
     if isinstance(value, np.ndarray):
         return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:24]]
-    if isinstance(value, nn.Module):
-        return of_model(value)
     if depth <= 0:
         return f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, nn.Module):
+        return of_model(value, depth)
     if isinstance(value, Mapping):
         return {str(key): of_value(item, depth - 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -128,4 +128,5 @@ def of_value(value: Any, depth: int = DEPTH) -> Any:
     if callable(value) and hasattr(value, "__name__"):
         return f"{getattr(value, '__module__', '')}.{value.__name__}"
     state = {key: of_value(item, depth - 1) for key, item in sorted(getattr(value, "__dict__", {}).items())}
-    return [of_code(type(value)), state]
+    shown = "" if state or " at 0x" in repr(value) else repr(value)
+    return [of_code(type(value)), state, shown]

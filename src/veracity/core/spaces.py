@@ -14,14 +14,6 @@ from veracity.core.component import Component
 from veracity.core.errors import InputError
 
 
-class ActsOn(Enum):
-    """What a perturbation changes."""
-
-    INPUT = "input"
-    WEIGHTS = "weights"
-    TRAINING = "training set"
-
-
 class Representation(Enum):
     """How a space moves a signal (Definitions D.1 and D.2 of the symmetry paper); guarantees depend on it."""
 
@@ -37,7 +29,6 @@ class Space(Component, ABC):
     `nested` says whether a draw belongs to one sample (True) or is shared by all of them (crossed).
     """
 
-    acts_on: ClassVar[ActsOn] = ActsOn.INPUT
     nested: ClassVar[bool] = True
 
     def fit(self, shape: Size) -> Self:

@@ -33,8 +33,8 @@ class Sampling:
 
     `population` is the space's order when draws are distinct (the finite-population correction), None when they are
     independent. `exhaustive` draws have no error. Draws are `nested` in samples, or shared by all of them. `anytime`
-    holds the confidence level of a walk that stopped by
-    looking at its values; its intervals must be valid at any stopping time.
+    holds the confidence level of a walk that stopped by looking at its values; its intervals must be valid at any
+    stopping time.
     """
 
     exhaustive: bool = False

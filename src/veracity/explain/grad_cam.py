@@ -39,7 +39,6 @@ class GradCam(Explainer):
 
     name = "grad_cam"
     reference = "Selvaraju et al. 2017, arXiv:1610.02391"
-    differentiates = True
     layer: str | None = None
 
     @property

@@ -29,8 +29,6 @@ def require_gradient(name: str, model: nn.Module, inputs: Tensor, targets: Tenso
 class GradientBased(Explainer, ABC):
     """An explainer that differentiates the model in its input."""
 
-    differentiates = True
-
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
         """Raise if the model has no gradient in its input."""
         require_gradient(self.name, model, inputs, targets)
