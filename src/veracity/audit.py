@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from veracity.core.component import encode
@@ -21,6 +22,8 @@ from veracity.engine.admission import admit, check_mode, first_budget
 from veracity.engine.batching import Budget
 from veracity.engine.executors import Task, executor
 from veracity.engine.forecast import Forecast, forecast
+from veracity.engine.learning import learn_all
+from veracity.engine.materials import as_checkpoints, as_training, check_needs
 from veracity.engine.plan import plan
 from veracity.engine.prepared import Prepared, check_requests, examined
 from veracity.engine.problem import AuditedModel, Problem
@@ -48,7 +51,7 @@ class Audit:
     """What to audit: models, data, explainers, the symmetry they should respect, and the scores to measure.
 
     models       {"name": module}, or one module
-    inputs       a tensor (samples, ...), or an Inputs
+    inputs       a tensor (samples, ...), graphs (PyG's Data in a list, or Batch), or an Inputs such as TokenInputs
     targets      labels (samples,), needed only for target="label" and for the accuracy
     explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}
     symmetry     the space of transforms for scores given by name, for example CyclicShift(axes=(-1,))
@@ -57,11 +60,14 @@ class Audit:
     target       which output is explained: "predicted", "label", a class number, a Target, a function of the output
     controls     whether the controls (random, constant, edges) stand beside the explainers
     reference    a reference set for explainers that need one
+    training     (examples, labels) for explanations by examples and by concepts
+    concepts     {"name": which training examples show it}: a set of labels, a mask, or a function (examples, labels) -> mask
+    checkpoints  {"model": [...]} in the order of the training: state dicts, files, or either with its learning rate in a pair
     outputs      "logits", "probabilities" or "raw" if the outputs should not be recognised by themselves
     """
 
     models: Mapping[str, nn.Module] | nn.Module
-    inputs: Tensor | Inputs
+    inputs: Tensor | Inputs | Sequence[Any]
     targets: Tensor | None = None
     explainers: Sequence[Any] | Mapping[str, Any] = ()
     symmetry: Any = None
@@ -70,6 +76,9 @@ class Audit:
     target: Any = "predicted"
     controls: bool = True
     reference: Tensor | None = None
+    training: Any = None
+    concepts: Mapping[str, Any] | None = None
+    checkpoints: Mapping[str, Sequence[Any]] | None = None
     outputs: str | None = None
     seed: int = 0
     confidence: float = 0.95
@@ -91,13 +100,17 @@ class Audit:
         prepared = self.prepare(workers=workers, batch=batch, memory=memory)
         with store.writing():
             store.sweep()
-            store.write_manifest(prepared.manifest(store))
+            facts = learn_all(prepared.problem, prepared.budgets, store, progress)
+            store.write_manifest(replace(prepared, facts=tuple(facts)).manifest(store))
             finished = store.finished()
             left = [job for job in (job.without(finished) for job in prepared.jobs) if job.cells]
             task = Task(prepared.problem, store.root, prepared.budgets)
             with watching(left, enabled=progress) as watch:
                 executor(workers).run(left, task, watch)
         result = Result(str(folder))
+        for fact in facts:
+            if fact.get("warning"):
+                warnings.warn(f"{fact['model']} / {fact['explainer']}: {fact['warning']}", Note, stacklevel=2)
         for row in result.failures().drop_duplicates(["model", "explainer", "error"]).to_dict("records"):
             warnings.warn(f"{row['model']} / {row['explainer'] or row['score']} failed: {row['error']}", Note, stacklevel=2)
         return result
@@ -129,7 +142,8 @@ class Audit:
         inputs = as_inputs(self.inputs)
         labels = as_labels(self.targets, inputs.size())
         space = as_space(self.symmetry, inputs)
-        explainers = {label: one.bind(reference) for label, one in labelled(self.explainers, self.controls).items()}
+        structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
+        explainers = {label: one.bind(reference, space) for label, one in labelled(self.explainers, self.controls, structured).items()}
         asked, scores = all_scores(self.scores)
         check_asked(scores, asked, space, explainers)
         target = as_target(self.target)
@@ -137,12 +151,18 @@ class Audit:
         budgets: dict[str, Budget] = {}
         models: dict[str, AuditedModel] = {}
         accuracies: dict[str, float | None] = {}
-        for name, module in as_models(self.models).items():
+        modules = as_models(self.models)
+        training = as_training(self.training, self.concepts)
+        checkpoints = as_checkpoints(self.checkpoints, modules)
+        check_needs(explainers, training, checkpoints, list(modules))
+        for name, given in modules.items():
+            module = inputs.adapt(given)
             check_mode(name, module)
             budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
-            models[name], accuracies[name] = admit(name, module, inputs, labels, target, kind, budgets[name])
+            admitted, accuracies[name] = admit(name, module, inputs, labels, target, kind, budgets[name])
+            models[name] = replace(admitted, checkpoints=checkpoints.get(name, ()))
         walk = as_walk(self.walk, space)
-        problem = Problem(models, inputs, explainers, scores, target, Defaults(space, walk), seed)
+        problem = Problem(models, inputs, explainers, scores, target, Defaults(space, walk), seed, training)
         settled, notes = examined(problem)
         problem = replace(problem, explainers=settled)
         jobs = plan(problem, budgets)
@@ -161,6 +181,7 @@ class Audit:
             "controls": self.controls,
             "outputs": self.outputs,
             "reference": encode(as_tensor(self.reference, "reference")),
+            "concepts": sorted(self.concepts or {}),
             "seed": int(self.seed),
             "confidence": self.confidence,
             **dict(self.about),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veracity.core.errors import InputError, Note, unknown
+from veracity.core.explainers import Frame
 from veracity.core.measures import Direction
 from veracity.core.scores import per_sample_mean
 from veracity.core.walks import Sampling
@@ -24,7 +25,7 @@ from veracity.interpret.build import as_score
 
 Array = NDArray[np.float64]
 COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control"]
-DETAILS = ["control", "draws_low", "draws_high", "undefined_draws", "draws", "direction", "failed"]
+DETAILS = ["frame", "control", "draws_low", "draws_high", "undefined_draws", "draws", "direction", "failed"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Series:
     explainer: str
     control: bool
     signed: bool
+    frame: str
     score: str
     sampling: Sampling
     bounds: tuple[float, float]
@@ -87,7 +89,6 @@ class Result:
             if one.score not in shown:
                 continue
             estimate = asdict(statistics.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
-            null = "random_gaussian" if one.signed else "random_uniform"
             rows.append(
                 {
                     "model": one.model,
@@ -95,7 +96,8 @@ class Result:
                     "score": one.score,
                     **estimate,
                     "self_agreement": means.get((one.model, one.explainer, "self_agreement"), np.nan),
-                    "random_control": means.get((one.model, null, one.score), np.nan) if one.explainer else np.nan,
+                    "random_control": means.get((one.model, null_of(one), one.score), np.nan),
+                    "frame": one.frame,
                     "control": one.control,
                     "direction": one.direction.value,
                     "failed": one.failed,
@@ -134,6 +136,14 @@ class Result:
             found = statistics.differences(members, confidence=confidence)
             rows += [{other: group, **asdict(row)} for row in found]
         return pd.DataFrame(rows, columns=[other, "first", "second", "difference", "low", "high", "n", "differs"])
+
+    def facts(self) -> pd.DataFrame:
+        """What explainers learnt about the models before they explained anything: one row a fact, such as a concept's accuracy."""
+        return pd.DataFrame(self.manifest.get("facts") or [], columns=fact_columns(self.manifest.get("facts") or []))
+
+    def draws(self, score: str) -> dict[tuple[str, str], Array]:
+        """Every draw's value by (model, explainer): (samples, draws), in the order in which they were drawn."""
+        return {(one.model, one.explainer): one.values for one in self._of(score)}
 
     def failures(self) -> pd.DataFrame:
         """What could not be measured, and why."""
@@ -182,6 +192,7 @@ class Result:
                 explainer=explainer,
                 control=first["control"],
                 signed=first["signed"],
+                frame=first.get("frame", Frame.INPUT.value if explainer else ""),
                 score=score,
                 sampling=Sampling(**first["sampling"]),
                 bounds=(float(first["bounds"][0]), float(first["bounds"][1])),
@@ -198,6 +209,18 @@ class Result:
 def reduced(about: dict[str, Any], values: Array) -> Array:
     """From draws to one value a sample: their mean, or whatever the registered score does."""
     return per_sample_mean(values) if about["reduce"] == "mean" else as_score(about["spec"]).reduce(values)
+
+
+def fact_columns(facts: list[dict[str, Any]]) -> list[str]:
+    """Every column that some fact has, in the order of their appearance."""
+    return list(dict.fromkeys(key for fact in facts for key in fact))
+
+
+def null_of(one: Series) -> str:
+    """The random control that is fair to an explanation: in its frame, and of its sign."""
+    if one.frame != Frame.INPUT.value:
+        return {Frame.TRAINING.value: "random_examples", Frame.CONCEPTS.value: "random_concepts"}.get(one.frame, "")
+    return "random_gaussian" if one.signed else "random_uniform"
 
 
 def mean(values: Array) -> float:

@@ -20,7 +20,7 @@ def test_a_spec_is_plain_data_with_every_setting() -> None:
     spec = Equivariance().spec()
     assert json.loads(json.dumps(spec)) == {
         "name": "equivariance",
-        "measure": {"name": "cosine"},
+        "measure": None,
         "space": None,
         "walk": None,
         "common_draws": False,

@@ -11,7 +11,7 @@ def test_samples_are_taken_by_number() -> None:
     inputs = TensorInputs(torch.arange(12.0).reshape(4, 3))
     assert inputs.size() == 4
     assert inputs.shape == (3,)
-    assert inputs.take(torch.tensor([2, 0])).tolist() == [[6.0, 7.0, 8.0], [0.0, 1.0, 2.0]]
+    assert inputs.take(torch.tensor([2, 0])).values.tolist() == [[6.0, 7.0, 8.0], [0.0, 1.0, 2.0]]
 
 
 def test_the_fingerprint_follows_the_content() -> None:

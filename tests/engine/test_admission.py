@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from small import series_inputs, small_net
 from veracity.core.errors import InputError
 from veracity.core.inputs import TensorInputs
+from veracity.core.outputs import Outputs
 from veracity.core.targets import Custom, Predicted
 from veracity.engine.admission import admit, first_budget
 from veracity.engine.batching import Budget
-from veracity.engine.problem import Outputs
 
 
 class Noisy(nn.Module):

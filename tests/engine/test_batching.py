@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from small import series_inputs, small_net
+from veracity.core.inputs import Signals
 from veracity.engine.batching import Budget, budget_for, out_of_memory, row_bytes
 
 
@@ -46,13 +47,13 @@ def test_other_errors_and_hopeless_ones_are_raised() -> None:
 
 
 def test_the_bytes_of_a_row_are_counted_by_hand() -> None:
-    x = series_inputs(1)
+    x = Signals(series_inputs(1))
     # Input 12, conv 6x12, relu, conv 8x12, relu, pool 8, linear 3, in float32, times three.
     assert row_bytes(small_net(), x) == 3 * 4 * (12 + 2 * 72 + 2 * 96 + 8 + 3)
 
 
 def test_the_budget_follows_the_memory_and_the_wish() -> None:
-    net, x = small_net(), series_inputs(1)
+    net, x = small_net(), Signals(series_inputs(1))
     assert budget_for(net, x, memory=10 * row_bytes(net, x), rows=None).rows == 10
     assert budget_for(net, x, memory=1, rows=None).rows == 1
     assert budget_for(net, x, memory=1, rows=33).rows == 33

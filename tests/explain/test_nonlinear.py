@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from veracity.core.inputs import Signals
 from veracity.explain.nonlinear import nonlinear_steps
 
 
@@ -21,7 +22,7 @@ class Mixed(nn.Module):
 
 
 def test_steps_are_counted_inside_and_outside() -> None:
-    steps = nonlinear_steps(Mixed(), torch.randn(1, 4), lambda module: isinstance(module, nn.ReLU))
+    steps = nonlinear_steps(Mixed(), Signals(torch.randn(1, 4)), lambda module: isinstance(module, nn.ReLU))
     assert dict(steps.inside) == {"relu": 1}
     assert dict(steps.outside) == {"relu": 2, "max_pool2d": 1, "softmax": 1}
     assert steps.reused == []
@@ -29,14 +30,16 @@ def test_steps_are_counted_inside_and_outside() -> None:
 
 def test_reuse_is_seen() -> None:
     relu = nn.ReLU()
-    steps = nonlinear_steps(nn.Sequential(relu, nn.Linear(2, 2), relu), torch.ones(1, 2), lambda module: isinstance(module, nn.ReLU))
+    steps = nonlinear_steps(
+        nn.Sequential(relu, nn.Linear(2, 2), relu), Signals(torch.ones(1, 2)), lambda module: isinstance(module, nn.ReLU)
+    )
     assert steps.reused == ["0"]
     assert steps.calls["0"] == 2
 
 
 @pytest.mark.parametrize("linear", [nn.Linear(4, 4), nn.AvgPool1d(2), nn.BatchNorm1d(2), nn.Dropout(), nn.Flatten()])
 def test_linear_steps_do_not_count(linear: nn.Module) -> None:
-    assert nonlinear_steps(linear, torch.randn(1, 2, 4), lambda module: False).outside.total() == 0
+    assert nonlinear_steps(linear, Signals(torch.randn(1, 2, 4)), lambda module: False).outside.total() == 0
 
 
 NONLINEAR = [
@@ -48,4 +51,4 @@ NONLINEAR = [
 
 @pytest.mark.parametrize("module", NONLINEAR, ids=lambda module: type(module).__name__)
 def test_nonlinear_modules_count_once(module: nn.Module) -> None:
-    assert nonlinear_steps(module, torch.randn(1, 2, 4), lambda module: False).outside.total() == 1
+    assert nonlinear_steps(module, Signals(torch.randn(1, 2, 4)), lambda module: False).outside.total() == 1

@@ -67,7 +67,7 @@ def test_by_rows_keeps_the_order() -> None:
     x, t = torch.arange(5.0)[:, None], torch.arange(5)
     sizes: list[int] = []
 
-    def double(rows: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def double(rows: torch.Tensor, targets: torch.Tensor, _structure: object) -> torch.Tensor:
         sizes.append(len(rows))
         return 2 * rows + targets[:, None]
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.component import Component
 from veracity.core.draws import Draws
+from veracity.core.outputs import Outputs
+from veracity.core.spaces import InputSpace
+from veracity.core.training import Training
 
 
 class Frame(Enum):
@@ -38,12 +42,41 @@ class Cost:
         return Cost(self.forward * times, self.backward * times)
 
 
+class Need(Enum):
+    """What an explainer must be given besides a model and an input."""
+
+    TRAINING = "training examples"
+    CONCEPTS = "concepts"
+    CHECKPOINTS = "checkpoints"
+
+
 @dataclass(frozen=True)
 class Context:
-    """What an explainer gets besides model and inputs: its random numbers, and how many model rows fit at once."""
+    """What an explainer gets besides model and inputs.
+
+    draws      its random numbers, one row an input
+    batch      how many model rows fit at once
+    structure  what belongs to the inputs but is not explained, each part (N, ...): the model is called as model(inputs, *structure)
+    learnt     what `learn` found out about this model
+    training   what the model learnt from, where the audit was given it
+    outputs    what the model's outputs are
+    """
 
     draws: Draws
     batch: int
+    structure: tuple[Tensor, ...] = ()
+    learnt: Mapping[str, Tensor] = field(default_factory=dict)
+    training: Training | None = None
+    outputs: Outputs = Outputs.LOGITS
+
+    @property
+    def seed(self) -> int:
+        """The audit's seed."""
+        return self.draws.seed
+
+
+BARE = Context(Draws.of(0, torch.arange(0)), batch=512)
+"""The context where there is nothing but a model and inputs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +85,19 @@ class Explainer(Component, ABC):
 
     `model` maps (N, ...) to scores (N, K); `targets` (N,) picks the score that row is explained for. Rows are
     independent: no row's explanation may depend on which other rows are in the batch.
+
+    frame        where its explanations live
+    control      whether it says nothing about the model
+    stochastic   whether it draws random numbers
+    categorical  whether explanations are categories, or fractions of them, rather than amounts
+    structured   whether it explains inputs with a structure
     """
 
     frame: ClassVar[Frame] = Frame.INPUT
     control: ClassVar[bool] = False
     stochastic: ClassVar[bool] = False
+    categorical: ClassVar[bool] = False
+    structured: ClassVar[bool] = False
 
     @property
     def signed(self) -> bool:
@@ -68,6 +109,11 @@ class Explainer(Component, ABC):
         """Whether numbers may depend on the batch (foreign code that draws from the global random state)."""
         return False
 
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What the audit must bring along."""
+        return frozenset()
+
     @abstractmethod
     def cost(self, shape: Size) -> Cost:
         """Passes for one explanation of an input of this shape."""
@@ -76,14 +122,22 @@ class Explainer(Component, ABC):
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Explanations of N inputs, (N, ...)."""
 
-    def bind(self, reference: Tensor | None) -> Explainer:
-        """The explainer with the audit's reference set, if it needs one and has none."""
+    def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
+        """What is found out about a model once, before any explanation; kept with the run and handed back as `context.learnt`."""
+        return {}
+
+    def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
+        """What a reader must know about what was learnt, as rows of plain data; a row may carry a `warning`."""
+        return []
+
+    def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Explainer:
+        """The explainer with the audit's reference set and symmetry, if it needs them and has none of its own."""
         return self
 
-    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Explainer:
+    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
         """The explainer with what only a trial on this model can tell (foreign code: whether it is random)."""
         return self
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on misuse before anything runs; return what the reader of the result must know."""
         return ()

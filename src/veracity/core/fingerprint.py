@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-KNOWN_PACKAGES = {"veracity", "torch", "captum", "numpy", "builtins", "abc", "typing", "collections"}
+KNOWN_PACKAGES = {"veracity", "torch", "torch_geometric", "captum", "numpy", "builtins", "abc", "typing", "collections"}
 DEPTH = 6
 
 
@@ -53,10 +53,10 @@ def of_model(model: nn.Module, depth: int = DEPTH) -> str:
 
 
 def attributes(module: nn.Module, depth: int) -> dict[str, Any]:
-    """What a module holds besides weights and submodules; a library's own layers show theirs when they print."""
-    if known(type(module)):
-        return {}
+    """What a module holds besides weights and submodules; of a library's own layer the plain settings."""
     own = {key: value for key, value in vars(module).items() if not key.startswith("_") and key != "training"}
+    if known(type(module)):
+        return {key: value for key, value in own.items() if isinstance(value, (str, int, float, bool))}
     return {key: of_value(value, depth) for key, value in own.items()}
 
 

@@ -5,10 +5,47 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from torch import Size, Tensor
+import torch
+from torch import Size, Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Signals:
+    """N samples at once: numbers that can be explained (N, ...), and the structure that belongs to them, each part (N, ...).
+
+    Images, series and sets are values alone; a graph's edges are structure.
+    """
+
+    values: Tensor
+    structure: tuple[Tensor, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Tensor | slice) -> Signals:
+        return Signals(self.values[rows], tuple(part[rows] for part in self.structure))
+
+    def to(self, device: torch.device) -> Signals:
+        """The same samples on a device."""
+        return Signals(self.values.to(device), tuple(part.to(device) for part in self.structure))
+
+    def through(self, model: nn.Module) -> Tensor:
+        """What a model gives for these samples."""
+        output: Tensor = model(self.values, *self.structure)
+        return output
+
+    @property
+    def nbytes(self) -> int:
+        """The memory they take."""
+        return self.values.nbytes + sum(part.nbytes for part in self.structure)
+
+    def fingerprint(self) -> str:
+        """A hash of the content."""
+        parts = [fingerprint.of_tensor(part) for part in (self.values, *self.structure)]
+        return parts[0] if len(parts) == 1 else fingerprint.of_json(parts)
 
 
 class Inputs(Protocol):
@@ -16,19 +53,23 @@ class Inputs(Protocol):
 
     @property
     def shape(self) -> Size:
-        """One sample's shape."""
+        """The shape of one sample's values."""
         ...
 
     def size(self) -> int:
         """How many samples there are."""
         ...
 
-    def take(self, index: Tensor) -> Tensor:
+    def take(self, index: Tensor) -> Signals:
         """These samples as one batch."""
         ...
 
     def fingerprint(self) -> str:
         """A hash of the content."""
+        ...
+
+    def adapt(self, model: nn.Module) -> nn.Module:
+        """The model as a map from values and structure to outputs: the model itself where there is no structure."""
         ...
 
 
@@ -44,9 +85,7 @@ class TensorInputs:
             raise InputError(f"The inputs must be a tensor of shape (samples, ...) with at least one sample, not {what}.")
         if not self.tensor.is_floating_point():
             raise InputError(f"The inputs must be floating point, not {self.tensor.dtype}: convert them with inputs.float().")
-        bad = (~self.tensor.isfinite().flatten(1).all(dim=1)).nonzero()
-        if len(bad):
-            raise InputError(f"{len(bad)} of {len(self.tensor)} inputs hold NaN or infinity; the first is sample {int(bad[0])}.")
+        check_finite(self.tensor)
 
     @property
     def shape(self) -> Size:
@@ -57,10 +96,21 @@ class TensorInputs:
         """How many samples there are."""
         return len(self.tensor)
 
-    def take(self, index: Tensor) -> Tensor:
+    def take(self, index: Tensor) -> Signals:
         """These samples as one batch."""
-        return self.tensor[index.to(self.tensor.device)].detach()
+        return Signals(self.tensor[index.to(self.tensor.device)].detach())
 
     def fingerprint(self) -> str:
         """A hash of the content."""
         return fingerprint.of_tensor(self.tensor)
+
+    def adapt(self, model: nn.Module) -> nn.Module:
+        """The model itself."""
+        return model
+
+
+def check_finite(values: Tensor) -> None:
+    """Raise if a sample holds NaN or infinity."""
+    bad = (~values.isfinite().flatten(1).all(dim=1)).nonzero()
+    if len(bad):
+        raise InputError(f"{len(bad)} of {len(values)} inputs hold NaN or infinity; the first is sample {int(bad[0])}.")

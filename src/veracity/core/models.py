@@ -65,9 +65,24 @@ def as_device(name: str) -> torch.device:
     return device
 
 
+class View(nn.Module):
+    """A model seen in another way; its layers keep their own names."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+
+def viewed(model: nn.Module) -> nn.Module:
+    """The model behind all views of it."""
+    while isinstance(model, View):
+        model = model.model
+    return model
+
+
 def layer_of(model: nn.Module, name: str) -> nn.Module:
     """The submodule of this dotted name, with a suggestion if there is none."""
-    layers: dict[str, nn.Module] = dict(model.named_modules())
+    layers: dict[str, nn.Module] = dict(viewed(model).named_modules())
     if name not in layers or name == "":
         near = get_close_matches(name, layers, n=1, cutoff=0.3)
         hint = f"Did you mean '{near[0]}'?" if near else f"Layers: {', '.join(key for key in layers if key)}."
@@ -75,22 +90,27 @@ def layer_of(model: nn.Module, name: str) -> nn.Module:
     return layers[name]
 
 
-class LayerScores(nn.Module):
+class LayerScores(View):
     """The model seen from one layer: its output there, flattened to (N, units)."""
 
     def __init__(self, model: nn.Module, layer: str) -> None:
-        super().__init__()
+        super().__init__(model)
         layer_of(model, layer)
-        self.model, self.layer = model, layer
+        self.layer = layer
 
-    def forward(self, inputs: Tensor) -> Tensor:
+    def forward(self, *inputs: Tensor) -> Tensor:
         """Run the model and return what the layer gave."""
         seen: list[Tensor] = []
         handle = layer_of(self.model, self.layer).register_forward_hook(lambda _module, _args, output: seen.append(output))
         try:
-            self.model(inputs)
+            self.model(*inputs)
         finally:
             handle.remove()
         if not seen:
             raise InputError(f"The layer '{self.layer}' does not take part in the model's forward pass.")
+        if len(seen[-1]) != len(inputs[0]):
+            raise InputError(
+                f"The layer '{self.layer}' gives {len(seen[-1])} rows for {len(inputs[0])} inputs, so that none of them belongs to one "
+                "input: choose a layer after the pooling."
+            )
         return seen[-1].flatten(1)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Size, Tensor
 
 from veracity.core.component import Component
+from veracity.core.errors import SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.measures import Measure
 from veracity.core.spaces import InputSpace
@@ -47,7 +48,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Pair:
-    """N rows before and after a perturbation: what was read (an explanation or an output), and how inputs move."""
+    """N rows before and after a perturbation: what was read (an explanation or an output), and how it should move along.
+
+    In the input's frame `move` is what happened to the input; elsewhere nothing moves (rho' is the identity).
+    """
 
     before: Tensor
     after: Tensor
@@ -68,7 +72,18 @@ class Score(Component, ABC):
     """A number with a direction and a range, per sample where that is defined."""
 
     reads: ClassVar[Reads] = Reads.EXPLANATION
-    measure: Measure
+    measure: Measure | None = None
+
+    def suited(self, subject: Subject) -> Score:
+        """The score as it is measured on this subject: here as it is."""
+        return self
+
+    @property
+    def compare(self) -> Measure:
+        """The measure, once there is one."""
+        if self.measure is None:
+            raise SpecError(f"The score '{self.name}' has no measure: give it one, such as measure=cosine.")
+        return self.measure
 
     @abstractmethod
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
@@ -80,7 +95,7 @@ class Score(Component, ABC):
 
     def observe(self, pair: Pair) -> Tensor:
         """One scalar a row, NaN where undefined: here how alike what was found is to what was expected."""
-        return self.measure(pair.after, self.expected(pair))
+        return self.compare(pair.after, self.expected(pair))
 
     def reduce(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """From values (samples, draws), NaN where undefined or not drawn, to one value a sample: here their mean."""

@@ -12,6 +12,7 @@ from torch import Size, Tensor
 
 from veracity.core.component import Component
 from veracity.core.errors import InputError
+from veracity.core.inputs import Signals
 
 
 class Representation(Enum):
@@ -63,6 +64,14 @@ class InputSpace(Space, ABC):
     @abstractmethod
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """N elements (N, p) act on N signals (N, ...) in one differentiable call on the signals' device."""
+
+    def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """N elements act on the structure of N signals: nothing to do unless the space moves what it refers to."""
+        return structure
+
+    def move(self, elements: Tensor, signals: Signals) -> Signals:
+        """N elements act on N samples, values and structure."""
+        return Signals(self.act(elements, signals.values), self.carry(elements, signals.structure))
 
     def check(self, x: Tensor) -> None:
         """Raise if these inputs make the space meaningless (say, if a shift would wrap visible pixels)."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from veracity.core.component import Component
 from veracity.core.errors import InputError
-from veracity.core.models import LayerScores
+from veracity.core.models import LayerScores, View
 from veracity.core.registry import TARGETS
 
 
@@ -103,18 +103,19 @@ class Custom(Target):
         return torch.zeros(len(scores), dtype=torch.long, device=scores.device)
 
 
-class Then(nn.Module):
+class Then(View):
     """A model followed by a function to one number a sample."""
 
     def __init__(self, model: nn.Module, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.model, self.function = model, function
+        super().__init__(model)
+        self.function = function
 
-    def forward(self, inputs: Tensor) -> Tensor:
+    def forward(self, *inputs: Tensor) -> Tensor:
         """Scores (N, 1)."""
-        value: Tensor = self.function(self.model(inputs))
-        if value.shape not in {(len(inputs),), (len(inputs), 1)}:
-            raise InputError(f"The target function must return one number a sample, ({len(inputs)},), not {tuple(value.shape)}.")
+        value: Tensor = self.function(self.model(*inputs))
+        count = len(inputs[0])
+        if value.shape not in {(count,), (count, 1)}:
+            raise InputError(f"The target function must return one number a sample, ({count},), not {tuple(value.shape)}.")
         return value.reshape(-1, 1)
 
 

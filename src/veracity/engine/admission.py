@@ -7,11 +7,12 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
-from veracity.core.inputs import Inputs
+from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of, evaluating
+from veracity.core.outputs import Outputs
 from veracity.core.targets import Target
 from veracity.engine.batching import Budget, budget_for
-from veracity.engine.problem import AuditedModel, Outputs
+from veracity.engine.problem import AuditedModel
 
 MODE_DEPENDENT = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RReLU)
 
@@ -24,7 +25,7 @@ def admit(
         scores = sweep(name, module, inputs, budget)
         few = take(inputs, slice(0, min(4, inputs.size())), module)
         with torch.no_grad():
-            steady = torch.allclose(module(few), module(few), rtol=1e-3, atol=1e-5)
+            steady = torch.allclose(few.through(module), few.through(module), rtol=1e-3, atol=1e-5)
         if not steady:
             raise InputError(f"Model '{name}' gives different outputs for the same input, even in evaluation mode: make it deterministic.")
         view = target.view(module)
@@ -54,13 +55,12 @@ def first_budget(name: str, module: nn.Module, inputs: Inputs, memory: int | Non
     with evaluating(module):
         row = take(inputs, slice(0, 1), module)
         try:
-            output = module(row)
+            output = row.through(module)
             budget = budget_for(module, row, memory, rows, workers)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise InputError(
-                f"Model '{name}' cannot take inputs of shape {tuple(row.shape)} and type {str(row.dtype).removeprefix('torch.')}: {reason}"
-            ) from error
+            shape, kind = tuple(row.values.shape), str(row.values.dtype).removeprefix("torch.")
+            raise InputError(f"Model '{name}' cannot take inputs of shape {shape} and type {kind}: {reason}") from error
     if not isinstance(output, Tensor) or output.ndim == 0 or len(output) != 1:
         what = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
         raise InputError(f"Model '{name}' must return one tensor with a row for each input, not {what}.")
@@ -71,7 +71,7 @@ def first_budget(name: str, module: nn.Module, inputs: Inputs, memory: int | Non
 def sweep(name: str, module: nn.Module, inputs: Inputs, budget: Budget) -> Tensor:
     """The outputs on all unperturbed inputs, on the CPU; none of them may be NaN."""
     parts: list[Tensor] = []
-    budget.spend(inputs.size(), 1, lambda part: parts.append(module(take(inputs, part, module)).detach().cpu()))
+    budget.spend(inputs.size(), 1, lambda part: parts.append(take(inputs, part, module).through(module).detach().cpu()))
     outputs = torch.cat(parts)
     bad = (~outputs.isfinite().reshape(len(outputs), -1).all(dim=1)).nonzero()
     if len(bad):
@@ -81,6 +81,6 @@ def sweep(name: str, module: nn.Module, inputs: Inputs, budget: Budget) -> Tenso
     return outputs
 
 
-def take(inputs: Inputs, part: slice, module: nn.Module) -> Tensor:
+def take(inputs: Inputs, part: slice, module: nn.Module) -> Signals:
     """Some inputs by position, on the model's device."""
     return inputs.take(torch.arange(part.start, part.stop)).to(device_of(module))

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from veracity.core.inputs import Signals
+
 CPU_MEMORY = 1 << 30
 GPU_SHARE = 4
 MOST_ROWS = {"cpu": 512, "cuda": 16384}
@@ -49,7 +51,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 @torch.no_grad()
-def row_bytes(model: nn.Module, row: Tensor) -> int:
+def row_bytes(model: nn.Module, row: Signals) -> int:
     """What one input row (1, ...) makes the model allocate: every layer's output, kept once and differentiated once."""
     total = row.nbytes
 
@@ -60,7 +62,7 @@ def row_bytes(model: nn.Module, row: Tensor) -> int:
 
     handles = [module.register_forward_hook(count) for module in model.modules() if not list(module.children())]
     try:
-        model(row)
+        row.through(model)
     finally:
         for handle in handles:
             handle.remove()
@@ -72,10 +74,10 @@ def memory_for(device: torch.device) -> int:
     return torch.cuda.mem_get_info(device)[0] // GPU_SHARE if device.type == "cuda" else CPU_MEMORY
 
 
-def budget_for(model: nn.Module, row: Tensor, memory: int | None, rows: int | None, workers: int = 1) -> Budget:
+def budget_for(model: nn.Module, row: Signals, memory: int | None, rows: int | None, workers: int = 1) -> Budget:
     """The given number of rows, or as many as a worker's share of the memory budget (bytes) allows and the device can use."""
     if rows is not None:
         return Budget(rows)
-    most = MOST_ROWS.get(row.device.type, MOST_ROWS["cpu"])
-    share = (memory_for(row.device) if memory is None else memory) // workers
+    most = MOST_ROWS.get(row.values.device.type, MOST_ROWS["cpu"])
+    share = (memory_for(row.values.device) if memory is None else memory) // workers
     return Budget(max(1, min(most, share // row_bytes(model, row))))

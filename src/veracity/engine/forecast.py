@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.explainers import Cost
+from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
 from veracity.engine.batching import Budget, row_bytes
 from veracity.engine.plan import Job
@@ -44,10 +45,10 @@ def forecast(problem: Problem, jobs: Sequence[Job], finished: set[str], budgets:
     return Forecast(len(cells), sum(cell.key in finished for cell in cells), total.forward, total.backward, seconds, memory)
 
 
-def speed(model: nn.Module, x: Tensor) -> tuple[float, float]:
+def speed(model: nn.Module, x: Signals) -> tuple[float, float]:
     """Seconds a row for a forward pass and for the backward pass to the input, from a warm batch."""
     with evaluating(model):
-        forward = timed(lambda: model(x))
+        forward = timed(lambda: x.through(model))
         try:
             both = timed(lambda: differentiate(model, x))
         except RuntimeError:
@@ -55,11 +56,11 @@ def speed(model: nn.Module, x: Tensor) -> tuple[float, float]:
     return forward / len(x), max(both - forward, 0.0) / len(x)
 
 
-def differentiate(model: nn.Module, x: Tensor) -> Tensor:
+def differentiate(model: nn.Module, x: Signals) -> Tensor:
     """The gradient of the summed outputs with respect to the input."""
     with torch.enable_grad():
-        x = x.detach().requires_grad_()
-        return torch.autograd.grad(model(x).sum(), x)[0]
+        values = x.values.detach().requires_grad_()
+        return torch.autograd.grad(Signals(values, x.structure).through(model).sum(), values)[0]
 
 
 def timed(work: Callable[[], Tensor]) -> float:

@@ -9,13 +9,13 @@ import torch
 
 from veracity.core import fingerprint
 from veracity.core.explainers import Cost
-from veracity.core.scores import Reads, Request, Subject
+from veracity.core.scores import Reads, Request, Score, Subject
 from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.store import SCHEMA
 
 BLOCK = 64
-ALGORITHMS = 1
+ALGORITHMS = 2
 """To be raised whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
 
@@ -24,7 +24,8 @@ class Cell:
     """One score of one subject on one block of samples: what one Parquet file holds."""
 
     key: str
-    score: str
+    name: str
+    score: Score
     reads: Reads
     request: Request
     cost: Cost
@@ -39,6 +40,7 @@ class Job:
     start: int
     stop: int
     base_key: str
+    learnt: str
     base_cost: Cost
     cells: tuple[Cell, ...]
 
@@ -70,11 +72,12 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
     for start in range(0, count, BLOCK):
         stop = min(start + BLOCK, count)
         samples = torch.arange(start, stop)
-        block = fingerprint.of_tensor(problem.inputs.take(samples))
+        block = problem.inputs.take(samples).fingerprint()
         for model_name, model in problem.models.items():
             for label in ("", *problem.explainers):
                 explainer = problem.explainers.get(label)
                 subject = Subject(model_name, explainer, problem.inputs.shape)
+                learnt = problem.learnt_key(model_name, label) if label else ""
                 base = {
                     "algorithms": [SCHEMA, ALGORITHMS],
                     "model": model.fingerprint,
@@ -82,20 +85,23 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
                     "target": [problem.target.spec(), model.targets[start:stop].tolist()],
                     "explainer": explainer.spec() if explainer else None,
                     "batch": budgets[model_name].rows if explainer and explainer.batch_dependent else None,
+                    "learnt": learnt,
                     "block": [block, start],
                     "seed": problem.seed,
                 }
                 per_map = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
+                scores = {name: score.suited(subject) for name, score in problem.scores.items()}
                 cells = tuple(
                     Cell(
                         key=fingerprint.of_json([base, score.spec(), request.space.spec(), request.walk.spec(), request.common_draws]),
-                        score=name,
+                        name=name,
+                        score=score,
                         reads=score.reads,
                         request=request,
                         cost=Cost() if score.reads is Reads.INPUT else per_map * ((stop - start) * request.walk.length(request.space)),
                     )
-                    for name, score in problem.scores.items()
+                    for name, score in scores.items()
                     for request in score.requests(subject, problem.defaults)
                 )
                 if cells:
-                    yield Job(model_name, label, start, stop, fingerprint.of_json(base), per_map * (stop - start), cells)
+                    yield Job(model_name, label, start, stop, fingerprint.of_json(base), learnt, per_map * (stop - start), cells)

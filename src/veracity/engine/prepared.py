@@ -13,8 +13,9 @@ import torch
 
 from veracity import __version__
 from veracity.core import fingerprint
+from veracity.core.draws import Draws
 from veracity.core.errors import InputError, Note, VeracityError
-from veracity.core.explainers import Explainer
+from veracity.core.explainers import BARE, Explainer
 from veracity.core.models import device_of, evaluating
 from veracity.core.scores import Reads
 from veracity.core.spaces import InputSpace
@@ -25,7 +26,7 @@ from veracity.engine.problem import Problem
 from veracity.engine.store import RunFolder
 
 SINGLE = "the single output is read as a logit, sigmoid(output); if it is not one, pass outputs='raw' or 'probabilities'."
-PACKAGES = ("veracity", "torch", "captum", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
+PACKAGES = ("veracity", "torch", "torch_geometric", "captum", "scikit-learn", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Prepared:
     accuracies: dict[str, float | None]
     notes: list[dict[str, str]]
     asked: tuple[str, ...]
+    facts: tuple[dict[str, Any], ...] = ()
 
     def manifest(self, store: RunFolder) -> dict[str, Any]:
         """Everything that a reader of the folder needs besides the measurements."""
@@ -60,6 +62,7 @@ class Prepared:
                 for name, model in problem.models.items()
             },
             "notes": self.notes,
+            "facts": self.facts,
             "cells": [entry for job in self.jobs for entry in self.entries(job)],
         }
 
@@ -73,12 +76,13 @@ class Prepared:
                 "explainer": job.explainer,
                 "control": explainer is not None and explainer.control,
                 "signed": explainer is None or explainer.signed,
-                "score": cell.score,
+                "frame": explainer.frame.value if explainer else "",
+                "score": cell.name,
                 "start": job.start,
                 "stop": job.stop,
                 "sampling": asdict(sampling_of(cell, explainer)),
-                "bounds": [str(bound) for bound in self.problem.scores[cell.score].measure.range],
-                "direction": self.problem.scores[cell.score].measure.direction.value,
+                "bounds": [str(bound) for bound in cell.score.compare.range],
+                "direction": cell.score.compare.direction.value,
             }
             for cell in job.cells
         ]
@@ -101,13 +105,19 @@ def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str
     settled: dict[str, Explainer] = {}
     for name, model in problem.models.items():
         x = problem.inputs.take(torch.arange(min(2, problem.inputs.size()))).to(device_of(model.module))
-        targets = model.targets[: len(x)].to(x.device)
+        targets = model.targets[: len(x)].to(x.values.device)
+        draws = Draws.of(problem.seed, torch.arange(len(x)))
+        context = problem.context(name, draws, BARE.batch, x.structure, training=problem.training_of(name))
         with evaluating(model.module):
-            view = problem.target.view(model.module)
+            view = problem.view(name)
             for label, explainer in problem.explainers.items():
                 try:
-                    notes += [{"model": name, "explainer": label, "text": text} for text in explainer.check(view, x, targets)]
-                    found = explainer.settled(view, x, targets)
+                    if x.structure and not explainer.structured:
+                        raise InputError(f"{label} explains plain tensors alone, not graphs or other inputs with a structure.")
+                    notes += [
+                        {"model": name, "explainer": label, "text": text} for text in explainer.check(view, x.values, targets, context)
+                    ]
+                    found = explainer.settled(view, x.values, targets, context)
                 except VeracityError as error:
                     raise type(error)(f"On model '{name}': {error}") from error
                 if label not in settled or found.stochastic:
@@ -126,12 +136,12 @@ def check_requests(problem: Problem, jobs: list[Job]) -> None:
     """Every space must make sense on every input, and every walk must be able to start on its space."""
     if not jobs:
         raise InputError("There is nothing to measure: no score applies to these models and explainers.")
-    requests = {fusion(cell): (cell.request, problem.scores[cell.score].measure.range) for job in jobs for cell in job.cells}
+    requests = {fusion(cell): (cell.request, cell.score.compare.range) for job in jobs for cell in job.cells}
     for request, bounds in requests.values():
         request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, bounds)
     for space in {fingerprint.of_json(request.space.spec()): request.space for request, _ in requests.values()}.values():
         for part in torch.arange(problem.inputs.size()).split(256):
-            space.check(problem.inputs.take(part))
+            space.check(problem.inputs.take(part).values)
 
 
 def described(space: InputSpace, walk: Walk) -> str:

@@ -2,55 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor, nn
 
-from veracity.core.explainers import Explainer
+from veracity.core import fingerprint
+from veracity.core.draws import Draws
+from veracity.core.explainers import Context, Explainer
 from veracity.core.inputs import Inputs
+from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults, Score
 from veracity.core.targets import Target
-
-
-class Outputs(Enum):
-    """What a model's outputs are, so that they can be read as probabilities."""
-
-    LOGITS = "logits"
-    PROBABILITIES = "probabilities"
-    RAW = "raw"
-
-    def read(self, output: Tensor) -> Tensor:
-        """Probabilities (N, K) where there are any, else the outputs as they are, flattened."""
-        if self is Outputs.LOGITS and output.shape[1] == 1:
-            yes = torch.sigmoid(output)
-            return torch.cat((1 - yes, yes), dim=1)
-        return torch.softmax(output, dim=1) if self is Outputs.LOGITS else output.reshape(len(output), -1)
-
-    @staticmethod
-    def detect(output: Tensor) -> Outputs:
-        """Several numbers a sample that all lie in [0, 1] are probabilities, other (N, K) outputs logits."""
-        if output.ndim != 2:
-            return Outputs.RAW
-        unit = bool(((output >= 0) & (output <= 1)).all())
-        return Outputs.PROBABILITIES if unit and output.shape[1] > 1 else Outputs.LOGITS
+from veracity.core.training import Checkpoint, Training
 
 
 @dataclass(frozen=True)
 class AuditedModel:
-    """A model, what its outputs are (and whether that is a mere guess), and which output of each sample is explained."""
+    """A model, what its outputs are (and whether that is a mere guess), which output of each sample is explained, and its checkpoints."""
 
     module: nn.Module
     fingerprint: str
     outputs: Outputs
     targets: Tensor
     guessed: bool = False
+    checkpoints: tuple[Checkpoint, ...] = ()
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Models, data, explainers and scores by label, and the seed that every random number follows from."""
+    """Models, data, explainers and scores by label, what the models learnt from, and the seed of every random number."""
 
     models: dict[str, AuditedModel]
     inputs: Inputs
@@ -59,3 +40,36 @@ class Problem:
     target: Target
     defaults: Defaults
     seed: int
+    training: Training | None = None
+
+    def view(self, name: str) -> nn.Module:
+        """A model as a map to the scores that are explained."""
+        return self.target.view(self.models[name].module)
+
+    def training_of(self, name: str) -> Training | None:
+        """What a model learnt from, with its own checkpoints under their names in the view."""
+        model = self.models[name]
+        if self.training is None:
+            return None
+        return replace(self.training, checkpoints=model.checkpoints).seen_by(self.view(name), model.module)
+
+    def context(
+        self,
+        name: str,
+        draws: Draws,
+        batch: int,
+        structure: tuple[Tensor, ...] = (),
+        learnt: Mapping[str, Tensor] | None = None,
+        training: Training | None = None,
+    ) -> Context:
+        """What an explainer of this model gets."""
+        return Context(draws, batch, structure, learnt or {}, training, self.models[name].outputs)
+
+    def learnt_key(self, name: str, label: str) -> str:
+        """Everything that depends on what an explainer learns about a model; empty if it learns nothing."""
+        explainer, training = self.explainers[label], self.training_of(name)
+        if not explainer.needs or training is None:
+            return ""
+        model = self.models[name]
+        parts = [model.fingerprint, model.outputs.value, self.target.spec(), explainer.spec(), training.fingerprint(), self.seed]
+        return fingerprint.of_json(parts)

@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer
+from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import Inputs, TensorInputs
+from veracity.core.outputs import Outputs
 from veracity.core.registry import GROUPS, SCORES, WALKS
 from veracity.core.scores import Reads, Score
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
-from veracity.engine.problem import Outputs
 from veracity.explain import CONTROLS, as_explainer
 from veracity.interpret import ActionFloor, SelfAgreement, SymmetryScore
 from veracity.interpret.build import as_score
@@ -40,11 +41,13 @@ def as_models(models: Mapping[str, nn.Module] | nn.Module) -> dict[str, nn.Modul
 
 
 def as_inputs(inputs: Any) -> Inputs:
-    """Inputs as they are, or an array or tensor of samples."""
+    """Inputs as they are, an array or tensor of samples, or graphs: PyG's Batch or a list of its Data."""
     if isinstance(inputs, (Tensor, np.ndarray)):
         return TensorInputs(torch.as_tensor(inputs))
-    if not all(hasattr(inputs, name) for name in ("shape", "size", "take", "fingerprint")):
-        raise InputError(f"The inputs must be a tensor or an array of samples, or an Inputs, not {type(inputs).__name__}.")
+    if hasattr(inputs, "to_data_list") or (isinstance(inputs, (list, tuple)) and inputs and hasattr(inputs[0], "edge_index")):
+        return GraphInputs.of(inputs)
+    if not all(hasattr(inputs, name) for name in ("shape", "size", "take", "fingerprint", "adapt")):
+        raise InputError(f"The inputs must be a tensor or an array of samples, graphs, or an Inputs, not {type(inputs).__name__}.")
     given: Inputs = inputs
     return given
 
@@ -111,8 +114,8 @@ def as_outputs(outputs: str | None) -> Outputs | None:
     return None if outputs is None else Outputs(outputs)
 
 
-def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool) -> dict[str, Explainer]:
-    """Explainers under unique labels: their name, with their settings where two share it; then the controls."""
+def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, structured: bool = False) -> dict[str, Explainer]:
+    """Explainers under unique labels: their name, with their settings where two share it; then the controls of their frames."""
     if isinstance(explainers, str):
         raise SpecError(f"The explainers are a list, such as ['{explainers}'], not one name.")
     if isinstance(explainers, Mapping):
@@ -122,8 +125,10 @@ def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool) -> d
         shared = Counter(one.name for one in built)
         labels = apart([one.name if shared[one.name] == 1 else with_settings(one) for one in built], built)
         named = dict(zip(labels, built, strict=True))
-    for control in CONTROLS if controls and named else ():
-        named.setdefault(control.name, control())
+    frames = {one.frame for one in named.values()}
+    for control in CONTROLS if controls else ():
+        if control.frame in frames and (control.structured or not structured):
+            named.setdefault(control.name, control())
     return named
 
 

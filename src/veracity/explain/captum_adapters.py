@@ -18,12 +18,13 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import unknown
-from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.inputs import Signals
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.nonlinear import nonlinear_steps
-from veracity.explain.passes import by_rows, pick, tile
+from veracity.explain.passes import Structure, by_rows, pick, tile
 
 QUADRATURES = ("gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid")
 
@@ -37,16 +38,18 @@ def quiet() -> Iterator[None]:
 
 
 def summed_gradients(
-    forward_fn: Callable[..., Tensor], inputs: tuple[Tensor, ...], target_ind: Tensor | None = None, additional_forward_args: None = None
+    forward_fn: Callable[..., Tensor], inputs: tuple[Tensor, ...], target_ind: Tensor | None = None, additional_forward_args: Any = None
 ) -> tuple[Tensor, ...]:
     """Captum's gradient function, with one backward pass from the sum of the rows' scores."""
     with torch.enable_grad():
-        output = forward_fn() if target_ind is None else pick(forward_fn(*inputs), target_ind)
+        output = forward_fn() if target_ind is None else pick(forward_fn(*inputs, *(additional_forward_args or ())), target_ind)
         return torch.autograd.grad(output.sum(), inputs)
 
 
-def attribute(method: Any, inputs: Tensor, targets: Tensor, /, **settings: Any) -> Tensor:
+def attribute(method: Any, inputs: Tensor, targets: Tensor, structure: Structure, /, **settings: Any) -> Tensor:
     """Captum's answer for these rows; it takes its hooks off again, and its flags go to a copy of the inputs."""
+    if structure:
+        settings["additional_forward_args"] = structure
     method.gradient_func = summed_gradients
     leaf = inputs.detach().clone().requires_grad_()
     with quiet():
@@ -58,6 +61,7 @@ def attribute(method: Any, inputs: Tensor, targets: Tensor, /, **settings: Any) 
 class OnePass(GradientBased, ABC):
     """A Captum method of one forward and one backward pass."""
 
+    structured = True
     method: ClassVar[Callable[..., Any]]
     options: ClassVar[dict[str, Any]] = {}
 
@@ -68,7 +72,7 @@ class OnePass(GradientBased, ABC):
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Attributions of the inputs' shape."""
         method = type(self).method(model)
-        return by_rows(lambda x, t: attribute(method, x, t, **self.options), inputs, targets, context.batch)
+        return by_rows(lambda x, t, s: attribute(method, x, t, s, **self.options), inputs, targets, context.batch, context.structure)
 
 
 @EXPLAINERS.add
@@ -111,10 +115,10 @@ class InputXGradient(OnePass):
 class ModifiedRelu(OnePass, ABC):
     """A gradient whose ReLU modules pass back something else."""
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Say how many ReLU steps are not modules, since there nothing is modified."""
-        super().check(model, inputs, targets)
-        steps = nonlinear_steps(model, inputs[:1], lambda module: isinstance(module, nn.ReLU))
+        super().check(model, inputs, targets, context)
+        steps = nonlinear_steps(model, Signals(inputs, context.structure)[:1], lambda module: isinstance(module, nn.ReLU))
         outside, inside = steps.outside["relu"], steps.inside["relu"]
         if not outside:
             return ()
@@ -155,6 +159,7 @@ class IntegratedGradients(GradientBased):
 
     name = "integrated_gradients"
     reference = "Sundararajan et al. 2017, arXiv:1703.01365"
+    structured = True
     steps: int = 50
     method: str = "gausslegendre"
     baseline: Baseline = 0.0
@@ -163,13 +168,13 @@ class IntegratedGradients(GradientBased):
         """One pass each way for each step."""
         return Cost(forward=self.steps, backward=self.steps)
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit or a model without gradients."""
         check_count(self.name, "steps", self.steps)
         if self.method not in QUADRATURES:
             raise unknown(f"method of {self.name}", self.method, QUADRATURES)
         check_baseline(self.name, self.baseline, inputs.shape[1:])
-        return super().check(model, inputs, targets)
+        return super().check(model, inputs, targets, context)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Attributions of the inputs' shape; they sum to f(x) - f(b) up to the quadrature's error."""
@@ -177,10 +182,10 @@ class IntegratedGradients(GradientBased):
         rows, steps = tile(len(inputs), self.steps, context.batch)
         settings = {"baselines": as_row(self.baseline, inputs), "n_steps": self.steps, "method": self.method}
 
-        def some(x: Tensor, t: Tensor) -> Tensor:
-            return attribute(method, x, t, internal_batch_size=steps * len(x), **settings)
+        def some(x: Tensor, t: Tensor, s: Structure) -> Tensor:
+            return attribute(method, x, t, s, internal_batch_size=steps * len(x), **settings)
 
-        return by_rows(some, inputs, targets, rows)
+        return by_rows(some, inputs, targets, rows, context.structure)
 
 
 @EXPLAINERS.add
@@ -193,13 +198,14 @@ class FeatureAblation(Explainer):
 
     name = "feature_ablation"
     reference = "Crabbé and van der Schaar 2023, Proposition D.8"
+    structured = True
     baseline: Baseline = 0.0
 
     def cost(self, shape: Size) -> Cost:
         """One forward pass for each number of the input, and one for the input."""
         return Cost(forward=1 + shape.numel())
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise if the baseline does not fit."""
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         return ()
@@ -209,4 +215,4 @@ class FeatureAblation(Explainer):
         method = captum.attr.FeatureAblation(model)
         rows, features = tile(len(inputs), inputs[0].numel(), context.batch)
         settings = {"baselines": as_row(self.baseline, inputs), "perturbations_per_eval": features}
-        return by_rows(lambda x, t: attribute(method, x, t, **settings), inputs, targets, rows)
+        return by_rows(lambda x, t, s: attribute(method, x, t, s, **settings), inputs, targets, rows, context.structure)

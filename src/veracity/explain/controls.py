@@ -40,6 +40,7 @@ class RandomUniform(Unsigned):
     """Independent numbers, uniform on (0, 1): the null of unsigned maps (two of them have a cosine near 3/4)."""
 
     name = "random_uniform"
+    structured = True
     stochastic = True
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
@@ -53,6 +54,7 @@ class RandomGaussian(Control):
     """Independent standard normal numbers: the null of signed maps (two of them have a cosine near 0)."""
 
     name = "random_gaussian"
+    structured = True
     stochastic = True
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
@@ -66,6 +68,7 @@ class Constant(Unsigned):
     """Ones everywhere: exactly equivariant and without content."""
 
     name = "constant_map"
+    structured = True
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Maps of the inputs' shape."""

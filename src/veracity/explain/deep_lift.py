@@ -10,13 +10,14 @@ from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import Context, Cost
+from veracity.core.explainers import BARE, Context, Cost
+from veracity.core.inputs import Signals
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import Baseline, as_row, check_baseline
 from veracity.explain.captum_adapters import attribute
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.nonlinear import nonlinear_steps
-from veracity.explain.passes import by_rows
+from veracity.explain.passes import Structure, by_rows
 from veracity.explain.untouched import untouched
 
 Rule = Callable[[nn.Module, Tensor, Tensor], Tensor]
@@ -51,17 +52,18 @@ class DeepLift(GradientBased):
 
     name = "deep_lift"
     reference = "Shrikumar et al. 2017, arXiv:1704.02685"
+    structured = True
     baseline: Baseline = 0.0
 
     def cost(self, shape: Size) -> Cost:
         """The input and its baseline, each way."""
         return Cost(forward=2, backward=2)
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise if a module is used twice, which the rule cannot treat; count the steps that have no rule."""
         check_baseline(self.name, self.baseline, inputs.shape[1:])
-        super().check(model, inputs, targets)
-        steps = nonlinear_steps(model, inputs[:1], has_rule)
+        super().check(model, inputs, targets, context)
+        steps = nonlinear_steps(model, Signals(inputs, context.structure)[:1], has_rule)
         if steps.reused:
             first = steps.reused[0]
             raise InputError(
@@ -81,10 +83,10 @@ class DeepLift(GradientBased):
         """Attributions of the inputs' shape."""
         baseline = as_row(self.baseline, inputs)
 
-        def some(x: Tensor, t: Tensor) -> Tensor:
+        def some(x: Tensor, t: Tensor, s: Structure) -> Tensor:
             method = captum.attr.DeepLift(model)
             method._backward_hook = row_wise(method._backward_hook)
-            return attribute(method, x, t, baselines=baseline)
+            return attribute(method, x, t, s, baselines=baseline)
 
         with untouched(model):
-            return by_rows(some, inputs, targets, max(1, context.batch // 2))
+            return by_rows(some, inputs, targets, max(1, context.batch // 2), context.structure)

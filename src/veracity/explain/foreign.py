@@ -21,7 +21,7 @@ from torch import Size, Tensor, nn
 
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError, VeracityError
-from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.models import evaluating
 from veracity.explain.captum_adapters import quiet
 from veracity.explain.deep_lift import DeepLift
@@ -109,7 +109,7 @@ class Foreign(Explainer, ABC):
         high, low = context.draws[:1].words(2, stream="foreign")[0].tolist()
         rows = max(1, context.batch // max(1, self.forward))
         with seeded(high ^ low, inputs.device), quiet(), untouched(model), torch.enable_grad():
-            return by_rows(lambda x, t: self.fitted(self.call(model, x.detach().clone(), t.clone()), x), inputs, targets, rows)
+            return by_rows(lambda x, t, _: self.fitted(self.call(model, x.detach().clone(), t.clone()), x), inputs, targets, rows)
 
     def fitted(self, result: Any, inputs: Tensor) -> Tensor:
         """What came back as attributions of the inputs' shape; raises if it is none."""
@@ -137,14 +137,14 @@ class Foreign(Explainer, ABC):
             reason = " ".join(str(error).split())
             raise InputError(f"{self.name} failed on {len(inputs)} inputs with {type(error).__name__}: {reason}{self.hint}") from error
 
-    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Explainer:
+    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
         """Not random, if two trials with different seeds agree."""
         if not self.random:
             return self
         first, again = (self.probe(model, inputs[:PROBE], targets[:PROBE], seed) for seed in (0, 1))
         return replace(self, random=False) if torch.equal(first.nan_to_num(), again.nan_to_num()) else self
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Run it on a few inputs: raise if it fails or returns something else; say if it is random or mixes rows."""
         x, t = inputs[:PROBE], targets[:PROBE]
         first, again = self.probe(model, x, t, 0), self.probe(model, x, t, 1)
@@ -177,10 +177,10 @@ class CaptumMethod(Foreign):
         """Many Captum methods need settings."""
         return "; settings go in as CaptumMethod(attribution=..., settings={...})"
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """As for all foreign code; and DeepLift says here, too, where it has no rule."""
-        lifted = DeepLift().check(model, inputs, targets) if self.attribution is captum.attr.DeepLift else ()
-        return (*lifted, *super().check(model, inputs, targets))
+        lifted = DeepLift().check(model, inputs, targets, context) if self.attribution is captum.attr.DeepLift else ()
+        return (*lifted, *super().check(model, inputs, targets, context))
 
     def call(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Any:
         """Build the method for this model and let it attribute."""

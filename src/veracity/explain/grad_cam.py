@@ -11,20 +11,13 @@ from torch import Size, Tensor, nn
 from torch.nn import functional
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.models import evaluating, layer_of
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.passes import by_rows, pick
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 INTERPOLATION = {1: "linear", 2: "bilinear", 3: "trilinear"}
-
-
-def layer_in(model: nn.Module, name: str) -> nn.Module:
-    """The layer of this name, also when the model is wrapped by others that hold it as their only child `model`."""
-    while name not in dict(model.named_modules()) and [key for key, _ in model.named_children()] == ["model"]:
-        model = model.get_submodule("model")
-    return layer_of(model, name)
 
 
 @EXPLAINERS.add
@@ -50,7 +43,7 @@ class GradCam(Explainer):
         """One pass each way, back to the layer."""
         return Cost(forward=1, backward=1)
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise unless there is such a layer, with a map of the input's axes, that the score depends on."""
         with evaluating(model):
             self.maps(model, inputs[:1], targets[:1])
@@ -58,12 +51,12 @@ class GradCam(Explainer):
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Maps of the inputs' shape, at least zero."""
-        return by_rows(lambda x, t: self.maps(model, x, t), inputs, targets, context.batch)
+        return by_rows(lambda x, t, _: self.maps(model, x, t), inputs, targets, context.batch)
 
     def candidates(self, model: nn.Module) -> list[nn.Module]:
         """The layers that may be meant."""
         if self.layer is not None:
-            return [layer_in(model, self.layer)]
+            return [layer_of(model, self.layer)]
         found: list[nn.Module] = [module for module in model.modules() if isinstance(module, CONVOLUTIONS)]
         if not found:
             raise InputError("grad_cam found no convolution in this model: name a layer with GradCam(layer=...).")

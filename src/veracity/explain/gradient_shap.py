@@ -9,12 +9,12 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import Context, Cost
+from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import check_count
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.noise import noise_of
-from veracity.explain.passes import gradients, mean_of
+from veracity.explain.passes import at, gradients, mean_of
 
 
 @EXPLAINERS.add
@@ -30,6 +30,7 @@ class GradientShap(GradientBased):
     name = "gradient_shap"
     reference = "Lundberg and Lee 2017, arXiv:1705.07874; Erion et al. 2021, arXiv:1906.10670"
     stochastic = True
+    structured = True
     draws: int = 5
     noise: float = 0.0
     baselines: Tensor | None = None
@@ -38,7 +39,7 @@ class GradientShap(GradientBased):
         """One pass each way for each draw."""
         return Cost(forward=self.draws, backward=self.draws)
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit or a model without gradients."""
         check_count(self.name, "draws", self.draws)
         if self.baselines is not None and self.baselines.shape[1:] != inputs.shape[1:]:
@@ -46,7 +47,7 @@ class GradientShap(GradientBased):
                 f"The baselines of gradient_shap have shape {tuple(self.baselines.shape)}, but must be inputs of shape "
                 f"{tuple(inputs.shape[1:])} stacked along a first axis."
             )
-        return super().check(model, inputs, targets)
+        return super().check(model, inputs, targets, context)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Attributions of the inputs' shape."""
@@ -62,6 +63,6 @@ class GradientShap(GradientBased):
             if self.noise:
                 difference = difference + self.noise * noise(row, item)
             along = share[row, item].reshape(-1, *[1] * (x.ndim - 1))
-            return difference * gradients(model, baseline + along * difference, targets[row])
+            return difference * gradients(model, baseline + along * difference, targets[row], at(context.structure, row))
 
         return mean_of(term, x, self.draws, context.batch)

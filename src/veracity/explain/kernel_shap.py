@@ -10,7 +10,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.draws import Draws
-from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
 from veracity.explain.patches import check_patch, masked_scores, patch_count, patch_numbers, spread_over
@@ -88,7 +88,7 @@ class KernelShap(Explainer):
         """One forward pass for each coalition, for the input and for the baseline."""
         return Cost(forward=2 + coalitions_of(patch_count(shape, self.patch), self.samples))
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit; say if there are too few samples for so many patches."""
         check_count(self.name, "samples", self.samples)
         check_patch(self.name, self.patch, inputs.shape[1:])

@@ -9,7 +9,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
 from veracity.explain.patches import check_patch, masked_scores, patch_count, patch_numbers, spread_over, sums_over
@@ -71,7 +71,7 @@ class Lime(Explainer):
         """One forward pass for each mask."""
         return Cost(forward=self.samples)
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit."""
         check_count(self.name, "samples", self.samples)
         check_patch(self.name, self.patch, inputs.shape[1:])

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from veracity.core.inputs import Signals
 from veracity.core.models import evaluating
 
 NONLINEAR = re.compile(
@@ -51,11 +52,11 @@ class Watch(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def nonlinear_steps(model: nn.Module, inputs: Tensor, covered: Callable[[nn.Module], bool]) -> NonlinearSteps:
+def nonlinear_steps(model: nn.Module, inputs: Signals, covered: Callable[[nn.Module], bool]) -> NonlinearSteps:
     """Count the nonlinear operations of one forward pass, by whether they run inside a module that is covered.
 
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Softmax(1))
-    >>> steps = nonlinear_steps(net, torch.zeros(1, 2), lambda module: isinstance(module, nn.ReLU))
+    >>> steps = nonlinear_steps(net, Signals(torch.zeros(1, 2)), lambda module: isinstance(module, nn.ReLU))
     >>> dict(steps.inside), dict(steps.outside)
     ({'relu': 1}, {'softmax': 1})
     """
@@ -77,7 +78,7 @@ def nonlinear_steps(model: nn.Module, inputs: Tensor, covered: Callable[[nn.Modu
     handles += [module.register_forward_hook(leave) for _, module in modules]
     try:
         with evaluating(model), torch.no_grad(), watch:
-            model(inputs.detach().clone())
+            Signals(inputs.values.detach().clone(), inputs.structure).through(model)
     finally:
         for handle in handles:
             handle.remove()

@@ -9,7 +9,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
 from veracity.explain.passes import scores, table_of
@@ -59,7 +59,7 @@ class Occlusion(Explainer):
         """One forward pass for each position, and one for the input."""
         return Cost(forward=1 + space_of(shape).numel())
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit."""
         check_count(self.name, "window", self.window)
         check_baseline(self.name, self.baseline, inputs.shape[1:])

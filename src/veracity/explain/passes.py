@@ -8,6 +8,8 @@ from math import ceil
 import torch
 from torch import Tensor, nn
 
+Structure = tuple[Tensor, ...]
+
 
 def pick(scores: Tensor, targets: Tensor) -> Tensor:
     """The score of each row that its target names: (R, K), (R,) -> (R,).
@@ -18,17 +20,22 @@ def pick(scores: Tensor, targets: Tensor) -> Tensor:
     return scores.gather(1, targets.to(scores.device).reshape(-1, 1).expand(len(scores), 1)).squeeze(1)
 
 
-def scores(model: nn.Module, points: Tensor, targets: Tensor) -> Tensor:
+def at(structure: Structure, rows: Tensor | slice) -> Structure:
+    """The structure of some rows."""
+    return tuple(part[rows] for part in structure)
+
+
+def scores(model: nn.Module, points: Tensor, targets: Tensor, structure: Structure = ()) -> Tensor:
     """The explained score of each point, (R,), without a graph."""
     with torch.no_grad():
-        return pick(model(points), targets)
+        return pick(model(points, *structure), targets)
 
 
-def gradients(model: nn.Module, points: Tensor, targets: Tensor) -> Tensor:
+def gradients(model: nn.Module, points: Tensor, targets: Tensor, structure: Structure = ()) -> Tensor:
     """The gradient of each point's score in that point, (R, ...), leaving the parameters' own gradients alone."""
     leaf = points.detach().requires_grad_()
     with torch.enable_grad():
-        (gradient,) = torch.autograd.grad(pick(model(leaf.clone()), targets).sum(), leaf)
+        (gradient,) = torch.autograd.grad(pick(model(leaf.clone(), *structure), targets).sum(), leaf)
     return gradient
 
 
@@ -57,9 +64,12 @@ def table_of(term: Callable[[Tensor, Tensor], Tensor], rows: int, items: int, ba
     return torch.cat(values).reshape(items, rows).T
 
 
-def by_rows(function: Callable[[Tensor, Tensor], Tensor], inputs: Tensor, targets: Tensor, rows: int) -> Tensor:
-    """`function(inputs, targets)` on at most `rows` rows at a time, put together again."""
-    return torch.cat([function(inputs[low : low + rows], targets[low : low + rows]) for low in range(0, len(inputs), rows)])
+def by_rows(
+    function: Callable[[Tensor, Tensor, Structure], Tensor], inputs: Tensor, targets: Tensor, rows: int, structure: Structure = ()
+) -> Tensor:
+    """`function(inputs, targets, structure)` on at most `rows` rows at a time, put together again."""
+    parts = [slice(low, low + rows) for low in range(0, len(inputs), rows)]
+    return torch.cat([function(inputs[part], targets[part], at(structure, part)) for part in parts])
 
 
 def tile(rows: int, items: int, batch: int) -> tuple[int, int]:

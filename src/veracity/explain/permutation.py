@@ -9,8 +9,9 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
+from veracity.core.spaces import InputSpace
 from veracity.explain.baselines import check_count
 from veracity.explain.passes import scores, table_of
 
@@ -34,7 +35,7 @@ class FeaturePermutation(Explainer):
         """One forward pass for each number of the input and each draw, and one for the input."""
         return Cost(forward=1 + self.draws * shape.numel())
 
-    def bind(self, reference: Tensor | None) -> FeaturePermutation:
+    def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> FeaturePermutation:
         """With the audit's reference set, unless it has its own."""
         return replace(self, reference_set=reference) if self.reference_set is None else self
 
@@ -51,7 +52,7 @@ class FeaturePermutation(Explainer):
             )
         return self.reference_set.detach().flatten(1)
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise without a reference set that fits."""
         check_count(self.name, "draws", self.draws)
         self.rows(inputs.shape[1:])

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from torch import Size, Tensor, nn
 
-from veracity.core.explainers import Context, Cost
+from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import check_count
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.noise import noise_of
-from veracity.explain.passes import gradients, mean_of
+from veracity.explain.passes import at, gradients, mean_of
 
 
 @EXPLAINERS.add
@@ -26,6 +26,7 @@ class SmoothGrad(GradientBased):
     name = "smooth_grad"
     reference = "Smilkov et al. 2017, arXiv:1706.03825"
     stochastic = True
+    structured = True
     draws: int = 25
     noise: float = 0.15
 
@@ -33,10 +34,10 @@ class SmoothGrad(GradientBased):
         """One pass each way for each draw."""
         return Cost(forward=self.draws, backward=self.draws)
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Sequence[str]:
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit or a model without gradients."""
         check_count(self.name, "draws", self.draws)
-        return super().check(model, inputs, targets)
+        return super().check(model, inputs, targets, context)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Attributions of the inputs' shape."""
@@ -46,6 +47,6 @@ class SmoothGrad(GradientBased):
         noise = noise_of(context.draws, x, self.draws, "smooth_grad")
 
         def term(row: Tensor, item: Tensor) -> Tensor:
-            return gradients(model, x[row] + spread[row] * noise(row, item), targets[row])
+            return gradients(model, x[row] + spread[row] * noise(row, item), targets[row], at(context.structure, row))
 
         return mean_of(term, x, self.draws, context.batch)

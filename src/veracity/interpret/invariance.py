@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from torch import Tensor
 
@@ -22,19 +22,37 @@ from veracity.core.registry import SCORES
 from veracity.core.scores import Defaults, Pair, Reads, Request, Score, Subject
 from veracity.core.spaces import InputSpace, Representation
 from veracity.core.walks import Walk
-from veracity.measure import cosine
+from veracity.measure import categorical_agreement, cosine
 from veracity.perturb import Group, Redraw
 from veracity.walk import MonteCarlo
 
 PAPER = "Crabbé & van der Schaar, Evaluating the Robustness of Interpretability Methods (NeurIPS 2023)"
 
 
+def natural(subject: Subject) -> Measure:
+    """The measure of Definition 2.1 for a subject: agreement for categories, cosine for everything else."""
+    return categorical_agreement if subject.explainer is not None and subject.explainer.categorical else cosine
+
+
 @dataclass(frozen=True, kw_only=True)
-class SymmetryScore(Score, ABC):
+class Likeness(Score, ABC):
+    """A score by the measure of Definition 2.1, unless another is given."""
+
+    def suited(self, subject: Subject) -> Self:
+        """With the measure that fits the explanation."""
+        return self if self.measure is not None else replace(self, measure=natural(subject))
+
+    @property
+    def compare(self) -> Measure:
+        """Cosine, as long as nothing is known of the subject."""
+        return self.measure or cosine
+
+
+@dataclass(frozen=True, kw_only=True)
+class SymmetryScore(Likeness, ABC):
     """A score over the transforms of one symmetry: its own, or else the audit's."""
 
     reference: ClassVar[str] = PAPER
-    measure: Measure = field(default_factory=lambda: cosine)
     space: InputSpace | None = None
     walk: Walk | None = None
 
@@ -71,6 +89,22 @@ class Equivariance(SymmetryScore):
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
+class Symmetry(Equivariance):
+    """How well any explanation does what its frame asks when the input moves (eq. 2).
+
+    Maps in the input's frame should move along: their equivariance. Examples and concepts should stay: there rho' is
+    the identity, and this is their invariance.
+    """
+
+    name = "symmetry"
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """For every explanation."""
+        return () if subject.explainer is None else (self.request(subject, defaults, self.common_draws),)
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
 class Invariance(SymmetryScore):
     """How well an explanation stays the same when its input moves (eq. 1)."""
 
@@ -97,11 +131,10 @@ class ModelInvariance(SymmetryScore):
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
-class SelfAgreement(Score):
+class SelfAgreement(Likeness):
     """How well an explainer agrees with itself on the same input with fresh random numbers: its noise ceiling."""
 
     name = "self_agreement"
-    measure: Measure = field(default_factory=lambda: cosine)
     repeats: int = 8
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
@@ -129,4 +162,4 @@ class ActionFloor(SymmetryScore):
 
     def observe(self, pair: Pair) -> Tensor:
         """s[g^-1 g x, x]."""
-        return self.measure(pair.undo(pair.after), pair.before)
+        return self.compare(pair.undo(pair.after), pair.before)

@@ -5,6 +5,7 @@
     failed/KEY.json                the error of a cell that could not be finished
     explanations/KEY.safetensors   base explanations of one block
     worst/KEY.safetensors          the most telling pairs of one cell
+    learnt/KEY.safetensors         what one explainer found out about one model
 
 Keys are hashes of everything that a file depends on, so a file that is there is right.
 """
@@ -33,7 +34,7 @@ Array = NDArray[Any]
 SCHEMA = 1
 MANIFEST = "manifest.json"
 NEEDED = {"spec", "scores", "score_specs", "data", "models", "cells", "notes", "seed"}
-OURS = {lock.NAME, "models", "cells", "failed", "explanations", "worst"}
+OURS = {lock.NAME, "models", "cells", "failed", "explanations", "worst", "learnt"}
 COLUMNS = pa.schema(
     [
         ("sample", pa.int64()),
@@ -59,7 +60,7 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Remove half-written files; only for the holder of the lock."""
-        for folder in ("", "cells", "failed", "explanations", "worst"):
+        for folder in ("", "cells", "failed", "explanations", "worst", "learnt"):
             self.files.sweep(folder)
 
     def manifest(self) -> dict[str, Any]:

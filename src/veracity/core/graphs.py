@@ -1,0 +1,128 @@
+"""Graphs of different sizes in one batch: node features in padded slots, with the edges beside them.
+
+A graph has as many slots as the largest graph of its data set has nodes. Which slots are nodes is said by a mask, so
+that permuting the slots of features, mask and edges together permutes the nodes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Size, Tensor, nn
+
+from veracity.core import fingerprint
+from veracity.core.errors import InputError, missing_extra
+from veracity.core.inputs import Signals, check_finite
+from veracity.core.models import View
+
+
+@dataclass(frozen=True)
+class GraphInputs:
+    """Graphs as padded tensors: node features (N, V, F), which slots are nodes (N, V), edges between slots (N, E, 2), -1 for none."""
+
+    values: Tensor
+    mask: Tensor
+    edges: Tensor
+
+    @classmethod
+    def of(cls, graphs: Any) -> GraphInputs:
+        """From PyG's `Batch`, or a list of its `Data`, each with node features `x` and `edge_index`."""
+        listed: Sequence[Any] = graphs.to_data_list() if hasattr(graphs, "to_data_list") else list(graphs)
+        if not listed:
+            raise InputError("There is no graph: pass a list of at least one Data.")
+        for number, graph in enumerate(listed):
+            check_graph(number, graph, listed[0])
+        most_nodes = max(len(graph.x) for graph in listed)
+        most_edges = max(graph.edge_index.shape[1] for graph in listed)
+        values = torch.zeros(len(listed), most_nodes, listed[0].x.shape[1], dtype=listed[0].x.dtype)
+        mask = torch.zeros(len(listed), most_nodes, dtype=torch.bool)
+        edges = torch.full((len(listed), most_edges, 2), -1)
+        for number, graph in enumerate(listed):
+            values[number, : len(graph.x)], mask[number, : len(graph.x)] = graph.x.detach().cpu(), True
+            edges[number, : graph.edge_index.shape[1]] = graph.edge_index.T.cpu()
+        check_finite(values)
+        return cls(values, mask, edges)
+
+    @property
+    def shape(self) -> Size:
+        """(V, F): the slots and their features."""
+        return self.values.shape[1:]
+
+    def size(self) -> int:
+        """How many graphs there are."""
+        return len(self.values)
+
+    def take(self, index: Tensor) -> Signals:
+        """These graphs, still padded to the slots of the whole data set."""
+        rows = index.to(self.values.device)
+        return Signals(self.values[rows], (self.mask[rows], self.edges[rows]))
+
+    def fingerprint(self) -> str:
+        """A hash of the content."""
+        return fingerprint.of_json(["graphs", *(fingerprint.of_tensor(part) for part in (self.values, self.mask, self.edges))])
+
+    def adapt(self, model: nn.Module) -> nn.Module:
+        """A PyG network as a map from padded graphs to outputs."""
+        return model if isinstance(model, OnGraphs) else OnGraphs(model)
+
+
+class OnGraphs(View):
+    """A PyG network that takes padded graphs: it is called as model(x, edge_index, batch), or as model(data) if it takes one thing."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        needed = [part for part in inspect.signature(model.forward).parameters.values() if part.default is part.empty]
+        self.takes_data = len([part for part in needed if part.kind is not part.VAR_KEYWORD]) == 1 and not isinstance(model, nn.Sequential)
+
+    def forward(self, values: Tensor, mask: Tensor, edges: Tensor) -> Tensor:
+        """Outputs (N, ...) of N padded graphs."""
+        x, edge_index, batch = pack(values, mask, edges)
+        output: Tensor = self.model(as_data(x, edge_index, batch)) if self.takes_data else self.model(x, edge_index, batch)
+        return output
+
+
+def pack(values: Tensor, mask: Tensor, edges: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Padded graphs as PyG wants them: node features (n, F), edge_index (2, e), and the graph of each node (n,).
+
+    >>> values = torch.tensor([[[1.0], [0.0]], [[2.0], [3.0]]])
+    >>> mask = torch.tensor([[True, False], [True, True]])
+    >>> pack(values, mask, torch.tensor([[[0, 0]], [[1, 0]]]))
+    (tensor([[1.],
+            [2.],
+            [3.]]), tensor([[0, 2],
+            [0, 1]]), tensor([0, 1, 1]))
+    """
+    count, slots = mask.shape
+    graph = torch.arange(count, device=mask.device)
+    number = mask.flatten().cumsum(0) - 1
+    flat = (edges + slots * graph[:, None, None])[edges[..., 0] >= 0]
+    return values[mask], number[flat].T, graph[:, None].expand_as(mask)[mask]
+
+
+def as_data(x: Tensor, edge_index: Tensor, batch: Tensor) -> Any:
+    """The packed graphs as PyG's Data."""
+    try:
+        from torch_geometric.data import Data
+    except ImportError as error:
+        raise missing_extra("torch_geometric", "graphs") from error
+    return Data(x=x, edge_index=edge_index, batch=batch)
+
+
+def check_graph(number: int, graph: Any, first: Any) -> None:
+    """Raise unless this is a graph with features and edges, like the first."""
+    x, edges = getattr(graph, "x", None), getattr(graph, "edge_index", None)
+    if not isinstance(x, Tensor) or x.ndim != 2 or len(x) == 0 or not x.is_floating_point():
+        raise InputError(f"Graph {number} needs node features x of shape (nodes, features) in floating point.")
+    if x.shape[1] != first.x.shape[1]:
+        raise InputError(f"Graph {number} has {x.shape[1]} features a node and the first has {first.x.shape[1]}: they must be the same.")
+    if not isinstance(edges, Tensor) or edges.ndim != 2 or edges.shape[0] != 2 or edges.shape[1] == 0:
+        raise InputError(
+            f"Graph {number} has {len(x)} nodes and no edges: a graph needs an edge_index of shape (2, edges); leave it out, "
+            "or give it self-loops if it has none."
+        )
+    if int(edges.min()) < 0 or int(edges.max()) >= len(x):
+        raise InputError(f"Graph {number} has an edge to node {int(edges.max())}, but only {len(x)} nodes.")

@@ -1,0 +1,60 @@
+"""What a model learnt from, as far as an explanation refers to it: examples, concepts, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor, nn
+
+from veracity.core import fingerprint
+from veracity.core.errors import InputError
+from veracity.core.inputs import Inputs
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Weights at one moment of the training, and the learning rate there."""
+
+    state: Mapping[str, Tensor]
+    rate: float = 1.0
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training examples with their labels (n,), which of them show each concept (n,), and a model's checkpoints in order."""
+
+    inputs: Inputs
+    labels: Tensor
+    concepts: Mapping[str, Tensor] = field(default_factory=dict)
+    checkpoints: tuple[Checkpoint, ...] = ()
+
+    def fingerprint(self) -> str:
+        """A hash of everything."""
+        parts = {
+            "inputs": self.inputs.fingerprint(),
+            "labels": fingerprint.of_tensor(self.labels),
+            "concepts": {name: fingerprint.of_tensor(mask) for name, mask in self.concepts.items()},
+            "checkpoints": [
+                [one.rate, {key: fingerprint.of_tensor(value) for key, value in one.state.items()}] for one in self.checkpoints
+            ],
+        }
+        return fingerprint.of_json(parts)
+
+    def seen_by(self, view: nn.Module, module: nn.Module) -> Training:
+        """The training with its checkpoints' names as they are in a view of the module."""
+        prefix = next(f"{name}." if name else "" for name, part in view.named_modules() if part is module)
+        renamed = (replace(one, state={prefix + key: value for key, value in one.state.items()}) for one in self.checkpoints)
+        return replace(self, checkpoints=tuple(renamed))
+
+
+def check_fits(name: str, number: int, checkpoint: Checkpoint, module: nn.Module) -> None:
+    """Raise if a checkpoint belongs to another architecture."""
+    own = {key: tuple(value.shape) for key, value in module.state_dict().items()}
+    given = {key: tuple(value.shape) for key, value in checkpoint.state.items()}
+    for key in (*own, *given):
+        if own.get(key) != given.get(key):
+            here, there = (f"{found.get(key) or 'nothing'}" for found in (own, given))
+            raise InputError(
+                f"Checkpoint {number} of model '{name}' belongs to another architecture: '{key}' is {here} in the model and {there} in it."
+            )

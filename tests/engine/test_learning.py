@@ -1,0 +1,104 @@
+"""What an explainer learns is learnt once, kept, and handed back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Size, Tensor, nn
+
+from small import series_inputs, small_net
+from veracity import Audit, CyclicShift
+from veracity.core.errors import InputError, Note, SpecError
+from veracity.core.explainers import Context, Cost, Explainer, Frame, Need
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToMean(Explainer):
+    """Products with training examples, after their mean was learnt."""
+
+    name = "to_mean"
+    frame = Frame.TRAINING
+    scale: float = 1.0
+    lessons: ClassVar[list[str]] = []
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({Need.TRAINING})
+
+    def cost(self, shape: Size) -> Cost:
+        return Cost(forward=1)
+
+    def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
+        assert context.training is not None
+        self.lessons.append("learnt")
+        return {"examples": context.training.inputs.take(torch.arange(context.training.inputs.size())).values.flatten(1) * self.scale}
+
+    def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
+        return [{"examples": len(learnt["examples"]), **({"warning": "scaled"} if self.scale != 1.0 else {})}]
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        return inputs.flatten(1) @ context.learnt["examples"].T
+
+
+def audit(**changes: Any) -> Audit:
+    settings: dict[str, Any] = {
+        "models": {"net": small_net()},
+        "inputs": series_inputs(4),
+        "explainers": [ToMean()],
+        "symmetry": CyclicShift(axes=(-1,)),
+        "scores": ["symmetry"],
+        "training": (series_inputs(7), torch.arange(7) % 3),
+        "controls": False,
+    }
+    return Audit(**{**settings, **changes})
+
+
+def test_it_is_learnt_once_and_kept(tmp_path: Path) -> None:
+    ToMean.lessons.clear()
+    first = audit().run(tmp_path / "run", progress=False)
+    assert first.facts().to_dict("records") == [{"model": "net", "explainer": "to_mean", "examples": 7}]
+    (tmp_path / "run" / "cells").rename(tmp_path / "gone")
+    again = audit().run(tmp_path / "run", progress=False)
+    assert ToMean.lessons == ["learnt"]
+    assert again.table()["value"].tolist() == first.table()["value"].tolist()
+    x, base = series_inputs(4).flatten(1), series_inputs(7).flatten(1)
+    before = x @ base.T
+    after = torch.stack([x.roll(shift, 1) @ base.T for shift in range(12)])
+    expected = torch.cosine_similarity(after, before.expand_as(after), dim=2).mean()
+    assert float(first.table()["value"].iloc[0]) == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_other_training_examples_are_another_lesson(tmp_path: Path) -> None:
+    one = audit().prepare()
+    other = audit(training=(series_inputs(5), torch.arange(5) % 3)).prepare()
+    same = audit().prepare()
+    keys = [[cell.key for job in found.jobs for cell in job.cells] for found in (one, other, same)]
+    assert keys[0] == keys[2]
+    assert not set(keys[0]) & set(keys[1])
+
+
+def test_a_warning_of_a_lesson_reaches_the_reader(tmp_path: Path) -> None:
+    with pytest.warns(Note, match="net / to_mean: scaled"):
+        audit(explainers=[ToMean(scale=2.0)]).run(tmp_path / "run", progress=False)
+
+
+def test_what_is_missing_is_said_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"to_mean needs training examples: pass Audit\(training="):
+        audit(training=None).prepare()
+
+
+class Sum(nn.Module):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        return torch.zeros(int(batch.max()) + 1, 3).index_add(0, batch, x)
+
+
+def test_an_explainer_of_plain_tensors_refuses_graphs() -> None:
+    graph = type("Graph", (), {"x": torch.ones(2, 3), "edge_index": torch.tensor([[0], [1]])})()
+    asked = audit(models=Sum(), inputs=[graph], symmetry=None, scores=["self_agreement"])
+    with pytest.raises(InputError, match="to_mean explains plain tensors alone"):
+        asked.prepare()

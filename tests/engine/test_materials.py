@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from veracity.core.errors import InputError
+from veracity.core.inputs import TensorInputs
+from veracity.core.training import Checkpoint, Training
+from veracity.engine.materials import as_checkpoint, as_checkpoints, as_training
+
+X, Y = torch.arange(12.0).reshape(6, 2), torch.tensor([0, 1, 2, 0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{1, 2}, torch.tensor([False, True, True, False, True, True]), lambda x, y: (y > 0) & (x[:, 0] >= 0), lambda x, y: (y != 0).tolist()],
+    ids=["labels", "mask", "function", "list"],
+)
+def test_concepts_from_labels_a_mask_or_a_function(given: Any) -> None:
+    training = as_training((X, Y), {"late": given})
+    assert training is not None
+    assert training.concepts["late"].tolist() == [False, True, True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("concepts", "message"),
+    [
+        ({"none": {7}}, "No training example shows the concept 'none'"),
+        ({"all": {0, 1, 2}}, "Every training example shows the concept 'all'"),
+        ({"short": torch.ones(3, dtype=torch.bool)}, "one True or False for each of the 6"),
+        ({"numbers": torch.ones(6)}, "not torch.float32"),
+        ({"odd": lambda x, y: torch.ones(2)}, "must return one True or False an example"),
+    ],
+)
+def test_concepts_that_are_none(concepts: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        as_training((X, Y), concepts)
+
+
+def test_training_sets_that_are_none() -> None:
+    assert as_training(None, None) is None
+    with pytest.raises(InputError, match="Concepts need examples"):
+        as_training(None, {"late": {1}})
+    with pytest.raises(InputError, match="a pair"):
+        as_training(X, None)
+    with pytest.raises(InputError, match="needs labels"):
+        as_training((X, None), None)
+    with pytest.raises(InputError, match="one entry for each of the 6 inputs"):
+        as_training((X, Y[:3]), None)
+
+
+def test_checkpoints_from_states_files_and_pairs(tmp_path: Path) -> None:
+    net = nn.Linear(2, 3)
+    state = {key: value.clone() for key, value in net.state_dict().items()}
+    save_file(state, tmp_path / "one.safetensors")
+    torch.save(state, tmp_path / "two.pt")
+    listed: list[Any] = [state, (state, 0.5), tmp_path / "one.safetensors", str(tmp_path / "two.pt"), Checkpoint(state, 2.0)]
+    found = as_checkpoints({"net": listed}, {"net": net})["net"]
+    assert [one.rate for one in found] == [1.0, 0.5, 1.0, 1.0, 2.0]
+    for one in found:
+        assert torch.equal(one.state["weight"], state["weight"])
+
+
+def test_a_checkpoint_of_another_architecture_names_what_differs(tmp_path: Path) -> None:
+    net = nn.Linear(2, 3)
+    with pytest.raises(InputError, match=r"another architecture: 'weight' is \(3, 2\) in the model and \(4, 2\)"):
+        as_checkpoints({"net": [nn.Linear(2, 4).state_dict()]}, {"net": net})
+    with pytest.raises(InputError, match=r"'0\.weight' is nothing in the model"):
+        as_checkpoints({"net": [{**net.state_dict(), "0.weight": torch.ones(1)}]}, {"net": net})
+    with pytest.raises(InputError, match="not audited"):
+        as_checkpoints({"other": []}, {"net": net})
+    with pytest.raises(InputError, match="A checkpoint is a state dict"):
+        as_checkpoint(3)
+    with pytest.raises(InputError, match="There is no checkpoint"):
+        as_checkpoint(tmp_path / "none.pt")
+    torch.save({"code": object}, tmp_path / "code.pt")
+    with pytest.raises(InputError, match="cannot be read as weights"):
+        as_checkpoint(tmp_path / "code.pt")
+
+
+def test_checkpoints_are_renamed_as_a_view_names_them() -> None:
+    class View(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: Tensor) -> Any:
+            return self.inner(x)
+
+    net = nn.Linear(2, 3)
+    training = Training(TensorInputs(X), Y, checkpoints=(Checkpoint(net.state_dict()),))
+    assert set(training.seen_by(View(net), net).checkpoints[0].state) == {"inner.weight", "inner.bias"}
+    assert set(training.seen_by(net, net).checkpoints[0].state) == {"weight", "bias"}
+
+
+def test_the_hash_of_a_training_follows_its_parts() -> None:
+    base = Training(TensorInputs(X), Y)
+    others = [
+        Training(TensorInputs(X + 1), Y),
+        Training(TensorInputs(X), Y.flip(0)),
+        Training(TensorInputs(X), Y, {"late": Y > 0}),
+        Training(TensorInputs(X), Y, {}, (Checkpoint({"w": torch.ones(1)}),)),
+        Training(TensorInputs(X), Y, {}, (Checkpoint({"w": torch.ones(1)}, 2.0),)),
+    ]
+    assert len({one.fingerprint() for one in (base, *others)}) == 6
