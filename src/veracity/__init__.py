@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from veracity.advice import Advice, advise
     from veracity.audit import Audit
+    from veracity.core.graphs import GraphInputs
     from veracity.core.targets import Class, Custom, Label, Neuron, Predicted
+    from veracity.core.tokens import TokenInputs
+    from veracity.core.training import Checkpoint, Training
     from veracity.explain import (
+        CAR,
+        CAV,
         CaptumMethod,
+        ConceptSensitivity,
         DeepLift,
         FeatureAblation,
         FeaturePermutation,
@@ -23,42 +30,62 @@ if TYPE_CHECKING:
         Lime,
         Occlusion,
         SmoothGrad,
+        Symmetrised,
     )
-    from veracity.interpret import Equivariance, Invariance, ModelInvariance, SelfAgreement
+    from veracity.interpret import Equivariance, Invariance, MaxSensitivity, ModelInvariance, SelfAgreement, Symmetry
     from veracity.perturb import (
+        Ball,
+        CubeRotations,
         CyclicShift,
         Dihedral,
         FiniteGroup,
         Flips,
         Group,
         Mirror,
+        NodePermutations,
         Permutations,
         Product,
         Rotation,
         Rotations,
+        Rotations3D,
+        SignFlip,
         WindowShift,
     )
     from veracity.results import Result
+    from veracity.scanning import Scan, scan
     from veracity.walk import Adaptive, Exhaustive, MonteCarlo
 
 HOMES = {
+    "veracity.advice": ("Advice", "advise"),
     "veracity.audit": ("Audit",),
+    "veracity.core.graphs": ("GraphInputs",),
+    "veracity.core.tokens": ("TokenInputs",),
+    "veracity.core.training": ("Checkpoint", "Training"),
+    "veracity.scanning": ("Scan", "scan"),
     "veracity.results": ("Result",),
     "veracity.core.targets": ("Class", "Custom", "Label", "Neuron", "Predicted"),
     "veracity.perturb": (
+        "Ball",
+        "CubeRotations",
         "CyclicShift",
         "Dihedral",
         "FiniteGroup",
         "Flips",
         "Group",
         "Mirror",
+        "NodePermutations",
         "Permutations",
         "Product",
         "Rotation",
         "Rotations",
+        "Rotations3D",
+        "SignFlip",
         "WindowShift",
     ),
     "veracity.explain": (
+        "CAR",
+        "CAV",
+        "ConceptSensitivity",
         "CaptumMethod",
         "DeepLift",
         "FeatureAblation",
@@ -71,17 +98,25 @@ HOMES = {
         "Lime",
         "Occlusion",
         "SmoothGrad",
+        "Symmetrised",
     ),
-    "veracity.interpret": ("Equivariance", "Invariance", "ModelInvariance", "SelfAgreement"),
+    "veracity.interpret": ("Equivariance", "Invariance", "MaxSensitivity", "ModelInvariance", "SelfAgreement", "Symmetry"),
     "veracity.walk": ("Adaptive", "Exhaustive", "MonteCarlo"),
 }
 WHERE = {name: home for home, names in HOMES.items() for name in names}
 
 __all__ = [
+    "CAR",
+    "CAV",
     "Adaptive",
+    "Advice",
     "Audit",
+    "Ball",
     "CaptumMethod",
+    "Checkpoint",
     "Class",
+    "ConceptSensitivity",
+    "CubeRotations",
     "Custom",
     "CyclicShift",
     "DeepLift",
@@ -95,16 +130,19 @@ __all__ = [
     "Function",
     "GradCam",
     "GradientShap",
+    "GraphInputs",
     "Group",
     "IntegratedGradients",
     "Invariance",
     "KernelShap",
     "Label",
     "Lime",
+    "MaxSensitivity",
     "Mirror",
     "ModelInvariance",
     "MonteCarlo",
     "Neuron",
+    "NodePermutations",
     "Occlusion",
     "Permutations",
     "Predicted",
@@ -112,9 +150,18 @@ __all__ = [
     "Result",
     "Rotation",
     "Rotations",
+    "Rotations3D",
+    "Scan",
     "SelfAgreement",
+    "SignFlip",
     "SmoothGrad",
+    "Symmetrised",
+    "Symmetry",
+    "TokenInputs",
+    "Training",
     "WindowShift",
+    "advise",
+    "scan",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -88,7 +89,7 @@ class Result:
         for one in self.series:
             if one.score not in shown:
                 continue
-            estimate = asdict(statistics.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
+            estimate = self._estimate(one, confidence)
             rows.append(
                 {
                     "model": one.model,
@@ -96,7 +97,7 @@ class Result:
                     "score": one.score,
                     **estimate,
                     "self_agreement": means.get((one.model, one.explainer, "self_agreement"), np.nan),
-                    "random_control": means.get((one.model, null_of(one), one.score), np.nan),
+                    "random_control": means.get((one.model, null_of(one), one.score), np.nan) if one.explainer else np.nan,
                     "frame": one.frame,
                     "control": one.control,
                     "direction": one.direction.value,
@@ -145,6 +146,10 @@ class Result:
         """Every draw's value by (model, explainer): (samples, draws), in the order in which they were drawn."""
         return {(one.model, one.explainer): one.values for one in self._of(score)}
 
+    def advice(self) -> list[dict[str, Any]]:
+        """What `veracity advise` said about this run: one record a step; none if it was not asked."""
+        return json.loads(self.folder.files.read("advice.json")) if self.folder.files.exists("advice.json") else []
+
     def failures(self) -> pd.DataFrame:
         """What could not be measured, and why."""
         rows = [
@@ -166,6 +171,14 @@ class Result:
         from veracity import report
 
         return report.write(self, path)
+
+    def _estimate(self, one: Series, confidence: float) -> dict[str, Any]:
+        """A score's mean and intervals; one that reduces its draws in its own way has none over draws."""
+        found = asdict(statistics.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
+        if self.manifest["score_specs"][one.score]["reduce"] == "mean":
+            return found
+        own = asdict(statistics.estimate(one.per_sample, one.sampling, one.bounds, confidence=confidence))
+        return {**own, "undefined_draws": found["undefined_draws"], "draws": found["draws"]}
 
     def _of(self, score: str) -> list[Series]:
         found = [one for one in self.series if one.score == score]

@@ -13,7 +13,7 @@ MODEL, TARGETS = nn.Identity(), torch.zeros(200, dtype=torch.long)
 
 
 def test_the_controls_are_the_registered_ones_that_cost_nothing() -> None:
-    registered = {EXPLAINERS[name] for name in EXPLAINERS if EXPLAINERS[name].control}
+    registered = {EXPLAINERS[name] for name in EXPLAINERS if EXPLAINERS[name].control is True}
     assert registered == set(CONTROLS)
     assert {control().cost(torch.Size((3, 4))) for control in CONTROLS} == {Cost(0, 0)}
 

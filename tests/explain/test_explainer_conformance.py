@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from veracity.core.explainers import Explainer
+from veracity.core.explainers import Explainer, Frame
 from veracity.core.registry import EXPLAINERS
 from veracity.explain import Foreign, as_explainer
 from veracity.testing.explainers import ExplainerConformance
 
 
 class TestRegistered(ExplainerConformance):
-    @pytest.fixture(autouse=True, params=list(EXPLAINERS))
+    @pytest.fixture(autouse=True, params=[name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT])
     def choose(self, request: pytest.FixtureRequest) -> None:
         self.name = request.param
 

@@ -23,6 +23,9 @@ KEYS = {
     "title": str,
     "data": str,
     "reference": str,
+    "training": str,
+    "concepts": dict,
+    "checkpoints": dict,
     "explainers": (list, dict),
     "scores": list,
     "symmetry": (str, dict),
@@ -58,8 +61,22 @@ def read(path: Path) -> tuple[Audit, Path]:
     inputs, targets = data(content.pop("data"))
     models = {name: model(name, entry, here) for name, entry in content.pop("models").items()}
     reference = content.pop("reference", None)
+    given: dict[str, Any] = {
+        "training": data(content.pop("training")) if "training" in content else None,
+        "concepts": {name: concept(name, entry) for name, entry in content.pop("concepts", {}).items()},
+        "checkpoints": {name: [here / file for file in listed] for name, listed in content.pop("checkpoints", {}).items()},
+    }
     about = {"data": path.name}
-    return Audit(models=models, inputs=inputs, targets=targets, reference=loaded(reference), about=about, **content), out
+    return Audit(models=models, inputs=inputs, targets=targets, reference=loaded(reference), about=about, **given, **content), out
+
+
+def concept(name: str, entry: Any) -> Any:
+    """A concept from the labels that show it, or from a function by its name."""
+    if isinstance(entry, list) and entry and all(isinstance(label, int) and not isinstance(label, bool) for label in entry):
+        return set(entry)
+    if isinstance(entry, str):
+        return imported(entry)
+    raise SpecError(f"The concept '{name}' must be a list of labels, such as [0, 2], or \"module:function\", not {entry!r}.")
 
 
 def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
@@ -73,16 +90,22 @@ def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> N
             raise SpecError(f"In {where}, '{key}' must be {wanted}, not {value!r}.")
 
 
-def data(where: str) -> tuple[Tensor, Tensor | None]:
-    """Inputs, or inputs and targets, from a function."""
+def data(where: str) -> tuple[Any, Tensor | None]:
+    """Inputs (a tensor, graphs, or an Inputs), or inputs and targets, from a function."""
     found = called(where, {})
     parts = found if isinstance(found, tuple) else (found, None)
     if len(parts) != 2:
         raise InputError(f"'{where}' must give inputs, or (inputs, targets), not {len(parts)} things.")
-    inputs, targets = (as_tensor(part, f"data of '{where}'") for part in parts)
-    if inputs is None:
+    if parts[0] is None:
         raise InputError(f"'{where}' gave no inputs.")
-    return inputs, targets
+    inputs = parts[0] if hasattr(parts[0], "take") and hasattr(parts[0], "adapt") else as_given(parts[0], where)
+    return inputs, as_tensor(parts[1], f"data of '{where}'")
+
+
+def as_given(inputs: Any, where: str) -> Any:
+    """Graphs as they are, anything else as a tensor."""
+    first = inputs[0] if isinstance(inputs, (list, tuple)) and inputs else inputs
+    return inputs if hasattr(first, "edge_index") else as_tensor(inputs, f"data of '{where}'")
 
 
 def called(where: str, settings: Mapping[str, Any]) -> Any:
@@ -98,7 +121,10 @@ def called(where: str, settings: Mapping[str, Any]) -> Any:
 
 def loaded(where: str | None) -> Tensor | None:
     """A reference set from a function."""
-    return None if where is None else data(where)[0]
+    if where is None:
+        return None
+    reference: Tensor | None = as_tensor(data(where)[0], f"reference '{where}'")
+    return reference
 
 
 def model(name: str, entry: Any, here: Path) -> nn.Module:

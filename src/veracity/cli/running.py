@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -82,7 +83,9 @@ def audit(
     """Run an audit file; the same command resumes what was interrupted."""
     started = time.perf_counter()
     asked, named = audit_file.read(file)
-    folder, crew, budget = out or named, default_workers(workers, device), None if memory is None else int(memory * 2**30)
+    folder = out or named
+    asked = replace(asked, about={**asked.about, "file": os.path.relpath(file, folder)})
+    crew, budget = default_workers(workers, device), None if memory is None else int(memory * 2**30)
     asked = asked.on(device)
     if dry_run:
         Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))

@@ -114,6 +114,11 @@ class Explainer(Component, ABC):
         """What the audit must bring along."""
         return frozenset()
 
+    @property
+    def lesson(self) -> Explainer:
+        """Whose `learn` is asked, so that explainers that learn the same do so once: here its own."""
+        return self
+
     @abstractmethod
     def cost(self, shape: Size) -> Cost:
         """Passes for one explanation of an input of this shape."""

@@ -67,7 +67,7 @@ class GraphInputs:
 
     def adapt(self, model: nn.Module) -> nn.Module:
         """A PyG network as a map from padded graphs to outputs."""
-        return model if isinstance(model, OnGraphs) else OnGraphs(model)
+        return model if takes_padded(model) else OnGraphs(model)
 
 
 class OnGraphs(View):
@@ -83,6 +83,13 @@ class OnGraphs(View):
         x, edge_index, batch = pack(values, mask, edges)
         output: Tensor = self.model(as_data(x, edge_index, batch)) if self.takes_data else self.model(x, edge_index, batch)
         return output
+
+
+def takes_padded(model: nn.Module) -> bool:
+    """Whether a model, or the model behind its views, takes padded graphs already."""
+    while isinstance(model, View) and not isinstance(model, OnGraphs):
+        model = model.model
+    return isinstance(model, OnGraphs)
 
 
 def pack(values: Tensor, mask: Tensor, edges: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -101,7 +101,13 @@ class LayerScores(View):
     def forward(self, *inputs: Tensor) -> Tensor:
         """Run the model and return what the layer gave."""
         seen: list[Tensor] = []
-        handle = layer_of(self.model, self.layer).register_forward_hook(lambda _module, _args, output: seen.append(output))
+
+        def keep(_module: nn.Module, _args: Any, output: Any) -> None:
+            if not isinstance(output, Tensor):
+                raise InputError(f"The layer '{self.layer}' gives {type(output).__name__}, not one tensor: choose another layer.")
+            seen.append(output.clone())
+
+        handle = layer_of(self.model, self.layer).register_forward_hook(keep)
         try:
             self.model(*inputs)
         finally:

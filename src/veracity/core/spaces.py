@@ -60,6 +60,8 @@ class InputSpace(Space, ABC):
     """A space whose elements move the input, and with it whatever lives in the input's frame."""
 
     representation: ClassVar[Representation] = Representation.PERMUTATION
+    moves_frame: ClassVar[bool] = True
+    """Whether what lives in the input's frame moves along with the input; noise, say, moves nothing."""
 
     @abstractmethod
     def act(self, elements: Tensor, x: Tensor) -> Tensor:

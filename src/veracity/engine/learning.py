@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,17 +24,20 @@ def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder
     """Let every explainer learn about every model, and return what a reader must know of it."""
     lessons = [(name, label) for name in problem.models for label in problem.explainers if problem.learnt_key(name, label)]
     facts: list[dict[str, Any]] = []
+    done: set[str] = set()
     with bar("learning", len(lessons), progress) as advance:
         for name, label in lessons:
             advance(0, f"learning {name} / {label}")
-            facts += learn(problem, name, label, budgets[name], folder)
+            if (key := problem.learnt_key(name, label)) not in done:
+                facts += learn(problem, name, label, budgets[name], folder)
+            done.add(key)
             advance(1, f"learning {name} / {label}")
     return facts
 
 
 def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFolder) -> list[dict[str, Any]]:
     """One explainer and one model."""
-    explainer, key = problem.explainers[label], problem.learnt_key(name, label)
+    explainer, key = problem.explainers[label].lesson, problem.learnt_key(name, label)
     context = problem.context(name, Draws.of(problem.seed, torch.arange(0)), budget.rows, training=problem.training_of(name))
     learnt: Mapping[str, Tensor] | None = folder.read_tensors(KIND, key)
     if learnt is None:
@@ -43,7 +47,12 @@ def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFo
             except VeracityError as error:
                 raise type(error)(f"On model '{name}', {label}: {error}") from error
         folder.write_tensors(KIND, key, dict(learnt))
-    return [{"model": name, "explainer": label, **fact} for fact in explainer.facts(learnt, context)]
+    return [{"model": name, "explainer": label, **plain(fact)} for fact in explainer.facts(learnt, context)]
+
+
+def plain(fact: dict[str, Any]) -> dict[str, Any]:
+    """A fact as JSON can write it: without NaN."""
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in fact.items()}
 
 
 def recall(folder: RunFolder, key: str, device: torch.device) -> dict[str, Tensor]:

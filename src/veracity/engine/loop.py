@@ -157,7 +157,7 @@ class Block:
 
 def pair_of(space: InputSpace, element: Tensor, before: Tensor, after: Tensor, frame: Frame) -> Pair:
     """Rows before and after their perturbation, with the way there and, where there is one, the way back."""
-    if frame is not Frame.INPUT:
+    if frame is not Frame.INPUT or not space.moves_frame:
         return Pair(before, after, lambda x: x, lambda x: x)
 
     def undo(x: Tensor) -> Tensor:

@@ -71,5 +71,5 @@ class Problem:
         if not explainer.needs or training is None:
             return ""
         model = self.models[name]
-        parts = [model.fingerprint, model.outputs.value, self.target.spec(), explainer.spec(), training.fingerprint(), self.seed]
+        parts = [model.fingerprint, model.outputs.value, self.target.spec(), explainer.lesson.spec(), training.fingerprint(), self.seed]
         return fingerprint.of_json(parts)

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
+from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.graphs import GraphInputs
-from veracity.core.inputs import Inputs, TensorInputs
+from veracity.core.inputs import Inputs, Signals, TensorInputs
 from veracity.core.outputs import Outputs
 from veracity.core.registry import GROUPS, SCORES, WALKS
 from veracity.core.scores import Reads, Score
@@ -92,7 +93,22 @@ def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
     space = GROUPS.build(symmetry)
     if not isinstance(space, InputSpace):
         raise InputError(f"The symmetry must be a space that acts on inputs, such as CyclicShift(axes=(-1,)), not {symmetry!r}.")
-    return space.fit(inputs.shape)
+    fitted = space.fit(inputs.shape)
+    check_structure(fitted, inputs)
+    return fitted
+
+
+def check_structure(space: InputSpace, inputs: Inputs) -> None:
+    """Raise if a space moves the nodes of graphs and leaves their edges behind."""
+    signals = inputs.take(torch.zeros(8, dtype=torch.long))
+    if not signals.structure:
+        return
+    slots = torch.arange(inputs.shape[0]).double().reshape(-1, *[1] * (len(inputs.shape) - 1))
+    probe = Signals(slots.expand(8, *inputs.shape), signals.structure)
+    moved = space.move(space.decode(Draws.of(0, torch.arange(8)).normal(space.latents, stream="structure")), probe)
+    still = all(torch.equal(one, other) for one, other in zip(moved.structure, probe.structure, strict=True))
+    if still and not torch.allclose(moved.values, probe.values):
+        raise InputError(f"The symmetry '{space.name}' moves the nodes of a graph without their edges: use NodePermutations().")
 
 
 def as_walk(walk: Any, space: InputSpace | None) -> Walk:

@@ -9,7 +9,8 @@ from veracity.explain.captum_adapters import (
     IntegratedGradients,
     Saliency,
 )
-from veracity.explain.controls import CONTROLS, Constant, Control, EdgeFilter, RandomGaussian, RandomUniform
+from veracity.explain.concept import CAR, CAV, ConceptExplainer, ConceptSensitivity, RandomConcepts, tcav_scores
+from veracity.explain.controls import MAPS, Constant, Control, EdgeFilter, RandomGaussian, RandomUniform
 from veracity.explain.deep_lift import DeepLift
 from veracity.explain.foreign import CaptumMethod, Foreign, Function
 from veracity.explain.grad_cam import GradCam
@@ -20,10 +21,18 @@ from veracity.explain.occlusion import Occlusion
 from veracity.explain.permutation import FeaturePermutation
 from veracity.explain.resolve import as_explainer
 from veracity.explain.smooth_grad import SmoothGrad
+from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family
+
+CONTROLS: tuple[type[Control], ...] = (*MAPS, RandomConcepts)
+"""What stands beside explanations of each frame."""
 
 __all__ = [
+    "CAR",
+    "CAV",
     "CONTROLS",
     "CaptumMethod",
+    "ConceptExplainer",
+    "ConceptSensitivity",
     "Constant",
     "Control",
     "Deconvolution",
@@ -42,9 +51,14 @@ __all__ = [
     "KernelShap",
     "Lime",
     "Occlusion",
+    "RandomConcepts",
     "RandomGaussian",
     "RandomUniform",
     "Saliency",
     "SmoothGrad",
+    "Symmetrised",
     "as_explainer",
+    "smallest_draws",
+    "symmetrised_family",
+    "tcav_scores",
 ]

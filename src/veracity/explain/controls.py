@@ -93,7 +93,7 @@ class EdgeFilter(Unsigned):
         return torch.hypot(difference(smooth(x, -2), -1), difference(smooth(x, -1), -2))
 
 
-CONTROLS: tuple[type[Control], ...] = (RandomUniform, RandomGaussian, Constant, EdgeFilter)
+MAPS: tuple[type[Control], ...] = (RandomUniform, RandomGaussian, Constant, EdgeFilter)
 
 
 def difference(x: Tensor, axis: int) -> Tensor:

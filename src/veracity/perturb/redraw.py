@@ -19,6 +19,7 @@ class Redraw(InputSpace):
     """
 
     name = "redraw"
+    moves_frame = False
 
     @property
     def latents(self) -> int:

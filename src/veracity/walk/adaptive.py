@@ -16,7 +16,7 @@ from veracity.core.registry import WALKS
 from veracity.core.spaces import Space
 from veracity.core.walks import Ask, Sampling, Walk, Walker
 from veracity.walk.elements import Elements, countable, distinct, independent, whole
-from veracity.walk.planned import ROWS
+from veracity.walk.planned import ROWS, rows_for
 
 
 @WALKS.add
@@ -44,7 +44,7 @@ class Adaptive(Walk):
         elements = independent(space, samples, seed) if finite is None else distinct(finite, samples, seed, length)
         order = None if finite is None else finite.order
         bets = Betting.start(len(samples), bounds=bounds, alpha=1.0 - self.confidence, population=order)
-        return Narrowing(bets, elements, self.width, length, self.block)
+        return Narrowing(bets, elements, self.width, length, self.block, rows_for(space))
 
     def sampling(self, space: Space) -> Sampling:
         """Draws that stopped by looking at their values."""
@@ -73,19 +73,19 @@ class Adaptive(Walk):
 class Narrowing:
     """Asks for a block of draws for the samples that are not known well enough yet."""
 
-    def __init__(self, bets: Betting, elements: Elements, width: float, length: int, block: int) -> None:
+    def __init__(self, bets: Betting, elements: Elements, width: float, length: int, block: int, rows: int = ROWS) -> None:
         self.bets, self.elements = bets, elements
-        self.width, self.length, self.block = width, length, min(block, ROWS)
+        self.width, self.length, self.block, self.rows = width, length, min(block, rows), rows
         self.active = np.ones(len(bets.counts), dtype=np.bool_)
         self.asked = np.zeros(0, dtype=np.int64)
 
     def ask(self) -> Ask | None:
-        """A block for those that have had the fewest draws, at most ROWS perturbations in all."""
+        """A block for those that have had the fewest draws, with a bounded number of perturbations in all."""
         if not self.active.any():
             return None
         counts = np.where(self.active, self.bets.counts, self.length)
         fewest = int(counts.min())
-        self.asked = np.flatnonzero(counts == fewest)[: ROWS // self.block]
+        self.asked = np.flatnonzero(counts == fewest)[: self.rows // self.block]
         draws = torch.arange(fewest, min(fewest + self.block, self.length))
         row = torch.from_numpy(self.asked).repeat_interleave(len(draws))
         draw = draws.repeat(len(self.asked))

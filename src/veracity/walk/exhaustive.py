@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -45,6 +46,7 @@ def counted(space: Space) -> FiniteSpace:
     if not isinstance(space, FiniteSpace):
         raise SpecError(f"The walk 'exhaustive' needs a finite space, and '{space.name}' has no end: use the walk 'monte_carlo'.")
     if space.order > LARGEST:
-        given = f"'{space.name}' has {space.order:,}"
+        count = f"{space.order:,}" if space.order < 10**12 else f"about 10^{math.floor(math.log10(space.order))}"
+        given = f"'{space.name}' has {count}"
         raise SpecError(f"The walk 'exhaustive' visits at most {LARGEST:,} elements, and {given}: use the walk 'monte_carlo'.")
     return space

@@ -34,7 +34,7 @@ Array = NDArray[Any]
 SCHEMA = 1
 MANIFEST = "manifest.json"
 NEEDED = {"spec", "scores", "score_specs", "data", "models", "cells", "notes", "seed"}
-OURS = {lock.NAME, "models", "cells", "failed", "explanations", "worst", "learnt"}
+OURS = {lock.NAME, "models", "cells", "failed", "explanations", "worst", "learnt", "advice", "advice.json"}
 COLUMNS = pa.schema(
     [
         ("sample", pa.int64()),

@@ -76,7 +76,7 @@ def known(space: InputSpace, size: object) -> None:
 def numbered(space: FiniteSpace) -> int:
     """The order, if elements can be numbered at all."""
     if space.order > MOST_NUMBERED:
-        digits = len(str(space.order))
+        digits = math.floor(math.log10(space.order)) + 1
         raise SpecError(f"{describe(space)} has too many elements to number (a count of {digits} digits): draw them at random instead.")
     return space.order
 

@@ -95,6 +95,12 @@ class Product(InputSpace):
             x = space.act(part, x)
         return x
 
+    def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """One factor after the other, as on the values."""
+        for space, part in reversed(list(zip(self.spaces, self.split(elements), strict=True))):
+            structure = space.carry(part, structure)
+        return structure
+
     def check(self, x: Tensor) -> None:
         """Raise if these inputs make any factor meaningless."""
         for space in self.spaces:

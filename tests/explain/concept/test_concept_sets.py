@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from veracity.core.errors import InputError
+from veracity.core.inputs import TensorInputs
+from veracity.core.training import Training
+from veracity.explain.concept.sets import concept_set, concept_sets, shown, sizes
+
+MASK = torch.arange(1000) % 3 == 0
+
+
+def test_sides_are_balanced_distinct_and_right() -> None:
+    chosen = concept_set("third", MASK, 50, seed=0)
+    assert (len(chosen.fitted), len(chosen.held_out), chosen.available) == (100, 100, (334, 666))
+    assert len(torch.cat((chosen.fitted, chosen.held_out)).unique()) == 200
+    for rows in (chosen.fitted, chosen.held_out):
+        assert torch.equal(MASK[rows], shown(rows))
+
+
+def test_the_smaller_side_decides() -> None:
+    few = torch.zeros(500, dtype=torch.bool)
+    few[:10] = True
+    chosen = concept_set("few", few, 100, seed=0)
+    assert (len(chosen.fitted), len(chosen.held_out)) == (2 * 8, 2 * 2)
+    assert len(concept_set("few", ~few, 100, seed=0).fitted) == 16
+
+
+@pytest.mark.parametrize("available", range(1, 500, 7))
+def test_sizes_never_exceed_what_there_is(available: int) -> None:
+    fitted, held_out = sizes(available, 100)
+    assert 1 <= fitted <= 100
+    assert 0 <= held_out <= fitted
+    assert fitted + held_out <= available
+
+
+def test_the_choice_follows_from_the_seed_and_the_name_alone() -> None:
+    first = concept_set("third", MASK, 50, seed=0)
+    assert torch.equal(first.fitted, concept_set("third", MASK, 50, seed=0).fitted)
+    assert not torch.equal(first.fitted, concept_set("third", MASK, 50, seed=1).fitted)
+    assert not torch.equal(first.fitted, concept_set("other", MASK, 50, seed=0).fitted)
+    x = TensorInputs(torch.zeros(1000, 1))
+    alone = concept_sets("cav", Training(x, torch.zeros(1000), {"third": MASK}), 50, 0)
+    after = concept_sets("cav", Training(x, torch.zeros(1000), {"even": torch.arange(1000) % 2 == 0, "third": MASK}), 50, 0)
+    assert torch.equal(alone["third"].fitted, after["third"].fitted)
+    assert list(after) == ["even", "third"]
+
+
+def test_choices_are_uniform() -> None:
+    mask = torch.arange(8) < 4
+    times = torch.zeros(8)
+    for seed in range(400):
+        times[concept_set("half", mask, 1, seed=seed).fitted] += 1
+    assert times.sum() == 800
+    assert (times - 100).abs().max() < 45  # five standard deviations of a binomial of 400 with 1/4
+
+
+@pytest.mark.parametrize(("mask", "who"), [(torch.zeros(9, dtype=torch.bool), "none"), (torch.ones(9, dtype=torch.bool), "all")])
+def test_one_sided_concepts_are_refused(mask: torch.Tensor, who: str) -> None:
+    with pytest.raises(InputError, match=f"'thing' is shown by {who} of the 9 training examples"):
+        concept_set("thing", mask, 10, seed=0)
+
+
+def test_missing_examples_and_concepts_are_refused() -> None:
+    with pytest.raises(InputError, match="cav needs training examples"):
+        concept_sets("cav", None, 10, 0)
+    with pytest.raises(InputError, match="cav needs concepts"):
+        concept_sets("cav", Training(TensorInputs(torch.zeros(3, 1)), torch.zeros(3)), 10, 0)
