@@ -62,6 +62,7 @@ class Audit:
     reference    a reference set for explainers that need one
     training     (examples, labels) for explanations by examples and by concepts
     concepts     {"name": which training examples show it}: a set of labels, a mask, or a function (examples, labels) -> mask
+    examples     how many of the training examples, the first ones, explanations by example refer to; all by default
     checkpoints  {"model": [...]} in the order of the training: state dicts, files, or either with its learning rate in a pair
     outputs      "logits", "probabilities" or "raw" if the outputs should not be recognised by themselves
     """
@@ -78,6 +79,7 @@ class Audit:
     reference: Tensor | None = None
     training: Any = None
     concepts: Mapping[str, Any] | None = None
+    examples: int | None = None
     checkpoints: Mapping[str, Sequence[Any]] | None = None
     outputs: str | None = None
     seed: int = 0
@@ -133,7 +135,7 @@ class Audit:
 
     def prepare(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> Prepared:
         """Resolve every name, look at every model, and plan; raises on anything that could not work."""
-        for what, value in (("batch", batch), ("workers", workers), ("memory", memory)):
+        for what, value in (("batch", batch), ("workers", workers), ("memory", memory), ("examples", self.examples)):
             if value is not None:
                 as_whole(value, what, least=1)
         seed = as_whole(self.seed, "seed", least=0)
@@ -162,7 +164,7 @@ class Audit:
             admitted, accuracies[name] = admit(name, module, inputs, labels, target, kind, budgets[name])
             models[name] = replace(admitted, checkpoints=checkpoints.get(name, ()))
         walk = as_walk(self.walk, space)
-        problem = Problem(models, inputs, explainers, scores, target, Defaults(space, walk), seed, training)
+        problem = Problem(models, inputs, explainers, scores, target, Defaults(space, walk), seed, training, self.examples)
         settled, notes = examined(problem)
         problem = replace(problem, explainers=settled)
         jobs = plan(problem, budgets)
@@ -182,6 +184,7 @@ class Audit:
             "outputs": self.outputs,
             "reference": encode(as_tensor(self.reference, "reference")),
             "concepts": sorted(self.concepts or {}),
+            "examples": self.examples,
             "seed": int(self.seed),
             "confidence": self.confidence,
             **dict(self.about),

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from torch import Size, Tensor, nn
+from torch import nn
 
 from veracity.audit import Audit
-from veracity.core import fingerprint
 from veracity.core.errors import InputError
-from veracity.core.inputs import Inputs, Signals
+from veracity.core.inputs import First, Inputs
 from veracity.core.models import evaluating
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
@@ -78,7 +77,7 @@ def scan(
     is measured stays in `folder`, if there is one, and is not measured again.
     """
     given = as_inputs(inputs)
-    some = Some(given, min(samples, given.size()))
+    some = First(given, min(samples, given.size()))
     signals = some.take(torch.arange(some.count))
     margin = 0 if signals.structure else blank_margin(signals.values)
     spaces = [space for space in catalogue(some.shape, bool(signals.structure), margin) if moves(space, signals)]
@@ -110,32 +109,3 @@ def null_of(prepared: Prepared) -> float:
     with evaluating(model.module):
         outputs = sweep("model", model.module, prepared.problem.inputs, prepared.budgets["model"])
     return null_agreement(model.outputs.read(outputs))
-
-
-@dataclass(frozen=True)
-class Some:
-    """The first samples of a data set."""
-
-    inputs: Inputs
-    count: int
-
-    @property
-    def shape(self) -> Size:
-        """One sample's shape."""
-        return self.inputs.shape
-
-    def size(self) -> int:
-        """How many there are."""
-        return self.count
-
-    def take(self, index: Tensor) -> Signals:
-        """These samples."""
-        return self.inputs.take(index)
-
-    def fingerprint(self) -> str:
-        """A hash of the content."""
-        return fingerprint.of_json([self.inputs.fingerprint(), self.count])
-
-    def adapt(self, model: nn.Module) -> nn.Module:
-        """As the whole data set does."""
-        return self.inputs.adapt(model)

@@ -110,7 +110,8 @@ def test_layers_by_their_invariance_in_order(net: nn.Module) -> None:
     def slow(layer: str) -> float:
         seen: list[Tensor] = []
         handle = net.get_submodule(layer).register_forward_hook(lambda _m, _a, out: seen.append(out.flatten(1)))
-        pairs = [(net(x[row : row + 1]), net(space.act(element[None], x[row : row + 1]))) for row, element in zip(rows, elements, strict=True)]
+        one = [x[row : row + 1] for row in rows]
+        pairs = [(net(before), net(space.act(element[None], before))) for before, element in zip(one, elements, strict=True)]
         handle.remove()
         return float(torch.stack([torch.cosine_similarity(*seen[2 * i : 2 * i + 2]) for i in range(len(pairs))]).mean())
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 COLUMNS = [
-    "model", "explainer", "control", "score", "value", "low", "high", "draws_low", "draws_high", "n", "undefined", "undefined_draws",
-    "draws", "self_agreement", "random_control", "direction", "failed",
+    "model", "explainer", "frame", "control", "score", "value", "low", "high", "draws_low", "draws_high", "n", "undefined",
+    "undefined_draws", "draws", "self_agreement", "random_control", "direction", "failed",
 ]  # fmt: skip
 SAMPLE_COLUMNS = ["model", "explainer", "control", "sample", "value", "draws", "undefined"]
 DIFFERENCE_COLUMNS = ["model", "first", "second", "difference", "low", "high", "n", "differs"]
@@ -63,6 +63,18 @@ class FakeRun:
     sample_rows: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     failed: list[dict[str, str]] = field(default_factory=list)
     pairs: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
+    learnt: list[dict[str, Any]] = field(default_factory=list)
+    values: Mapping[str, Mapping[tuple[str, str], np.ndarray]] = field(default_factory=dict)
+    advised: list[dict[str, Any]] = field(default_factory=list)
+
+    def facts(self) -> pd.DataFrame:
+        return pd.DataFrame(self.learnt)
+
+    def draws(self, score: str) -> Mapping[tuple[str, str], np.ndarray]:
+        return self.values.get(score, {})
+
+    def advice(self) -> list[dict[str, Any]]:
+        return self.advised
 
     def table(self) -> pd.DataFrame:
         return pd.DataFrame(self.rows, columns=COLUMNS)
@@ -84,12 +96,13 @@ class FakeRun:
         rows = []
         for model, frame in samples.groupby("model", sort=False):
             wide = frame.pivot(index="sample", columns="explainer", values="value")
-            names = list(wide.columns)
+            names, values = list(wide.columns), wide.to_numpy(dtype=np.float64)
             for place, first in enumerate(names):
-                for second in names[place + 1 :]:
-                    gap = (wide[first] - wide[second]).dropna()
+                for other, second in enumerate(names[place + 1 :], place + 1):
+                    gap = values[:, place] - values[:, other]
+                    gap = gap[np.isfinite(gap)]
                     middle = float(gap.mean()) if len(gap) else math.nan
-                    half = 3.4 * float(gap.std()) / math.sqrt(len(gap)) if len(gap) > 1 else math.nan
+                    half = 3.4 * float(gap.std(ddof=1)) / math.sqrt(len(gap)) if len(gap) > 1 else math.nan
                     rows.append([model, first, second, middle, middle - half, middle + half, len(gap), abs(middle) > half])
         return pd.DataFrame(rows, columns=DIFFERENCE_COLUMNS)
 
@@ -127,7 +140,7 @@ def result(model: str, explainer: str, score: str, values: np.ndarray, **changes
     mean = float(finite.mean()) if len(finite) else math.nan
     half = 1.96 * float(finite.std()) / math.sqrt(len(finite)) if len(finite) > 1 else math.nan
     row = {
-        "model": model, "explainer": explainer, "control": False, "score": score,
+        "model": model, "explainer": explainer, "frame": "input" if explainer else "", "control": False, "score": score,
         "value": mean, "low": mean - half, "high": min(mean + half, 1.0),
         "draws_low": mean - half / 4, "draws_high": min(mean + half / 4, 1.0), "n": len(finite), "undefined": len(values) - len(finite),
         "undefined_draws": 0, "draws": 196.0, "self_agreement": math.nan, "random_control": math.nan, "direction": "higher", "failed": "",
@@ -246,3 +259,130 @@ def series_run(*, samples: int = 20, channels: int = 1, length: int = 187, seed:
             pairs.append(Pair("ecg-cnn", name, sample, 1, [float(shift)], centre - 0.3, x, x.roll(shift, -1), e, e.roll(shift, -1), found))
     made = manifest({"ecg-cnn": None}, (channels, length), samples, symmetry="cyclic_shift over axes (-1,), 187 elements", title=None)
     return FakeRun(path="runs/ecg", manifest=made, rows=rows, sample_rows={"equivariance": points}, pairs={"equivariance": pairs})
+
+
+KINDS = {
+    "input": {"integrated_gradients": 1.0, "gradient_shap": 0.44, "feature_permutation": 0.61},
+    "training set": {"influence": 1.0, "simplex-inv": 1.0, "simplex-equiv": 0.52, "similarity-equiv": 0.71},
+    "concepts": {"cav-inv": 1.0, "cav-equiv": 0.66, "car-equiv": 0.83},
+}
+NULLS = {
+    "input": {"random_gaussian": 0.0, "constant_map": 1.0},
+    "training set": {"random_examples": 0.0},
+    "concepts": {"random_concepts": 0.5},
+}
+CONCEPTS = ("top", "shoe", "striped")
+SIZES = (1, 2, 4, 16, 64)
+
+
+def kinds_run(*, samples: int = 40, draws: int = 24, stages: int = 0, extra: int = 0, long: bool = False, seed: int = 5) -> FakeRun:
+    """Explanations of all three kinds on two models (or on stages of one training), with everything that the symmetry part shows."""
+    random = np.random.default_rng(seed)
+    names = [f"step-{place}" for place in range(stages)] if stages else ["all-cnn", "augmented-cnn"]
+    fall = {model: 0.02 * place if stages else 0.06 * place for place, model in enumerate(names)}
+    specs: dict[str, Any] = {label: {"name": label.split("-")[0]} for kind in KINDS.values() for label in kind}
+    specs["cav-equiv"] = {"name": "cav", "layer": "conv3", "per_side": 100}
+    table, points, values, cells = [], {"symmetry": [], "max_sensitivity": []}, {}, []
+    sampling = {"exhaustive": False, "population": None, "anytime": None, "nested": True}
+
+    def add(model: str, label: str, frame: str, centre: float, control: bool = False, null: float = math.nan) -> None:
+        bounds = (0.0, 1.0) if frame == "concepts" else (-1.0, 1.0)
+        spread = 0.25 * min(1.0, 4 * (1 - centre)) if centre < 1 else 0.0
+        own = np.clip(centre + random.normal(0, spread / 3 + 1e-12, samples), *bounds)
+        drawn = np.clip(own[:, None] + random.normal(0, spread + 1e-12, (samples, draws)), *bounds)
+        each = drawn.mean(axis=1)
+        common = {"frame": frame, "control": control, "draws": float(draws)}
+        table.append(result(model, label, "symmetry", each, self_agreement=1.0, random_control=null, **common))
+        points["symmetry"] += sample_rows(table[-1], each)
+        moved = np.abs(0.02 + 0.05 * (1 - each) + random.normal(0, 0.01, samples))
+        table.append(result(model, label, "max_sensitivity", moved, direction="lower", self_agreement=1.0, random_control=0.0, **common))
+        points["max_sensitivity"] += sample_rows(table[-1], moved)
+        values[model, label] = drawn
+        cells.append(
+            {"model": model, "explainer": label, "score": "symmetry", "sampling": sampling, "bounds": [str(end) for end in bounds]}
+        )
+
+    for model in names:
+        table.append(result(model, "", "model_invariance", np.clip(1 - fall[model] + random.normal(0, 0.01, samples) * fall[model], 0, 1)))
+        for frame, members in KINDS.items():
+            for label, centre in members.items():
+                add(
+                    model,
+                    label,
+                    frame,
+                    centre - (5 * fall[model] if frame == "input" else fall[model]),
+                    null=next(iter(NULLS[frame].values())),
+                )
+            for label, centre in NULLS[frame].items():
+                add(model, label, frame, centre, control=True)
+        for size in (*SIZES, None):
+            label = f"cav-equiv, {'whole group' if size is None else f'{size} draws'}"
+            specs[label] = {"name": "symmetrised", "explainer": specs["cav-equiv"], "space": None, "draws": size}
+            add(model, label, "concepts", 1.0 - fall[model] - (0.0 if size is None else 0.36 / (1 + size)), null=0.5)
+        for place in range(extra):
+            label = f"my own explainer number {place} with settings that nobody would type twice" if long else f"own-{place}"
+            add(model, label, "input", 1.0 - 0.03 * place, null=0.0)
+    accuracy = dict.fromkeys(names, 0.97)
+    made = manifest(accuracy, (1, 14, 14), samples, title="All three kinds of explanations", cells=cells)
+    made["spec"] |= {
+        "explainers": specs,
+        "walk": {"name": "monte_carlo", "draws": draws},
+        **({"steps": {name: 100 * place for place, name in enumerate(names)}} if stages else {}),
+    }
+    made["score_specs"] = {
+        "symmetry": {"spec": {"name": "symmetry", "measure": None, "walk": None}, "reduce": "mean"},
+        "max_sensitivity": {
+            "spec": {"name": "max_sensitivity", "measure": {"name": "l2"}, "walk": {"name": "monte_carlo"}},
+            "reduce": "own",
+        },
+    }
+    return FakeRun(
+        path="runs/kinds",
+        manifest=made,
+        rows=table,
+        sample_rows=points,
+        pairs={"symmetry": kind_pairs(names)},
+        learnt=[concept_fact(model, label, concept) for model in names for label in KINDS["concepts"] for concept in CONCEPTS],
+        values={"symmetry": values},
+        advised=[advice(model) for model in names] + [advice(model, explainer="influence", robust=True) for model in names],
+    )
+
+
+def concept_fact(model: str, explainer: str, concept: str) -> dict[str, Any]:
+    doubtful = concept == "striped" and explainer == "cav-equiv"
+    share = 0.55 if doubtful else 0.92
+    fact = {
+        "model": model, "explainer": explainer, "concept": concept, "positives": 100, "negatives": 100, "held_out": 200,
+        "accuracy": share, "low": share - 0.07, "high": share + 0.05, "trusted": not doubtful,
+    }  # fmt: skip
+    return fact | ({"warning": f"The concept '{concept}' cannot be told from the layer 'conv3'."} if doubtful else {})
+
+
+def advice(model: str, explainer: str = "cav-equiv", robust: bool = False, **changes: Any) -> dict[str, Any]:
+    made = {
+        "model": model, "explainer": explainer, "branch": "concept explanations, not invariant", "guideline": 3, "robust": robust,
+        "assumption": "The layer 'conv3' is not invariant.", "measured": "invariance of the layer 0.31 (0.28 to 0.34)",
+        "reason": "A classifier on a layer that moves sees other features when the input moves.", "change": "Use the layer 'dense1'.",
+        "after_label": "cav on dense1", "before": 0.66, "before_low": 0.62, "before_high": 0.7, "after": 1.0, "after_low": 1.0,
+        "after_high": 1.0, "gain": 0.34, "gain_low": 0.3, "gain_high": 0.38,
+    }  # fmt: skip
+    return {**made, **changes}
+
+
+def kind_pairs(models: Sequence[str], *, train: int = 200, seed: int = 1) -> list[Pair]:
+    """A feature map, the importance of training examples and concept bits of the same digits."""
+    generator = torch.Generator().manual_seed(seed)
+    pairs = []
+    for pair in digit_pairs(models, each=1):
+        x, moved = pair.input, pair.moved
+        before = torch.randn(train, generator=generator) * torch.rand(train, generator=generator) ** 4
+        after = before + 0.4 * torch.randn(train, generator=generator) * torch.rand(train, generator=generator) ** 6
+        bits, other = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 0.0])
+        pairs.append(
+            Pair(
+                pair.model, "gradient_shap", pair.sample, 0, pair.element, pair.value, x, moved, pair.explanation, pair.expected, pair.found
+            )
+        )
+        pairs.append(Pair(pair.model, "simplex-equiv", pair.sample, 1, pair.element, 0.4, x, moved, before, before, after))
+        pairs.append(Pair(pair.model, "cav-equiv", pair.sample, 2, pair.element, 0.5, x, moved, bits, bits, other))
+    return pairs

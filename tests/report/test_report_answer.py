@@ -11,9 +11,9 @@ from veracity.report.view import Result
 
 def row(explainer: str = "saliency", value: float = 1.0, half: float = 0.0, **changes: Any) -> Result:
     made: dict[str, Any] = {
-        "model": "net", "explainer": explainer, "control": False, "score": "equivariance", "value": value, "low": value - half,
-        "high": value + half, "draws_low": value, "draws_high": value, "n": 10, "undefined": 0, "undefined_draws": 0, "draws": 4.0,
-        "self_agreement": 1.0, "random_control": 0.0, "direction": "higher", "failed": "",
+        "model": "net", "explainer": explainer, "frame": "input" if explainer else "", "control": False, "score": "equivariance",
+        "value": value, "low": value - half, "high": value + half, "draws_low": value, "draws_high": value, "n": 10, "undefined": 0,
+        "undefined_draws": 0, "draws": 4.0, "self_agreement": 1.0, "random_control": 0.0, "direction": "higher", "failed": "",
     }  # fmt: skip
     return Result(**{**made, **changes})
 

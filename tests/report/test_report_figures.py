@@ -145,8 +145,8 @@ def test_boxes_follow_the_ranking() -> None:
     run = digits_run(samples=10)
     ranking = ranking_data(results(run), "equivariance", ["all-cnn", "augmented-cnn", "standard-cnn"])
     data = boxes_data(run.samples("equivariance"), ranking)
-    assert [name for name, _ in data.explainers] == [item.explainer for item in ranking.explainers]
-    missing = [(name, place) for name, boxes in data.explainers for place, box in enumerate(boxes) if box is None]
+    assert [name for name, _ in data.rows] == list(ranking.order)
+    missing = [(name, place) for name, boxes in data.rows for place, box in enumerate(boxes) if box is None]
     assert missing == [("deep_lift", 2)]
     assert str(draw_boxes(data)).count('class="box"') == 3 * 18 - 1
 

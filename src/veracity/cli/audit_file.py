@@ -26,6 +26,7 @@ KEYS = {
     "training": str,
     "concepts": dict,
     "checkpoints": dict,
+    "examples": int,
     "explainers": (list, dict),
     "scores": list,
     "symmetry": (str, dict),

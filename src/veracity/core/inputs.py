@@ -109,6 +109,35 @@ class TensorInputs:
         return model
 
 
+@dataclass(frozen=True)
+class First:
+    """The first samples of a data set."""
+
+    inputs: Inputs
+    count: int
+
+    @property
+    def shape(self) -> Size:
+        """One sample's shape."""
+        return self.inputs.shape
+
+    def size(self) -> int:
+        """How many there are."""
+        return self.count
+
+    def take(self, index: Tensor) -> Signals:
+        """These samples."""
+        return self.inputs.take(index)
+
+    def fingerprint(self) -> str:
+        """A hash of the content."""
+        return fingerprint.of_json([self.inputs.fingerprint(), self.count])
+
+    def adapt(self, model: nn.Module) -> nn.Module:
+        """As the whole data set does."""
+        return self.inputs.adapt(model)
+
+
 def check_finite(values: Tensor) -> None:
     """Raise if a sample holds NaN or infinity."""
     bad = (~values.isfinite().flatten(1).all(dim=1)).nonzero()

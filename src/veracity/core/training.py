@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
-from veracity.core.inputs import Inputs
+from veracity.core.inputs import First, Inputs
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,12 @@ class Training:
             ],
         }
         return fingerprint.of_json(parts)
+
+    def first(self, count: int) -> Training:
+        """The first examples alone."""
+        kept = min(count, self.inputs.size())
+        concepts = {name: mask[:kept] for name, mask in self.concepts.items()}
+        return replace(self, inputs=First(self.inputs, kept), labels=self.labels[:kept], concepts=concepts)
 
     def seen_by(self, view: nn.Module, module: nn.Module) -> Training:
         """The training with its checkpoints' names as they are in a view of the module."""

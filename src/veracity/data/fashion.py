@@ -9,6 +9,7 @@ from veracity.data import files, idx
 
 ORIGIN = "github.com/zalandoresearch/fashion-mnist"
 CLASSES = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot")
+CONCEPTS = {"top": frozenset({0, 2, 3, 4, 6}), "shoe": frozenset({5, 7, 9})}
 
 
 def fashion_mnist(split: str = "test", padding: int = 10) -> tuple[Tensor, Tensor]:

@@ -38,7 +38,7 @@ def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder
 def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFolder) -> list[dict[str, Any]]:
     """One explainer and one model."""
     explainer, key = problem.explainers[label].lesson, problem.learnt_key(name, label)
-    context = problem.context(name, Draws.of(problem.seed, torch.arange(0)), budget.rows, training=problem.training_of(name))
+    context = problem.context(name, Draws.of(problem.seed, torch.arange(0)), budget.rows, training=problem.training_of(name, explainer))
     learnt: Mapping[str, Tensor] | None = folder.read_tensors(KIND, key)
     if learnt is None:
         with evaluating(problem.models[name].module):

@@ -50,7 +50,7 @@ class Block:
         self.targets = self.model.targets[self.samples].to(self.device)
         self.explainer = problem.explainers.get(job.explainer)
         self.frame = self.explainer.frame if self.explainer else Frame.INPUT
-        self.training = problem.training_of(job.model) if self.explainer and self.explainer.needs else None
+        self.training = problem.training_of(job.model, self.explainer) if self.explainer else None
         self.cost = self.explainer.cost(problem.inputs.shape) if self.explainer else Cost(forward=1)
         self.rows_each = max(self.cost.forward, self.cost.backward)
 

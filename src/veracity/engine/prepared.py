@@ -107,10 +107,10 @@ def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str
         x = problem.inputs.take(torch.arange(min(2, problem.inputs.size()))).to(device_of(model.module))
         targets = model.targets[: len(x)].to(x.values.device)
         draws = Draws.of(problem.seed, torch.arange(len(x)))
-        context = problem.context(name, draws, BARE.batch, x.structure, training=problem.training_of(name))
         with evaluating(model.module):
             view = problem.view(name)
             for label, explainer in problem.explainers.items():
+                context = problem.context(name, draws, BARE.batch, x.structure, training=problem.training_of(name, explainer))
                 try:
                     if x.structure and not explainer.structured:
                         raise InputError(f"{label} explains plain tensors alone, not graphs or other inputs with a structure.")

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.draws import Draws
-from veracity.core.explainers import Context, Explainer
+from veracity.core.explainers import Context, Explainer, Frame
 from veracity.core.inputs import Inputs
+from veracity.core.models import viewed
 from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults, Score
 from veracity.core.targets import Target
@@ -41,17 +42,23 @@ class Problem:
     defaults: Defaults
     seed: int
     training: Training | None = None
+    examples: int | None = None
 
     def view(self, name: str) -> nn.Module:
         """A model as a map to the scores that are explained."""
         return self.target.view(self.models[name].module)
 
-    def training_of(self, name: str) -> Training | None:
-        """What a model learnt from, with its own checkpoints under their names in the view."""
-        model = self.models[name]
-        if self.training is None:
+    def training_of(self, name: str, explainer: Explainer) -> Training | None:
+        """What a model learnt from, as an explainer gets it: explanations by example refer to the first `examples` alone.
+
+        The model's own checkpoints come under their names in the view.
+        """
+        model, training = self.models[name], self.training
+        if training is None or not explainer.needs:
             return None
-        return replace(self.training, checkpoints=model.checkpoints).seen_by(self.view(name), model.module)
+        if explainer.frame is Frame.TRAINING and self.examples is not None:
+            training = training.first(self.examples)
+        return replace(training, checkpoints=model.checkpoints).seen_by(self.view(name), viewed(model.module))
 
     def context(
         self,
@@ -67,8 +74,9 @@ class Problem:
 
     def learnt_key(self, name: str, label: str) -> str:
         """Everything that depends on what an explainer learns about a model; empty if it learns nothing."""
-        explainer, training = self.explainers[label], self.training_of(name)
-        if not explainer.needs or training is None:
+        explainer = self.explainers[label]
+        training = self.training_of(name, explainer)
+        if training is None:
             return ""
         model = self.models[name]
         parts = [model.fingerprint, model.outputs.value, self.target.spec(), explainer.lesson.spec(), training.fingerprint(), self.seed]

@@ -1,5 +1,6 @@
 """Explainers: Captum's, ours, controls, and anybody's."""
 
+from veracity.core.explainers import Explainer
 from veracity.explain.captum_adapters import (
     Deconvolution,
     FeatureAblation,
@@ -12,6 +13,7 @@ from veracity.explain.captum_adapters import (
 from veracity.explain.concept import CAR, CAV, ConceptExplainer, ConceptSensitivity, RandomConcepts, tcav_scores
 from veracity.explain.controls import MAPS, Constant, Control, EdgeFilter, RandomGaussian, RandomUniform
 from veracity.explain.deep_lift import DeepLift
+from veracity.explain.example import InfluenceFunctions, RandomExamples, RepresentationSimilarity, SimplEx, TracIn
 from veracity.explain.foreign import CaptumMethod, Foreign, Function
 from veracity.explain.grad_cam import GradCam
 from veracity.explain.gradient_shap import GradientShap
@@ -23,7 +25,7 @@ from veracity.explain.resolve import as_explainer
 from veracity.explain.smooth_grad import SmoothGrad
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family
 
-CONTROLS: tuple[type[Control], ...] = (*MAPS, RandomConcepts)
+CONTROLS: tuple[type[Explainer], ...] = (*MAPS, RandomExamples, RandomConcepts)
 """What stands beside explanations of each frame."""
 
 __all__ = [
@@ -46,17 +48,22 @@ __all__ = [
     "Gradient",
     "GradientShap",
     "GuidedBackprop",
+    "InfluenceFunctions",
     "InputXGradient",
     "IntegratedGradients",
     "KernelShap",
     "Lime",
     "Occlusion",
     "RandomConcepts",
+    "RandomExamples",
     "RandomGaussian",
     "RandomUniform",
+    "RepresentationSimilarity",
     "Saliency",
+    "SimplEx",
     "SmoothGrad",
     "Symmetrised",
+    "TracIn",
     "as_explainer",
     "smallest_draws",
     "symmetrised_family",

@@ -9,12 +9,12 @@ from enum import Enum
 
 from markupsafe import Markup
 
-from veracity.report.view import Result
-from veracity.report.wording import count, decimals, interval, number, title_of
+from veracity.report.view import Result, frames_of
+from veracity.report.wording import count, decimals, frame_title, interval, number, title_of
 
 KEPT = 0.99
 SLACK = 0.01
-SYMMETRY_SCORES = frozenset({"equivariance", "invariance", "model_invariance"})
+SYMMETRY_SCORES = frozenset({"equivariance", "invariance", "symmetry", "model_invariance"})
 
 
 class Verdict(Enum):
@@ -36,10 +36,15 @@ PHRASES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Explainers of one model with the same verdict."""
+    """Explainers of one model with the same verdict, by what kind of explanation they give."""
 
     verdict: Verdict
-    names: tuple[str, ...]
+    groups: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(name for _, names in self.groups for name in names)
 
     @property
     def phrase(self) -> str:
@@ -71,6 +76,11 @@ class Answer:
         """Whether any model got verdicts."""
         return any(item.findings for item in self.models)
 
+    @property
+    def says(self) -> bool:
+        """Whether there is anything to say of any model."""
+        return any(item.findings or item.remarks for item in self.models)
+
 
 def answer(rows: Sequence[Result], score: str, models: Sequence[str], level: str = "95 %") -> Answer:
     """The answer that one score of explanations gives; `level` is the confidence of the intervals, in words."""
@@ -95,7 +105,7 @@ def verdict(row: Result) -> Verdict:
 
 def lead(rows: Sequence[Result], score: str, answers: Sequence[ModelAnswer], own: Mapping[str, Result], level: str) -> list[Markup]:
     """The answer over all models."""
-    said = models_sentences([own[item.model] for item in answers if item.model in own])
+    said = models_sentences([own[item.model] for item in answers if item.model in own and score in SYMMETRY_SCORES])
     known = [row for row in rows if row.defined]
     if not known:
         return [*said, say("No explainer has a value of {}.", title_of(score).lower())]
@@ -106,7 +116,9 @@ def lead(rows: Sequence[Result], score: str, answers: Sequence[ModelAnswer], own
     in_order = sorted(known, key=lambda row: row.value if lower else -row.value)
     ends = [(in_order[-1], "worst")] if judged(known) else [(in_order[0], "best"), (in_order[-1], "worst")]
     digits = decimals(row.value for row in known)
-    return [*said, *(extreme(row, word, digits, several=len(answers) > 1) for row, word in ends)]
+    openings = ["The" if score in SYMMETRY_SCORES else f"By {title_of(score).lower()}, the", "The"][: len(ends)]
+    several = len(answers) > 1
+    return [*said, *(extreme(*end, digits, opening, several=several) for end, opening in zip(ends, openings, strict=True))]
 
 
 def shares(answers: Sequence[ModelAnswer]) -> Markup:
@@ -123,11 +135,11 @@ def shares(answers: Sequence[ModelAnswer]) -> Markup:
     return say("Of the explainers, {} respect", listing(parts))
 
 
-def extreme(row: Result, word: str, digits: int, *, several: bool) -> Markup:
+def extreme(row: Result, word: str, digits: int, opening: str = "The", *, several: bool) -> Markup:
     """The best or the worst mean."""
     where = say(" on {}", name(row.model)) if several else ""
     shown = (number(row.value, digits), interval(row.low, row.high, digits))
-    return say("The {} mean is that of {}{}: {} ({}).", word, name(row.explainer), where, *shown)
+    return say("{} {} mean is that of {}{}: {} ({}).", opening, word, name(row.explainer), where, *shown)
 
 
 def models_sentences(rows: Sequence[Result]) -> list[Markup]:
@@ -150,12 +162,17 @@ def answer_for(model: str, rows: Sequence[Result], own: Result | None) -> ModelA
     """What holds for one model: its own invariance, the verdicts, and what qualifies them."""
     lower = bool(rows) and rows[0].direction == "lower"
     best_first = sorted(rows, key=lambda row: (not row.defined, row.value if lower else -row.value))
-    groups = {kind: tuple(row.explainer for row in best_first if verdict(row) is kind) for kind in Verdict}
-    found = tuple(Finding(verdict=kind, names=names) for kind, names in groups.items() if names)
+    groups = {kind: by_frame([row for row in best_first if verdict(row) is kind]) for kind in Verdict}
+    found = tuple(Finding(verdict=kind, groups=names) for kind, names in groups.items() if names)
     known = [row for row in rows if row.defined]
     return ModelAnswer(
         model=model, behaviour=behaviour(own), findings=found if judged(known) else (), remarks=tuple(remarks(best_first, own))
     )
+
+
+def by_frame(rows: Sequence[Result]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Explainers under what their explanations are called, in their order."""
+    return tuple((frame_title(frame), tuple(row.explainer for row in rows if row.frame == frame)) for frame in frames_of(rows))
 
 
 def behaviour(own: Result | None) -> str:
@@ -170,7 +187,7 @@ def behaviour(own: Result | None) -> str:
 def remarks(rows: Sequence[Result], own: Result | None) -> list[Markup]:
     """What a reader must hold against the verdicts."""
     said = []
-    if own is not None and verdict(own) is Verdict.BREAKS:
+    if own is not None and verdict(own) is Verdict.BREAKS and all(row.score in SYMMETRY_SCORES for row in rows):
         said.append(
             say("The model itself reacts to the transforms, so an explanation that changes may be right: a low score alone is no fault.")
         )

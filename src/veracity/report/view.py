@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from torch import Tensor
+
+from veracity.report.wording import in_order
 
 
 class WorstPair(Protocol):
@@ -80,7 +84,7 @@ class RunView(Protocol):
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """What was run: schema, created, title, spec, versions, data, models, notes, seed, symmetry."""
+        """What was run: schema, created, title, spec, score_specs, versions, data, models, notes, seed, symmetry, cells."""
         ...
 
     def table(self) -> pd.DataFrame:
@@ -103,13 +107,29 @@ class RunView(Protocol):
         """The `count` worst pairs of each model and explainer with their tensors, worst first."""
         ...
 
+    def facts(self) -> pd.DataFrame:
+        """What explainers learnt about models, one row a fact: model, explainer, and whatever columns the facts have."""
+        ...
+
+    def draws(self, score: str) -> Mapping[tuple[str, str], NDArray[np.float64]]:
+        """Every draw's value by (model, explainer): (samples, draws), in the order in which they were drawn."""
+        ...
+
+    def advice(self) -> Sequence[Mapping[str, Any]]:
+        """What to do about each explainer: model, explainer, branch, guideline, robust, and the fields of `Advice`."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One row of the run's table; undefined numbers are NaN, a model's own score has explainer "", and `failed` says why there is none."""
+    """One row of the run's table; undefined numbers are NaN, a model's own score has explainer "", and `failed` says why there is none.
+
+    `frame` is where explanations live: "input", "training set", "concepts"; "" for models.
+    """
 
     model: str
     explainer: str
+    frame: str
     control: bool
     score: str
     value: float
@@ -132,27 +152,55 @@ class Result:
         return not self.failed and math.isfinite(self.value)
 
 
-TEXT = {"model", "explainer", "score", "direction", "failed"}
+TEXT = {"model", "explainer", "frame", "score", "direction", "failed"}
 WHOLE = {"n", "undefined", "undefined_draws"}
 
 
+DISTANCES = frozenset({"max_sensitivity"})
+"""Scores on another scale than self-agreement and without a random null: a control that ignores its input never moves."""
+
+
 def results(run: RunView) -> list[Result]:
-    """The run's table as records, in its order."""
+    """The run's table as records, in its order; without nulls where a score has none."""
     table = run.table()
     names = [item.name for item in fields(Result)]
-    return [Result(**{name: plain(name, record[name]) for name in names}) for record in table[names].to_dict("records")]
+    rows = [Result(**{name: plain(name, record[name]) for name in names}) for record in table[names].to_dict("records")]
+    return [row if row.explainer and row.score not in DISTANCES else without_nulls(row) for row in rows]
+
+
+def without_nulls(row: Result) -> Result:
+    """A row that nothing stands beside."""
+    return replace(row, self_agreement=math.nan, random_control=math.nan)
+
+
+def missing(value: Any) -> bool:
+    """Whether a cell of a table is empty.
+
+    >>> missing(None), missing(float("nan")), missing("")
+    (True, True, False)
+    """
+    return value is None or value is pd.NA or (isinstance(value, (float, np.floating)) and math.isnan(value))
+
+
+def as_number(value: Any) -> float:
+    """A cell as a number, NaN if it is empty."""
+    return math.nan if missing(value) else float(value)
+
+
+def as_text(value: Any) -> str:
+    """A cell as a text, "" if it is empty."""
+    return "" if missing(value) else str(value)
 
 
 def plain(name: str, value: Any) -> Any:
     """A cell of the table as the type that its column has; a missing text is "", a missing count 0."""
-    missing = bool(pd.isna(value))
     if name in TEXT:
-        return "" if missing else str(value)
+        return as_text(value)
     if name in WHOLE:
-        return 0 if missing else int(value)
+        return 0 if missing(value) else int(value)
     if name == "control":
-        return False if missing else bool(value)
-    return math.nan if missing else float(value)
+        return not missing(value) and bool(value)
+    return as_number(value)
 
 
 BESIDE = "self_agreement"
@@ -165,6 +213,11 @@ def explanation_scores(rows: Sequence[Result]) -> list[str]:
     []
     """
     return list(dict.fromkeys(row.score for row in rows if row.explainer and row.score != BESIDE))
+
+
+def frames_of(rows: Sequence[Result]) -> list[str]:
+    """The frames of the rows' explanations, in the order of the page."""
+    return in_order(row.frame for row in rows if row.explainer)
 
 
 def model_scores(rows: Sequence[Result]) -> list[str]:

@@ -18,12 +18,59 @@ DEFINITIONS = {
         "How little an explanation changes when its input moves: the mean, over transforms g, of how alike e(g x) and e(x) are. It "
         "suits explanations that do not live in the input's frame."
     ),
+    "symmetry": (
+        "How well an explanation does what its kind asks when the input moves. A feature map should move along: the mean, over "
+        "transforms g, of how alike e(g x) and g e(x) are, its equivariance. Examples and concepts should stay: the mean of how alike "
+        "e(g x) and e(x) are, their invariance."
+    ),
+    "max_sensitivity": (
+        "How far a small change of the input can move an explanation: the largest distance |e(x') - e(x)| among random inputs x' in a "
+        "small ball around x. Smaller is better; it is measured in the explanation's own units, so that it compares samples and "
+        "models before it compares explainers."
+    ),
     "model_invariance": "The mean, over transforms g, of how alike the model's output for g x and for x are.",
     "action_floor": (
         "What the transform itself costs: how alike x and x moved there and back again are. Where that is not perfect, no score of an "
         "explanation can be read more finely."
     ),
 }
+
+FRAMES = {
+    "input": "Feature maps",
+    "training set": "Examples",
+    "concepts": "Concepts",
+    "output": "Outputs",
+    "global": "Whole models",
+}
+"""What explanations are called by the frame in which they live, in the order of the page."""
+
+GUIDELINES = {
+    1: "A feature map moves along with its input only if the baseline that the input is held against stays the same under the transforms.",
+    2: "Examples ranked by the loss keep still by themselves; examples ranked by a representation do so on an invariant layer alone.",
+    3: "Concept classifiers keep still on an invariant layer.",
+    4: "Any explanation can be made symmetric by its mean over transforms; take as many as the target needs, and no more.",
+    5: "An explainer that is robust on an invariant model may fail on one that is only nearly invariant: measure it there.",
+}
+"""The five guidelines of Crabbé and van der Schaar (2023), each in a sentence."""
+
+
+def frame_title(frame: str) -> str:
+    """What explanations of a frame are called.
+
+    >>> frame_title("training set"), frame_title("folds")
+    ('Examples', 'Folds')
+    """
+    return FRAMES.get(frame) or frame.capitalize() or "Other"
+
+
+def in_order(frames: Iterable[str]) -> list[str]:
+    """Frames, each once, in the order of the page; unknown ones last.
+
+    >>> in_order(["concepts", "folds", "input", "concepts"])
+    ['input', 'concepts', 'folds']
+    """
+    known = list(FRAMES)
+    return sorted(dict.fromkeys(frames), key=lambda frame: known.index(frame) if frame in known else len(known))
 
 
 def title_of(score: str) -> str:
@@ -82,10 +129,13 @@ def count(quantity: int, one: str, many: str = "") -> str:
 def compact(value: float) -> str:
     """A number in as few letters as it needs.
 
-    >>> compact(3.0), compact(-0.5)
-    ('3', '−0.5')
+    >>> compact(3.0), compact(-0.5), compact(20000.0)
+    ('3', '−0.5', '20000')
     """
-    return f"{value:.4g}".replace("-", MINUS) if math.isfinite(value) else UNDEFINED
+    if not math.isfinite(value):
+        return UNDEFINED
+    whole = value == round(value) and abs(value) < 1e6
+    return (f"{value:.0f}" if whole else f"{value:.4g}").replace("-", MINUS)
 
 
 def day(created: str) -> str:

@@ -1,4 +1,4 @@
-"""Convolutional networks that are, or are not, invariant to shifts of their input.
+"""Convolutional networks that are, or are not, invariant to shifts of their input, a series or an image.
 
 A circular convolution of stride 1 commutes with cyclic shifts and a global pooling forgets where things were, so the
 two together are exactly invariant. Local pooling and flattening break it.
@@ -6,6 +6,7 @@ two together are exactly invariant. Local pooling and flattening break it.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 
 from torch import Size, Tensor, nn
@@ -27,31 +28,30 @@ class GlobalMean(nn.Module):
         return x.flatten(2).mean(dim=2)
 
 
-def circular(channels_in: int, channels_out: int) -> nn.Conv2d:
-    """A 3x3 convolution of stride 1 that wraps around."""
-    return nn.Conv2d(channels_in, channels_out, kernel_size=3, padding=1, padding_mode="circular")
+def circular(channels_in: int, channels_out: int, axes: int = 2) -> nn.Module:
+    """A convolution of width 3 and stride 1 along one axis or two, which wraps around."""
+    kind = nn.Conv1d if axes == 1 else nn.Conv2d
+    return kind(channels_in, channels_out, kernel_size=3, padding=1, padding_mode="circular")
 
 
-def all_cnn(widths: tuple[int, ...], classes: int, pool: nn.Module, hidden: int | None = None) -> nn.Sequential:
-    """Circular convolutions, then a global pooling: exactly shift-invariant (Table 9 with widths 16, 64, 128)."""
+def all_cnn(widths: tuple[int, ...], classes: int, pool: nn.Module, hidden: int | None = None, axes: int = 2) -> nn.Sequential:
+    """Circular convolutions, then a global pooling: exactly shift-invariant (Tables 5 and 9 with widths 16, 64, 128)."""
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     for number, (before, after) in enumerate(zip((1, *widths), widths, strict=False), start=1):
-        layers[f"conv{number}"], layers[f"relu{number}"] = circular(before, after), nn.ReLU()
+        layers[f"conv{number}"], layers[f"relu{number}"] = circular(before, after, axes), nn.ReLU()
     layers["pool"] = pool
     layers.update(head(widths[-1], classes, hidden))
     return nn.Sequential(layers)
 
 
-def flatten_cnn(widths: tuple[int, ...], classes: int, image: Size, hidden: int | None = None) -> nn.Sequential:
-    """Circular convolutions with local pooling, then a flatten: not invariant (Table 10 with widths 16, 64, 128)."""
+def flatten_cnn(widths: tuple[int, ...], classes: int, sizes: Size, hidden: int | None = None) -> nn.Sequential:
+    """Circular convolutions with local pooling, then a flatten: not invariant (Tables 6 and 10 with widths 16, 64, 128)."""
     layers: OrderedDict[str, nn.Module] = OrderedDict()
-    height, width = image
     for number, (before, after) in enumerate(zip((1, *widths), widths, strict=False), start=1):
-        layers[f"conv{number}"], layers[f"relu{number}"] = circular(before, after), nn.ReLU()
-        layers[f"pool{number}"] = nn.MaxPool2d(kernel_size=2)
-        height, width = height // 2, width // 2
+        layers[f"conv{number}"], layers[f"relu{number}"] = circular(before, after, len(sizes)), nn.ReLU()
+        layers[f"pool{number}"] = nn.MaxPool1d(2) if len(sizes) == 1 else nn.MaxPool2d(2)
     layers["flatten"] = nn.Flatten()
-    layers.update(head(widths[-1] * height * width, classes, hidden))
+    layers.update(head(widths[-1] * math.prod(size // 2 ** len(widths) for size in sizes), classes, hidden))
     return nn.Sequential(layers)
 
 

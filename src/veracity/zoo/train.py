@@ -3,70 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from veracity.core.inputs import Inputs, Signals, TensorInputs
+
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
+Network = TypeVar("Network", bound=nn.Module)
 
 
 def train(
-    model: nn.Module,
-    inputs: Tensor,
+    model: Network,
+    inputs: Tensor | Inputs,
     labels: Tensor,
     *,
     epochs: int,
     batch: int = 128,
     rate: float = 3e-3,
+    decay: float = 0.0,
     seed: int = 0,
     augment: Augmentation | None = None,
     report: Callable[[int, float], None] | None = None,
-) -> nn.Module:
-    """Train in place on the inputs' device, from a seed, and return the model in evaluation mode."""
+    checkpoint: Callable[[int, float], None] | None = None,
+    reduced: bool = False,
+) -> Network:
+    """Train in place on the labels' device, from a seed, and return the model in evaluation mode.
+
+    `decay` is decoupled weight decay, `report` hears each epoch's mean loss, and `checkpoint` the epochs done and the learning
+    rate: before the first epoch (0) and after each. `reduced` runs the forward pass in bfloat16. Dropout's masks follow
+    from the seed as well, and the global random state comes back as it was.
+    """
+    data = as_inputs(inputs)
+    seen = data.adapt(model)
+    device = labels.device
     generator = torch.Generator().manual_seed(seed)
-    steps = -(-len(inputs) // batch)
-    optimiser = torch.optim.Adam(model.parameters(), lr=rate)
+    steps = -(-len(labels) // batch)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=rate, total_steps=epochs * steps)
-    model.train()
-    for epoch in range(epochs):
-        total = torch.zeros((), device=inputs.device)
-        for index in torch.randperm(len(inputs), generator=generator).to(inputs.device).split(batch):
-            x = inputs[index] if augment is None else augment(inputs[index], generator)
-            loss = cross_entropy(model(x), labels[index])
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
-            total += loss.detach() * len(index)
-        if report is not None:
-            report(epoch, float(total) / len(inputs))
+    hear = checkpoint or (lambda done, rate: None)
+    hear(0, float(schedule.get_last_lr()[0]))
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        for epoch in range(epochs):
+            model.train()
+            total = torch.zeros((), device=device)
+            for index in torch.randperm(len(labels), generator=generator).to(device).split(batch):
+                signals = augmented(data.take(index).to(device), augment, generator)
+                with torch.autocast(device.type, torch.bfloat16, enabled=reduced):
+                    loss = cross_entropy(signals.through(seen).float(), labels[index])
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+                schedule.step()
+                total += loss.detach() * len(index)
+            model.eval()
+            if report is not None:
+                report(epoch, float(total) / len(labels))
+            hear(epoch + 1, float(schedule.get_last_lr()[0]))
     return model.eval()
 
 
-def initialised(build: Callable[[], nn.Sequential], seed: int) -> nn.Sequential:
+def as_inputs(inputs: Tensor | Inputs) -> Inputs:
+    """A tensor's samples, or the inputs as they are."""
+    return TensorInputs(inputs) if isinstance(inputs, Tensor) else inputs
+
+
+def augmented(signals: Signals, augment: Augmentation | None, generator: torch.Generator) -> Signals:
+    """The signals with their values augmented, if at all."""
+    return signals if augment is None else replace(signals, values=augment(signals.values, generator))
+
+
+def initialised(build: Callable[[], Network], seed: int) -> Network:
     """A model whose initial weights follow from the seed; the global random state comes back as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build()
 
 
-def random_shift(margin: int) -> Augmentation:
-    """An augmentation: roll each image by up to `margin` in both directions, in one gather."""
+def random_shift(margin: int, axes: tuple[int, ...] = (-2, -1)) -> Augmentation:
+    """An augmentation: roll each sample by up to `margin` along some axes, one gather an axis."""
 
     def shift(x: Tensor, generator: torch.Generator) -> Tensor:
-        count, _, height, width = x.shape
-        offsets = torch.randint(-margin, margin + 1, (2, count, 1), generator=generator).to(x.device)
-        rows = (torch.arange(height, device=x.device) - offsets[0]) % height
-        columns = (torch.arange(width, device=x.device) - offsets[1]) % width
-        sample = torch.arange(count, device=x.device)[:, None, None]
-        return x.transpose(0, 1)[:, sample, rows[:, :, None], columns[:, None, :]].transpose(0, 1)
+        offsets = torch.randint(-margin, margin + 1, (len(axes), len(x), 1), generator=generator).to(x.device)
+        for axis, offset in zip(axes, offsets, strict=True):
+            size = x.shape[axis]
+            source = (torch.arange(size, device=x.device) - offset) % size
+            view = [1] * x.ndim
+            view[0], view[axis] = len(x), size
+            x = x.gather(axis, source.reshape(view).expand_as(x))
+        return x
 
     return shift
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, inputs: Tensor, labels: Tensor, batch: int = 500) -> float:
+def accuracy(model: nn.Module, inputs: Tensor | Inputs, labels: Tensor, batch: int = 500) -> float:
     """The share of inputs whose largest output is their label."""
-    predicted = torch.cat([model(part).argmax(dim=1) for part in inputs.split(batch)])
+    data = as_inputs(inputs)
+    seen = data.adapt(model)
+    parts = torch.arange(len(labels), device=labels.device).split(batch)
+    predicted = torch.cat([data.take(index).to(labels.device).through(seen).argmax(dim=1) for index in parts])
     return float((predicted == labels).float().mean())

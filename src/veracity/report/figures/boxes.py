@@ -12,7 +12,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from veracity.report.figures.chart import LANE, ChartGroup, ChartRow, Readout, draw_chart, lane, lane_centre
-from veracity.report.figures.ranking import RankingData
+from veracity.report.figures.ranking import RankingData, headings
 from veracity.report.figures.scale import Scale, scale_for
 from veracity.report.wording import number, title_of
 
@@ -35,34 +35,45 @@ class Box:
     points: tuple[float, ...]
 
 
+BoxRow = tuple[str, tuple[Box | None, ...]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class BoxesData:
-    """One box for each explainer and model, in the ranking's order; None where no sample has a value."""
+    """One box for each explainer and model under the ranking's headings, in its order; None where no sample has a value."""
 
     score: str
     models: tuple[str, ...]
-    explainers: tuple[tuple[str, tuple[Box | None, ...]], ...]
-    controls: tuple[tuple[str, tuple[Box | None, ...]], ...]
+    groups: tuple[tuple[str, tuple[BoxRow, ...]], ...]
     scale: Scale
     digits: int
+
+    @property
+    def rows(self) -> tuple[BoxRow, ...]:
+        """All of them."""
+        return tuple(row for _, rows in self.groups for row in rows)
 
 
 def boxes_data(samples: pd.DataFrame, ranking: RankingData) -> BoxesData:
     """Boxes of the values of every sample, in the order of the ranking."""
-    groups = {
+    values = {
         (str(name[0]), str(name[1])): frame["value"].to_numpy(dtype=np.float64)
         for name, frame in samples.groupby(["explainer", "model"], sort=False)
     }
-    boxes = {name: box for name, values in groups.items() if (box := box_of(values)) is not None}
+    boxes = {name: box for name, mine in values.items() if (box := box_of(mine)) is not None}
 
-    def row(explainer: str) -> tuple[str, tuple[Box | None, ...]]:
+    def row(explainer: str) -> BoxRow:
         return explainer, tuple(boxes.get((explainer, model)) for model in ranking.models)
 
+    groups = [
+        (heading, tuple(row(item.explainer) for item in items))
+        for group in ranking.frames
+        for heading, items in zip(headings(group, ranking), (group.explainers, group.controls), strict=True)
+    ]
     return BoxesData(
         score=ranking.score,
         models=ranking.models,
-        explainers=tuple(row(item.explainer) for item in ranking.explainers),
-        controls=tuple(row(item.explainer) for item in ranking.controls),
+        groups=tuple(groups),
         scale=scale_for([value for box in boxes.values() for value in (*box.points, box.low, box.high)]),
         digits=ranking.digits,
     )
@@ -95,10 +106,7 @@ def box_of(values: NDArray[np.float64]) -> Box | None:
 
 def draw_boxes(data: BoxesData) -> Markup:
     """The box plots as HTML with inline SVG."""
-    groups = [
-        ChartGroup(heading="Explainers" if data.controls else "", rows=[draw_row(name, boxes, data) for name, boxes in data.explainers]),
-        ChartGroup(heading="Controls", rows=[draw_row(name, boxes, data) for name, boxes in data.controls]),
-    ]
+    groups = [ChartGroup(heading=heading, rows=[draw_row(*row, data) for row in rows]) for heading, rows in data.groups]
     return draw_chart(
         groups, data.scale, lanes=len(data.models), main="median", more="lowest value", label=f"Box plots of {title_of(data.score).lower()}"
     )

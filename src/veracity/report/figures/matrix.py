@@ -79,7 +79,7 @@ def draw_matrix(data: MatrixData, digits: int = 2) -> Markup:
 def draw_row(data: MatrixData, place: int, digits: int) -> Markup:
     """One explainer against all others."""
     cells = Markup("").join(draw_cell(data, place, column, digits) for column in range(len(data.names)))
-    return Markup('<tr><th scope="row"><span>{}</span> {}</th>{}</tr>').format(place + 1, data.names[place], cells)
+    return Markup('<tr><th scope="row"><span>{}</span> <b>{}</b></th>{}</tr>').format(place + 1, data.names[place], cells)
 
 
 def draw_cell(data: MatrixData, row: int, column: int, digits: int) -> Markup:

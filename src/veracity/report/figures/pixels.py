@@ -44,6 +44,15 @@ def reach(*maps: Array) -> float:
     return high if high > 0 else 1.0
 
 
+def bounds(*arrays: Array) -> tuple[float, float]:
+    """The range that inputs share: from 0 to 1 if they keep within it, else from the least to the largest."""
+    finite = np.concatenate([array[np.isfinite(array)].ravel() for array in arrays])
+    if not len(finite):
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    return (0.0, 1.0) if low >= 0 and 0.5 < high <= 1 else (low, high)
+
+
 def shrink(image: Array, limit: int = LIMIT) -> Array:
     """Averages over square blocks until neither side of (H, W, ...) is longer than the limit.
 

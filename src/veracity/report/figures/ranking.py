@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane, lane_centre
 from veracity.report.figures.scale import Scale, mark, scale_for, shape_of
-from veracity.report.view import Result
-from veracity.report.wording import decimals, interval, number, title_of
+from veracity.report.view import Result, frames_of
+from veracity.report.wording import decimals, frame_title, interval, number, title_of
 
 FLOOR = "M3 -6H0V6H3"
 CEILING = "M-3 -6H0V6H-3"
@@ -26,31 +26,59 @@ class RankedRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RankedFrame:
+    """Explanations of one kind, best first, and the controls that are fair to them."""
+
+    frame: str
+    explainers: tuple[RankedRow, ...]
+    controls: tuple[RankedRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RankingData:
-    """One score of every explainer, best first, controls apart."""
+    """One score of every explainer by kind of explanation, best first, controls apart."""
 
     score: str
     models: tuple[str, ...]
-    explainers: tuple[RankedRow, ...]
-    controls: tuple[RankedRow, ...]
+    frames: tuple[RankedFrame, ...]
     scale: Scale
     digits: int
     level: str
 
+    @property
+    def explainers(self) -> tuple[RankedRow, ...]:
+        """All that are no controls, kind by kind."""
+        return tuple(row for group in self.frames for row in group.explainers)
+
+    @property
+    def controls(self) -> tuple[RankedRow, ...]:
+        """All controls, kind by kind."""
+        return tuple(row for group in self.frames for row in group.controls)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Every name as the page lists them: of each kind its explainers, then its controls."""
+        return tuple(row.explainer for group in self.frames for row in (*group.explainers, *group.controls))
+
 
 def ranking_data(rows: Sequence[Result], score: str, models: Sequence[str], level: str = "95 %") -> RankingData:
-    """The ranking of one score: explainers in the order of their mean over the models."""
+    """The ranking of one score: explainers of each kind in the order of their mean over the models."""
     mine = [row for row in rows if row.score == score and row.explainer]
     places = [number for row in mine if not row.failed for number in extent(row)]
     return RankingData(
         score=score,
         models=tuple(models),
-        explainers=ranked([row for row in mine if not row.control], models),
-        controls=ranked([row for row in mine if row.control], models),
+        frames=tuple(ranked_frame(frame, [row for row in mine if row.frame == frame], models) for frame in frames_of(mine)),
         scale=scale_for(places),
         digits=decimals(places),
         level=level,
     )
+
+
+def ranked_frame(frame: str, rows: Sequence[Result], models: Sequence[str]) -> RankedFrame:
+    """One kind of explanation."""
+    explainers, controls = (ranked([row for row in rows if row.control is control], models) for control in (False, True))
+    return RankedFrame(frame=frame, explainers=explainers, controls=controls)
 
 
 def extent(row: Result) -> tuple[float, ...]:
@@ -87,8 +115,9 @@ def mean_of(values: Sequence[float]) -> float:
 def draw_ranking(data: RankingData) -> Markup:
     """The ranking as HTML with inline SVG."""
     groups = [
-        ChartGroup(heading="Explainers" if data.controls else "", rows=[draw_row(row, data) for row in data.explainers]),
-        ChartGroup(heading="Controls", rows=[draw_row(row, data) for row in data.controls]),
+        ChartGroup(heading=heading, rows=[draw_row(row, data) for row in rows])
+        for group in data.frames
+        for heading, rows in zip(headings(group, data), (group.explainers, group.controls), strict=True)
     ]
     return draw_chart(
         groups,
@@ -98,6 +127,13 @@ def draw_ranking(data: RankingData) -> Markup:
         more=f"{data.level} interval",
         label=f"Ranking by {title_of(data.score).lower()}",
     )
+
+
+def headings(group: RankedFrame, data: RankingData) -> tuple[str, str]:
+    """What stands over a kind's explainers and over its controls; with one kind and no controls, nothing."""
+    if len(data.frames) > 1:
+        return frame_title(group.frame), f"{frame_title(group.frame)}: controls"
+    return "Explainers" if data.controls else "", "Controls"
 
 
 def draw_row(row: RankedRow, data: RankingData) -> ChartRow:

@@ -42,8 +42,8 @@ class Scale:
         return round(100.0 * min(max((value - self.low) / (self.high - self.low), 0.0), 1.0), 2)
 
 
-def scale_for(values: Iterable[float]) -> Scale:
-    """An axis that holds the finite values; similarities between 0 and 1 always get the whole unit interval.
+def scale_for(values: Iterable[float], parts: int = 8) -> Scale:
+    """An axis of some parts that holds the finite values; similarities between 0 and 1 always get the whole unit interval.
 
     >>> scale_for([0.3, 0.9]).ticks
     (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -56,10 +56,41 @@ def scale_for(values: Iterable[float]) -> Scale:
     high = 1.0 if 0.2 < high <= 1.0 + 1e-6 else max(high, 0.0)
     if high - low < TINY:
         high = low + 1.0
-    step = nice_step((high - low) / 8.0)
+    step = nice_step((high - low) / parts)
     first, last = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
     ticks = tuple(float(f"{index * step:.10g}") for index in range(first, last + 1))
     return Scale(ticks[0], ticks[-1], ticks)
+
+
+def tight_scale(values: Iterable[float], *, parts: int = 4, least: float = 0.0) -> Scale:
+    """An axis that holds the finite values and hardly more, from one round tick to another, downwards at least this wide.
+
+    >>> tight_scale([0.93, 0.99]).ticks
+    (0.92, 0.94, 0.96, 0.98, 1.0)
+    >>> tight_scale([1.0]).ticks, tight_scale([0.9999, 1.0], least=0.02).ticks
+    ((0.9, 0.95, 1.0), (0.98, 0.985, 0.99, 0.995, 1.0))
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=1.0)
+    size = max(abs(low), abs(high))
+    low = min(low, high - least)
+    if high - low < 1e-9 * size or high - low < TINY:
+        low, parts = high - 0.1 * (size if size > TINY else 1.0), 2
+    step = nice_step((high - low) / parts)
+    first, last = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
+    ticks = tuple(float(f"{index * step:.10g}") for index in range(first, last + 1))
+    return Scale(ticks[0], ticks[-1], ticks)
+
+
+def exact_scale(low: float, high: float) -> Scale:
+    """An axis from one value to another, with round ticks in between.
+
+    >>> exact_scale(1.0, 50.0).ticks
+    (1.0, 20.0, 40.0, 50.0)
+    """
+    near = 0.07 * (high - low)
+    inner = tuple(tick for tick in tight_scale([low, high]).ticks if low + near < tick < high - near)
+    return Scale(low, high, (low, *inner, high))
 
 
 def nice_step(step: float) -> float:

@@ -1,0 +1,148 @@
+"""Were there enough draws? How each estimate settles as draws are added (Figure 7)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from veracity.interpret.convergence import convergence, hoeffding_error
+from veracity.report.answer import name, say
+from veracity.report.figures.facets import Facet, draw_facets, of_model
+from veracity.report.figures.plane import Place, Plane, draw_band, draw_paths, draw_plane, group
+from veracity.report.figures.scale import exact_scale, tight_scale
+from veracity.report.sampling import Drawn
+from veracity.report.wording import count, interval, number
+
+Array = NDArray[np.float64]
+LEAST = 5
+"""Fewer draws show nothing."""
+AT_ONE = 0.999
+"""From here on an estimate cannot but have settled: no draw is better than 1."""
+POINTS = 60
+CLEAR = 3
+"""Bounds of more curves than this hide the curves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """An estimate on one model after 1, 2 ... draws a sample, its interval, and Hoeffding's error (NaN where it does not apply)."""
+
+    model: int
+    samples: int
+    draws: Array
+    value: Array
+    low: Array
+    high: Array
+    bound: Array
+
+    @property
+    def width(self) -> float:
+        """The width of the last interval."""
+        return float(self.high[-1] - self.low[-1])
+
+    @property
+    def ends(self) -> str:
+        """The last interval in words."""
+        return interval(float(self.low[-1]), float(self.high[-1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvergenceData:
+    """The running estimates of every explainer that has not settled by being perfect."""
+
+    score: str
+    models: tuple[str, ...]
+    explainers: tuple[tuple[str, str, tuple[Running, ...]], ...]
+
+
+def convergence_data(
+    draws: Mapping[tuple[str, str], Array],
+    kinds: Mapping[tuple[str, str], Drawn],
+    score: str,
+    models: Sequence[str],
+    frames: Mapping[str, str],
+    confidence: float = 0.95,
+) -> ConvergenceData:
+    """From every draw's value (samples, draws); `frames` names the explainers to show, in their order."""
+    lines = []
+    for label, frame in frames.items():
+        found = [
+            running(index, draws[model, label], kinds[model, label], confidence)
+            for index, model in enumerate(models)
+            if (model, label) in draws and (model, label) in kinds and draws[model, label].shape[1] >= LEAST
+        ]
+        kept = tuple(item for item in found if math.isfinite(item.value[-1]) and item.value[-1] < AT_ONE)
+        if kept:
+            lines.append((label, frame, kept))
+    return ConvergenceData(score=score, models=tuple(models), explainers=tuple(lines))
+
+
+def running(model: int, values: Array, kind: Drawn, confidence: float) -> Running:
+    """One explainer on one model; of very many draws evenly spaced ones."""
+    found = convergence(values, kind.sampling, kind.bounds, confidence=confidence)
+    chosen = np.unique(np.linspace(0, len(found.draws) - 1, min(len(found.draws), POINTS)).round().astype(int))
+    holds = bool(np.isfinite(values).all()) and math.isfinite(kind.width)
+    errors = [hoeffding_error(len(values), int(m), confidence, kind.width) if holds else math.nan for m in found.draws[chosen]]
+    return Running(
+        model=model,
+        samples=len(values),
+        draws=found.draws[chosen].astype(np.float64),
+        value=found.value[chosen],
+        low=found.low[chosen],
+        high=found.high[chosen],
+        bound=np.array(errors),
+    )
+
+
+def convergence_sentences(data: ConvergenceData, level: str) -> list[Markup]:
+    """How wide the widest interval is after all draws, and what could be promised before the first."""
+    shown = [(item, label) for label, _, found in data.explainers for item in found if math.isfinite(item.width)]
+    if not shown:
+        return []
+    widest, label = max(shown, key=lambda item: item[0].width)
+    drawn = count(int(widest.draws[-1]), "draw")
+    told = "After {} a sample, the widest {} interval over draws is that of {} on {}: {}."
+    said = [say(told, drawn, level, name(label), name(data.models[widest.model]), widest.ends)]
+    if math.isfinite(widest.bound[-1]):
+        promised = "Whatever the values are, Hoeffding's inequality promises an error of at most {} for {} and {}."
+        said.append(say(promised, number(float(widest.bound[-1])), count(widest.samples, "sample"), drawn))
+    return said
+
+
+def draw_convergence(data: ConvergenceData) -> Markup:
+    """One plot an explainer with an upward axis of its own, one curve a model."""
+    return draw_facets([draw_explainer(label, frame, found, data) for label, frame, found in data.explainers])
+
+
+def draw_explainer(label: str, frame: str, found: Sequence[Running], data: ConvergenceData) -> Facet:
+    """The running means within their intervals, and Hoeffding's bounds where they fit in."""
+    seen = [value for item in found for value in (*item.value[1:], *item.low[1:], *item.high[1:])]
+    last = max(float(item.draws[-1]) for item in found)
+    plane = Plane(across=exact_scale(1.0, last), up=tight_scale(seen, least=0.01))
+    parts = []
+    for item in found:
+        drawn = [
+            draw_band(places(item, item.low), places(item, item.high), plane),
+            draw_bounds(item, plane) if len(found) <= CLEAR else Markup(""),
+            draw_paths([places(item, item.value)], "curve", plane),
+        ]
+        parts.append(group(item.model, Markup("").join(drawn)))
+    several = len(data.models) > 1
+    captions = [of_model(item.model, f"{number(float(item.value[-1]))} ({item.ends})", several=several) for item in found]
+    drawing = draw_plane(plane, Markup("").join(parts), f"{label}: estimate against the number of draws")
+    return Facet(title=label, frame=frame, drawing=drawing, captions=tuple(captions))
+
+
+def draw_bounds(item: Running, plane: Plane) -> Markup:
+    """Hoeffding's bounds around a curve."""
+    return draw_paths([places(item, item.value - item.bound), places(item, item.value + item.bound)], "bound", plane)
+
+
+def places(item: Running, values: Array) -> list[Place]:
+    """A curve over the draws."""
+    return [(float(x), float(y)) for x, y in zip(item.draws, values, strict=True)]

@@ -1,0 +1,162 @@
+"""Small plots of two quantities: points with intervals, curves, bands and clouds of samples.
+
+As everywhere, horizontal places are percentages and vertical ones pixels; paths lie in a frame that stretches, with strokes
+that do not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from veracity.report.figures.scale import Scale, colour_class, mark, shape_of
+from veracity.report.wording import compact
+
+HEIGHT = 150
+WIDE = 1000
+APART = 7.0
+"""How many percent of the width lie between two numbers of an axis."""
+
+NEUTRAL = -1
+"""The colour of what belongs to no model."""
+
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot:
+    """A point with the ends of its intervals, upwards (low, high) and across (left, right); NaN where there is none."""
+
+    x: float
+    y: float
+    low: float = math.nan
+    high: float = math.nan
+    left: float = math.nan
+    right: float = math.nan
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plane:
+    """Two axes; `labels` are the texts of the horizontal ticks where those are not plain numbers."""
+
+    across: Scale
+    up: Scale
+    labels: tuple[str, ...] = ()
+    height: int = HEIGHT
+
+    def place(self, x: float, y: float) -> Place:
+        """Where a point lies in the stretched frame, off it if it is off the axes.
+
+        >>> Plane(across=Scale(0.0, 2.0, ()), up=Scale(0.0, 1.0, ()), height=100).place(0.5, 0.25)
+        (250.0, 75.0)
+        """
+        across = (x - self.across.low) / (self.across.high - self.across.low)
+        up = (y - self.up.low) / (self.up.high - self.up.low)
+        return round(WIDE * across, 1), round(self.height * (1.0 - up), 1)
+
+    def top(self, y: float) -> float:
+        """How many pixels below the upper edge a value stands, kept on the plane."""
+        return round(self.height * (1.0 - self.up.percent(y) / 100.0), 1)
+
+
+def draw_plane(plane: Plane, content: Markup, label: str) -> Markup:
+    """Axes with their numbers, and what is drawn on them."""
+    frame = '<svg class="plane" role="img" aria-label="{}" width="100%" height="{}">{}{}</svg>'
+    return Markup(frame).format(label, plane.height, draw_axes(plane), content)
+
+
+def draw_axes(plane: Plane) -> Markup:
+    """Lines at the ticks, numbers to the left and below."""
+    level = Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/><text x="-7" y="{1}" text-anchor="end">{2}</text>')
+    post = Markup('<line class="grid" x1="{0}%" x2="{0}%" y1="0" y2="100%"/>')
+    text = Markup('<text x="{}%" y="{}" text-anchor="middle">{}</text>')
+    tops = [(plane.top(tick), tick) for tick in plane.up.ticks]
+    posts = [plane.across.percent(tick) for tick in plane.across.ticks]
+    labels = plane.labels or tuple(compact(tick) for tick in plane.across.ticks)
+    shown = spaced(posts)
+    return Markup("").join(
+        [
+            *(level.format(top, top + 4, compact(tick)) for top, tick in tops),
+            *(post.format(place) for place in posts),
+            *(text.format(posts[index], plane.height + 16, labels[index]) for index in shown),
+        ]
+    )
+
+
+def spaced(places: Sequence[float], apart: float = APART) -> list[int]:
+    """Which of the ascending places can carry a text without touching the next: the last, and all that keep clear.
+
+    >>> spaced([0.0, 2.0, 50.0, 97.0, 100.0])
+    [0, 2, 4]
+    """
+    kept: list[int] = []
+    for index, place in enumerate(places[:-1]):
+        if (not kept or place - places[kept[-1]] >= apart) and places[-1] - place >= apart:
+            kept.append(index)
+    return [*kept, len(places) - 1] if places else []
+
+
+def group(model: int, content: Markup) -> Markup:
+    """What belongs to a model, in its colour."""
+    return Markup('<g class="{}">{}</g>').format("m0" if model == NEUTRAL else colour_class(model), content)
+
+
+def draw_spots(spots: Sequence[Spot], model: int, plane: Plane) -> Markup:
+    """Points in a model's colour and shape, with their intervals as bars."""
+    bar = Markup('<line class="ends" x1="{}%" x2="{}%" y1="{}" y2="{}"/>')
+    across = plane.across.percent
+    parts = []
+    for spot in spots:
+        x, y = across(spot.x), plane.top(spot.y)
+        bars = [bar.format(x, x, plane.top(spot.low), plane.top(spot.high))] if finite(spot.low, spot.high) else []
+        bars += [bar.format(across(spot.left), across(spot.right), y, y)] if finite(spot.left, spot.right) else []
+        drawn = Markup("").join([*bars, mark(x, y, shape_of(max(model, 0)), "dot")])
+        parts.append(Markup("<g><title>{}</title>{}</g>").format(spot.title, drawn))
+    return group(model, Markup("").join(parts))
+
+
+def draw_paths(paths: Iterable[Sequence[Place]], css: str, plane: Plane) -> Markup:
+    """Lines through the defined points of each path, cut at the edges of the plane."""
+    return stretched(Markup('<path class="{}" d="{}"/>').format(css, "".join(line(path, plane) for path in paths)), plane)
+
+
+def draw_band(low: Sequence[Place], high: Sequence[Place], plane: Plane, css: str = "band") -> Markup:
+    """The area between two lines, where both are defined."""
+    both = [(a, b) for a, b in zip(low, high, strict=True) if finite(*a, *b)]
+    if len(both) < 2:
+        return Markup("")
+    outline = line([a for a, _ in both], plane) + line([b for _, b in reversed(both)], plane).replace("M", "L", 1) + "Z"
+    return stretched(Markup('<path class="{}" d="{}"/>').format(css, outline), plane)
+
+
+def draw_cloud(places: Sequence[Place], plane: Plane) -> Markup:
+    """Points as dots, all in one path."""
+    spots = (plane.place(*place) for place in places if finite(*place))
+    path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in spots)
+    return stretched(Markup('<path class="points" d="{}"/>').format(path), plane, clipped=False)
+
+
+def line(path: Sequence[Place], plane: Plane) -> str:
+    """The outline of a path; an undefined point interrupts it."""
+    parts, joined = [], False
+    for place in path:
+        if finite(*place):
+            x, y = plane.place(*place)
+            parts.append(f"{'L' if joined else 'M'}{x:g} {y:g}")
+        joined = finite(*place)
+    return "".join(parts)
+
+
+def stretched(content: Markup, plane: Plane, *, clipped: bool = True) -> Markup:
+    """A frame of fixed width that is stretched over the plane."""
+    frame = '<svg width="100%" height="{0}" viewBox="0 0 {1} {0}" preserveAspectRatio="none" overflow="{2}">{3}</svg>'
+    return Markup(frame).format(plane.height, WIDE, "hidden" if clipped else "visible", content)
+
+
+def finite(*values: float) -> bool:
+    """Whether all values are defined."""
+    return all(math.isfinite(value) for value in values)

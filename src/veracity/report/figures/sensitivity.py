@@ -1,0 +1,120 @@
+"""Do samples with sensitive explanations have asymmetric ones? Sensitivity against the symmetry score, sample by sample (Figure 8)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from veracity.interpret.association import correlation
+from veracity.interpret.intervals import Interval
+from veracity.report.answer import say
+from veracity.report.figures.facets import Facet, draw_facets, of_model
+from veracity.report.figures.plane import Plane, draw_cloud, draw_plane, group
+from veracity.report.figures.scale import Scale, scale_for, tight_scale
+from veracity.report.wording import interval, number
+
+Array = NDArray[np.float64]
+POINTS = 300
+ROUNDING = 1e-5
+"""Similarities of single-precision explanations that differ by less are equal."""
+SENSITIVITY = "max_sensitivity"
+AGAINST = ("equivariance", "symmetry")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """The samples of one explainer on one model that have both scores, and the correlation of the two."""
+
+    model: int
+    sensitivity: Array
+    symmetry: Array
+    r: Interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class SensitivityData:
+    """Every explainer whose samples differ in both scores on some model, on a common upward axis."""
+
+    symmetry: str
+    models: tuple[str, ...]
+    explainers: tuple[tuple[str, str, tuple[Cloud, ...]], ...]
+    up: Scale
+
+
+def compared_score(scores: Sequence[str]) -> str:
+    """The symmetry score that sensitivity is held against; "" if the run lacks one of the two.
+
+    >>> compared_score(["symmetry", "max_sensitivity"]), compared_score(["symmetry"])
+    ('symmetry', '')
+    """
+    return next((score for score in AGAINST if score in scores and SENSITIVITY in scores), "")
+
+
+def sensitivity_data(
+    sensitivity: pd.DataFrame,
+    symmetry: pd.DataFrame,
+    score: str,
+    models: Sequence[str],
+    frames: Mapping[str, str],
+    confidence: float = 0.95,
+) -> SensitivityData:
+    """From the values of every sample in both scores; `frames` names the explainers to show, in their order."""
+    keys = ["model", "explainer", "sample"]
+    both = sensitivity[[*keys, "value"]].merge(symmetry[[*keys, "value"]], on=keys, suffixes=("_sensitivity", "_symmetry")).dropna()
+    groups = {(str(found[0]), str(found[1])): frame for found, frame in both.groupby(["model", "explainer"], sort=False)}
+    lines = []
+    for label, frame in frames.items():
+        met = [cloud(index, groups[model, label], confidence) for index, model in enumerate(models) if (model, label) in groups]
+        if any(math.isfinite(item.r.value) for item in met):
+            lines.append((label, frame, tuple(met)))
+    shown = [float(value) for _, _, met in lines for item in met for value in item.symmetry]
+    return SensitivityData(symmetry=score, models=tuple(models), explainers=tuple(lines), up=scale_for(shown, parts=6))
+
+
+def cloud(model: int, frame: pd.DataFrame, confidence: float) -> Cloud:
+    """One explainer on one model; scores that differ by rounding alone have no correlation."""
+    x, y = (frame[f"value_{which}"].to_numpy(dtype=np.float64) for which in ("sensitivity", "symmetry"))
+    r = correlation(x, y, confidence) if np.ptp(y) > ROUNDING else Interval(value=math.nan, low=math.nan, high=math.nan, n=len(y))
+    return Cloud(model=model, sensitivity=x, symmetry=y, r=r)
+
+
+def sensitivity_sentences(data: SensitivityData) -> list[Markup]:
+    """Between which values the correlations lie, and what that says."""
+    known = [item.r.value for _, _, met in data.explainers for item in met if math.isfinite(item.r.value)]
+    told = "Pearson's correlation r over samples lies between {} and {}. The closer to {}, the more the two say the same."
+    return [say(told, number(min(known), 2), number(max(known), 2), number(-1.0, 0))]
+
+
+def draw_sensitivity(data: SensitivityData) -> Markup:
+    """One plot an explainer with a horizontal axis of its own, one cloud a model."""
+    return draw_facets([draw_explainer(label, frame, met, data) for label, frame, met in data.explainers])
+
+
+def draw_explainer(label: str, frame: str, met: Sequence[Cloud], data: SensitivityData) -> Facet:
+    """The clouds of an explainer; of very many samples evenly spaced ones are drawn, and all of them counted."""
+    plane = Plane(across=tight_scale([0.0, *(float(value) for item in met for value in item.sensitivity)], parts=3), up=data.up)
+    clouds = [group(item.model, draw_cloud(thinned(item), plane)) for item in met]
+    captions = [of_model(item.model, correlated(item.r), several=len(data.models) > 1) for item in met]
+    drawing = draw_plane(plane, Markup("").join(clouds), f"{label}: symmetry against sensitivity")
+    return Facet(title=label, frame=frame, drawing=drawing, captions=tuple(captions))
+
+
+def thinned(item: Cloud) -> list[tuple[float, float]]:
+    """At most so many samples, evenly spaced."""
+    count = len(item.sensitivity)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int)) if count else np.zeros(0, dtype=int)
+    return [(float(item.sensitivity[index]), float(item.symmetry[index])) for index in chosen]
+
+
+def correlated(r: Interval) -> str:
+    """A correlation in words."""
+    if not math.isfinite(r.value):
+        return f"the samples do not differ, n = {r.n}"
+    ends = f" ({interval(r.low, r.high, 2)})" if math.isfinite(r.low) else ""
+    return f"r = {number(r.value, 2)}{ends}, n = {r.n}"

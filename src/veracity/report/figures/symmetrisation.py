@@ -1,0 +1,174 @@
+"""How far averaging over transforms makes an explanation symmetric: its score against the number of transforms (Figure 4)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from markupsafe import Markup
+
+from veracity.report.answer import KEPT, judged
+from veracity.report.families import Specs, bare_label, families, specs_of
+from veracity.report.figures.facets import Facet, draw_facets, of_model
+from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots, group
+from veracity.report.figures.scale import Scale, scale_for
+from veracity.report.view import Result
+from veracity.report.wording import count, interval, number
+
+BARE = 0
+"""The explainer as it is. It is not the mean over one random transform, which looks at g x and never at x itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One explainer of a family: the mean over `draws` transforms (None: all of them), and its result on each model."""
+
+    explainer: str
+    draws: int | None
+    results: tuple[Result | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One explainer made symmetric to different degrees, from the bare one to the whole group."""
+
+    title: str
+    frame: str
+    steps: tuple[Step, ...]
+
+    def smallest(self, model: int, target: float = KEPT) -> Step | None:
+        """The first step on a model whose lower end reaches the target; an undefined end never does."""
+        return next((step for step in self.steps if (found := step.results[model]) is not None and found.low >= target), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SymmetrisationData:
+    """Families with at least two steps, on common axes."""
+
+    score: str
+    models: tuple[str, ...]
+    families: tuple[Family, ...]
+    judged: bool
+    places: tuple[int | None, ...]
+    scale: Scale
+
+
+def symmetrisation_data(rows: Sequence[Result], score: str, models: Sequence[str], explainers: Any) -> SymmetrisationData:
+    """The families among the explainers of a run, by their specs {label: {"name": ...}}."""
+    mine = [row for row in rows if row.score == score and row.explainer]
+    cells = {(row.explainer, row.model): row for row in mine if row.defined}
+    held = {label: spec for label, spec in specs_of(explainers).items() if any((label, model) in cells for model in models)}
+    frames = {row.explainer: row.frame for row in mine}
+    made = [family(inner, members, held, cells, frames, models) for inner, members in families(held).items()]
+    kept = told_apart([item for item in made if len(item.steps) > 1])
+    draws = {step.draws for item in kept for step in item.steps}
+    shown = [result for item in kept for step in item.steps for result in step.results if result is not None]
+    return SymmetrisationData(
+        score=score,
+        models=tuple(models),
+        families=tuple(kept),
+        judged=judged(shown),
+        places=tuple(sorted(draws, key=rank)),
+        scale=scale_for([value for row in shown for value in (row.value, row.low, row.high)], parts=6),
+    )
+
+
+def family(
+    inner: str,
+    members: Mapping[int | None, str],
+    specs: Specs,
+    cells: Mapping[tuple[str, str], Result],
+    frames: Mapping[str, str],
+    models: Sequence[str],
+) -> Family:
+    """The steps of one family in the order of their draws, the bare explainer first where the run has it."""
+    spec, _ = json.loads(inner)
+    bare = bare_label(spec, specs)
+    labels: dict[int | None, str] = dict(members)
+    if bare:
+        labels[BARE] = bare
+    steps = [
+        Step(explainer=labels[draws], draws=draws, results=tuple(cells.get((labels[draws], model)) for model in models))
+        for draws in sorted(labels, key=rank)
+    ]
+    first = next(iter(members.values()))
+    return Family(title=bare or str(spec.get("name", first)), frame=frames[first], steps=tuple(steps))
+
+
+def told_apart(items: Sequence[Family]) -> list[Family]:
+    """Families whose titles are the same get their last step's label too."""
+    titles = [item.title for item in items]
+    return [replace(item, title=f"{item.title} ({item.steps[-1].explainer})") if titles.count(item.title) > 1 else item for item in items]
+
+
+def rank(draws: int | None) -> float:
+    """The whole group comes last."""
+    return math.inf if draws is None else float(draws)
+
+
+def positions(places: Sequence[int | None]) -> dict[int | None, float]:
+    """Where numbers of draws stand: at log2(1 + N), so that 0 has a place too, and the whole group one step after the last.
+
+    >>> positions((0, 1, 3, None))
+    {0: 0.0, 1: 1.0, 3: 2.0, None: 3.0}
+    """
+    known = {draws: math.log2(1.0 + draws) for draws in places if draws is not None}
+    return {draws: max(known.values(), default=0.0) + 1.0 if draws is None else known[draws] for draws in places}
+
+
+def draw_symmetrisation(data: SymmetrisationData) -> Markup:
+    """One plot a family, one curve a model."""
+    stand = positions(data.places)
+    ticks = tuple(stand.values())
+    words = {BARE: "none", None: "all"}
+    plane = Plane(
+        across=Scale(ticks[0], max(ticks[-1], ticks[0] + 1.0), ticks),
+        up=data.scale,
+        labels=tuple(words.get(draws) or f"{draws:,}" for draws in data.places),
+    )
+    return draw_facets([draw_family(item, data, plane, stand) for item in data.families])
+
+
+def draw_family(item: Family, data: SymmetrisationData, plane: Plane, stand: Mapping[int | None, float]) -> Facet:
+    """A family's curves, and how many draws the mark takes."""
+    several = len(data.models) > 1
+    drawn = []
+    for index, model in enumerate(data.models):
+        spots = [spot(step, result, model, stand) for step in item.steps if (result := step.results[index]) is not None]
+        averaged = [(point.x, point.y) for point in spots if point.x > stand.get(BARE, -1.0)]
+        drawn += [group(index, draw_paths([averaged], "curve", plane)), draw_spots(spots, index, plane)]
+    captions = [of_model(index, reached(item, index), several=several) for index in range(len(data.models)) if measured(item, index)]
+    return Facet(
+        title=item.title,
+        frame=item.frame,
+        drawing=draw_plane(plane, Markup("").join(drawn), f"{item.title}: score against the number of transforms"),
+        captions=tuple(captions) if data.judged else (),
+    )
+
+
+def spot(step: Step, result: Result, model: str, stand: Mapping[int | None, float]) -> Spot:
+    """A step as a point."""
+    told = f"{step.explainer} on {model}: {number(result.value)}, {interval(result.low, result.high)}"
+    return Spot(x=stand[step.draws], y=result.value, low=result.low, high=result.high, title=told)
+
+
+def measured(item: Family, model: int) -> bool:
+    """Whether a family has any result on a model."""
+    return any(step.results[model] is not None for step in item.steps)
+
+
+def reached(item: Family, model: int) -> str:
+    """From which number of draws on the lower end reaches the mark, in words."""
+    found = item.smallest(model)
+    if found is None:
+        most = max((step.draws or 0 for step in item.steps if step.results[model] is not None), default=0)
+        whole = any(step.draws is None and step.results[model] is not None for step in item.steps)
+        return f"{KEPT} is not reached with {'the whole group' if whole else count(most, 'transform')}"
+    if found.draws is None:
+        return f"{KEPT} is reached over the whole group"
+    return (
+        f"{KEPT} is reached without any transform" if found.draws == BARE else f"{KEPT} is reached with {count(found.draws, 'transform')}"
+    )

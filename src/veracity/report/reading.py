@@ -1,0 +1,83 @@
+"""A run as it is read once for the whole page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from veracity.report.families import relatives, specs_of
+from veracity.report.figures.exhibit import group_names
+from veracity.report.figures.training import steps_of
+from veracity.report.sampling import about
+from veracity.report.view import Result, RunView, frames_of, missing, model_names, results
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A run, its table as records, and the names of its models."""
+
+    run: RunView
+    rows: tuple[Result, ...]
+    models: tuple[str, ...]
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What was run."""
+        return self.run.manifest
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The audit as plain data."""
+        found: Mapping[str, Any] = self.manifest.get("spec") or {}
+        return found
+
+    @property
+    def confidence(self) -> float:
+        """The confidence of the intervals."""
+        return float(self.spec.get("confidence", 0.95))
+
+    @property
+    def level(self) -> str:
+        """The confidence in words."""
+        return f"{100 * self.confidence:g} %"
+
+    @property
+    def steps(self) -> dict[str, float]:
+        """Models that are stages of one training, and the step of each."""
+        return steps_of(self.manifest, self.models)
+
+    @property
+    def concepts(self) -> dict[tuple[str, str], list[str]]:
+        """The concepts that an explanation speaks of, by (model, explainer): those whose classifier can be trusted, in their order."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for fact in self.run.facts().to_dict("records"):
+            if not missing(fact.get("concept")) and (missing(fact.get("trusted")) or fact["trusted"]):
+                found.setdefault((str(fact.get("model")), str(fact.get("explainer"))), []).append(str(fact["concept"]))
+        kin = relatives(specs_of(self.spec.get("explainers")))
+        told = [(model, label, other) for model, label in found for family in kin if label in family for other in family]
+        return {**{(model, other): found[model, label] for model, label, other in told}, **found}
+
+    def of(self, score: str) -> list[Result]:
+        """The rows of a score of explanations."""
+        return [row for row in self.rows if row.score == score and row.explainer]
+
+    def groups(self, score: str) -> frozenset[str]:
+        """The names of the groups that act on the inputs in a score."""
+        own = (about(self.manifest, score).get("spec") or {}).get("space")
+        return group_names(own or self.spec.get("symmetry"))
+
+    def measure(self, score: str) -> str:
+        """What a score compares by, in words; "" if the manifest does not say."""
+        found = (about(self.manifest, score).get("spec") or {}).get("measure")
+        if isinstance(found, Mapping):
+            return str(found.get("name") or found.get("import") or "")
+        if found is None and "spec" in about(self.manifest, score):
+            return "cosine, and for concept bits the share that agrees" if "concepts" in frames_of(self.of(score)) else "cosine"
+        return str(found or "")
+
+
+def read(run: RunView) -> Reading:
+    """A run's table and models."""
+    rows = results(run)
+    return Reading(run=run, rows=tuple(rows), models=tuple(model_names(rows, run.manifest)))

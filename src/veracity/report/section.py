@@ -1,0 +1,99 @@
+"""One score of explanations, from its answer to its worst samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from veracity.report.answer import Answer, answer
+from veracity.report.figures.boxes import boxes_data, draw_boxes
+from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
+from veracity.report.figures.matrix import MatrixData, draw_matrix, matrix_data
+from veracity.report.figures.ranking import RankingData, draw_ranking, ranking_data
+from veracity.report.plots import Plot, plots
+from veracity.report.reading import Reading
+from veracity.report.sampling import about
+from veracity.report.view import Result, frames_of
+from veracity.report.wording import DEFINITIONS, frame_title, title_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """Everything about one score of explanations, drawn."""
+
+    score: str
+    title: str
+    definition: str
+    measure: str
+    direction: str
+    digits: int
+    frames: tuple[str, ...]
+    averaged: bool
+    answer: Answer
+    ranking: Markup
+    rows: tuple[Result, ...]
+    boxes: Markup
+    plots: tuple[Plot, ...]
+    gallery: tuple[tuple[str, Markup], ...]
+    gallery_notes: tuple[str, ...]
+    matrices: tuple[tuple[MatrixData, str, Markup], ...]
+
+    @property
+    def nulls(self) -> bool:
+        """Whether anything stands beside the scores."""
+        return any(value == value for row in self.rows for value in (row.self_agreement, row.random_control))
+
+
+def section(reading: Reading, score: str) -> Section:
+    """One score of explanations, drawn."""
+    run, models, mine = reading.run, reading.models, reading.of(score)
+    ranking = ranking_data(reading.rows, score, models, reading.level)
+    place = {label: index for index, label in enumerate(ranking.order)}
+    exhibits = gallery_data(
+        run.worst(score, 1),
+        {model: best_first(mine, model, controls=False)[::-1] for model in models},
+        score=score,
+        frames={row.explainer: row.frame for row in mine},
+        concepts=reading.concepts,
+        groups=reading.groups(score),
+    )
+    return Section(
+        score=score,
+        title=title_of(score),
+        definition=DEFINITIONS.get(score, ""),
+        measure=reading.measure(score),
+        direction=mine[0].direction,
+        digits=ranking.digits,
+        frames=tuple(group.frame for group in ranking.frames),
+        averaged=about(reading.manifest, score).get("reduce", "mean") == "mean",
+        answer=answer(reading.rows, score, models, reading.level),
+        ranking=draw_ranking(ranking),
+        rows=tuple(sorted(mine, key=lambda row: (models.index(row.model), place[row.explainer]))),
+        boxes=draw_boxes(boxes_data(run.samples(score), ranking)),
+        plots=plots(reading, score, ranking),
+        gallery=tuple((model, draw_gallery(items, ranking.digits)) for model, items in exhibits.models),
+        gallery_notes=tuple(gallery_notes(exhibits)),
+        matrices=tuple(matrices(reading, score, ranking)),
+    )
+
+
+def matrices(reading: Reading, score: str, ranking: RankingData) -> list[tuple[MatrixData, str, Markup]]:
+    """The differences on each model between explanations of the same kind; others are not on the same scale."""
+    differences, mine = reading.run.differences(score), reading.of(score)
+    made = []
+    for model in reading.models:
+        for frame in frames_of(mine):
+            names = best_first([row for row in mine if row.frame == frame], model, controls=True)
+            held = differences[differences["first"].isin(names) & differences["second"].isin(names)]
+            data = matrix_data(held, model, names)
+            kind = frame_title(frame).lower() if len(ranking.frames) > 1 else ""
+            made += [(data, kind, draw_matrix(data))] if data.pairs else []
+    return made
+
+
+def best_first(rows: Sequence[Result], model: str, *, controls: bool) -> list[str]:
+    """The explainers that have a value on a model, best mean first; controls, if wanted, after all others."""
+    mine = [row for row in rows if row.model == model and row.defined and (controls or not row.control)]
+    return [row.explainer for row in sorted(mine, key=lambda row: (row.control, row.value if row.direction == "lower" else -row.value))]

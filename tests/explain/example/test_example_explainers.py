@@ -1,0 +1,271 @@
+"""What every explainer by training examples must hold: errors in one sentence, nothing touched, nothing owed to the batch."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from example_nets import context_of, explained, images, labels, slow_gradients, small_cnn, states, training_set
+from torch import Tensor, nn
+
+from veracity.core.draws import Draws
+from veracity.core.errors import InputError
+from veracity.core.explainers import BARE, Context, Explainer, Frame, Need
+from veracity.core.graphs import GraphInputs, OnGraphs
+from veracity.core.inputs import TensorInputs
+from veracity.core.models import LayerScores
+from veracity.core.outputs import Outputs
+from veracity.core.registry import EXPLAINERS
+from veracity.core.targets import Custom, Neuron
+from veracity.core.training import Checkpoint, Training
+from veracity.explain.example import InfluenceFunctions, RandomExamples, RepresentationSimilarity, SimplEx, TracIn
+from veracity.testing.explainers import no_trace
+
+LOSS = [InfluenceFunctions(), InfluenceFunctions(layer="dense"), InfluenceFunctions(layer="conv2"), TracIn(), TracIn(layer="conv1")]
+SHOWN = [SimplEx(), SimplEx(layer="conv2"), RepresentationSimilarity(), RepresentationSimilarity(layer="pool")]
+ALL = [*LOSS, *SHOWN, RandomExamples()]
+
+
+def named(explainer: Explainer) -> str:
+    return f"{explainer.name}-{getattr(explainer, 'layer', None)}"
+
+
+def past(count: int = 12) -> Training:
+    return training_set(count, checkpoints=tuple(Checkpoint(state, 0.1) for state in states((3, 4))))
+
+
+@pytest.mark.parametrize("explainer", ALL, ids=named)
+class TestEvery:
+    def test_declares_itself(self, explainer: Explainer) -> None:
+        assert (explainer.frame, explainer.structured) == (Frame.TRAINING, True)
+        assert Need.TRAINING in explainer.needs
+        assert EXPLAINERS.build(json.loads(json.dumps(explainer.spec()))) == explainer
+        assert explainer.reference or explainer.control
+
+    def test_one_number_for_each_example(self, explainer: Explainer) -> None:
+        found = explained(explainer, small_cnn(), images(5, 2), labels(5), past())
+        assert found.shape == (5, 12)
+        assert bool(found.isfinite().all())
+        assert bool((found != 0).any(1).all())
+        assert explainer.signed or bool((found >= 0).all())
+        assert not found.requires_grad
+
+    def test_the_batch_changes_nothing(self, explainer: Explainer) -> None:
+        whole = explained(explainer, small_cnn(), images(9, 2), labels(9), past())
+        for batch in (1, 7):
+            found = explained(explainer, small_cnn(), images(9, 2), labels(9), past(), batch=batch)
+            torch.testing.assert_close(found, whole, rtol=1e-4, atol=1e-5 * float(whole.abs().max()))
+
+    def test_leaves_no_trace(self, explainer: Explainer) -> None:
+        model, x, y, context = small_cnn(), images(4, 2), labels(4), context_of(4, past())
+        with no_trace(model, x), torch.no_grad():
+            explainer.check(model, x, y, context)
+            learnt = explainer.learn(model, context)
+            explainer.explain(model, x, y, Context(context.draws, 512, learnt=learnt, training=context.training))
+
+    def test_learns_plain_tensors(self, explainer: Explainer) -> None:
+        for value in explainer.learn(small_cnn(), context_of(4, past())).values():
+            assert isinstance(value, Tensor)
+            assert not value.requires_grad
+
+    def test_costs_what_it_says(self, explainer: Explainer) -> None:
+        if explainer in LOSS and getattr(explainer, "layer", None) in {"conv1", "conv2"}:
+            pytest.skip("rows under vmap cannot be counted by a hook")
+        model, x, y, context = small_cnn(), images(4, 2), labels(4), context_of(4, past())
+        learnt = explainer.learn(model, context)
+        settled = explainer.settled(model, x, y, context)
+        rows = {"forward": 0, "backward": 0}
+
+        def count(_module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+            rows["forward"] += len(args[0])
+            if output.grad_fn is not None:
+                output.register_hook(lambda gradient: rows.update(backward=rows["backward"] + len(gradient)))
+
+        model.register_forward_hook(count)
+        settled.explain(model, x, y, Context(context.draws, 512, learnt=learnt, training=context.training))
+        cost = settled.cost(x.shape[1:])
+        assert rows == {"forward": 4 * cost.forward, "backward": 4 * cost.backward}
+
+
+@pytest.mark.parametrize("explainer", [one for one in ALL if not isinstance(one, RandomExamples)], ids=named)
+class TestMistakes:
+    def test_no_training_set(self, explainer: Explainer) -> None:
+        with pytest.raises(InputError, match=f"{explainer.name} explains by training examples: pass training="):
+            explainer.check(small_cnn(), images(2), labels(2), BARE)
+
+    def test_nothing_learnt(self, explainer: Explainer) -> None:
+        with pytest.raises(InputError, match=f"{explainer.name} must learn about the model first"):
+            explainer.explain(small_cnn(), images(2), labels(2), context_of(2, past()))
+
+
+@pytest.mark.parametrize("kind", [InfluenceFunctions, TracIn, SimplEx, RepresentationSimilarity])
+def test_a_layer_that_does_not_exist(kind: type[Explainer]) -> None:
+    with pytest.raises(InputError, match=r"The model has no layer 'conv_2'\. Did you mean 'conv2'\?"):
+        kind(layer="conv_2").check(small_cnn(), images(2), labels(2), context_of(2, past()))
+
+
+@pytest.mark.parametrize("explainer", [InfluenceFunctions(), TracIn()], ids=named)
+class TestLosses:
+    def test_a_single_class(self, explainer: Explainer) -> None:
+        training = Training(TensorInputs(images(6)), torch.full((6,), 2), checkpoints=past().checkpoints)
+        with pytest.raises(InputError, match=f"All 6 training examples are of class 2: {explainer.name} needs examples of at least two"):
+            explainer.check(small_cnn(), images(2), labels(2), context_of(2, training))
+        with pytest.raises(InputError, match="at least two classes"):
+            explainer.learn(small_cnn(), context_of(2, training))
+
+    def test_labels_that_the_model_does_not_know(self, explainer: Explainer) -> None:
+        training = Training(TensorInputs(images(6)), torch.arange(6), checkpoints=past().checkpoints)
+        with pytest.raises(InputError, match="The training labels must lie between 0 and 3, since the model has 4 outputs; found 5"):
+            explainer.check(small_cnn(), images(2), labels(2), context_of(2, training))
+
+    @pytest.mark.parametrize("target", [Neuron(layer="dense", unit=1), Custom(function=lambda output: output[:, 0])])
+    def test_a_target_that_is_no_class(self, explainer: Explainer, target: Neuron | Custom) -> None:
+        model = small_cnn()
+        view = target.view(model)
+        with pytest.raises(InputError, match="explains the loss of a class: the target must be 'predicted', 'label' or a class number"):
+            explainer.check(view, images(2), labels(2), context_of(2, past().seen_by(view, model)))
+
+    def test_outputs_without_a_loss(self, explainer: Explainer) -> None:
+        training = Training(TensorInputs(images(4)), torch.tensor([0, 1, 0, 1]))
+        states = {classes: (Checkpoint(small_cnn(classes=classes).state_dict()),) for classes in (1, 4)}
+        for classes, outputs in ((1, Outputs.LOGITS), (4, Outputs.RAW)):
+            given = Training(training.inputs, training.labels, checkpoints=states[classes])
+            with pytest.raises(InputError, match=f"one column a class.*but the model gives {outputs.value} of shape"):
+                explainer.check(small_cnn(classes=classes), images(2), labels(2), context_of(2, given, outputs=outputs))
+
+    def test_a_layer_without_parameters(self, explainer: Explainer) -> None:
+        with pytest.raises(InputError, match="The layer 'pool' has no parameters to differentiate in"):
+            type(explainer)(layer="pool").check(small_cnn(), images(2), labels(2), context_of(2, past()))
+
+    def test_a_layer_beside_the_way(self, explainer: Explainer) -> None:
+        model = Forked()
+        training = Training(TensorInputs(images(6)), labels(6), checkpoints=(Checkpoint(model.state_dict()),))
+        with pytest.raises(InputError, match="output does not depend differentiably on its layer 'aside'"):
+            type(explainer)(layer="aside").check(model, images(2), labels(2), context_of(2, training))
+
+
+class Forked(nn.Module):
+    """A model whose last layer to run is not on the way to the output, and which holds parameters of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1))
+        self.head, self.aside = nn.Linear(36, 4), nn.Linear(36, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.aside(x.flatten(1))
+        output: Tensor = self.head(x.flatten(1) * self.scale)
+        return output
+
+
+class TwoBranches(nn.Module):
+    """A shared linear layer that runs twice, and a head that is registered first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.shared = nn.Linear(4, 3), nn.Linear(18, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        one, two = x.flatten(1).chunk(2, dim=1)
+        output: Tensor = self.head(self.shared(one).tanh() + self.shared(two))
+        return output
+
+
+def test_the_last_layer_is_the_last_to_run() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model, forked = TwoBranches().eval(), Forked().eval()
+    x, y, training = images(3, 2), labels(3, 3), Training(TensorInputs(images(9)), labels(9, 3))
+    found, head = (explained(InfluenceFunctions(layer=layer), model, x, y, training) for layer in (None, "head"))
+    torch.testing.assert_close(found, head, rtol=0, atol=0)
+    similar = explained(RepresentationSimilarity(), forked, x, y, training)
+    torch.testing.assert_close(similar, x.flatten(1) @ images(9).flatten(1).T)
+
+
+def test_a_linear_layer_that_runs_twice_has_no_outer_product() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = TwoBranches().eval()
+    training = Training(TensorInputs(images(9)), labels(9, 3), checkpoints=(Checkpoint(model.state_dict(), 1.0),))
+    x, y = images(3, 2), labels(3, 3)
+    found = explained(TracIn(layer="shared"), model, x, y, training)
+    expected = slow_gradients(model, model.shared, x, y) @ slow_gradients(model, model.shared, images(9), labels(9, 3)).T
+    torch.testing.assert_close(found, expected.double(), rtol=1e-4, atol=1e-5)
+
+
+class Layered(nn.Module):
+    """A graph network without message passing: a linear layer on nodes, a sum over each graph, a linear head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.node, self.head = nn.Linear(3, 5), nn.Linear(5, 2)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        made = self.node(x).relu()
+        pooled = made.new_zeros(int(batch.max()) + 1, 5).index_add(0, batch, made)
+        output: Tensor = self.head(pooled)
+        return output
+
+
+def graphs(count: int, seed: int = 0) -> GraphInputs:
+    mask = torch.arange(4) < 2 + torch.arange(count)[:, None] % 3
+    values = torch.randn(count, 4, 3, generator=torch.Generator().manual_seed(seed)) * mask[:, :, None]
+    return GraphInputs(values, mask, torch.zeros(count, 1, 2, dtype=torch.long))
+
+
+def test_graphs_of_mixed_sizes() -> None:
+    """The same numbers in a batch as one at a time, and the node-level layer is refused."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = Layered().eval()
+    model, training, signals = OnGraphs(network), Training(graphs(8), labels(8, 2)), graphs(5, 1).take(torch.arange(5))
+    training = Training(training.inputs, training.labels, checkpoints=(Checkpoint(network.state_dict(), 0.5),)).seen_by(model, network)
+    y = labels(5, 2)
+    for explainer in (InfluenceFunctions(), TracIn(), SimplEx(), SimplEx(layer="head"), RepresentationSimilarity()):
+        rows = []
+        for part in (slice(0, 5), *(slice(one, one + 1) for one in range(5))):
+            some = signals[part]
+            context = Context(Draws.of(0, torch.arange(len(some))), 512, structure=some.structure, training=training)
+            explainer.check(model, some.values, y[part], context)
+            learnt = explainer.learn(model, context)
+            kept = Context(context.draws, 512, structure=some.structure, training=training, learnt=learnt)
+            rows.append(explainer.explain(model, some.values, y[part], kept))
+        torch.testing.assert_close(rows[0], torch.cat(rows[1:]), rtol=1e-4, atol=1e-5)
+        assert rows[0].shape == (5, 8)
+    context = Context(Draws.of(0, torch.arange(5)), 512, structure=signals.structure, training=training)
+    for explainer in (SimplEx(layer="node"), RepresentationSimilarity(layer="node")):
+        with pytest.raises(InputError, match=r"The layer 'node' gives .* rows for .* inputs, .* choose a layer after the pooling"):
+            explainer.check(model, signals.values, y, context)
+    for explainer in (InfluenceFunctions(layer="node"), TracIn(layer="node")):
+        with pytest.raises(InputError, match=r"Gradients in the layer 'node' do not come one row an input, .* after the pooling"):
+            explainer.check(model, signals.values, y, context)
+
+
+def test_a_layer_whose_size_follows_the_input() -> None:
+    model = nn.Sequential(nn.Conv1d(1, 2, 3), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(2, 3)).eval()
+    training = Training(TensorInputs(torch.randn(4, 1, 9)), labels(4, 3))
+    with pytest.raises(InputError, match="The layer '0' has 20 units for an input and 14 for a training example: simplex needs a layer of"):
+        SimplEx(layer="0").check(model, torch.randn(2, 1, 12), labels(2, 3), context_of(2, training))
+
+
+def test_similarity_is_the_inner_product() -> None:
+    model, x, training = small_cnn(), images(5, 2), past()
+    with torch.no_grad():
+        expected = LayerScores(model, "conv2")(x) @ LayerScores(model, "conv2")(training.inputs.tensor).T
+    torch.testing.assert_close(explained(RepresentationSimilarity(layer="conv2"), model, x, labels(5), training), expected)
+
+
+def test_the_random_control_is_gaussian_and_its_own() -> None:
+    control, training = RandomExamples(), past(400)
+    draws = [
+        control.explain(small_cnn(), images(50), labels(50), Context(Draws.of(0, torch.arange(50), draw), 512, training=training))
+        for draw in (0, 1)
+    ]
+    assert draws[0].shape == (50, 400)
+    assert draws[0].dtype is torch.float32
+    assert abs(float(draws[0].mean())) < 0.03
+    assert float(draws[0].std()) == pytest.approx(1, abs=0.03)
+    assert abs(float(torch.cosine_similarity(*draws).mean())) < 0.03
+    assert control.control
+    assert control.stochastic

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from report_fakes import CONCEPTS, KINDS, NULLS, FakeRun, advice, concept_fact, kind_pairs, kinds_run, manifest, result, sample_rows
+from report_pages import EVIL, EVIL_TOO, Page, drawings
+
+from veracity.report import render
+from veracity.report.answer import Verdict, answer
+from veracity.report.figures.boxes import boxes_data
+from veracity.report.figures.ranking import draw_ranking, headings, ranking_data
+from veracity.report.reading import read
+from veracity.report.view import Result, results
+from veracity.report.wording import DEFINITIONS, frame_title, in_order
+
+MODELS = ["all-cnn", "augmented-cnn"]
+
+
+@pytest.fixture(scope="module")
+def run() -> FakeRun:
+    return kinds_run(samples=20, draws=12)
+
+
+@pytest.fixture(scope="module")
+def html(run: FakeRun) -> str:
+    return render(run)
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> Page:
+    return Page(html)
+
+
+def row(explainer: str, frame: str, value: float, **changes: object) -> Result:
+    made = {"low": value, "high": value, "draws_low": value, "draws_high": value, "frame": frame}
+    return Result(**{**result("net", explainer, "symmetry", np.array([value])), **made, **changes})
+
+
+def test_frames_come_in_one_order_whatever_the_tables() -> None:
+    assert in_order(["concepts", "else", "training set", "input", "concepts"]) == ["input", "training set", "concepts", "else"]
+    assert frame_title("") == "Other"
+
+
+def test_each_kind_is_ranked_apart_with_its_own_controls() -> None:
+    rows = [
+        row("cav", "concepts", 0.9), row("coin", "concepts", 0.5, control=True), row("shap", "input", 0.4), row("ig", "input", 1.0),
+        row("noise", "input", 0.0, control=True), row("tracin", "training set", 0.7),
+    ]  # fmt: skip
+    data = ranking_data(rows, "symmetry", ["net"])
+    assert [group.frame for group in data.frames] == ["input", "training set", "concepts"]
+    assert data.order == ("ig", "shap", "noise", "tracin", "cav", "coin")
+    assert [headings(group, data) for group in data.frames[::2]] == [
+        ("Feature maps", "Feature maps: controls"),
+        ("Concepts", "Concepts: controls"),
+    ]
+    assert re.findall(r'class="row group"><div class="name">(.*?)<', str(draw_ranking(data))) == [
+        "Feature maps", "Feature maps: controls", "Examples", "Concepts", "Concepts: controls",
+    ]  # fmt: skip
+
+
+def test_one_kind_keeps_the_plain_headings() -> None:
+    rows = [row("cav", "concepts", 0.9), row("coin", "concepts", 0.5, control=True)]
+    data = ranking_data(rows, "symmetry", ["net"])
+    assert headings(data.frames[0], data) == ("Explainers", "Controls")
+
+
+def test_boxes_follow_the_kinds(run: FakeRun) -> None:
+    ranking = ranking_data(results(run), "symmetry", MODELS)
+    data = boxes_data(run.samples("symmetry"), ranking)
+    assert [heading for heading, _ in data.groups][::2] == ["Feature maps", "Examples", "Concepts"]
+    assert [name for name, _ in data.groups[3][1]] == list(NULLS["training set"])
+    assert [name for name, _ in data.rows] == list(ranking.order)
+
+
+def test_verdicts_are_told_by_kind() -> None:
+    rows = [row("cav", "concepts", 1.0), row("ig", "input", 1.0), row("grad", "input", 1.0), row("shap", "input", 0.4)]
+    findings = answer(rows, "symmetry", ["net"]).models[0].findings
+    assert {item.verdict: item.groups for item in findings} == {
+        Verdict.KEEPS: (("Feature maps", ("ig", "grad")), ("Concepts", ("cav",))),
+        Verdict.BREAKS: (("Feature maps", ("shap",)),),
+    }
+
+
+def test_the_symmetry_score_is_judged_and_defined() -> None:
+    said = [str(item.striptags()) for item in answer([row("a", "input", 1.0)], "symmetry", ["net"]).sentences]
+    assert said[0].startswith("1 of 1 explainer respects the symmetry")
+    assert "Examples and concepts should stay" in DEFINITIONS["symmetry"]
+
+
+def test_a_distance_has_neither_verdict_nor_nulls() -> None:
+    values = np.array([0.01, 0.03])
+    rows = [result("net", "ig", "max_sensitivity", values, direction="lower", self_agreement=1.0, random_control=0.0)]
+    run = FakeRun(path="r", manifest=manifest({"net": None}, (1, 8, 8), 2), rows=rows)
+    read_rows = results(run)
+    assert math.isnan(read_rows[0].self_agreement)
+    assert math.isnan(read_rows[0].random_control)
+    found = answer(read_rows, "max_sensitivity", ["net"])
+    assert not found.says
+    assert found.sentences[0].striptags() == "By max sensitivity, the best mean is that of ig: 0.0200 (0.0061 to 0.0339)."
+    text = Page(render(run)).text
+    assert "lower is better" in text
+    assert "Self-agreement" not in text
+
+
+def test_a_models_own_score_has_no_null() -> None:
+    rows = [result("net", "", "model_invariance", np.ones(2), random_control=1.0)]
+    assert math.isnan(results(FakeRun(path="r", manifest={}, rows=rows))[0].random_control)
+
+
+def test_the_table_has_a_line_for_each_kind(page: Page) -> None:
+    numbers = next(table for table in page.tables if table[0][:2] == ["Explainer", "Mean"])
+    lines = [line[0].strip() for line in numbers[1:] if len(line) == 1]
+    assert lines == [name for model in MODELS for name in (model, "Feature maps", "Examples", "Concepts")]
+    names = [line[0].strip() for line in numbers if len(line) > 1]
+    assert names.index("random_examples control") == names.index("simplex-equiv") + 1
+
+
+def test_differences_stay_within_a_kind(page: Page, html: str) -> None:
+    headings = re.findall(r"(\w[\w ]*): \d+ of \d+ pairs? differ", page.text)
+    assert [item.split()[-1] for item in headings][:3] == ["maps", "examples", "concepts"]
+    pairs = [int(number) for number in re.findall(r"\d+ of (\d+) pairs? differ", page.text)]
+    sizes = [len(KINDS["input"]) + 2, len(KINDS["training set"]) + 1, len(KINDS["concepts"]) + 7]
+    assert pairs[:3] == [size * (size - 1) // 2 for size in sizes]
+    titles = re.findall(r'title="([^"]*) minus ([^":]*):', html)
+    kind = {name: frame for part in (KINDS, NULLS) for frame, names in part.items() for name in names}
+    assert titles
+    assert all(kind[a] == kind[b] for a, b in titles if a in kind and b in kind)
+
+
+def test_everything_of_the_symmetry_part_is_there(html: str, page: Page) -> None:
+    assert re.findall(r"<h2>(.*?)</h2>", html) == [
+        "In short", "What to do", "The models", "What was learnt", "Symmetry", "Max sensitivity", "Sensitivity against symmetry",
+        "Undefined, failed, noted", "Reproduce",
+    ]  # fmt: skip
+    headings = re.findall(r"<h3>([^<]*)</h3>", html)
+    for heading in ("Explanations made symmetric", "Models that are less invariant", "Were there enough draws?", "Worst samples"):
+        assert headings.count(heading) == 1, heading
+    assert "During training" not in headings
+    assert "Concept classifiers keep still on an invariant layer." in page.text
+    assert "An explainer that is robust on an invariant model may fail on one that is only nearly invariant" in page.text
+
+
+def test_stages_of_a_training_are_curves_and_not_models_beside_one_another() -> None:
+    headings = re.findall(r"<h3>([^<]*)</h3>", render(kinds_run(stages=2, samples=6, draws=5)))
+    assert "During training" in headings
+    assert "Models that are less invariant" not in headings
+
+
+def test_the_page_is_sound(html: str, page: Page) -> None:
+    assert page.unbalanced == []
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    assert {value[1:] for name, value in page.attributes if name == "href" and value.startswith("#")} <= set(ids)
+    assert {ElementTree.fromstring(text).tag for text in drawings(html)} == {"svg"}
+    assert "http" not in html.replace("http-equiv", "")
+    written = [page.text, *(value for name, value in page.attributes if name != "src")]
+    assert not [text for text in written if re.search(r"\b([Nn][Aa][Nn]|inf|None)\b", text)]
+
+
+def test_the_same_run_gives_the_same_page(run: FakeRun, html: str) -> None:
+    assert render(run) == html
+
+
+def test_forty_explainers_with_long_names_fold_away() -> None:
+    run = kinds_run(extra=24, long=True, samples=6, draws=5)
+    html = render(run)
+    page = Page(html)
+    assert page.unbalanced == []
+    assert len(html) < 3_000_000
+    assert "15 more plots" in page.text
+    assert "my own explainer number 23 with settings that nobody would type twice" in page.text
+
+
+def test_figures_that_lack_their_data_are_left_out(run: FakeRun) -> None:
+    values = np.array([0.9, 0.7, 0.8])
+    alone = result("net", "ig", "symmetry", values)
+    bare = FakeRun(
+        path="r",
+        manifest=manifest({"net": 0.9}, (1, 8, 8), 3),
+        rows=[alone],
+        sample_rows={"symmetry": sample_rows(alone, values)},
+        values={"symmetry": {("net", "ig"): np.ones((3, 9)) * 0.5}},
+    )
+    html = render(bare)
+    for heading in ("made symmetric", "less invariant", "During training", "enough draws", "What to do", "was learnt", "against symmetry"):
+        assert heading not in html, heading
+
+
+def test_measures_are_named_as_the_manifest_has_them(run: FakeRun) -> None:
+    reading = read(run)
+    assert reading.measure("symmetry") == "cosine, and for concept bits the share that agrees"
+    assert reading.measure("max_sensitivity") == "l2"
+    assert reading.measure("unknown") == ""
+    only = FakeRun(path="r", manifest=run.manifest, rows=[item for item in run.rows if item["frame"] == "input"])
+    assert read(only).measure("symmetry") == "cosine"
+
+
+def test_concepts_that_are_not_trusted_have_no_place_and_relatives_share_theirs(run: FakeRun) -> None:
+    concepts = read(run).concepts
+    assert concepts["all-cnn", "cav-equiv"] == ["top", "shoe"]
+    assert concepts["all-cnn", "cav-inv"] == list(CONCEPTS)
+    assert concepts["all-cnn", "cav-equiv, 4 draws"] == ["top", "shoe"]
+
+
+def evil_run() -> FakeRun:
+    """A run whose every name and text is hostile."""
+    random = np.random.default_rng(0)
+    label, other, bare = EVIL_TOO, f"{EVIL}, 4 draws", EVIL
+    values = random.uniform(0.2, 0.8, (6, 8))
+    names = [EVIL, EVIL_TOO]
+    frames = {label: "input", other: "concepts", bare: "concepts"}
+    rows, points = [], {"symmetry": [], "max_sensitivity": []}
+    for place, model in enumerate(names):
+        rows.append(result(model, "", "model_invariance", np.full(6, 1 - 0.1 * place)))
+        for name, frame in frames.items():
+            for score in points:
+                rows.append(result(model, name, score, values.mean(axis=1), frame=frame))
+                points[score] += sample_rows(rows[-1], values.mean(axis=1) + random.normal(0, 0.1, 6))
+    made = manifest(dict.fromkeys(names, 0.5), (1, 14, 14), 6, title=EVIL, symmetry=EVIL)
+    inner = {"name": "cav", "layer": EVIL}
+    made["spec"] |= {
+        "walk": {"name": "monte_carlo"},
+        "explainers": {label: {"name": label}, bare: inner, other: {"name": "symmetrised", "explainer": inner, "draws": 4}},
+        "symmetry": {"name": EVIL},
+    }
+    sampling = {"exhaustive": False, "population": None, "anytime": None, "nested": True}
+    made["cells"] = [
+        {"model": model, "explainer": name, "score": "symmetry", "sampling": sampling, "bounds": ["-1", "1"]}
+        for model in names
+        for name in frames
+    ]
+    pairs = [
+        dataclasses.replace(pair, explainer={"gradient_shap": label, "simplex-equiv": bare, "cav-equiv": other}[pair.explainer])
+        for pair in kind_pairs(names)
+    ]
+    hostile = dict.fromkeys(("branch", "assumption", "measured", "reason", "change", "after_label"), EVIL)
+    return FakeRun(
+        path=EVIL,
+        manifest=made,
+        rows=rows,
+        sample_rows=points,
+        pairs={"symmetry": pairs},
+        learnt=[{**concept_fact(EVIL, name, EVIL), EVIL_TOO: EVIL, "trusted": False, "warning": EVIL} for name in frames]
+        + [concept_fact(EVIL, other, EVIL_TOO), concept_fact(EVIL, other, EVIL)],
+        values={"symmetry": {(model, name): values for model in names for name in frames}},
+        advised=[advice(EVIL, explainer=label, **hostile), advice(EVIL_TOO, explainer=bare, robust=True)],
+    )
+
+
+def test_whatever_a_run_is_called_is_escaped() -> None:
+    html = render(evil_run())
+    page = Page(html)
+    assert [heading for heading in re.findall(r"<h3>([^<]*)</h3>", html) if heading in ("Were there enough draws?", "Worst samples")]
+    assert "Sensitivity against symmetry" in page.text
+    assert "Explanations made symmetric" in page.text
+    assert not [tag for tag, _ in page.tags if tag == "script"]
+    assert not [attributes for _, attributes in page.tags if "onerror" in attributes]
+    assert all(attributes["src"].startswith("data:image/png;base64,") for tag, attributes in page.tags if tag == "img")
+    assert page.unbalanced == []
+    assert {ElementTree.fromstring(text).tag for text in drawings(html)} == {"svg"}
+    assert page.text.count(EVIL) > 20
+
+
+def test_stages_of_a_training_are_escaped() -> None:
+    run = evil_run()
+    spec = {**run.manifest["spec"], "steps": {EVIL: 0, EVIL_TOO: 10}}
+    html = render(dataclasses.replace(run, manifest={**run.manifest, "spec": spec}))
+    assert "During training" in html
+    assert not [tag for tag, _ in Page(html).tags if tag == "script"]
+
+
+def test_odd_manifests_do_no_harm(run: FakeRun) -> None:
+    odd = json.loads(json.dumps(run.manifest))
+    odd["spec"] |= {
+        "steps": {"all-cnn": "late"},
+        "explainers": {"a": "b", "c": {"name": "symmetrised", "explainer": None}},
+        "walk": "monte_carlo",
+    }
+    odd["cells"], odd["score_specs"] = [], {}
+    assert Page(render(dataclasses.replace(run, manifest=odd))).unbalanced == []
