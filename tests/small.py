@@ -62,3 +62,19 @@ def broken_explainer(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tenso
     if len(inputs) > 2:
         raise ValueError("this explainer breaks on more than two rows")
     return inputs.clone()
+
+
+def training_series() -> tuple[Tensor, Tensor]:
+    """Series that have a hump on the left or on the right, and which."""
+    x = series_inputs(80, seed=3)
+    labels = torch.arange(80) % 3
+    x[labels == 0, :, :4] += 3
+    return x, labels
+
+
+def one_class() -> tuple[Tensor, Tensor]:
+    return series_inputs(10), torch.zeros(10, dtype=torch.long)
+
+
+def high_first(x: Tensor, labels: Tensor) -> Tensor:
+    return x[:, 0, :4].mean(1) > 1

@@ -60,7 +60,7 @@ def check_fits(name: str, number: int, checkpoint: Checkpoint, module: nn.Module
     given = {key: tuple(value.shape) for key, value in checkpoint.state.items()}
     for key in (*own, *given):
         if own.get(key) != given.get(key):
-            here, there = (f"{found.get(key) or 'nothing'}" for found in (own, given))
+            here, there = (f"{found[key]}" if key in found else "nothing" for found in (own, given))
             raise InputError(
                 f"Checkpoint {number} of model '{name}' belongs to another architecture: '{key}' is {here} in the model and {there} in it."
             )

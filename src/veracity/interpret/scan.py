@@ -111,7 +111,7 @@ def judged(lowest: float, null: float, tolerance: float = TOLERANCE) -> Verdict:
     """
     if math.isnan(lowest):
         return Verdict.UNDEFINED
-    if null >= 1.0 - ROUNDING:
+    if null >= 1.0 - ROUNDING and 1.0 - lowest <= tolerance:
         return Verdict.EMPTY
     room = 1.0 if math.isnan(null) else min(1.0, 1.0 - null)
     return Verdict.KEPT if 1.0 - lowest <= tolerance * room else Verdict.BROKEN

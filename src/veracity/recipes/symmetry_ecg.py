@@ -17,7 +17,7 @@ from veracity.recipes.kinds import EXAMPLES, by_concept, by_example
 from veracity.walk import Exhaustive, MonteCarlo
 from veracity.zoo.series import EQUIVARIANT, INVARIANT, NAMES, checkpoints, pretrained
 
-SIZES = {Scale.SMOKE: (3, 2, 400), Scale.SMALL: (40, 18, 3000), Scale.PAPER: (1000, None, 6000)}
+SIZES = {Scale.SMOKE: (3, 2, 400), Scale.SMALL: (24, 12, 3000), Scale.PAPER: (1000, None, 6000)}
 TIME = CyclicShift(axes=(-1,))
 PAPER = "Crabbé & van der Schaar 2023"
 
@@ -26,7 +26,7 @@ PAPER = "Crabbé & van der Schaar 2023"
 def symmetry_ecg(folder: Path, scale: Scale) -> Audit:
     """Feature, example and concept explanations of All-CNN, Augmented-CNN and Standard-CNN under cyclic shifts of MIT-BIH beats.
 
-    Beats have 180 steps here (of the paper's 187-step version only 100 a class are at hand). Small: 40 beats, 18 of the
+    Beats have 180 steps here (of the paper's 187-step version only 100 a class are at hand). Small: 24 beats, 12 of the
     180 shifts. Paper: 1,000 beats, all shifts.
     """
     samples, draws, examples = SIZES[scale]
@@ -87,7 +87,7 @@ def symmetry_enforced(folder: Path, scale: Scale) -> Audit:
 @recipe("symmetry-sensitivity", reference=f"{PAPER}, appendix G and Figure 8")
 def symmetry_sensitivity(folder: Path, scale: Scale) -> Audit:
     """Equivariance beside max-sensitivity for feature explanations of the ECG Augmented-CNN: do they say the same?"""
-    samples, draws = {Scale.SMOKE: (4, 3), Scale.SMALL: (100, 18), Scale.PAPER: (1000, 180)}[scale]
+    samples, draws = {Scale.SMOKE: (4, 3), Scale.SMALL: (60, 12), Scale.PAPER: (1000, 180)}[scale]
     test = ecg("test").some(samples)
     others = ecg("train").some(50).inputs.take(torch.arange(50)).values
     explainers: dict[str, Any] = {"gradient": "gradient", "gradient_shap": GradientShap(baselines=others)}

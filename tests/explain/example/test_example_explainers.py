@@ -194,6 +194,30 @@ def test_a_linear_layer_that_runs_twice_has_no_outer_product() -> None:
     torch.testing.assert_close(found, expected.double(), rtol=1e-4, atol=1e-5)
 
 
+class Reuses(nn.Module):
+    """A model that overwrites what its last layer was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(36, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x.flatten(1).clone()
+        output: Tensor = self.head(h)
+        h.zero_()
+        return output
+
+
+def test_what_a_layer_is_given_is_kept_before_it_is_overwritten() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = Reuses().eval()
+    plain = nn.Sequential(nn.Flatten(), model.head).eval()
+    for explainer in (InfluenceFunctions(), RepresentationSimilarity()):
+        found, expected = (explained(explainer, net, images(3, 2), labels(3), training_set()) for net in (model, plain))
+        torch.testing.assert_close(found, expected)
+
+
 class Layered(nn.Module):
     """A graph network without message passing: a linear layer on nodes, a sum over each graph, a linear head."""
 

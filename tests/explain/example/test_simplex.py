@@ -13,7 +13,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import TensorInputs
 from veracity.core.models import LayerScores
 from veracity.core.training import Training
-from veracity.explain.example import SimplEx
+from veracity.explain.example import RepresentationSimilarity, SimplEx
 from veracity.explain.example.hull import nearest
 
 
@@ -104,15 +104,15 @@ def test_all_vertices_the_same() -> None:
 
 
 def test_neighbours_in_the_batch_change_nothing() -> None:
-    vertices, targets = normal(80, 6), torch.cat((normal(20, 6, seed=1), 0.1 * normal(20, 6, seed=2)))
+    vertices, targets = normal(60, 6), torch.cat((normal(6, 6, seed=1), 0.1 * normal(6, 6, seed=2)))
     alone = torch.cat([solved(vertices, row[None]) for row in targets])
     torch.testing.assert_close(solved(vertices, targets), alone, rtol=0, atol=1e-9)
     torch.testing.assert_close(solved(vertices, targets), solved(vertices, targets), rtol=0, atol=0)
 
 
 def test_a_tolerance_that_cannot_be_reached() -> None:
-    with pytest.raises(InputError, match=r"of 20 nearest points did not reach a duality gap of 1\.0e-30: raise the tolerance or the ridge"):
-        solved(normal(30, 5), normal(20, 5, seed=1), tolerance=1e-30)
+    with pytest.raises(InputError, match=r"of 9 nearest points did not reach a duality gap of 1\.0e-30: raise the tolerance or the ridge"):
+        solved(normal(8, 5), normal(9, 5, seed=1), tolerance=1e-30)
 
 
 def test_mixtures_of_examples_are_found_again() -> None:
@@ -157,7 +157,9 @@ def test_settings_that_make_no_sense() -> None:
             bad.check(small_cnn(), images(2), labels(2), context_of(2, training_set()))
 
 
-def test_facts_state_ridge_and_tolerance() -> None:
+def test_facts_say_how_large_the_corpus_is_and_those_of_a_layer_learn_once() -> None:
     context, explainer = context_of(2, training_set()), SimplEx(layer="pool")
     learnt = explainer.learn(small_cnn(), context)
-    assert explainer.facts(learnt, context) == [{"examples": 12, "units": 6, "ridge": 1e-6, "tolerance": 1e-12}]
+    assert explainer.facts(learnt, context) == [{"examples": 12, "units": 6}]
+    assert explainer.lesson == RepresentationSimilarity(layer="pool").lesson
+    assert explainer.lesson != SimplEx(layer="conv2").lesson

@@ -37,8 +37,8 @@ class InfluenceFunctions(LossBased):
     """The influence of each training example on the input's loss, e_n(x) = ∇l(x_n, y_n)ᵀ H⁻¹ ∇l(x, y) (Remark D.10).
 
     Gradients are in the parameters of one `layer` (None: the last with parameters). H is the curvature of the mean training loss
-    plus `l2` I, the Hessian of an objective mean(l) + l2/2 |θ|² in a last linear layer and its Gauss-Newton part
-    elsewhere. Positive: without the example the loss of x would rise, by e_n / n to first order. Solved in float64 by a Cholesky
+    plus `l2` I: in a last linear layer the Hessian of an objective mean(l) + l2/2 |θ|², bias included, and its Gauss-Newton
+    part elsewhere. Positive: without the example the loss of x would rise, by e_n / n to first order. Solved in float64 by a Cholesky
     factor up to 5,000 parameters, or rows (examples times classes), and beyond by conjugate gradients to a relative
     residual of `tolerance`.
     """

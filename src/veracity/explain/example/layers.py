@@ -63,7 +63,7 @@ def tap(model: nn.Module, layer: nn.Module, signals: Signals, call: Callable[...
         leaf = made.detach().requires_grad_()
         torch.set_grad_enabled(True)
         passed = leaf.clone()
-        seen.append((args[0].detach(), leaf, passed))
+        seen.append((args[0].detach().clone(), leaf, passed))
         return passed
 
     with torch.no_grad(), ExitStack() as stack:
@@ -81,7 +81,7 @@ def given_to(model: nn.Module, layer: nn.Module, signals: Signals) -> Tensor:
     """What a layer is given in a pass over N signals, flattened to (N, d)."""
     seen: list[Tensor] = []
     with torch.no_grad(), ExitStack() as stack:
-        stack.callback(layer.register_forward_pre_hook(lambda _module, args: seen.append(args[0].detach())).remove)
+        stack.callback(layer.register_forward_pre_hook(lambda _module, args: seen.append(args[0].detach().clone())).remove)
         signals.through(model)
     check_rows(name_of(model, layer), len(seen[-1]), len(signals))
     return seen[-1].flatten(1)

@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
-from veracity.core.explainers import BARE, Context, Cost
+from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.inputs import Signals
 from veracity.core.models import LayerScores, device_of, evaluating
 from veracity.core.registry import EXPLAINERS
@@ -67,6 +67,25 @@ class RepresentationBased(ExampleBased, ABC):
             _, place = self.first(model, context)
             return torch.cat([self.represented(model, examples(training, part, device)[0], place) for part in parts]), place
 
+    @property
+    def lesson(self) -> Explainer:
+        """All that read one layer learn the same, and do so once."""
+        return RepresentationSimilarity(layer=self.layer)
+
+    def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
+        """The examples' `features` (n, d), their `centre` (d,), the root mean square distance from it, and the scaled `gram` (n, n)."""
+        features, place = self.corpus(model, context)
+        centre = features.double().mean(0)
+        vertices = features.double() - centre
+        scale = vertices.square().sum(1).mean().sqrt()
+        scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+        return {"features": features, "centre": centre, "scale": scale, "gram": vertices @ vertices.T / scale**2, "place": place}
+
+    def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
+        """How large the corpus is."""
+        examples, units = learnt["features"].shape
+        return [{"examples": examples, "units": units}]
+
     def points(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """h (N, d) of the explained inputs."""
         place = learnt(self.name, context)["place"]
@@ -81,11 +100,6 @@ class RepresentationSimilarity(RepresentationBased):
 
     name = "representation_similarity"
     reference = "Crabbé and van der Schaar 2023, Proposition D.12 and Remark D.13"
-
-    def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
-        """The examples' `features` (n, d)."""
-        features, place = self.corpus(model, context)
-        return {"features": features, "place": place}
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Inner products (N, n) with the n training examples."""
@@ -121,23 +135,10 @@ class SimplEx(RepresentationBased):
             )
         return super().check(model, inputs, targets, context)
 
-    def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
-        """The examples' representations, scaled: `vertices` (n, d) with their `gram` (n, n), and the `centre` (d,) and `scale`."""
-        features, place = self.corpus(model, context)
-        centre = features.double().mean(0)
-        vertices = features.double() - centre
-        scale = vertices.square().sum(1).mean().sqrt()
-        scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-        vertices /= scale
-        return {"vertices": vertices, "gram": vertices @ vertices.T, "centre": centre, "scale": scale, "place": place}
-
-    def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
-        """How large the corpus is, and what was asked of the minimum."""
-        examples, units = learnt["vertices"].shape
-        return [{"examples": examples, "units": units, "ridge": self.ridge, "tolerance": self.tolerance}]
-
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Weights (N, n) of the n training examples, each row of sum 1."""
         known = {key: value.to(inputs.device) for key, value in learnt(self.name, context).items()}
-        points = (self.points(model, inputs, targets, context).double() - known["centre"]) / known["scale"]
-        return nearest(known["vertices"], known["gram"], points, self.ridge, self.tolerance).to(inputs.dtype)
+        vertices, points = (
+            (part.double() - known["centre"]) / known["scale"] for part in (known["features"], self.points(model, inputs, targets, context))
+        )
+        return nearest(vertices, known["gram"], points, self.ridge, self.tolerance).to(inputs.dtype)

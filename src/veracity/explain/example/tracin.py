@@ -89,6 +89,6 @@ class TracIn(LossBased):
         for checkpoint, left, right in zip(checkpoints_of(self.name, model, context), known["left"], known["right"], strict=True):
             past = Factors(left.to(total).unsqueeze(1), right.to(total))
             parts = in_parts(inputs, targets, context, context.batch)
-            found = [place.factors(signals, labels, loss_gradient, checkpoint.state) for signals, labels in parts]
+            found = (place.factors(signals, labels, loss_gradient, checkpoint.state) for signals, labels in parts)
             total += checkpoint.rate * torch.cat([Factors(one.left.to(total), one.right.to(total)).kernel(past) for one in found])
         return total
