@@ -1,6 +1,7 @@
 """Run every benchmark: make bench."""
 
-from benchmarks import symmetry
+from benchmarks import examples, symmetry
 
 if __name__ == "__main__":
     symmetry.main()
+    examples.main()

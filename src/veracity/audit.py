@@ -23,7 +23,7 @@ from veracity.engine.batching import Budget
 from veracity.engine.executors import Task, executor
 from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.learning import learn_all
-from veracity.engine.materials import as_checkpoints, as_training, check_needs
+from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
 from veracity.engine.plan import plan
 from veracity.engine.prepared import Prepared, check_requests, examined
 from veracity.engine.problem import AuditedModel, Problem
@@ -102,17 +102,20 @@ class Audit:
         prepared = self.prepare(workers=workers, batch=batch, memory=memory)
         with store.writing():
             store.sweep()
-            facts = learn_all(prepared.problem, prepared.budgets, store, progress)
-            store.write_manifest(replace(prepared, facts=tuple(facts)).manifest(store))
+            lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
+            store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
             finished = store.finished()
             left = [job for job in (job.without(finished) for job in prepared.jobs) if job.cells]
             task = Task(prepared.problem, store.root, prepared.budgets)
+            for job in left:
+                if (job.model, job.explainer) in lessons.failures:
+                    task.fail(job, lessons.failures[job.model, job.explainer])
+            left = [job for job in left if (job.model, job.explainer) not in lessons.failures]
             with watching(left, enabled=progress) as watch:
                 executor(workers).run(left, task, watch)
         result = Result(str(folder))
-        for fact in facts:
-            if fact.get("warning"):
-                warnings.warn(f"{fact['model']} / {fact['explainer']}: {fact['warning']}", Note, stacklevel=2)
+        for text in lessons.warnings():
+            warnings.warn(text, Note, stacklevel=2)
         for row in result.failures().drop_duplicates(["model", "explainer", "error"]).to_dict("records"):
             warnings.warn(f"{row['model']} / {row['explainer'] or row['score']} failed: {row['error']}", Note, stacklevel=2)
         return result
@@ -161,6 +164,7 @@ class Audit:
             module = inputs.adapt(given)
             check_mode(name, module)
             budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
+            check_training(name, module, training, explainers)
             admitted, accuracies[name] = admit(name, module, inputs, labels, target, kind, budgets[name])
             models[name] = replace(admitted, checkpoints=checkpoints.get(name, ()))
         walk = as_walk(self.walk, space)

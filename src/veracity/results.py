@@ -55,6 +55,7 @@ class Series:
     control: bool
     signed: bool
     frame: str
+    categorical: bool
     score: str
     sampling: Sampling
     bounds: tuple[float, float]
@@ -74,6 +75,12 @@ class Result:
         self.path = str(path)
         self.folder = RunFolder(self.path)
         self.manifest: dict[str, Any] = self.folder.manifest()
+
+    def __str__(self) -> str:
+        """The table's main columns, as text."""
+        table = self.table()
+        shown = table[COLUMNS].drop(columns=["undefined"] if not table["undefined"].any() else [])
+        return str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
 
     @cached_property
     def series(self) -> list[Series]:
@@ -125,16 +132,16 @@ class Result:
         return pd.concat(frames, ignore_index=True)
 
     def differences(self, score: str, between: str = "explainers") -> pd.DataFrame:
-        """Paired differences between explainers of a model (or models of an explainer), with simultaneous intervals."""
+        """Paired differences between a model's explainers of one kind (or an explainer's models), with simultaneous intervals."""
         if between not in ("explainers", "models"):
             raise InputError(f"Differences are between 'explainers' or 'models', not '{between}'.")
         own, other = ("explainer", "model") if between == "explainers" else ("model", "explainer")
         confidence = float(self.manifest["spec"].get("confidence", 0.95))
         rows = []
         chosen = self._of(score)
-        for group in dict.fromkeys(getattr(one, other) for one in chosen):
-            members = {getattr(one, own): one.per_sample for one in chosen if getattr(one, other) == group and one.missing == 0}
-            found = statistics.differences(members, confidence=confidence)
+        for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
+            alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
+            found = statistics.differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
             rows += [{other: group, **asdict(row)} for row in found]
         return pd.DataFrame(rows, columns=[other, "first", "second", "difference", "low", "high", "n", "differs"])
 
@@ -206,6 +213,7 @@ class Result:
                 control=first["control"],
                 signed=first["signed"],
                 frame=first.get("frame", Frame.INPUT.value if explainer else ""),
+                categorical=first.get("categorical", False),
                 score=score,
                 sampling=Sampling(**first["sampling"]),
                 bounds=(float(first["bounds"][0]), float(first["bounds"][1])),
@@ -231,8 +239,10 @@ def fact_columns(facts: list[dict[str, Any]]) -> list[str]:
 
 def null_of(one: Series) -> str:
     """The random control that is fair to an explanation: in its frame, and of its sign."""
-    if one.frame != Frame.INPUT.value:
-        return {Frame.TRAINING.value: "random_examples", Frame.CONCEPTS.value: "random_concepts"}.get(one.frame, "")
+    if one.frame == Frame.TRAINING.value:
+        return "random_examples" if one.signed else "random_mixture"
+    if one.frame == Frame.CONCEPTS.value:
+        return "random_concepts" if one.categorical else "random_sensitivities"
     return "random_gaussian" if one.signed else "random_uniform"
 
 

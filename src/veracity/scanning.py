@@ -22,9 +22,9 @@ from veracity.core.walks import Walk
 from veracity.engine.admission import sweep
 from veracity.engine.prepared import Prepared
 from veracity.engine.progress import bar
-from veracity.engine.resolve import as_inputs
+from veracity.engine.resolve import as_inputs, as_whole
 from veracity.interpret.intervals import Array, mean_interval
-from veracity.interpret.scan import Scanned, blank_margin, catalogue, moves, null_agreement, ranked
+from veracity.interpret.scan import Scanned, blank_margin, catalogue, moves, null_agreement, ranked, without_identity
 from veracity.perturb.group.base import describe
 from veracity.walk import Exhaustive, MonteCarlo
 
@@ -40,10 +40,13 @@ class Scan:
     values: dict[str, Array]
 
     def table(self) -> pd.DataFrame:
-        """One row a symmetry: its invariance with a 95 % interval over samples, the worst sample, the null, and what follows."""
+        """One row a symmetry, best kept first: its invariance with a 95 % interval over samples, the worst sample, the null.
+
+        The identity, which every model keeps, is left out of the invariance.
+        """
         records = []
         for row in self.rows:
-            found = mean_interval(self.values[describe(row.space)])
+            found = mean_interval(without_identity(self.values[describe(row.space)], row.space.order))
             records.append(
                 {
                     "symmetry": describe(row.space),
@@ -76,6 +79,8 @@ def scan(
     The first `samples` inputs are moved: by all elements of a symmetry with at most 64, else by `draws` random ones. What
     is measured stays in `folder`, if there is one, and is not measured again.
     """
+    as_whole(samples, "samples", least=2)
+    as_whole(draws, "draws", least=1)
     given = as_inputs(inputs)
     some = First(given, min(samples, given.size()))
     signals = some.take(torch.arange(some.count))

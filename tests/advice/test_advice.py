@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from veracity import CAV, Audit, CyclicShift, GradientShap, MonteCarlo, Symmetrised
 from veracity.advice import advise
-from veracity.advice.layers import layer_invariance
+from veracity.advice.layers import activations, layer_invariance
 from veracity.advice.remedies import remedy
 from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
@@ -87,6 +87,29 @@ def test_a_change_that_costs_too_much_is_proposed_and_not_measured(net: nn.Modul
     assert all(one.after is None for one in found)
     assert not (tmp_path / "run" / "advice").exists()
     assert any(one.change for one in found)
+
+
+def test_the_model_is_asked_first_even_if_it_was_not_scored(tmp_path: Path) -> None:
+    flat = nn.Sequential(nn.Flatten(), nn.Linear(100, 10)).eval()
+    asked = audit(flat, explainers=["input_x_gradient"], scores=["symmetry"])
+    asked.run(tmp_path / "run", progress=False)
+    assert advise(asked, tmp_path / "run", progress=False)[0].assumption == "the model is not invariant"
+
+
+def test_an_audit_that_did_not_make_the_run_is_refused(net: nn.Module, tmp_path: Path) -> None:
+    asked = audit(net, explainers=["gradient"])
+    asked.run(tmp_path / "run", progress=False)
+    other = audit(net, explainers=["saliency"], seed=3, inputs=digits("test", 1)[0][6:12])
+    with pytest.raises(InputError, match="another audit, with other data and seed and explainers"):
+        advise(other, tmp_path / "run")
+    with pytest.raises(InputError, match="not str"):
+        advise("x", tmp_path / "run")  # type: ignore[arg-type]
+
+
+def test_layers_before_a_step_in_place() -> None:
+    net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(inplace=True), nn.Linear(6, 2)).eval()
+    seen = activations(net, Signals(torch.randn(3, 4, generator=torch.Generator().manual_seed(0))))
+    assert float(seen["0"].min()) < 0
 
 
 def test_what_advice_needs_is_said(net: nn.Module, tmp_path: Path) -> None:

@@ -99,6 +99,54 @@ class Sum(nn.Module):
 
 def test_an_explainer_of_plain_tensors_refuses_graphs() -> None:
     graph = type("Graph", (), {"x": torch.ones(2, 3), "edge_index": torch.tensor([[0], [1]])})()
-    asked = audit(models=Sum(), inputs=[graph], symmetry=None, scores=["self_agreement"])
+    pair = ([graph, graph], torch.tensor([0, 1]))
+    asked = audit(models=Sum(), inputs=[graph], training=pair, symmetry=None, scores=["self_agreement"])
     with pytest.raises(InputError, match="to_mean explains plain tensors alone"):
         asked.prepare()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refuses(ToMean):
+    name = "refuses"
+
+    def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
+        raise ValueError("no lesson today")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighs(ToMean):
+    """Learns from the model alone."""
+
+    name = "weighs"
+    frame = Frame.INPUT
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset()
+
+    def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
+        return {"w": next(model.parameters()).detach().sum()}
+
+    def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
+        return []
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        return inputs * context.learnt["w"]
+
+
+def test_one_that_cannot_learn_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
+    with pytest.warns(Note, match="net / refuses failed: ValueError: no lesson today"):
+        result = audit(explainers=[ToMean(), Refuses()]).run(tmp_path / "run", progress=False)
+    table = result.table().set_index("explainer")
+    assert table.loc["to_mean", "n"] == 4
+    assert table.loc["refuses", "failed"] == "ValueError: no lesson today"
+
+
+def test_an_explainer_may_learn_from_the_model_alone(tmp_path: Path) -> None:
+    result = audit(explainers=[Weighs()], training=None).run(tmp_path / "run", progress=False)
+    assert result.table()["value"].tolist() == pytest.approx([1.0])
+
+
+def test_training_examples_that_the_model_cannot_take() -> None:
+    with pytest.raises(InputError, match=r"cannot take training examples of shape \(1, 1, 12\) and type float64"):
+        audit(training=(series_inputs(7).double(), torch.arange(7) % 3)).prepare()

@@ -34,7 +34,12 @@ def test_concepts_from_labels_a_mask_or_a_function(given: Any) -> None:
         ({"all": {0, 1, 2}}, "Every training example shows the concept 'all'"),
         ({"short": torch.ones(3, dtype=torch.bool)}, "one True or False for each of the 6"),
         ({"numbers": torch.ones(6)}, "not torch.float32"),
-        ({"odd": lambda x, y: torch.ones(2)}, "must return one True or False an example"),
+        ({"odd": lambda x, y: torch.ones(2)}, r"not torch.float32 of shape \(2,\)"),
+        ({"names": {"shoe"}}, "set of labels"),
+        ({"text": "shoe"}, "set of labels"),
+        ({"nothing": None}, "set of labels"),
+        ({"broken": lambda x, y: 1 / 0}, "failed with ZeroDivisionError"),
+        ({"short": lambda x: x}, "failed with TypeError"),
     ],
 )
 def test_concepts_that_are_none(concepts: dict[str, Any], message: str) -> None:
@@ -50,8 +55,14 @@ def test_training_sets_that_are_none() -> None:
         as_training(X, None)
     with pytest.raises(InputError, match="needs labels"):
         as_training((X, None), None)
-    with pytest.raises(InputError, match="one entry for each of the 6 inputs"):
+    with pytest.raises(InputError, match="one for each of 6 examples"):
         as_training((X, Y[:3]), None)
+    with pytest.raises(InputError, match="whole numbers"):
+        as_training((X, Y + 0.5), None)
+    with pytest.raises(InputError, match="The concepts are"):
+        as_training((X, Y), [1])
+    with pytest.raises(InputError, match="must be an Inputs"):
+        Training(X, Y)  # type: ignore[arg-type]
 
 
 def test_checkpoints_from_states_files_and_pairs(tmp_path: Path) -> None:
@@ -74,8 +85,20 @@ def test_a_checkpoint_of_another_architecture_names_what_differs(tmp_path: Path)
         as_checkpoints({"net": [{**net.state_dict(), "0.weight": torch.ones(1)}]}, {"net": net})
     with pytest.raises(InputError, match="not audited"):
         as_checkpoints({"other": []}, {"net": net})
-    with pytest.raises(InputError, match="A checkpoint is a state dict"):
-        as_checkpoint(3)
+    for wrong in (3, [3, 4, 5], None):
+        with pytest.raises(InputError, match="A checkpoint is a state dict"):
+            as_checkpoint(wrong)
+    with pytest.raises(InputError, match="learning rate is a number, not 'fast'"):
+        as_checkpoint((net.state_dict(), "fast"))
+    with pytest.raises(InputError, match="are a list"):
+        as_checkpoints({"net": net.state_dict()}, {"net": net})
+    with pytest.raises(InputError, match="The checkpoints are"):
+        as_checkpoints([net.state_dict()], {"net": net})
+    with pytest.raises(InputError, match="holds NaN"):
+        as_checkpoints({"net": [{key: value * torch.nan for key, value in net.state_dict().items()}]}, {"net": net})
+    (tmp_path / "bad.safetensors").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="cannot be read as weights"):
+        as_checkpoint(tmp_path / "bad.safetensors")
     with pytest.raises(InputError, match="There is no checkpoint"):
         as_checkpoint(tmp_path / "none.pt")
     torch.save({"code": object}, tmp_path / "code.pt")
@@ -108,3 +131,5 @@ def test_the_hash_of_a_training_follows_its_parts() -> None:
         Training(TensorInputs(X), Y, {}, (Checkpoint({"w": torch.ones(1)}, 2.0),)),
     ]
     assert len({one.fingerprint() for one in (base, *others)}) == 6
+    early, late = {"a": Y > 0, "b": Y > 1}, {"b": Y > 1, "a": Y > 0}
+    assert Training(TensorInputs(X), Y, early).fingerprint() != Training(TensorInputs(X), Y, late).fingerprint()

@@ -37,7 +37,7 @@ def activations(model: nn.Module, signals: Signals) -> Mapping[str, Tensor]:
         def hook(_module: nn.Module, _args: Any, output: Any) -> None:
             if isinstance(output, Tensor) and output.is_floating_point():
                 seen.pop(name, None)
-                seen[name] = output.detach()
+                seen[name] = output.detach().clone()
 
         return hook
 

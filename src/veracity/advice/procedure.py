@@ -19,7 +19,7 @@ from veracity.audit import Audit
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.explainers import Explainer, Frame
-from veracity.core.models import device_of
+from veracity.core.models import device_of, evaluating
 from veracity.core.spaces import InputSpace
 from veracity.engine.prepared import Prepared
 from veracity.engine.progress import weight
@@ -27,6 +27,7 @@ from veracity.engine.resolve import as_models
 from veracity.explain.symmetrised import Symmetrised
 from veracity.interpret.flowchart import BRANCHES, Assumption, Diagnosis, Measured, diagnose
 from veracity.interpret.intervals import paired
+from veracity.measure import cosine
 from veracity.results import Result, Series
 
 SCORES = ("symmetry", "equivariance", "invariance")
@@ -60,6 +61,25 @@ class Advice:
     gain_low: float | None
     gain_high: float | None
 
+    def lines(self) -> list[str]:
+        """What was measured, why it is so, what to change, and what that gained; nothing for a robust explainer."""
+        if self.robust:
+            return []
+        said = [f"measured: {self.measured}.", self.reason, *([f"change: {self.change}"] if self.change else [])]
+        if self.after is not None and self.before is not None:
+            ends = "" if self.gain_low is None or self.gain_high is None else f" ({self.gain_low:+.3f} .. {self.gain_high:+.3f})"
+            gain = "" if self.gain is None else f", gain {self.gain:+.3f}{ends}"
+            said.append(f"after it: {self.before:.3f} -> {self.after:.3f}{gain}.")
+        elif self.change and self.assumption != Assumption.MODEL.value:
+            said.append("after it: not measured.")
+        return said
+
+    def __str__(self) -> str:
+        """A heading and its lines."""
+        verdict = "robust" if self.robust else self.assumption
+        head = f"{self.model} / {self.explainer} ({self.branch}, guideline {self.guideline}): {verdict}"
+        return "\n  ".join([head, *self.lines()])
+
 
 @dataclass(frozen=True)
 class Case:
@@ -81,11 +101,14 @@ def advise(
     Each explainer that is not robust gets the flowchart's next step, is measured again on the same samples, and asked
     again, up to three times. A change that would cost more than `passes` model passes is proposed and not measured.
     """
+    if not isinstance(audit, Audit):
+        raise InputError(f"Advice needs the Audit that made the run, not {type(audit).__name__}.")
     result = Result(folder)
     score = next((name for name in SCORES if name in result.manifest["scores"]), None)
     if score is None:
         raise InputError(f"Advice needs a run with the score 'symmetry' (or one of {', '.join(SCORES[1:])}): add it to scores=[...].")
     prepared = audit.prepare(workers=workers)
+    check_made(prepared, result)
     if prepared.problem.defaults.space is None:
         raise InputError("Advice needs a symmetry: pass Audit(symmetry=...).")
 
@@ -129,6 +152,29 @@ def advise(
     return found
 
 
+def check_made(prepared: Prepared, result: Result) -> None:
+    """Raise unless the run was made by this audit: the same data, seed, models and explainers."""
+    problem, manifest = prepared.problem, result.manifest
+    differing = [
+        what
+        for what, ours, theirs in (
+            ("data", problem.inputs.fingerprint(), manifest["data"]["fingerprint"]),
+            ("seed", problem.seed, manifest["seed"]),
+            ("models", [(name, model.fingerprint) for name, model in problem.models.items()], fingerprints(manifest)),
+            ("explainers", set(problem.explainers), {cell["explainer"] for cell in manifest["cells"]} - {""}),
+        )
+        if ours != theirs
+    ]
+    if differing:
+        others = " and ".join(differing)
+        raise InputError(f"The run in {result.path} was made by another audit, with other {others}: pass the one that made it.")
+
+
+def fingerprints(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """The models of a run by name."""
+    return [(name, facts["fingerprint"]) for name, facts in manifest["models"].items()]
+
+
 def cases_of(result: Result, score: str, model: str, explainers: Mapping[str, Explainer], origins: Mapping[str, str]) -> list[Case]:
     """The explainers of a model that were measured, controls left out; `origins` names what a changed one was made from."""
     rows = {(row["model"], row["explainer"], row["score"]): row for row in result.table().to_dict("records")}
@@ -159,6 +205,10 @@ class Site:
         rows, elements = few(self.space, len(samples), self.seed)
         signals = problem.inputs.take(samples).to(device_of(model.module))
         self.layers = layer_invariance(model.module, signals, self.space, elements, rows)
+        with torch.no_grad(), evaluating(model.module):
+            moved = self.space.move(elements.to(signals.values.device), signals[rows.to(signals.values.device)])
+            before, after = (model.outputs.read(part.through(model.module)) for part in (signals, moved))
+        self.invariance = float(cosine(after, before[rows.to(before.device)]).nanmean())
 
 
 def few(space: InputSpace, count: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -179,7 +229,7 @@ def diagnosis_of(case: Case, site: Site) -> Diagnosis:
             low=case.row["low"],
             high=case.row["high"],
             self_agreement=case.row["self_agreement"],
-            model_invariance=case.row["model_invariance"],
+            model_invariance=site.invariance if math.isnan(case.row["model_invariance"]) else case.row["model_invariance"],
             stochastic=case.explainer.stochastic,
             baseline_motion=math.nan if mean else baseline_motion(case.explainer, site),
             layer=layer,

@@ -113,14 +113,5 @@ def tell(console: Console, one: Advice) -> None:
     mark = "[green]robust[/]" if one.robust else f"[yellow]{escape(one.assumption)}[/]"
     who = f"[bold]{escape(one.model)} / {escape(one.explainer)}[/]"
     console.print(f"{who} ({one.branch}, guideline {one.guideline}): {mark}", highlight=False)
-    if one.robust:
-        return
-    lines = [f"measured: {one.measured}.", one.reason, *([f"change: {one.change}"] if one.change else [])]
-    if one.after is not None and one.before is not None:
-        ends = "" if one.gain_low is None or one.gain_high is None else f" ({one.gain_low:+.3f} .. {one.gain_high:+.3f})"
-        gain = "" if one.gain is None else f", gain {one.gain:+.3f}{ends}"
-        lines.append(f"after it: {one.before:.3f} -> {one.after:.3f}{gain}.")
-    elif one.change:
-        lines.append("after it: not measured.")
-    for line in lines:
+    for line in one.lines():
         console.print(textwrap.indent(escape(line), "  "), highlight=False, soft_wrap=True)

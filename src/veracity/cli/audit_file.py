@@ -65,10 +65,24 @@ def read(path: Path) -> tuple[Audit, Path]:
     given: dict[str, Any] = {
         "training": data(content.pop("training")) if "training" in content else None,
         "concepts": {name: concept(name, entry) for name, entry in content.pop("concepts", {}).items()},
-        "checkpoints": {name: [here / file for file in listed] for name, listed in content.pop("checkpoints", {}).items()},
+        "checkpoints": {name: checkpoints(name, listed, here) for name, listed in content.pop("checkpoints", {}).items()},
     }
     about = {"data": path.name}
     return Audit(models=models, inputs=inputs, targets=targets, reference=loaded(reference), about=about, **given, **content), out
+
+
+def checkpoints(name: str, listed: Any, here: Path) -> list[Any]:
+    """A model's checkpoints: files, or pairs of a file and its learning rate."""
+    wanted = f"The checkpoints of '{name}' are a list of files, such as [\"epoch1.safetensors\"], or of pairs [file, learning rate]"
+    if not isinstance(listed, list):
+        raise SpecError(f"{wanted}, not {listed!r}.")
+    found: list[Any] = []
+    for one in listed:
+        file, *rate = one if isinstance(one, list) and one else [one]
+        if not isinstance(file, str) or len(rate) > 1 or not all(isinstance(part, (int, float)) for part in rate):
+            raise SpecError(f"{wanted}, not {one!r}.")
+        found.append((here / file, *rate) if rate else here / file)
+    return found
 
 
 def concept(name: str, entry: Any) -> Any:

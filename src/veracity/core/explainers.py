@@ -50,6 +50,9 @@ class Need(Enum):
     CHECKPOINTS = "checkpoints"
 
 
+NEEDS = {Frame.TRAINING: frozenset({Need.TRAINING}), Frame.CONCEPTS: frozenset({Need.TRAINING, Need.CONCEPTS})}
+
+
 @dataclass(frozen=True)
 class Context:
     """What an explainer gets besides model and inputs.
@@ -111,8 +114,8 @@ class Explainer(Component, ABC):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What the audit must bring along."""
-        return frozenset()
+        """What the audit must bring along: training examples, and concepts, for explanations that refer to them."""
+        return NEEDS.get(self.frame, frozenset())
 
     @property
     def lesson(self) -> Explainer:

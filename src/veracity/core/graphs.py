@@ -19,14 +19,37 @@ from veracity.core.errors import InputError, missing_extra
 from veracity.core.inputs import Signals, check_finite
 from veracity.core.models import View
 
+UNSEEN = ("edge_attr", "edge_weight", "pos")
+"""What PyG's graphs may hold besides features and edges, and models here do not get."""
+
 
 @dataclass(frozen=True)
 class GraphInputs:
-    """Graphs as padded tensors: node features (N, V, F), which slots are nodes (N, V), edges between slots (N, E, 2), -1 for none."""
+    """Graphs as padded tensors: node features (N, V, F), which slots are nodes (N, V), edges between slots (N, E, 2), -1 for none.
+
+    `unseen` names what else the graphs held: it is not handed on to models.
+    """
 
     values: Tensor
     mask: Tensor
     edges: Tensor
+    unseen: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        shapes = (self.values.ndim, self.mask.shape, self.edges.ndim)
+        if shapes != (3, self.values.shape[:2], 3) or self.edges.shape[::2] != (len(self.values), 2) or not len(self.values):
+            found = ", ".join(str(tuple(part.shape)) for part in (self.values, self.mask, self.edges))
+            raise InputError(f"Graphs need values (N, V, F), a mask (N, V) and edges (N, E, 2) with N of at least 1, not {found}.")
+        if self.mask.dtype is not torch.bool or self.edges.dtype is not torch.int64 or not self.values.is_floating_point():
+            found = ", ".join(str(part.dtype) for part in (self.values, self.mask, self.edges))
+            raise InputError(f"Graphs need floating point values, a mask of True and False, and edges in int64, not {found}.")
+        check_finite(self.values)
+        real = (self.edges >= 0).all(dim=2)
+        at = self.mask.gather(1, self.edges.clamp(0, self.mask.shape[1] - 1).flatten(1)).reshape(self.edges.shape).all(dim=2)
+        wrong = (real & ~at) | (self.edges >= self.mask.shape[1]).any(dim=2) | (~real & (self.edges != -1).any(dim=2))
+        if wrong.any():
+            number = int(wrong.any(dim=1).nonzero()[0])
+            raise InputError(f"Graph {number} has an edge to a slot that holds no node; edges that are none are (-1, -1).")
 
     @classmethod
     def of(cls, graphs: Any) -> GraphInputs:
@@ -44,8 +67,8 @@ class GraphInputs:
         for number, graph in enumerate(listed):
             values[number, : len(graph.x)], mask[number, : len(graph.x)] = graph.x.detach().cpu(), True
             edges[number, : graph.edge_index.shape[1]] = graph.edge_index.T.cpu()
-        check_finite(values)
-        return cls(values, mask, edges)
+        unseen = tuple(name for name in UNSEEN if any(getattr(graph, name, None) is not None for graph in listed))
+        return cls(values, mask, edges, unseen)
 
     @property
     def shape(self) -> Size:
@@ -67,7 +90,15 @@ class GraphInputs:
 
     def adapt(self, model: nn.Module) -> nn.Module:
         """A PyG network as a map from padded graphs to outputs."""
-        return model if takes_padded(model) else OnGraphs(model)
+        if takes_padded(model):
+            return model
+        packed = OnGraphs(model)
+        if packed.takes_data and self.unseen:
+            raise InputError(
+                f"A model that takes a Data may read its {' and '.join(self.unseen)}, which is not handed on: delete it from the graphs if "
+                "the model does not use it, or let the model take (x, edge_index, batch)."
+            )
+        return packed
 
 
 class OnGraphs(View):
@@ -111,12 +142,13 @@ def pack(values: Tensor, mask: Tensor, edges: Tensor) -> tuple[Tensor, Tensor, T
 
 
 def as_data(x: Tensor, edge_index: Tensor, batch: Tensor) -> Any:
-    """The packed graphs as PyG's Data."""
+    """The packed graphs as PyG's Batch."""
     try:
-        from torch_geometric.data import Data
+        from torch_geometric.data import Batch
     except ImportError as error:
         raise missing_extra("torch_geometric", "graphs") from error
-    return Data(x=x, edge_index=edge_index, batch=batch)
+    sizes = torch.bincount(batch)
+    return Batch(x=x, edge_index=edge_index, batch=batch, ptr=torch.cat((sizes.new_zeros(1), sizes.cumsum(0))))
 
 
 def check_graph(number: int, graph: Any, first: Any) -> None:
@@ -128,8 +160,8 @@ def check_graph(number: int, graph: Any, first: Any) -> None:
         raise InputError(f"Graph {number} has {x.shape[1]} features a node and the first has {first.x.shape[1]}: they must be the same.")
     if not isinstance(edges, Tensor) or edges.ndim != 2 or edges.shape[0] != 2 or edges.shape[1] == 0:
         raise InputError(
-            f"Graph {number} has {len(x)} nodes and no edges: a graph needs an edge_index of shape (2, edges); leave it out, "
-            "or give it self-loops if it has none."
+            f"Graph {number} has {len(x)} nodes and no edges: a graph needs an edge_index of shape (2, edges); leave the graph out, "
+            "or give its nodes self-loops."
         )
     if int(edges.min()) < 0 or int(edges.max()) >= len(x):
         raise InputError(f"Graph {number} has an edge to node {int(edges.max())}, but only {len(x)} nodes.")

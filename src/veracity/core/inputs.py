@@ -84,7 +84,10 @@ class TensorInputs:
             what = tuple(self.tensor.shape) if isinstance(self.tensor, Tensor) else type(self.tensor).__name__
             raise InputError(f"The inputs must be a tensor of shape (samples, ...) with at least one sample, not {what}.")
         if not self.tensor.is_floating_point():
-            raise InputError(f"The inputs must be floating point, not {self.tensor.dtype}: convert them with inputs.float().")
+            raise InputError(
+                f"The inputs must be floating point, not {self.tensor.dtype}: convert them with inputs.float(), "
+                "or pass token numbers as TokenInputs(ids, vocabulary)."
+            )
         check_finite(self.tensor)
 
     @property

@@ -83,8 +83,10 @@ def viewed(model: nn.Module) -> nn.Module:
 def layer_of(model: nn.Module, name: str) -> nn.Module:
     """The submodule of this dotted name, with a suggestion if there is none."""
     layers: dict[str, nn.Module] = dict(viewed(model).named_modules())
+    if not isinstance(name, str):
+        raise InputError(f"A layer is given by its name, such as '{list(layers)[-1]}', not as {type(name).__name__}.")
     if name not in layers or name == "":
-        near = get_close_matches(name, layers, n=1, cutoff=0.3)
+        near = get_close_matches(name, [key for key in layers if key], n=1, cutoff=0.3)
         hint = f"Did you mean '{near[0]}'?" if near else f"Layers: {', '.join(key for key in layers if key)}."
         raise InputError(f"The model has no layer '{name}'. {hint}")
     return layers[name]

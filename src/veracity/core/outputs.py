@@ -1,4 +1,4 @@
-"""What a model's outputs are, so that they can be read as probabilities and compared with a label."""
+"""What a model's outputs are, so that they can be read as probabilities."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from enum import Enum
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 
 class Outputs(Enum):
@@ -22,18 +21,6 @@ class Outputs(Enum):
             yes = torch.sigmoid(output)
             return torch.cat((1 - yes, yes), dim=1)
         return torch.softmax(output, dim=1) if self is Outputs.LOGITS else output.reshape(len(output), -1)
-
-    def loss(self, output: Tensor, labels: Tensor) -> Tensor:
-        """The negative log likelihood of each row's label, (N,); log-probabilities are logits too.
-
-        >>> Outputs.LOGITS.loss(torch.zeros(1, 4), torch.tensor([2])).item() == torch.tensor(4.0).log().item()
-        True
-        """
-        if self is Outputs.LOGITS and output.shape[1] == 1:
-            return functional.binary_cross_entropy_with_logits(output[:, 0], labels.to(output), reduction="none")
-        if self is Outputs.LOGITS:
-            return functional.cross_entropy(output, labels, reduction="none")
-        return -output.gather(1, labels.unsqueeze(1)).squeeze(1).log()
 
     @staticmethod
     def detect(output: Tensor) -> Outputs:

@@ -62,6 +62,8 @@ class InputSpace(Space, ABC):
     representation: ClassVar[Representation] = Representation.PERMUTATION
     moves_frame: ClassVar[bool] = True
     """Whether what lives in the input's frame moves along with the input; noise, say, moves nothing."""
+    needs_structure: ClassVar[bool] = False
+    """Whether it moves the structure of graphs, so that plain tensors make no sense."""
 
     @abstractmethod
     def act(self, elements: Tensor, x: Tensor) -> Tensor:

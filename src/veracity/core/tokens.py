@@ -30,9 +30,11 @@ class TokenInputs:
 
     def __post_init__(self) -> None:
         ids = self.ids
-        if not isinstance(ids, Tensor) or ids.ndim != 2 or len(ids) == 0 or ids.is_floating_point():
+        if not isinstance(ids, Tensor) or ids.ndim != 2 or ids.numel() == 0 or ids.is_floating_point():
             what = f"{ids.dtype} {tuple(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
             raise InputError(f"Tokens must be whole numbers of shape (samples, length) with at least one sample, not {what}.")
+        if isinstance(self.vocabulary, bool) or not isinstance(self.vocabulary, int) or self.vocabulary < 1:
+            raise InputError(f"The vocabulary must be a whole number of at least 1, not {self.vocabulary!r}.")
         low, high = int(ids.min()), int(ids.max())
         if low < PADDING or high >= self.vocabulary:
             bad = low if low < PADDING else high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -29,12 +30,19 @@ class Training:
     concepts: Mapping[str, Tensor] = field(default_factory=dict)
     checkpoints: tuple[Checkpoint, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not hasattr(self.inputs, "adapt"):
+            raise InputError(f"The training examples must be an Inputs, such as TensorInputs(tensor), not {type(self.inputs).__name__}.")
+        if not isinstance(self.labels, Tensor) or self.labels.is_floating_point() or self.labels.shape != (self.inputs.size(),):
+            what = f"{self.labels.dtype} {tuple(self.labels.shape)}" if isinstance(self.labels, Tensor) else type(self.labels).__name__
+            raise InputError(f"The training labels must be whole numbers, one for each of {self.inputs.size()} examples, not {what}.")
+
     def fingerprint(self) -> str:
         """A hash of everything."""
         parts = {
             "inputs": self.inputs.fingerprint(),
             "labels": fingerprint.of_tensor(self.labels),
-            "concepts": {name: fingerprint.of_tensor(mask) for name, mask in self.concepts.items()},
+            "concepts": [[name, fingerprint.of_tensor(mask)] for name, mask in self.concepts.items()],
             "checkpoints": [
                 [one.rate, {key: fingerprint.of_tensor(value) for key, value in one.state.items()}] for one in self.checkpoints
             ],
@@ -64,3 +72,7 @@ def check_fits(name: str, number: int, checkpoint: Checkpoint, module: nn.Module
             raise InputError(
                 f"Checkpoint {number} of model '{name}' belongs to another architecture: '{key}' is {here} in the model and {there} in it."
             )
+    bad = next((key for key, value in checkpoint.state.items() if not value.isfinite().all()), None)
+    if bad is not None or not math.isfinite(checkpoint.rate):
+        what = f"'{bad}' holds NaN or infinity" if bad is not None else f"its learning rate is {checkpoint.rate}"
+        raise InputError(f"Checkpoint {number} of model '{name}' cannot be used: {what}.")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, VeracityError
 from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of, evaluating
 from veracity.core.outputs import Outputs
@@ -57,7 +57,9 @@ def first_budget(name: str, module: nn.Module, inputs: Inputs, memory: int | Non
         try:
             output = row.through(module)
             budget = budget_for(module, row, memory, rows, workers)
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        except VeracityError:
+            raise
+        except Exception as error:
             reason = " ".join(str(error).split())[:200]
             shape, kind = tuple(row.values.shape), str(row.values.dtype).removeprefix("torch.")
             raise InputError(f"Model '{name}' cannot take inputs of shape {shape} and type {kind}: {reason}") from error

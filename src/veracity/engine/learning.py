@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from veracity.core.draws import Draws
-from veracity.core.errors import VeracityError
+from veracity.core.errors import StoreError, VeracityError
+from veracity.core.explainers import Context
 from veracity.core.models import evaluating
 from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
@@ -20,34 +22,53 @@ from veracity.engine.store import RunFolder
 KIND = "learnt"
 
 
-def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder, progress: bool = True) -> list[dict[str, Any]]:
-    """Let every explainer learn about every model, and return what a reader must know of it."""
-    lessons = [(name, label) for name in problem.models for label in problem.explainers if problem.learnt_key(name, label)]
-    facts: list[dict[str, Any]] = []
-    done: set[str] = set()
-    with bar("learning", len(lessons), progress) as advance:
-        for name, label in lessons:
+@dataclass
+class Lessons:
+    """What a reader must know of what was learnt, and why some (model, explainer) could not learn."""
+
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    failures: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def warnings(self) -> list[str]:
+        """The facts' warnings, each once a model."""
+        found = [f"{fact['model']} / {fact['explainer']}: {fact['warning']}" for fact in self.facts if fact.get("warning")]
+        said = [(fact["model"], fact["warning"]) for fact in self.facts if fact.get("warning")]
+        return [text for number, text in enumerate(found) if said.index(said[number]) == number]
+
+
+def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder, progress: bool = True) -> Lessons:
+    """Let every explainer learn about every model; one that cannot is recorded, and the others go on."""
+    places = [(name, label) for name in problem.models for label in problem.explainers if problem.learnt_key(name, label)]
+    found = Lessons()
+    with bar("learning", len(places), progress) as advance:
+        for name, label in places:
             advance(0, f"learning {name} / {label}")
-            if (key := problem.learnt_key(name, label)) not in done:
-                facts += learn(problem, name, label, budgets[name], folder)
-            done.add(key)
+            try:
+                found.facts += learn(problem, name, label, budgets[name], folder)
+            except StoreError:
+                raise
+            except Exception as error:
+                found.failures[name, label] = str(error) if isinstance(error, VeracityError) else f"{type(error).__name__}: {error}"
             advance(1, f"learning {name} / {label}")
-    return facts
+    return found
 
 
 def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFolder) -> list[dict[str, Any]]:
     """One explainer and one model."""
-    explainer, key = problem.explainers[label].lesson, problem.learnt_key(name, label)
-    context = problem.context(name, Draws.of(problem.seed, torch.arange(0)), budget.rows, training=problem.training_of(name, explainer))
+    explainer, key = problem.explainers[label], problem.learnt_key(name, label)
+    context = context_of(problem, name, label, budget)
     learnt: Mapping[str, Tensor] | None = folder.read_tensors(KIND, key)
     if learnt is None:
         with evaluating(problem.models[name].module):
-            try:
-                learnt = explainer.learn(problem.view(name), context)
-            except VeracityError as error:
-                raise type(error)(f"On model '{name}', {label}: {error}") from error
+            learnt = explainer.lesson.learn(problem.view(name), context)
         folder.write_tensors(KIND, key, dict(learnt))
     return [{"model": name, "explainer": label, **plain(fact)} for fact in explainer.facts(learnt, context)]
+
+
+def context_of(problem: Problem, name: str, label: str, budget: Budget) -> Context:
+    """What an explainer learns from."""
+    training = problem.training_of(name, problem.explainers[label])
+    return problem.context(name, Draws.of(problem.seed, torch.arange(0)), budget.rows, training=training)
 
 
 def plain(fact: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,11 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError, SpecError, VeracityError
 from veracity.core.explainers import Explainer, Need
-from veracity.core.inputs import Inputs, Signals
+from veracity.core.models import device_of, evaluating
 from veracity.core.training import Checkpoint, Training, check_fits
-from veracity.engine.resolve import as_inputs, as_labels
+from veracity.engine.resolve import as_inputs, as_tensor
 
 MISSING = {
     Need.TRAINING: "training examples: pass Audit(training=(inputs, labels))",
@@ -24,63 +25,81 @@ MISSING = {
 }
 
 
-def as_training(training: Any, concepts: Mapping[str, Any] | None) -> Training | None:
+def as_training(training: Any, concepts: Any) -> Training | None:
     """Training examples and their labels as a pair or a Training, with the concepts that they show."""
+    if concepts is not None and not isinstance(concepts, Mapping):
+        raise InputError(f"The concepts are {{'name': which training examples show it}}, not {type(concepts).__name__}.")
     if training is None:
         if concepts:
             raise InputError("Concepts need examples to learn them from: pass training=(inputs, labels) beside concepts=...")
         return None
-    if not isinstance(training, Training):
-        if not isinstance(training, Sequence) or len(training) != 2:
-            raise InputError(f"The training set is a pair (inputs, labels) or a Training, not {type(training).__name__}.")
-        inputs = as_inputs(training[0])
-        labels = as_labels(training[1], inputs.size())
-        if labels is None:
-            raise InputError("The training set needs labels: pass training=(inputs, labels).")
-        training = Training(inputs, labels.long())
-    found: Training = training
+    found = training if isinstance(training, Training) else from_pair(training)
     given = {**found.concepts, **(concepts or {})}
     return replace(found, concepts={name: as_concept(name, one, found) for name, one in given.items()})
+
+
+def from_pair(training: Any) -> Training:
+    """Training examples from (inputs, labels)."""
+    if not isinstance(training, Sequence) or isinstance(training, str) or len(training) != 2:
+        raise InputError(f"The training set is a pair (inputs, labels) or a Training, not {type(training).__name__}.")
+    inputs, labels = as_inputs(training[0]), as_tensor(training[1], "training labels")
+    if labels is None:
+        raise InputError("The training set needs labels: pass training=(inputs, labels).")
+    whole = labels.cpu() if labels.is_floating_point() and not bool((labels == labels.round()).all()) else labels.cpu().long()
+    return Training(inputs, whole)
 
 
 def as_concept(name: str, given: Any, training: Training) -> Tensor:
     """Which training examples show a concept, from labels, a mask, or a function of (examples, labels)."""
     size = training.inputs.size()
+    wanted = (
+        f"The concept '{name}' is a set of labels (whole numbers), a function of (examples, labels), or one True or False for each of "
+        f"the {size} training examples, not "
+    )
     if isinstance(given, (set, frozenset)):
-        mask = torch.isin(training.labels, torch.tensor(sorted(given)))
-    elif callable(given):
-        mask = torch.cat([shown(name, given, training.inputs, training.labels, part) for part in torch.arange(size).split(256)])
+        if not all(isinstance(label, int) and not isinstance(label, bool) for label in given):
+            raise InputError(f"{wanted}{given!r}.")
+        mask = torch.isin(training.labels, torch.tensor(sorted(given), dtype=torch.long))
     else:
-        mask = torch.as_tensor(given)
+        found = shown(name, given, training) if callable(given) else given
+        try:
+            mask = torch.as_tensor(found)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"{wanted}{type(found).__name__}.") from error
     if mask.shape != (size,) or mask.dtype is not torch.bool:
-        raise InputError(
-            f"The concept '{name}' is a set of labels, a function of (examples, labels), or one True or False for each of the {size} "
-            f"training examples, not {mask.dtype} of shape {tuple(mask.shape)}."
-        )
+        raise InputError(f"{wanted}{mask.dtype} of shape {tuple(mask.shape)}.")
     if not mask.any() or mask.all():
         which = "No" if not mask.any() else "Every"
         raise InputError(f"{which} training example shows the concept '{name}': examples with and without it are needed.")
-    return mask
+    return mask.cpu()
 
 
-def shown(name: str, function: Callable[[Any, Tensor], Any], inputs: Inputs, labels: Tensor, part: Tensor) -> Tensor:
-    """A concept's function on some examples; it gets their values, or Signals where there is structure."""
-    signals: Signals = inputs.take(part)
-    found = torch.as_tensor(function(signals if signals.structure else signals.values, labels[part]))
-    if found.shape != part.shape:
-        raise InputError(f"The function of concept '{name}' must return one True or False an example, not shape {tuple(found.shape)}.")
-    return found.cpu().bool()
+def shown(name: str, function: Callable[[Any, Tensor], Any], training: Training) -> Any:
+    """What a concept's function says of all examples at once; it gets their values, or Signals where there is structure."""
+    signals = training.inputs.take(torch.arange(training.inputs.size()))
+    try:
+        return function(signals if signals.structure else signals.values, training.labels)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:160]
+        raise InputError(f"The function of concept '{name}' failed with {type(error).__name__}: {reason}") from error
 
 
-def as_checkpoints(checkpoints: Mapping[str, Sequence[Any]] | None, modules: Mapping[str, nn.Module]) -> dict[str, tuple[Checkpoint, ...]]:
+def as_checkpoints(checkpoints: Any, modules: Mapping[str, nn.Module]) -> dict[str, tuple[Checkpoint, ...]]:
     """Checkpoints by model, each of which must fit it."""
+    if checkpoints is not None and not isinstance(checkpoints, Mapping):
+        raise InputError(f"The checkpoints are {{'model': [state_dict, ...]}}, not {type(checkpoints).__name__}.")
     given = dict(checkpoints or {})
-    for name in given:
+    for name, listed in given.items():
         if name not in modules:
             raise InputError(f"There are checkpoints for a model '{name}' that is not audited; the models are {', '.join(modules)}.")
+        if isinstance(listed, (str, Mapping)) or not isinstance(listed, Sequence):
+            raise InputError(f"The checkpoints of model '{name}' are a list, such as [state_dict, ...], not {type(listed).__name__}.")
+        rated = [isinstance(one, Checkpoint) or (isinstance(one, (tuple, list)) and len(one) == 2) for one in listed]
+        if any(rated) and not all(rated):
+            raise InputError(f"Some checkpoints of model '{name}' have a learning rate and some have none: give all of them one, or none.")
     found = {name: tuple(as_checkpoint(one) for one in listed) for name, listed in given.items()}
-    for name, listed in found.items():
-        for number, one in enumerate(listed):
+    for name, checked in found.items():
+        for number, one in enumerate(checked):
             check_fits(name, number, one, modules[name])
     return found
 
@@ -89,26 +108,45 @@ def as_checkpoint(given: Any) -> Checkpoint:
     """A checkpoint from a state dict, a file of one, or either with its learning rate."""
     if isinstance(given, Checkpoint):
         return given
-    if isinstance(given, tuple) and len(given) == 2:
+    if isinstance(given, (tuple, list)) and len(given) == 2:
+        if isinstance(given[1], bool) or not isinstance(given[1], (int, float)) or not given[1] >= 0:
+            raise InputError(f"A checkpoint's learning rate is a number of at least 0, not {given[1]!r}.")
         return replace(as_checkpoint(given[0]), rate=float(given[1]))
-    if isinstance(given, (str, Path)):
-        return Checkpoint(state_from(Path(given)))
-    if not isinstance(given, Mapping) or not all(isinstance(value, Tensor) for value in given.values()):
-        raise InputError(f"A checkpoint is a state dict, a file of one, or (state dict, learning rate), not {type(given).__name__}.")
-    return Checkpoint({key: value.detach() for key, value in given.items()})
+    state = state_from(Path(given)) if isinstance(given, (str, Path)) else given
+    inner = [value for value in state.values() if isinstance(value, Mapping)] if isinstance(state, Mapping) else []
+    named = next((part for part in inner if part and all(isinstance(value, Tensor) for value in part.values())), None)
+    state = state if named is None else named
+    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise InputError(f"A checkpoint is a state dict, a file of one, or (state dict, learning rate), not {type(state).__name__}.")
+    return Checkpoint({str(key): value.detach() for key, value in state.items()})
 
 
-def state_from(path: Path) -> dict[str, Tensor]:
-    """Weights from a safetensors file, or from one of torch's that holds nothing but tensors."""
+def state_from(path: Path) -> Any:
+    """What a safetensors file holds, or one of torch's that holds nothing but tensors."""
     if not path.exists():
         raise InputError(f"There is no checkpoint {path}.")
-    if path.suffix == ".safetensors":
-        return load_file(path)
     try:
-        loaded: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+        return load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise InputError(f"The checkpoint {path} holds pickled Python objects: save the weights alone, model.state_dict().") from error
     except Exception as error:
         raise InputError(f"The checkpoint {path} cannot be read as weights: {' '.join(str(error).split())[:120]}") from error
-    return loaded
+
+
+def check_training(name: str, module: nn.Module, training: Training | None, explainers: Mapping[str, Explainer]) -> None:
+    """Raise if a model cannot take the training examples that explainers will show it."""
+    if training is None or not any(explainer.needs for explainer in explainers.values()):
+        return
+    first = training.inputs.take(torch.zeros(1, dtype=torch.long)).to(device_of(module))
+    try:
+        with evaluating(module), torch.no_grad():
+            first.through(module)
+    except VeracityError:
+        raise
+    except Exception as error:
+        shape, kind = tuple(first.values.shape), str(first.values.dtype).removeprefix("torch.")
+        reason = " ".join(str(error).split())[:160]
+        raise InputError(f"Model '{name}' cannot take training examples of shape {shape} and type {kind}: {reason}") from error
 
 
 def check_needs(

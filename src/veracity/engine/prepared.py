@@ -10,12 +10,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
+from torch import Size
 
 from veracity import __version__
 from veracity.core import fingerprint
 from veracity.core.draws import Draws
-from veracity.core.errors import InputError, Note, VeracityError
-from veracity.core.explainers import BARE, Explainer
+from veracity.core.errors import InputError, Note, SpecError, VeracityError
+from veracity.core.explainers import BARE, Cost, Explainer, Frame
 from veracity.core.models import device_of, evaluating
 from veracity.core.scores import Reads
 from veracity.core.spaces import InputSpace
@@ -77,6 +78,7 @@ class Prepared:
                 "control": explainer is not None and explainer.control,
                 "signed": explainer is None or explainer.signed,
                 "frame": explainer.frame.value if explainer else "",
+                "categorical": explainer is not None and explainer.categorical,
                 "score": cell.name,
                 "start": job.start,
                 "stop": job.stop,
@@ -112,8 +114,12 @@ def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str
             for label, explainer in problem.explainers.items():
                 context = problem.context(name, draws, BARE.batch, x.structure, training=problem.training_of(name, explainer))
                 try:
+                    check_declared(label, explainer, problem.inputs.shape)
                     if x.structure and not explainer.structured:
-                        raise InputError(f"{label} explains plain tensors alone, not graphs or other inputs with a structure.")
+                        raise InputError(
+                            f"{label} explains plain tensors alone, not graphs: an Explainer that does says structured = True and "
+                            "calls model(inputs, *context.structure)."
+                        )
                     notes += [
                         {"model": name, "explainer": label, "text": text} for text in explainer.check(view, x.values, targets, context)
                     ]
@@ -132,10 +138,24 @@ def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str
     return settled, notes
 
 
+def check_declared(label: str, explainer: Explainer, shape: Size) -> None:
+    """Raise if what an explainer says about itself is of the wrong kind."""
+    if not isinstance(explainer.frame, Frame):
+        raise SpecError(f"The frame of {label} must be a Frame, such as Frame.TRAINING, not {explainer.frame!r}.")
+    cost: Any = explainer.cost(shape)
+    if not isinstance(cost, Cost):
+        raise SpecError(f"The cost of {label} must be a Cost, such as Cost(forward=1), not {cost!r}.")
+
+
 def check_requests(problem: Problem, jobs: list[Job]) -> None:
     """Every space must make sense on every input, and every walk must be able to start on its space."""
     if not jobs:
         raise InputError("There is nothing to measure: no score applies to these models and explainers.")
+    measured = {(job.explainer, cell.name) for job in jobs for cell in job.cells}
+    for name, score in problem.scores.items():
+        left_out = [label for label, one in problem.explainers.items() if not one.control and (label, name) not in measured]
+        if score.reads is Reads.EXPLANATION and left_out:
+            warnings.warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.", Note, stacklevel=4)
     requests = {fusion(cell): (cell.request, cell.score.compare.range) for job in jobs for cell in job.cells}
     for request, bounds in requests.values():
         request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, bounds)

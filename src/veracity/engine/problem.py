@@ -75,9 +75,9 @@ class Problem:
     def learnt_key(self, name: str, label: str) -> str:
         """Everything that depends on what an explainer learns about a model; empty if it learns nothing."""
         explainer = self.explainers[label]
-        training = self.training_of(name, explainer)
-        if training is None:
+        if type(explainer.lesson).learn is Explainer.learn:
             return ""
-        model = self.models[name]
-        parts = [model.fingerprint, model.outputs.value, self.target.spec(), explainer.lesson.spec(), training.fingerprint(), self.seed]
+        model, training = self.models[name], self.training_of(name, explainer)
+        from_what = training.fingerprint() if training is not None else ""
+        parts = [model.fingerprint, model.outputs.value, self.target.spec(), explainer.lesson.spec(), from_what, self.seed]
         return fingerprint.of_json(parts)

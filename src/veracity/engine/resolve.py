@@ -14,17 +14,18 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
-from veracity.core.explainers import Explainer
+from veracity.core.explainers import Explainer, Frame
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import Inputs, Signals, TensorInputs
 from veracity.core.outputs import Outputs
 from veracity.core.registry import GROUPS, SCORES, WALKS
 from veracity.core.scores import Reads, Score
-from veracity.core.spaces import InputSpace
+from veracity.core.spaces import InputSpace, Representation
 from veracity.core.walks import Walk
 from veracity.explain import CONTROLS, as_explainer
 from veracity.interpret import ActionFloor, SelfAgreement, SymmetryScore
 from veracity.interpret.build import as_score
+from veracity.perturb import Group
 from veracity.walk import Exhaustive, MonteCarlo
 
 EXHAUSTIVE_UP_TO = 512
@@ -47,6 +48,8 @@ def as_inputs(inputs: Any) -> Inputs:
         return TensorInputs(torch.as_tensor(inputs))
     if hasattr(inputs, "to_data_list") or (isinstance(inputs, (list, tuple)) and inputs and hasattr(inputs[0], "edge_index")):
         return GraphInputs.of(inputs)
+    if isinstance(inputs, (list, tuple)) and not inputs:
+        raise InputError("There are no inputs: the list is empty.")
     if not all(hasattr(inputs, name) for name in ("shape", "size", "take", "fingerprint", "adapt")):
         raise InputError(f"The inputs must be a tensor or an array of samples, graphs, or an Inputs, not {type(inputs).__name__}.")
     given: Inputs = inputs
@@ -95,12 +98,30 @@ def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
         raise InputError(f"The symmetry must be a space that acts on inputs, such as CyclicShift(axes=(-1,)), not {symmetry!r}.")
     fitted = space.fit(inputs.shape)
     check_structure(fitted, inputs)
+    if isinstance(fitted, Group) and not fingerprint.known(type(fitted)):
+        check_group(fitted, inputs)
     return fitted
+
+
+def check_group(group: Group, inputs: Inputs) -> None:
+    """Raise if a group from outside does not compose or undo as it acts, on a few random elements."""
+    x = inputs.take(torch.arange(8) % inputs.size()).values.double()
+    g, h = (group.decode(Draws.of(0, torch.arange(8)).normal(group.latents, stream=name)) for name in ("g", "h"))
+    if group.representation is Representation.APPROXIMATE:
+        return
+    for what, one, other in (
+        ("compose(g, h) is not g after h", group.act(group.compose(g, h), x), group.act(g, group.act(h, x))),
+        ("inverse(g) does not undo g", group.act(group.inverse(g), group.act(g, x)), x),
+    ):
+        if not torch.allclose(one, other, rtol=1e-4, atol=1e-6):
+            raise InputError(f"The symmetry '{group.name}' is no group as it acts: {what}.")
 
 
 def check_structure(space: InputSpace, inputs: Inputs) -> None:
     """Raise if a space moves the nodes of graphs and leaves their edges behind."""
     signals = inputs.take(torch.zeros(8, dtype=torch.long))
+    if space.needs_structure and not signals.structure:
+        raise InputError(f"The symmetry '{space.name}' acts on graphs: for the rows of plain tensors use Permutations(axis=-2).")
     if not signals.structure:
         return
     marked = torch.arange(inputs.shape[0]) == torch.arange(8)[:, None] % inputs.shape[0]
@@ -142,11 +163,18 @@ def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, stru
         shared = Counter(one.name for one in built)
         labels = apart([one.name if shared[one.name] == 1 else with_settings(one) for one in built], built)
         named = dict(zip(labels, built, strict=True))
-    frames = {one.frame for one in named.values()}
-    for control in CONTROLS if controls else ():
-        if control.frame in frames and (control.structured or not structured):
-            named.setdefault(control.name, control())
+    explained = list(named.values())
+    for control in (kind() for kind in CONTROLS) if controls else ():
+        if any(fair(control, one) for one in explained) and (control.structured or not structured):
+            named.setdefault(control.name, control)
     return named
+
+
+def fair(control: Explainer, explainer: Explainer) -> bool:
+    """Whether a control is a null of an explainer: of its frame, and there of its kind of number."""
+    if control.frame is not explainer.frame or control.frame is Frame.INPUT:
+        return control.frame is explainer.frame
+    return control.categorical == explainer.categorical and (control.categorical or control.signed == explainer.signed)
 
 
 def apart(labels: list[str], explainers: list[Explainer]) -> list[str]:

@@ -1,19 +1,19 @@
 """Explainers: Captum's, ours, controls, and anybody's."""
 
 from veracity.core.explainers import Explainer
+from veracity.explain.ablation import FeatureAblation
 from veracity.explain.captum_adapters import (
     Deconvolution,
-    FeatureAblation,
     Gradient,
     GuidedBackprop,
     InputXGradient,
     IntegratedGradients,
     Saliency,
 )
-from veracity.explain.concept import CAR, CAV, ConceptExplainer, ConceptSensitivity, RandomConcepts, tcav_scores
+from veracity.explain.concept import CAR, CAV, ConceptExplainer, ConceptSensitivity, RandomConcepts, RandomSensitivities, tcav_scores
 from veracity.explain.controls import MAPS, Constant, Control, EdgeFilter, RandomGaussian, RandomUniform
 from veracity.explain.deep_lift import DeepLift
-from veracity.explain.example import InfluenceFunctions, RandomExamples, RepresentationSimilarity, SimplEx, TracIn
+from veracity.explain.example import InfluenceFunctions, RandomExamples, RandomMixture, RepresentationSimilarity, SimplEx, TracIn
 from veracity.explain.foreign import CaptumMethod, Foreign, Function
 from veracity.explain.grad_cam import GradCam
 from veracity.explain.gradient_shap import GradientShap
@@ -25,7 +25,7 @@ from veracity.explain.resolve import as_explainer
 from veracity.explain.smooth_grad import SmoothGrad
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family
 
-CONTROLS: tuple[type[Explainer], ...] = (*MAPS, RandomExamples, RandomConcepts)
+CONTROLS: tuple[type[Explainer], ...] = (*MAPS, RandomExamples, RandomMixture, RandomConcepts, RandomSensitivities)
 """What stands beside explanations of each frame."""
 
 __all__ = [
@@ -57,6 +57,8 @@ __all__ = [
     "RandomConcepts",
     "RandomExamples",
     "RandomGaussian",
+    "RandomMixture",
+    "RandomSensitivities",
     "RandomUniform",
     "RepresentationSimilarity",
     "Saliency",

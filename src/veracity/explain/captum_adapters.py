@@ -18,7 +18,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import unknown
-from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.inputs import Signals
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
@@ -186,33 +186,3 @@ class IntegratedGradients(GradientBased):
             return attribute(method, x, t, s, internal_batch_size=steps * len(x), **settings)
 
         return by_rows(some, inputs, targets, rows, context.structure)
-
-
-@EXPLAINERS.add
-@dataclass(frozen=True, kw_only=True)
-class FeatureAblation(Explainer):
-    """What the score loses when one number of the input is set to the baseline: e_i(x) = f(x) - f(r_i(x)).
-
-    Equivariant for permutation representations that leave the baseline in place (Proposition D.8).
-    """
-
-    name = "feature_ablation"
-    reference = "Crabbé and van der Schaar 2023, Proposition D.8"
-    structured = True
-    baseline: Baseline = 0.0
-
-    def cost(self, shape: Size) -> Cost:
-        """One forward pass for each number of the input, and one for the input."""
-        return Cost(forward=1 + shape.numel())
-
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise if the baseline does not fit."""
-        check_baseline(self.name, self.baseline, inputs.shape[1:])
-        return ()
-
-    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Attributions of the inputs' shape."""
-        method = captum.attr.FeatureAblation(model)
-        rows, features = tile(len(inputs), inputs[0].numel(), context.batch)
-        settings = {"baselines": as_row(self.baseline, inputs), "perturbations_per_eval": features}
-        return by_rows(lambda x, t, s: attribute(method, x, t, s, **settings), inputs, targets, rows, context.structure)

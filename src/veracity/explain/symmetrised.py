@@ -94,7 +94,10 @@ class Symmetrised(Explainer):
         """The transforms of inputs of this shape; raises if there are none, or none that can be used."""
         if self.space is None:
             raise SpecError("symmetrised needs a symmetry: pass Audit(symmetry=...) or Symmetrised(explainer=..., space=...).")
-        space: InputSpace = GROUPS.build(self.space).fit(shape)
+        built: Any = GROUPS.build(self.space)
+        if not isinstance(built, InputSpace):
+            raise SpecError(f"The space of symmetrised must be a symmetry, such as CyclicShift(axes=(-1,)), not {self.space!r}.")
+        space = built.fit(shape)
         if self.inner.frame is Frame.INPUT and not isinstance(space, Undoes):
             raise SpecError(
                 f"symmetrised cannot average the maps of {self.inner.name} over {space.name}, which is no group: its transforms "
@@ -153,6 +156,7 @@ class Symmetrised(Explainer):
         count, elements = self.count(space), elements_of(space, context.draws, self.draws)
         cost, signals = inner.cost(inputs.shape[1:]), Signals(inputs.detach(), context.structure)
         total: Tensor | None = None
+        kind = inputs.dtype
         for row, item in pairs(len(inputs), count, max(1, context.batch // max(1, cost.forward, cost.backward))):
             element, here = elements(row, item).to(inputs.device), row.to(inputs.device)
             moved = space.move(element, signals[here])
@@ -161,9 +165,10 @@ class Symmetrised(Explainer):
             if inner.frame is Frame.INPUT and isinstance(space, Undoes):
                 found = space.act(space.inverse(element), found)
             if total is None:
+                kind = found.dtype
                 total = found.new_zeros(len(inputs), *found.shape[1:], dtype=torch.float64)
             total.index_add_(0, here, found.double())
-        return torch.zeros_like(inputs) if total is None else (total / count).to(inputs.dtype)
+        return torch.zeros_like(inputs) if total is None else (total / count).to(kind)
 
 
 def countable(space: InputSpace) -> FiniteSpace | None:

@@ -60,9 +60,9 @@ def symmetry_training(folder: Path, scale: Scale) -> Audit:
     return Audit(
         title="What training does to a symmetry",
         models=models,
-        inputs=x[: 4 * samples],
-        targets=y[: 4 * samples],
-        explainers=["gradient"] if scale is Scale.SMOKE else ["gradient", "integrated_gradients"],
+        inputs=x[: 2 * samples],
+        targets=y[: 2 * samples],
+        explainers=["gradient", "input_x_gradient"],
         symmetry=Dihedral(),
         walk=Exhaustive(),
         scores=["equivariance", "model_invariance"],

@@ -194,7 +194,13 @@ def remarks(rows: Sequence[Result], own: Result | None) -> list[Markup]:
     noisy = [row for row in rows if noise_limited(row)]
     if noisy:
         pairs = [say("{} ({}, itself {})", name(row.explainer), number(row.value), number(row.self_agreement)) for row in noisy]
-        said.append(say("Within {} of the agreement with itself, which is noise rather than asymmetry: {}.", SLACK, listing(pairs)))
+        said.append(
+            say(
+                "The interval reaches to within {} of the agreement with itself, which speaks of noise rather than asymmetry: {}.",
+                SLACK,
+                listing(pairs),
+            )
+        )
     lost = [name(row.explainer) for row in rows if no_better_than_random(row)]
     if lost:
         said.append(say("Not clearly better than the random control: {}.", listing(lost)))

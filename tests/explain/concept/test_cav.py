@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -74,6 +74,41 @@ def test_constant_units_do_no_harm() -> None:
     assert made["weights"][1].abs() < 1e-9
 
 
+@pytest.mark.parametrize("level", [1.0, 1e4])
+def test_units_that_vary_by_rounding_alone_have_no_weight(level: float) -> None:
+    """A sum of probabilities is 1 up to float32's rounding, which standardising would blow up."""
+    features = normal(60, 3)
+    almost = (level * normal(60, 5, stream="scores").float().softmax(1).sum(1, keepdim=True)).double()
+    assert almost.std() > 0
+    labels = features[:, 0] > 0
+    made, plain = (CAV(layer="0").fit(part, labels, seed=0) for part in (torch.cat((features, almost), dim=1), features))
+    assert made["weights"][3] == 0
+    torch.testing.assert_close(made["weights"][:3], plain["weights"])
+    torch.testing.assert_close(made["intercept"], plain["intercept"])
+    dead = CAV(layer="0").fit(torch.cat((features, 1e-9 * features[:, :1]), dim=1), labels, seed=0)
+    assert dead["weights"][3] == 0
+    small = CAV(layer="0").fit(torch.cat((features, 1e-4 * features[:, :1]), dim=1), labels, seed=0)
+    assert small["weights"][3] > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rate": "x"}, "rate of cav must be a positive number, not 'x'"),
+        ({"rate": -1}, "rate of cav must be a positive number, not -1"),
+        ({"rate": float("nan")}, "rate of cav must be a positive number, not nan"),
+        ({"rate": True}, "rate of cav must be a positive number, not True"),
+        ({"tolerance": -1e-3}, r"tolerance of cav must be a positive number, not -0\.001"),
+        ({"epochs": 0}, "epochs of cav must be a whole number of at least 1, not 0"),
+        ({"epochs": 1.5}, r"epochs of cav must be a whole number of at least 1, not 1\.5"),
+        ({"layer": 1}, "cav needs the name of a layer"),
+    ],
+)
+def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        CAV(**{"layer": "1"} | settings).check(network(), X, TARGETS, context_of(numbers()))
+
+
 class TestBoth:
     """What linear and kernel classifiers share."""
 
@@ -125,7 +160,7 @@ class TestBoth:
     @kinds
     def test_few_examples_are_used_and_said(self, kind: type[ConceptExplainer]) -> None:
         x = torch.cat((torch.full((20, 2), 3.0), normal(80, 2) * 0.1)).double()
-        training = Training(TensorInputs(x), torch.zeros(100), {"rare": torch.arange(100) < 20})
+        training = Training(TensorInputs(x), torch.zeros(100, dtype=torch.long), {"rare": torch.arange(100) < 20})
         explainer, model = kind(layer="0"), nn.Sequential(nn.Identity(), nn.Linear(2, 2).double())
         (row,) = explainer.facts(explainer.learn(model, context_of(training)), context_of(training))
         assert (row["positives"], row["negatives"], row["held_out"], row["accuracy"], row["trusted"]) == (15, 15, 10, 1.0, True)

@@ -41,8 +41,8 @@ def test_the_choice_follows_from_the_seed_and_the_name_alone() -> None:
     assert not torch.equal(first.fitted, concept_set("third", MASK, 50, seed=1).fitted)
     assert not torch.equal(first.fitted, concept_set("other", MASK, 50, seed=0).fitted)
     x = TensorInputs(torch.zeros(1000, 1))
-    alone = concept_sets("cav", Training(x, torch.zeros(1000), {"third": MASK}), 50, 0)
-    after = concept_sets("cav", Training(x, torch.zeros(1000), {"even": torch.arange(1000) % 2 == 0, "third": MASK}), 50, 0)
+    alone = concept_sets("cav", Training(x, torch.zeros(1000).long(), {"third": MASK}), 50, 0)
+    after = concept_sets("cav", Training(x, torch.zeros(1000).long(), {"even": torch.arange(1000) % 2 == 0, "third": MASK}), 50, 0)
     assert torch.equal(alone["third"].fitted, after["third"].fitted)
     assert list(after) == ["even", "third"]
 
@@ -66,4 +66,4 @@ def test_missing_examples_and_concepts_are_refused() -> None:
     with pytest.raises(InputError, match="cav needs training examples"):
         concept_sets("cav", None, 10, 0)
     with pytest.raises(InputError, match="cav needs concepts"):
-        concept_sets("cav", Training(TensorInputs(torch.zeros(3, 1)), torch.zeros(3)), 10, 0)
+        concept_sets("cav", Training(TensorInputs(torch.zeros(3, 1)), torch.zeros(3).long()), 10, 0)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 import torch
-from example_nets import context_of, explained, images, labels, slow_gradients, small_cnn, states, training_set
+from example_nets import context_of, explained, images, labels, slow_curvature, slow_gradients, small_cnn, states, training_set
 from torch import Tensor, nn
+from torch.nn.functional import linear, normalize
+from torch.nn.utils.parametrize import register_parametrization
 
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError
@@ -19,12 +22,12 @@ from veracity.core.outputs import Outputs
 from veracity.core.registry import EXPLAINERS
 from veracity.core.targets import Custom, Neuron
 from veracity.core.training import Checkpoint, Training
-from veracity.explain.example import InfluenceFunctions, RandomExamples, RepresentationSimilarity, SimplEx, TracIn
+from veracity.explain.example import InfluenceFunctions, RandomExamples, RandomMixture, RepresentationSimilarity, SimplEx, TracIn
 from veracity.testing.explainers import no_trace
 
 LOSS = [InfluenceFunctions(), InfluenceFunctions(layer="dense"), InfluenceFunctions(layer="conv2"), TracIn(), TracIn(layer="conv1")]
 SHOWN = [SimplEx(), SimplEx(layer="conv2"), RepresentationSimilarity(), RepresentationSimilarity(layer="pool")]
-ALL = [*LOSS, *SHOWN, RandomExamples()]
+ALL = [*LOSS, *SHOWN, RandomExamples(), RandomMixture()]
 
 
 def named(explainer: Explainer) -> str:
@@ -88,7 +91,7 @@ class TestEvery:
         assert rows == {"forward": 4 * cost.forward, "backward": 4 * cost.backward}
 
 
-@pytest.mark.parametrize("explainer", [one for one in ALL if not isinstance(one, RandomExamples)], ids=named)
+@pytest.mark.parametrize("explainer", [one for one in ALL if not one.control], ids=named)
 class TestMistakes:
     def test_no_training_set(self, explainer: Explainer) -> None:
         with pytest.raises(InputError, match=f"{explainer.name} explains by training examples: pass training="):
@@ -293,3 +296,120 @@ def test_the_random_control_is_gaussian_and_its_own() -> None:
     assert abs(float(torch.cosine_similarity(*draws).mean())) < 0.03
     assert control.control
     assert control.stochastic
+
+
+def test_the_random_mixture_is_uniform_on_the_simplex() -> None:
+    """Weights of n examples have the mean 1/n, exceed t with probability (1 - t)^(n - 1), and two draws a cosine near 1/2."""
+    control, training = RandomMixture(), past(400)
+    rows = torch.arange(200)
+    first, again, other = (
+        control.explain(small_cnn(), images(200), labels(200), Context(Draws.of(0, rows, draw), 512, training=training)).double()
+        for draw in (0, 0, 1)
+    )
+    assert first.shape == (200, 400)
+    assert torch.equal(first, again)
+    assert bool((first >= 0).all())
+    torch.testing.assert_close(first.sum(1), torch.ones(200).double(), rtol=0, atol=1e-5)
+    for t in (0.001, 0.005):
+        assert float((first > t).double().mean()) == pytest.approx((1 - t) ** 399, abs=0.01)
+    assert float(torch.cosine_similarity(first, other).mean()) == pytest.approx(0.5, abs=0.02)
+    assert (control.control, control.stochastic, control.signed, control.frame) == (True, True, False, Frame.TRAINING)
+
+
+class Cosine(nn.Linear):
+    """A linear layer by its parameters, and a cosine classifier by what it computes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 5 * linear(normalize(x, dim=1), normalize(self.weight, dim=1), self.bias)
+
+
+def cosine_head() -> nn.Linear:
+    return Cosine(36, 4)
+
+
+def hooked_head() -> nn.Linear:
+    head = nn.Linear(36, 4)
+    head.register_forward_hook(lambda _module, _args, output: output.tanh())
+    return head
+
+
+def pre_hooked_head() -> nn.Linear:
+    head = nn.Linear(36, 4)
+    head.register_forward_pre_hook(lambda _module, args: (args[0].tanh(),))
+    return head
+
+
+def replaced_head() -> nn.Linear:
+    head = nn.Linear(36, 4)
+    head.forward = lambda x: linear(x, head.weight.tanh(), head.bias)  # type: ignore[method-assign]
+    return head
+
+
+def parametrised_head() -> nn.Linear:
+    head = nn.Linear(36, 4)
+    register_parametrization(head, "weight", nn.Tanh())
+    return head
+
+
+@pytest.mark.parametrize("head", [cosine_head, hooked_head, pre_hooked_head, replaced_head, parametrised_head])
+@pytest.mark.parametrize("between", [nn.Identity, nn.Tanh])
+def test_linear_by_name_alone(head: Callable[[], nn.Linear], between: type[nn.Module]) -> None:
+    """A layer that is a linear one and computes something else has the gradients of what it computes."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), between(), head()).eval()
+    x, y, training = images(3, 2), labels(3), training_set(9)
+    training = Training(training.inputs, training.labels, checkpoints=(Checkpoint(model.state_dict(), 1.0),))
+    ours, theirs = slow_gradients(model, model[2], x, y), slow_gradients(model, model[2], images(9, 1), labels(9))
+    torch.testing.assert_close(explained(TracIn(layer="2"), model, x, y, training), (ours @ theirs.T).double(), rtol=1e-4, atol=1e-4)
+
+
+class Tied(nn.Module):
+    """Two layers with one weight, and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.head = nn.Linear(36, 36, bias=False), nn.Linear(36, 36, bias=False), nn.Linear(36, 4)
+        self.two.weight = self.one.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.head(self.two(self.one(x.flatten(1)).tanh()).tanh())
+        return output
+
+
+def tied() -> Tied:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return Tied().eval()
+
+
+@pytest.mark.parametrize("layer", [None, "head", "one", "two"])
+def test_tied_weights(layer: str | None) -> None:
+    """A gradient in a weight that two layers share goes through both of them; checkpoints name it twice."""
+    model, x, y = tied(), images(3, 2), labels(3)
+    state = {name: 0.5 * value for name, value in model.state_dict().items()}
+    training = Training(TensorInputs(images(9)), labels(9), checkpoints=(Checkpoint(state, 1.0),))
+    found = explained(TracIn(layer=layer), model, x, y, training)
+    other = tied()
+    other.load_state_dict(state)
+    part = other.get_submodule(layer or "head")
+    expected = slow_gradients(other, part, x, y) @ slow_gradients(other, part, images(9), labels(9)).T
+    torch.testing.assert_close(found, expected.double(), rtol=1e-4, atol=1e-5)
+    assert model.one.weight is model.two.weight
+
+
+def test_influence_through_tied_weights() -> None:
+    model, x, y, training = tied(), images(3, 2), labels(3), Training(TensorInputs(images(5)), labels(5))
+    found = explained(InfluenceFunctions(layer="two", l2=0.1), model, x, y, training)
+    curvature = slow_curvature(model, model.two, images(5), 0.1).double()
+    past = slow_gradients(model, model.two, images(5), labels(5)).double()
+    expected = slow_gradients(model, model.two, x, y).double() @ torch.linalg.solve(curvature, past.T)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+
+
+def test_a_checkpoint_that_unties_weights() -> None:
+    model = tied()
+    state = dict(model.state_dict()) | {"two.weight": torch.zeros(36, 36)}
+    training = Training(TensorInputs(images(9)), labels(9), checkpoints=(Checkpoint(model.state_dict()), Checkpoint(state)))
+    with pytest.raises(InputError, match=r"Checkpoint 1 has different values for 'one\.weight' and 'two\.weight', which are one tensor"):
+        TracIn().check(model, images(2), labels(2), context_of(2, training))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,11 +11,12 @@ from example_nets import context_of, explained, images, labels, small_cnn, train
 from scipy.optimize import minimize, nnls
 from torch import Tensor, nn
 
-from veracity.core.errors import InputError, SpecError
-from veracity.core.inputs import TensorInputs
+from veracity.core.errors import SpecError
+from veracity.core.inputs import Signals, TensorInputs
 from veracity.core.models import LayerScores
 from veracity.core.training import Training
-from veracity.explain.example import RepresentationSimilarity, SimplEx
+from veracity.explain.example import RepresentationSimilarity, SimplEx, faces
+from veracity.explain.example.faces import Hull
 from veracity.explain.example.hull import nearest
 
 
@@ -22,7 +25,7 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 
 def solved(vertices: Tensor, targets: Tensor, ridge: float = 1e-6, tolerance: float = 1e-12) -> Tensor:
-    return nearest(vertices, vertices @ vertices.T, targets, ridge, tolerance)
+    return nearest(vertices, targets, ridge, tolerance)
 
 
 def assert_minimal(vertices: Tensor, targets: Tensor, weights: Tensor, ridge: float, gap: float) -> None:
@@ -110,9 +113,84 @@ def test_neighbours_in_the_batch_change_nothing() -> None:
     torch.testing.assert_close(solved(vertices, targets), solved(vertices, targets), rtol=0, atol=0)
 
 
-def test_a_tolerance_that_cannot_be_reached() -> None:
-    with pytest.raises(InputError, match=r"of 9 nearest points did not reach a duality gap of 1\.0e-30: raise the tolerance or the ridge"):
-        solved(normal(8, 5), normal(9, 5, seed=1), tolerance=1e-30)
+def rectified(seed: int, count: int, units: int = 8) -> Tensor:
+    """Representations after a ReLU, scaled as SimplEx does: many lie on faces of fewer dimensions than there are features."""
+    made = (normal(200 + count, 6, seed=seed) @ normal(6, units, seed=100 + seed) + normal(units, seed=200 + seed)).relu()
+    made = made - made[:200].mean(0)
+    return made / made[:200].square().sum(1).mean().sqrt()
+
+
+@pytest.mark.parametrize("tolerance", [1e-10, 1e-12])
+def test_more_vertices_on_a_face_than_features(tolerance: float) -> None:
+    most = 0
+    for seed in (0, 19, 20, 33, 35):
+        points = rectified(seed, 64)
+        found = solved(points[:200], points[200:], tolerance=tolerance)
+        assert_minimal(points[:200], points[200:], found, 1e-6, tolerance)
+        most = max(most, int((found > 0).sum(1).max()))
+    assert most > 8
+
+
+def test_vertices_in_a_plane_and_targets_beside_it() -> None:
+    """Twenty features of which vertices span three: the ridge is all that the other seventeen have."""
+    vertices, targets = normal(300, 3) @ normal(3, 20, seed=1), normal(40, 20, seed=2)
+    found = solved(vertices, targets)
+    assert_minimal(vertices, targets, found, 1e-6, 1e-12)
+    flat = torch.linalg.qr(vertices.T[:, :3])[0]
+    torch.testing.assert_close(found, solved(vertices @ flat, targets @ flat), rtol=0, atol=1e-6)
+
+
+def test_a_tolerance_below_rounding_ends_at_rounding() -> None:
+    vertices, targets = normal(8, 5), normal(9, 5, seed=1)
+    assert_minimal(vertices, targets, solved(vertices, targets, tolerance=1e-30), 1e-6, 1e-13)
+    points = rectified(1, 64)
+    assert_minimal(points[:200], points[200:], solved(points[:200], points[200:], tolerance=1e-30), 1e-6, 1e-13)
+
+
+def test_a_row_that_stays_too_far_is_undefined_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no allowance for rounding, rows that cannot end exactly are NaN, and others (a lone nearest corner) are not."""
+    monkeypatch.setattr(Hull, "rounding", property(lambda hull: torch.zeros(len(hull.targets), dtype=torch.float64)))
+    vertices = normal(60, 6)
+    targets = torch.cat((0.1 * normal(20, 6, seed=1), 1e6 * vertices[:1]))
+    found = solved(vertices, targets, tolerance=1e-30)
+    gone = found.isnan().any(1)
+    assert torch.equal(gone, found.isnan().all(1))
+    assert int(gone.sum()) > 0
+    assert float(found[-1].amax()) == 1
+    torch.testing.assert_close(found[~gone].sum(1), torch.ones(int((~gone).sum())).double())
+
+
+@pytest.mark.parametrize("odd", [torch.nan, torch.inf, -torch.inf])
+def test_targets_that_are_not_finite(odd: float) -> None:
+    vertices, targets = normal(30, 4), normal(5, 4, seed=1)
+    expected = solved(vertices, targets)
+    targets[[1, 3], 2] = odd
+    found = solved(vertices, targets)
+    assert found[[1, 3]].isnan().all()
+    torch.testing.assert_close(found[[0, 2, 4]], expected[[0, 2, 4]], rtol=0, atol=1e-12)
+    assert solved(vertices, targets[[1]]).isnan().all()
+
+
+@pytest.mark.parametrize(("count", "features"), [(100, 32), (300, 400), (300, 2)])
+def test_the_same_without_room_for_inner_products(count: int, features: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    vertices, targets = normal(count, features), 0.3 * normal(9, features, seed=1)
+    expected = solved(vertices, targets)
+    monkeypatch.setattr(faces, "LARGEST", 1)
+    torch.testing.assert_close(solved(vertices, targets), expected, rtol=0, atol=1e-8)
+
+
+def test_defaults_do_on_ordinary_representations() -> None:
+    """Blocks of rectified representations, one of them with an input that overflows."""
+    for seed in (0, 11, 15, 16):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+        past, x = normal(200, 6, seed=seed).float(), normal(64, 6, seed=50 + seed).float()
+        x[5] = torch.inf
+        found = explained(SimplEx(), model, x, labels(64, 3), Training(TensorInputs(past), labels(200, 3)))
+        fine = torch.arange(64) != 5
+        assert found[5].isnan().all()
+        torch.testing.assert_close(found[fine].sum(1), torch.ones(63))
 
 
 def test_mixtures_of_examples_are_found_again() -> None:
@@ -152,14 +230,42 @@ def test_units_and_origin_do_not_matter() -> None:
 
 
 def test_settings_that_make_no_sense() -> None:
-    for bad in (SimplEx(layer="pool", ridge=0), SimplEx(layer="pool", tolerance=0)):
+    for bad in (SimplEx(layer="pool", ridge=0), SimplEx(layer="pool", tolerance=0), SimplEx(layer="pool", tolerance="fine")):
         with pytest.raises(SpecError, match="ridge and tolerance of simplex must be positive"):
             bad.check(small_cnn(), images(2), labels(2), context_of(2, training_set()))
 
 
-def test_facts_say_how_large_the_corpus_is_and_those_of_a_layer_learn_once() -> None:
-    context, explainer = context_of(2, training_set()), SimplEx(layer="pool")
-    learnt = explainer.learn(small_cnn(), context)
-    assert explainer.facts(learnt, context) == [{"examples": 12, "units": 6}]
+def test_facts_say_how_large_the_corpus_is_and_how_near_the_mixture() -> None:
+    context, explainer = context_of(2, training_set()), SimplEx(layer="pool", ridge=1e-4)
+    learnt = explainer.lesson.learn(small_cnn(), context)
+    assert explainer.facts(learnt, context) == [{"examples": 12, "units": 6, "ridge": 1e-4, "tolerance": 1e-10}]
+    assert RepresentationSimilarity(layer="pool").facts(learnt, context) == [{"examples": 12, "units": 6}]
+
+
+def test_both_explainers_by_a_layer_learn_its_features_once_and_nothing_else() -> None:
+    context, explainer = context_of(2, training_set()), SimplEx(layer="pool", ridge=1e-4)
     assert explainer.lesson == RepresentationSimilarity(layer="pool").lesson
     assert explainer.lesson != SimplEx(layer="conv2").lesson
+    learnt = explainer.lesson.learn(small_cnn(), context)
+    assert {key: (value.dtype, tuple(value.shape)) for key, value in learnt.items()} == {
+        "features": (torch.float32, (12, 6)),
+        "place": (torch.int64, ()),
+    }
+
+
+class Halved(SimplEx):
+    """SimplEx on half of the units."""
+
+    name = "halved"
+
+    def represented(self, model: nn.Module, signals: Signals, place: Tensor) -> Tensor:
+        return super().represented(model, signals, place)[:, ::2]
+
+
+def test_a_class_with_features_of_its_own_learns_them() -> None:
+    explainer, context = Halved(layer="pool"), context_of(2, training_set())
+    assert explainer.lesson is explainer
+    learnt = explainer.lesson.learn(small_cnn(), context)
+    assert learnt["features"].shape == (12, 3)
+    found = explainer.explain(small_cnn(), images(2), labels(2), replace(context, learnt=learnt))
+    torch.testing.assert_close(found.sum(1), torch.ones(2))

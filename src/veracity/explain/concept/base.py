@@ -120,7 +120,7 @@ class ConceptExplainer(Explainer, ABC):
         """Raise without scikit-learn, concepts with examples on both sides, or a layer that gives one row an input."""
         require_sklearn()
         check_count(self.name, "per_side", self.per_side)
-        if not self.layer:
+        if not self.layer or not isinstance(self.layer, str):
             raise SpecError(f"{self.name} needs the name of a layer: pass {type(self).__name__}(layer='...').")
         concept_sets(self.name, context.training, self.per_side, context.seed)
         with evaluating(model), torch.no_grad():

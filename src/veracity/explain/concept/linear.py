@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor, as_tensor
+from torch import Tensor, as_tensor, nn
 
-from veracity.core.explainers import Context
+from veracity.core.errors import SpecError
+from veracity.core.explainers import BARE, Context
+from veracity.explain.baselines import check_count
 from veracity.explain.concept.base import SEEDS, ConceptExplainer
+
+CONSTANT = 1e-6
+"""A standard deviation of at most this share of the mean, or of the largest one, is rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,12 +24,21 @@ class LinearConcepts(ConceptExplainer, ABC):
     """c(h) = [w · h + b > 0], with w and b from stochastic gradient descent on the hinge loss (appendix F).
 
     Features are standardised (by the fitted examples' mean and standard deviation) before they are fitted, since one
-    learning `rate` does not suit units of different scale; w and b are those of the layer's own units.
+    learning `rate` does not suit units of different scale; w and b are those of the layer's own units. A unit that hardly
+    varies (by at most 1e-6 of its mean or of the largest standard deviation) is taken for constant, with weight 0.
     """
 
     rate: float = 1e-2
     tolerance: float = 1e-3
     epochs: int = 1000
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
+        """Raise on settings that do not fit."""
+        for setting, value in (("rate", self.rate), ("tolerance", self.tolerance)):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+                raise SpecError(f"{setting} of {self.name} must be a positive number, not {value!r}.")
+        check_count(self.name, "epochs", self.epochs)
+        return super().check(model, inputs, targets, context)
 
     def fit(self, features: Tensor, labels: Tensor, seed: int) -> dict[str, Tensor]:
         """The hyperplane of one concept: weights (d,), intercept (), and the epochs it took."""
@@ -32,12 +46,13 @@ class LinearConcepts(ConceptExplainer, ABC):
         from sklearn.linear_model import SGDClassifier
 
         mean, scale = features.mean(0), features.std(0, correction=0)
-        scale = scale.where(scale > 0, 1.0)
+        varies = scale > CONSTANT * mean.abs().maximum(scale.max())
+        inverse = varies / scale.where(varies, 1.0)
         model = SGDClassifier(learning_rate="constant", eta0=self.rate, tol=self.tolerance, max_iter=self.epochs, random_state=seed % SEEDS)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(((features - mean) / scale).numpy(), labels.numpy())
-        weights = as_tensor(model.coef_[0]) / scale
+            model.fit(((features - mean) * inverse).numpy(), labels.numpy())
+        weights = as_tensor(model.coef_[0]) * inverse
         return {"weights": weights, "intercept": as_tensor(model.intercept_[0]) - mean @ weights, "epochs": as_tensor(model.n_iter_)}
 
     def decisions(self, learnt: Mapping[str, Tensor], features: Tensor) -> Tensor:

@@ -19,6 +19,12 @@ SMALL = 3
 NUMBERS = 1 << 22
 """How many numbers of a batch of systems to hold at once."""
 
+REFINED = 2
+"""How many times a solution from the features is refined."""
+
+LARGEST = 1 << 24
+"""How many inner products of vertices to hold; of more vertices they are made when they are needed."""
+
 
 @dataclass(frozen=True)
 class Faces:
@@ -57,38 +63,45 @@ class Faces:
         vertices = torch.cat((self.vertex, vertex), dim=1)
         return Faces(self.row, vertices.gather(1, order), both.gather(1, order), weights.gather(1, order), self.wary)
 
-    def by_size(self, features: int) -> Iterator[tuple[Tensor, int, bool]]:
+    def by_size(self, features: int, lean: bool) -> Iterator[tuple[Tensor, int, bool]]:
         """Rows with faces of like size, the largest size among them, and whether they have more vertices than features.
 
-        As many at a time as their systems fit into memory.
+        As many at a time as their systems fit into memory, or, unless `lean`, as their vertices do.
         """
         sizes = self.on.sum(1)
         kind = 2 * sizes.double().log2().ceil().clamp(min=SMALL) + (sizes > features)
         for one in kind.unique():
             rows, wide = (kind == one).nonzero().squeeze(1), bool(one % 2)
             most = int(sizes[rows].amax())
-            for part in rows.split(max(1, NUMBERS // (most * (features if wide else most)))):
+            for part in rows.split(max(1, NUMBERS // (most * (most if lean and not wide else features)))):
                 yield part, most, wide
 
 
 @dataclass(frozen=True)
 class Hull:
-    """The hull of n `vertices` (n, d), with their inner products `gram` (n, n), and `targets` (N, d) to come near to."""
+    """The hull of n `vertices` (n, d), with their inner products `gram` (n, n) if they fit, and `targets` (N, d) to come near to."""
 
     vertices: Tensor
-    gram: Tensor
+    gram: Tensor | None
     targets: Tensor
     inner: Tensor
     ridge: float
 
     @classmethod
-    def of(cls, vertices: Tensor, gram: Tensor, targets: Tensor, ridge: float) -> Hull:
+    def of(cls, vertices: Tensor, targets: Tensor, ridge: float) -> Hull:
         """With the inner products (N, n) of targets and vertices."""
+        gram = vertices @ vertices.T if len(vertices) ** 2 <= LARGEST else None
         return cls(vertices, gram, targets, targets @ vertices.T, ridge)
+
+    @property
+    def rounding(self) -> Tensor:
+        """Duality gaps (N,) that float64 does not tell from 0: a thousand roundings of the largest inner product."""
+        reach: Tensor = self.vertices.norm(dim=1).amax() + self.targets.norm(dim=1)
+        return 1e3 * torch.finfo(reach.dtype).eps * reach.square()
 
     def slopes(self, faces: Faces) -> Tensor:
         """The objective's gradient (R, n) at each face's weights."""
-        if faces.vertex.shape[1] > self.vertices.shape[1]:
+        if self.gram is None or faces.vertex.shape[1] > self.vertices.shape[1]:
             at = embedding_bag(faces.vertex, self.vertices, per_sample_weights=faces.weights, mode="sum")
             found = (at - self.targets[faces.row]) @ self.vertices.T
         else:
@@ -98,7 +111,7 @@ class Hull:
     def minima(self, faces: Faces) -> Tensor:
         """The minimising weights (R, m) on the affine hull of each face, 0 where a slot is off."""
         found, features = torch.zeros_like(faces.weights), self.vertices.shape[1]
-        for rows, most, wide in faces.by_size(features):
+        for rows, most, wide in faces.by_size(features, self.gram is not None):
             vertex, on, row = faces.vertex[rows, :most], faces.on[rows, :most], faces.row[rows]
             share = on / on.sum(1, keepdim=True).double()
             if wide:
@@ -110,8 +123,11 @@ class Hull:
 
     def products(self, vertex: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
         """Inner products of some vertices (R, m) with each other, (R, m, m), and with the target, (R, m)."""
-        both = self.gram.flatten()[vertex[:, :, None] * len(self.gram) + vertex[:, None, :]]
-        return both, self.inner[row[:, None], vertex]
+        inner = self.inner[row[:, None], vertex]
+        if self.gram is None:
+            points = self.vertices[vertex]
+            return points @ points.mT, inner
+        return self.gram.flatten().take(vertex[:, :, None] * len(self.gram) + vertex[:, None, :]), inner
 
 
 def from_products(products: Tensor, inner: Tensor, on: Tensor, share: Tensor, ridge: float) -> Tensor:
@@ -127,13 +143,22 @@ def from_products(products: Tensor, inner: Tensor, on: Tensor, share: Tensor, ri
 
 
 def from_features(points: Tensor, on: Tensor, share: Tensor, targets: Tensor, ridge: float) -> Tensor:
-    """v (R, m) from systems of the features."""
+    """v (R, m) from systems of the features, refined by what is left of ridge v = Y (t - y0 - Yᵀ v), and held at sum 0.
+
+    Without both, targets off the affine hull of a face of fewer dimensions than features would lose digits to the ridge.
+    """
     mean = (share[:, None, :] @ points).squeeze(1)
     centred = (points - mean[:, None, :]) * on[:, :, None]
     products = centred.mT @ centred
     products.diagonal(dim1=1, dim2=2).add_(ridge)
-    right = (targets - mean)[:, :, None]
-    factor = torch.linalg.cholesky_ex(products)[0]
-    first = torch.cholesky_solve(right, factor)
-    refined = first + torch.cholesky_solve(right - products @ first, factor)
-    return (centred @ refined).squeeze(2)
+    away, factor = (targets - mean)[:, :, None], torch.linalg.cholesky_ex(products)[0]
+    found = without_mean(centred @ torch.cholesky_solve(away, factor), on, share)
+    for _ in range(REFINED):
+        left = centred @ (away - centred.mT @ found) - ridge * found
+        found = without_mean(found + (left - centred @ torch.cholesky_solve(centred.mT @ left, factor)) / ridge, on, share)
+    return found.squeeze(2)
+
+
+def without_mean(values: Tensor, on: Tensor, share: Tensor) -> Tensor:
+    """Values (R, m, 1) less their mean over the slots that are on."""
+    return values - (share[:, None, :] @ values) * on[:, :, None]

@@ -1,6 +1,6 @@
 """Gradients of scores in the parameters of one layer, one row an input, never a loop over inputs.
 
-Where the layer is affine, z = W [h; 1], and runs once on one row an input, a row's gradient is the outer product of the
+Where the layer is affine, z = W [h; 1], shares no parameter and runs once on one row an input, a row's gradient is the outer product of the
 gradient in z and [h; 1]: both come out of one pass, and products of gradients never need the gradients themselves.
 If z are the scores themselves, their gradients sum to 0, and are kept in K - 1 coordinates. Elsewhere the pass is
 differentiated a row at a time under vmap; such gradients are outer products with a 1.
@@ -64,7 +64,7 @@ class Place:
     def find(cls, model: nn.Module, name: str | None, outputs: Outputs, signals: Signals) -> Place:
         """The layer of this name, or else the last one with parameters, as a pass over a few signals shows it."""
         layer = chosen_layer(model, name, signals)
-        return cls(model, layer, outputs, is_affine(layer) and runs_on_rows(model, layer, signals))
+        return cls(model, layer, outputs, is_affine(layer) and holds_alone(model, layer) and runs_on_rows(model, layer, signals))
 
     @classmethod
     def kept(cls, model: nn.Module, name: str | None, outputs: Outputs, found: Tensor) -> Place:
@@ -167,8 +167,17 @@ def balanced(like: Tensor) -> Tensor:
 
 
 def is_affine(layer: nn.Module) -> bool:
-    """Whether a layer is a plain linear one."""
-    return isinstance(layer, nn.Linear) and set(dict(layer.named_parameters())) <= {"weight", "bias"}
+    """Whether a layer computes W h + b and nothing else: no forward of its own, no parametrised weights, no hooks."""
+    plain = type(layer).forward is nn.Linear.forward and "forward" not in vars(layer)
+    hooked = bool(layer._forward_hooks or layer._forward_pre_hooks)
+    return plain and not hooked and set(dict(layer.named_parameters())) <= {"weight", "bias"}
+
+
+def holds_alone(model: nn.Module, layer: nn.Module) -> bool:
+    """Whether no other module holds a parameter of the layer, through which the scores would depend on it as well."""
+    own = {id(parameter) for parameter in layer.parameters()}
+    others = (module for module in model.modules() if module is not layer)
+    return not any(id(parameter) in own for module in others for parameter in module.parameters(recurse=False))
 
 
 def runs_on_rows(model: nn.Module, layer: nn.Module, signals: Signals) -> bool:

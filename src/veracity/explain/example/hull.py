@@ -13,38 +13,51 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from veracity.core.errors import InputError
 from veracity.explain.example.faces import Faces, Hull
 
 TAKEN = 3
 """How many vertices may enter a small face at once; a larger one takes in half as many as it has."""
 
 
-def nearest(vertices: Tensor, gram: Tensor, targets: Tensor, ridge: float, tolerance: float) -> Tensor:
-    """Weights (N, n) of the points nearest to `targets` (N, d) in the hull of `vertices` (n, d); `gram` is X Xᵀ. In float64.
+PATIENCE = 100
+"""How many times a face may arrive without a smaller duality gap than before."""
 
-    Every row's duality gap, Σ w_n g_n - min g with g the objective's gradient, is at most tolerance (1 + |t|²).
+
+def nearest(vertices: Tensor, targets: Tensor, ridge: float, tolerance: float) -> Tensor:
+    """Weights (N, n) of the points nearest to `targets` (N, d) in the hull of `vertices` (n, d), in float64.
+
+    Every row's duality gap, Σ w_n g_n - min g with g the objective's gradient, is at most tolerance (1 + |t|²), or as small as
+    rounding lets it be. A row is NaN if its target is not finite, or if its gap stays larger.
 
     >>> corners = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]], dtype=torch.float64)
-    >>> nearest(corners, corners @ corners.T, torch.tensor([[2.0, 2.0], [-1.0, 0.5]]).double(), 1e-9, 1e-12).round(decimals=6)
+    >>> nearest(corners, torch.tensor([[2.0, 2.0], [-1.0, 0.5]]).double(), 1e-9, 1e-12).round(decimals=6)
     tensor([[0.0000, 0.5000, 0.5000],
             [0.7500, 0.0000, 0.2500]], dtype=torch.float64)
     """
-    hull, allowed = Hull.of(vertices, gram, targets, ridge), tolerance * (1 + targets.square().sum(1))
-    found = torch.zeros_like(hull.inner)
-    faces = Faces.even((hull.inner - gram.diagonal() / 2).topk(min(TAKEN, len(vertices)), dim=1).indices)
-    for _ in range(100 + 10 * len(vertices)):
+    finite = targets.isfinite().all(1).nonzero().squeeze(1)
+    found = targets.new_full((len(targets), len(vertices)), torch.nan)
+    return found.index_copy_(0, finite, nearest_finite(Hull.of(vertices, targets[finite], ridge), tolerance))
+
+
+def nearest_finite(hull: Hull, tolerance: float) -> Tensor:
+    """The same (N, n) for a hull's targets, all of which are finite."""
+    allowed, rounding = tolerance * (1 + hull.targets.square().sum(1)), hull.rounding
+    found, best, stale = torch.full_like(hull.inner, torch.nan), torch.full_like(allowed, torch.inf), torch.zeros_like(allowed)
+    near = (hull.inner - hull.vertices.square().sum(1) / 2).topk(min(TAKEN, len(hull.vertices)), dim=1).indices
+    faces = Faces.even(near)
+    for _ in range(100 + 10 * len(hull.vertices)):
+        if len(faces) == 0:
+            break
         faces, there = moved(faces, hull.minima(faces))
         arrived = faces[there]
         vertex, entering, gap = entrants(arrived, hull.slopes(arrived))
-        done = gap <= allowed[arrived.row]
-        found[arrived.row[done]] = arrived[done].spread(len(vertices))
-        faces = continued(faces, there, done, vertex, entering)
-        if len(faces) == 0:
-            return found
-    raise InputError(
-        f"{len(faces)} of {len(targets)} nearest points did not reach a duality gap of {tolerance:.1e}: raise the tolerance or the ridge."
-    )
+        row, lower = arrived.row, gap < best[arrived.row]
+        best[row], stale[row] = torch.minimum(best[row], gap), torch.where(lower, 0.0, stale[row] + 1)
+        last = ~entering.any(1) | (stale[row] >= PATIENCE)
+        good = (gap <= allowed[row]) | ((gap <= rounding[row]) & (last | ~lower))
+        found[row[good]] = arrived[good].spread(len(hull.vertices))
+        faces = continued(faces, there, good | last, vertex, entering)
+    return found
 
 
 def moved(faces: Faces, goal: Tensor) -> tuple[Faces, Tensor]:

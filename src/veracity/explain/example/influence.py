@@ -39,8 +39,8 @@ class InfluenceFunctions(LossBased):
     Gradients are in the parameters of one `layer` (None: the last with parameters). H is the curvature of the mean training loss
     plus `l2` I: in a last linear layer the Hessian of an objective mean(l) + l2/2 |θ|², bias included, and its Gauss-Newton
     part elsewhere. Positive: without the example the loss of x would rise, by e_n / n to first order. Solved in float64 by a Cholesky
-    factor up to 5,000 parameters, or rows (examples times classes), and beyond by conjugate gradients to a relative
-    residual of `tolerance`.
+    factor up to 5,000 parameters (of a last layer, without those of one class), or rows (examples times classes), and beyond
+    by conjugate gradients to a relative residual of `tolerance`.
     """
 
     name = "influence_functions"
@@ -78,7 +78,7 @@ class InfluenceFunctions(LossBased):
         return (solve_parameters if size <= rows else solve_examples)(blocks, gradients, count, self.l2)
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
-        """How large the solved system was, and what was added to it."""
+        """How many examples there are, how many parameters the layer has, and what was added to the curvature's diagonal."""
         return [{"examples": len(learnt["directions"]), "parameters": int(learnt["place"][2]), "l2": self.l2}]
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:

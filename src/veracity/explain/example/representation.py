@@ -69,17 +69,13 @@ class RepresentationBased(ExampleBased, ABC):
 
     @property
     def lesson(self) -> Explainer:
-        """All that read one layer learn the same, and do so once."""
-        return RepresentationSimilarity(layer=self.layer)
+        """What is learnt here is the same for both explainers by one layer; one of another class learns for itself."""
+        return RepresentationSimilarity(layer=self.layer) if type(self) in (RepresentationSimilarity, SimplEx) else self
 
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
-        """The examples' `features` (n, d), their `centre` (d,), the root mean square distance from it, and the scaled `gram` (n, n)."""
+        """The examples' `features` (n, d), as the model gives them, and the number of the layer."""
         features, place = self.corpus(model, context)
-        centre = features.double().mean(0)
-        vertices = features.double() - centre
-        scale = vertices.square().sum(1).mean().sqrt()
-        scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-        return {"features": features, "centre": centre, "scale": scale, "gram": vertices @ vertices.T / scale**2, "place": place}
+        return {"features": features, "place": place}
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         """How large the corpus is."""
@@ -113,13 +109,14 @@ class SimplEx(RepresentationBased):
 
     Representations are centred at the examples' mean and divided by the root mean square distance from it, which
     leaves the minimum as it is and makes `ridge` and `tolerance` relative to the examples' variance. The ridge makes the
-    minimum unique; it is found in float64, to a duality gap of tolerance (1 + |h|²) (Remark D.13).
+    minimum unique; it is found in float64, to a duality gap of tolerance (1 + |h|²), by default 1e-10, or to what rounding
+    leaves of it (Remark D.13). An input whose representation is not finite, or whose gap stays larger, has a row of NaN.
     """
 
     name = "simplex"
     reference = "Crabbé et al. 2021, arXiv:2110.15355; Crabbé and van der Schaar 2023, Proposition D.12 and Remark D.13"
     ridge: float = 1e-6
-    tolerance: float = 1e-12
+    tolerance: float = 1e-10
 
     @property
     def signed(self) -> bool:
@@ -128,17 +125,22 @@ class SimplEx(RepresentationBased):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings or a layer that will not do."""
-        if not (self.ridge > 0 and self.tolerance > 0):
+        if not all(isinstance(value, (int, float)) and 0 < value < float("inf") for value in (self.ridge, self.tolerance)):
             raise SpecError(
-                f"ridge and tolerance of simplex must be positive, not {self.ridge} and {self.tolerance}: without a ridge the weights "
+                f"ridge and tolerance of simplex must be positive, not {self.ridge!r} and {self.tolerance!r}: without a ridge the weights "
                 "need not be unique."
             )
         return super().check(model, inputs, targets, context)
 
+    def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
+        """How large the corpus is, and how the mixture is found."""
+        return [row | {"ridge": self.ridge, "tolerance": self.tolerance} for row in super().facts(learnt, context)]
+
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Weights (N, n) of the n training examples, each row of sum 1."""
-        known = {key: value.to(inputs.device) for key, value in learnt(self.name, context).items()}
-        vertices, points = (
-            (part.double() - known["centre"]) / known["scale"] for part in (known["features"], self.points(model, inputs, targets, context))
-        )
-        return nearest(vertices, known["gram"], points, self.ridge, self.tolerance).to(inputs.dtype)
+        features, points = learnt(self.name, context)["features"].to(inputs.device).double(), self.points(model, inputs, targets, context)
+        centre = features.mean(0)
+        vertices = features - centre
+        scale = vertices.square().sum(1).mean().sqrt()
+        scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+        return nearest(vertices / scale, (points.double() - centre) / scale, self.ridge, self.tolerance).to(inputs.dtype)

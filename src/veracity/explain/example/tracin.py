@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -26,7 +27,25 @@ def checkpoints_of(name: str, model: nn.Module, context: Context) -> tuple[Check
     for number, checkpoint in enumerate(found):
         check_fits(type(viewed(model)).__name__, number, checkpoint, model)
     device = device_of(model)
-    return tuple(replace(one, state={key: value.detach().to(device) for key, value in one.state.items()}) for one in found)
+    states = (untied(number, model, one.state) for number, one in enumerate(found))
+    return tuple(
+        replace(one, state={key: value.detach().to(device) for key, value in state.items()})
+        for one, state in zip(found, states, strict=True)
+    )
+
+
+def untied(number: int, model: nn.Module, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """A checkpoint's state with one name alone for each tensor that the model knows by several, if all have the same values."""
+    first: dict[int, str] = {}
+    named = chain(model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False))
+    alias = {name: first.setdefault(id(value), name) for name, value in named}
+    for name, value in state.items():
+        if not torch.equal(value, state[alias.get(name, name)]):
+            raise InputError(
+                f"Checkpoint {number} has different values for '{alias[name]}' and '{name}', which are one tensor in the model: "
+                "pass checkpoints of the model with these weights tied."
+            )
+    return {name: value for name, value in state.items() if alias.get(name, name) == name}
 
 
 @EXPLAINERS.add

@@ -29,6 +29,7 @@ class NodePermutations(Permutations):
     """
 
     name = "node_permutations"
+    needs_structure = True
     reference = "Crabbé and van der Schaar, NeurIPS 2023, Table 4 (Mutagenicity)"
 
     axis: int = -2
