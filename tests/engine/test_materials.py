@@ -70,11 +70,17 @@ def test_checkpoints_from_states_files_and_pairs(tmp_path: Path) -> None:
     state = {key: value.clone() for key, value in net.state_dict().items()}
     save_file(state, tmp_path / "one.safetensors")
     torch.save(state, tmp_path / "two.pt")
-    listed: list[Any] = [state, (state, 0.5), tmp_path / "one.safetensors", str(tmp_path / "two.pt"), Checkpoint(state, 2.0)]
+    torch.save({"epoch": 3, "model": state}, tmp_path / "three.pt")
+    listed: list[Any] = [state, tmp_path / "one.safetensors", str(tmp_path / "two.pt"), tmp_path / "three.pt"]
     found = as_checkpoints({"net": listed}, {"net": net})["net"]
-    assert [one.rate for one in found] == [1.0, 0.5, 1.0, 1.0, 2.0]
-    for one in found:
+    rated = as_checkpoints({"net": [(state, 0.5), [tmp_path / "two.pt", 0.1], Checkpoint(state, 2.0)]}, {"net": net})["net"]
+    assert [one.rate for one in (*found, *rated)] == [1.0] * 4 + [0.5, 0.1, 2.0]
+    for one in (*found, *rated):
         assert torch.equal(one.state["weight"], state["weight"])
+    with pytest.raises(InputError, match="give all of them one, or none"):
+        as_checkpoints({"net": [state, (state, 0.5)]}, {"net": net})
+    with pytest.raises(InputError, match="at least 0, not -1"):
+        as_checkpoints({"net": [(state, -1.0)]}, {"net": net})
 
 
 def test_a_checkpoint_of_another_architecture_names_what_differs(tmp_path: Path) -> None:
@@ -88,7 +94,7 @@ def test_a_checkpoint_of_another_architecture_names_what_differs(tmp_path: Path)
     for wrong in (3, [3, 4, 5], None):
         with pytest.raises(InputError, match="A checkpoint is a state dict"):
             as_checkpoint(wrong)
-    with pytest.raises(InputError, match="learning rate is a number, not 'fast'"):
+    with pytest.raises(InputError, match="number of at least 0, not 'fast'"):
         as_checkpoint((net.state_dict(), "fast"))
     with pytest.raises(InputError, match="are a list"):
         as_checkpoints({"net": net.state_dict()}, {"net": net})

@@ -114,7 +114,8 @@ def test_remarks_qualify_the_verdicts() -> None:
     rows = [own("net", 0.6, 0.1), row("shap", 0.5, 0.02, self_agreement=0.5), row("lost", 0.0, 0.1)]
     remarks = [item.striptags() for item in answer(rows, "equivariance", ("net",)).models[0].remarks]
     assert remarks[0].startswith("The model itself reacts to the transforms")
-    assert remarks[1] == "Within 0.01 of the agreement with itself, which is noise rather than asymmetry: shap (0.500, itself 0.500)."
+    near = "The interval reaches to within 0.01 of the agreement with itself, which speaks of noise rather than asymmetry"
+    assert remarks[1] == f"{near}: shap (0.500, itself 0.500)."
     assert remarks[2] == "Not clearly better than the random control: lost."
 
 
