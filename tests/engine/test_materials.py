@@ -108,7 +108,7 @@ def test_a_checkpoint_of_another_architecture_names_what_differs(tmp_path: Path)
     with pytest.raises(InputError, match="There is no checkpoint"):
         as_checkpoint(tmp_path / "none.pt")
     torch.save({"code": object}, tmp_path / "code.pt")
-    with pytest.raises(InputError, match="cannot be read as weights"):
+    with pytest.raises(InputError, match="holds pickled Python objects: save the weights alone"):
         as_checkpoint(tmp_path / "code.pt")
 
 
