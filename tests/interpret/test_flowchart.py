@@ -40,7 +40,7 @@ def test_each_branch_of_the_flowchart(found: Measured, assumption: Assumption, g
 def test_what_was_measured_is_said_with_its_numbers() -> None:
     assert diagnose(replace(LOW, baseline_motion=1.25)).measured == "equivariance 0.400, baselines move by 1.25 of their size"
     concept = replace(LOW, frame=Frame.CONCEPTS, layer="conv3", layer_invariance=0.612)
-    assert diagnose(concept).measured == "invariance 0.400, invariance of layer 'conv3' 0.612"
+    assert diagnose(concept).measured == "invariance 0.400, invariance of layer 'conv3' 0.6120"
 
 
 def test_a_robust_explanation_needs_no_invariant_model() -> None:

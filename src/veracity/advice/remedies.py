@@ -10,7 +10,7 @@ from veracity.core.explainers import Explainer, Frame
 from veracity.core.registry import EXPLAINERS
 from veracity.core.spaces import FiniteSpace, InputSpace
 from veracity.explain.symmetrised import Symmetrised
-from veracity.interpret.flowchart import KEPT, Assumption
+from veracity.interpret.flowchart import EXACT, Assumption
 from veracity.perturb import Group
 
 WHOLE = 64
@@ -75,10 +75,10 @@ def invariant_layer(explainer: Explainer, space: InputSpace, layers: Mapping[str
     names = list(layers)
     current = getattr(explainer, "layer", None)
     after = names[names.index(current) + 1 :] if current in names else names
-    best = next((name for name in after if layers[name] >= KEPT), None)
+    best = next((name for name in after if layers[name] >= EXACT), None)
     if best is None:
         return symmetrised(explainer, space)
-    return Remedy(with_settings(explainer, {"layer": best}), f"Read the layer '{best}', whose invariance is {layers[best]:.3f}.")
+    return Remedy(with_settings(explainer, {"layer": best}), f"Read the layer '{best}', whose invariance is {layers[best]:.4f}.")
 
 
 def symmetrised(explainer: Explainer, space: InputSpace) -> Remedy:

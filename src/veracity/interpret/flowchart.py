@@ -12,6 +12,9 @@ from veracity.core.spaces import Representation
 KEPT = 0.99
 """From this score on a symmetry counts as kept."""
 
+EXACT = 1.0 - 1e-4
+"""From this invariance on a layer counts as invariant: representations share a mean, so that even very different ones look alike."""
+
 SLACK = 0.01
 """How near to its own noise ceiling an explainer must be to be called merely noisy."""
 
@@ -101,11 +104,11 @@ def diagnose(found: Measured) -> Diagnosis:
             measured=f"{seen}, baselines move by {found.baseline_motion:.2f} of their size",
             reason="Equivariance needs a baseline that the symmetry leaves in place (Propositions D.6 and D.8).",
         )
-    if found.layer_invariance < KEPT:
+    if found.layer_invariance < EXACT:
         return Diagnosis(
             assumption=Assumption.LAYER,
             guideline=2 if found.frame is Frame.TRAINING else 3,
-            measured=f"{seen}, invariance of layer '{found.layer}' {found.layer_invariance:.3f}",
+            measured=f"{seen}, invariance of layer '{found.layer}' {found.layer_invariance:.4f}",
             reason="What is read from a layer is invariant only if the layer is (Propositions D.12 and D.14).",
         )
     if found.representation is not Representation.PERMUTATION and found.frame is Frame.INPUT and found.needs_permutation:
