@@ -32,7 +32,7 @@ from veracity.results import Result, Series
 
 SCORES = ("symmetry", "equivariance", "invariance")
 ROUNDS = 3
-PASSES = 200_000
+PASSES = 60_000
 SAMPLES, DRAWS = 8, 8
 FILE = "advice.json"
 

@@ -82,7 +82,7 @@ def size(elements: int) -> str:
 def advise(
     folder: Path = typer.Argument(help="A run folder made by `veracity recipe`, `veracity audit` or `veracity demo`."),
     measure: bool = typer.Option(True, help="Measure the changed explainers too, or only say what to change."),
-    passes: int = typer.Option(200_000, min=1, help="Do not measure a change that costs more model passes than this."),
+    passes: int = typer.Option(60_000, min=1, help="Do not measure a change that costs more model passes than this."),
     workers: int | None = Workers,
 ) -> None:
     """Say for each explainer which assumption fails, what to change, and what the change gains; the report shows it too."""

@@ -90,19 +90,19 @@ def diagnose(found: Measured) -> Diagnosis:
             measured=f"{seen}, model invariance {found.model_invariance:.3f}",
             reason="No guarantee holds for a model that is only nearly invariant, and nothing follows from how nearly.",
         )
-    if noise_limited(found):
-        return Diagnosis(
-            assumption=Assumption.NOISE,
-            guideline=1,
-            measured=f"{seen}, agreement with itself {found.self_agreement:.3f}",
-            reason="On the same input it disagrees with itself by as much, so the symmetry takes nothing away.",
-        )
     if found.baseline_motion > STILL:
         return Diagnosis(
             assumption=Assumption.BASELINE,
             guideline=1,
             measured=f"{seen}, baselines move by {found.baseline_motion:.2f} of their size",
             reason="Equivariance needs a baseline that the symmetry leaves in place (Propositions D.6 and D.8).",
+        )
+    if noise_limited(found):
+        return Diagnosis(
+            assumption=Assumption.NOISE,
+            guideline=1,
+            measured=f"{seen}, agreement with itself {found.self_agreement:.3f}",
+            reason="On the same input it disagrees with itself by as much, so the symmetry takes nothing away.",
         )
     if found.layer_invariance < EXACT:
         return Diagnosis(
