@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from commands import code
 from safetensors.torch import save_file
 from torch import nn
 
 from small import small_net
-from veracity.cli import main
 from veracity.results import Result
 
 FILE = """
@@ -33,12 +33,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "series.toml"
     path.write_text(FILE)
     return path
-
-
-def code(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    return int(caught.value.code or 0)
 
 
 def test_a_run_of_a_file_is_advised_mended_and_reported(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from commands import code
 from safetensors.torch import save_file
 
 from small import small_net
-from veracity.cli import main
 
 FILE = """
 title = "Series <b>bold</b>"
@@ -32,12 +32,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "series.toml"
     path.write_text(FILE)
     return path
-
-
-def code(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    return int(caught.value.code or 0)
 
 
 def edit(path: Path, before: str, after: str) -> Path:
