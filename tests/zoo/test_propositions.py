@@ -158,7 +158,8 @@ def test_d12_and_d14_say_nothing_of_an_equivariant_layer(audited: pd.DataFrame) 
 @needs(DATA["series"])
 def test_d8_a_window_with_an_invariant_baseline_is_equivariant(tmp_path: Path) -> None:
     audit = Audit(
-        models=series.pretrained("all-cnn"), inputs=ecg("test").some(3).inputs, explainers=[Occlusion(window=5)], symmetry=CyclicShift(axes=(-1,)),
+        models=series.pretrained("all-cnn"), inputs=ecg("test").some(3).inputs, explainers=[Occlusion(window=5)],
+        symmetry=CyclicShift(axes=(-1,)),
         walk=MonteCarlo(draws=2), scores=["symmetry"], controls=False,
     )  # fmt: skip
     assert audit.run(tmp_path, progress=False).samples("symmetry")["value"].min() >= 1 - 1e-4
