@@ -1,1 +1,1 @@
-"""Architectures with a known symmetry, and small weights for them."""
+"""Small networks, many of them with a known symmetry, and weights for them."""
