@@ -127,7 +127,7 @@ def test_exhaustive_is_the_limit_of_monte_carlo_and_adaptive(make_audit: Callabl
 def test_an_interpolated_group_states_its_floor(tmp_path: Path) -> None:
     images = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     net = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)).eval()
-    audit = Audit(models=net, inputs=images, explainers=["gradient"], symmetry=Rotation(), walk=MonteCarlo(draws=4))
+    audit = Audit(models=net, inputs=images, explainers=["gradient"], symmetry=Rotation(), walk=MonteCarlo(draws=4), outputs="logits")
     result = audit.run(tmp_path)
     table = result.table().set_index("score")
     assert 0.3 < table.loc["action_floor", "value"] < 0.999

@@ -20,6 +20,7 @@ from veracity.core.scores import Defaults
 from veracity.core.targets import as_target
 from veracity.engine.admission import admit, check_mode, first_budget
 from veracity.engine.batching import Budget
+from veracity.engine.calibration import calibrate_all
 from veracity.engine.executors import Task, executor
 from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.learning import learn_all
@@ -40,10 +41,20 @@ from veracity.engine.resolve import (
     as_walk,
     as_whole,
     check_asked,
+    check_given,
     labelled,
 )
 from veracity.engine.store import RunFolder
 from veracity.results import Result
+
+
+def calibrated(prepared: Prepared, store: RunFolder, progress: bool) -> Prepared:
+    """The audit planned again, once the strength of every perturbation that depends on the model is known."""
+    strengths, records = calibrate_all(prepared.problem, prepared.budgets, store, progress)
+    if not strengths:
+        return prepared
+    problem = replace(prepared.problem, calibrations=strengths)
+    return replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets), calibrations=tuple(records))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,10 +66,11 @@ class Audit:
     targets      labels (samples,), needed only for target="label" and for the accuracy
     explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}
     symmetry     the space of transforms for scores given by name, for example CyclicShift(axes=(-1,))
-    scores       names or Score objects
+    scores       names or Score objects; a list or {"label": ...}
     walk         how to explore the symmetry; all of it up to 512 elements, else 50 random ones, unless given
     target       which output is explained: "predicted", "label", a class number, a Target, a function of the output
     controls     whether the controls (random, constant, edges) stand beside the explainers
+    companions   whether self-agreement and what the scores assume of the models are measured along
     reference    a reference set for explainers that need one
     training     (examples, labels) for explanations by examples and by concepts
     concepts     {"name": which training examples show it}: a set of labels, a mask, or a function (examples, labels) -> mask
@@ -72,10 +84,11 @@ class Audit:
     targets: Tensor | None = None
     explainers: Sequence[Any] | Mapping[str, Any] = ()
     symmetry: Any = None
-    scores: Sequence[Any] = ("equivariance", "model_invariance")
+    scores: Sequence[Any] | Mapping[str, Any] = ("equivariance", "model_invariance")
     walk: Any = None
     target: Any = "predicted"
     controls: bool = True
+    companions: bool = True
     reference: Tensor | None = None
     training: Any = None
     concepts: Mapping[str, Any] | None = None
@@ -102,6 +115,7 @@ class Audit:
         prepared = self.prepare(workers=workers, batch=batch, memory=memory)
         with store.writing():
             store.sweep()
+            prepared = calibrated(prepared, store, progress)
             lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
             store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
             finished = store.finished()
@@ -149,8 +163,9 @@ class Audit:
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
         explainers = {label: one.bind(reference, space) for label, one in labelled(self.explainers, self.controls, structured).items()}
-        asked, scores = all_scores(self.scores)
-        check_asked(scores, asked, space, explainers)
+        check_given(explainers, inputs.size())
+        scores = all_scores(self.scores, self.companions)
+        check_asked(scores.named, scores.asked, space, explainers)
         target = as_target(self.target)
         kind = as_outputs(self.outputs)
         budgets: dict[str, Budget] = {}
@@ -168,12 +183,12 @@ class Audit:
             admitted, accuracies[name] = admit(name, module, inputs, labels, target, kind, budgets[name])
             models[name] = replace(admitted, checkpoints=checkpoints.get(name, ()))
         walk = as_walk(self.walk, space)
-        problem = Problem(models, inputs, explainers, scores, target, Defaults(space, walk), seed, training, self.examples)
+        problem = Problem(models, inputs, explainers, scores.named, target, Defaults(space, walk), seed, training, self.examples)
         settled, notes = examined(problem)
         problem = replace(problem, explainers=settled)
         jobs = plan(problem, budgets)
         check_requests(problem, jobs)
-        return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, asked)
+        return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores)
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
@@ -181,10 +196,11 @@ class Audit:
             "models": list(as_models(self.models)),
             "explainers": {label: one.spec() for label, one in labelled(self.explainers, self.controls).items() if not one.control},
             "symmetry": encode(self.symmetry),
-            "scores": [encode(score) for score in self.scores],
+            "scores": encode(self.scores),
             "walk": encode(self.walk),
             "target": encode(self.target),
             "controls": self.controls,
+            "companions": self.companions,
             "outputs": self.outputs,
             "reference": encode(as_tensor(self.reference, "reference")),
             "concepts": sorted(self.concepts or {}),

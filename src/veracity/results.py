@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from veracity.core.errors import InputError, Note, unknown
 from veracity.core.explainers import Frame
 from veracity.core.measures import Direction
-from veracity.core.scores import per_sample_mean
+from veracity.core.scores import Measured, per_sample_mean
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
 from veracity.interpret import statistics
@@ -26,7 +28,8 @@ from veracity.interpret.build import as_score
 
 Array = NDArray[np.float64]
 COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control"]
-DETAILS = ["frame", "control", "draws_low", "draws_high", "undefined_draws", "draws", "direction", "failed"]
+DETAILS = ["frame", "control", "draws_low", "draws_high", "undefined_draws", "draws", "direction"]
+BESIDE = ["assumption", "holds", "null", "no_response", "published", "failed"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Series:
     values: Array
     counts: NDArray[np.int64]
     per_sample: Array
+    measured: Measured
+    no_response: NDArray[np.bool_]
     missing: int
     failed: str
 
@@ -91,6 +96,9 @@ class Result:
         """One row a model, explainer and score, with intervals, controls and self-agreement."""
         confidence = float(self.manifest["spec"].get("confidence", 0.95))
         shown = set(self.manifest["scores"])
+        published = {
+            (entry["model"], entry["explainer"], entry["score"]): entry["value"] for entry in self.manifest["spec"].get("published", ())
+        }
         means = {(one.model, one.explainer, one.score): mean(one.per_sample) for one in self.series if np.isfinite(one.per_sample).any()}
         rows = []
         for one in self.series:
@@ -108,10 +116,15 @@ class Result:
                     "frame": one.frame,
                     "control": one.control,
                     "direction": one.direction.value,
+                    "assumption": self.manifest.get("assumptions", {}).get(one.score, ""),
+                    "holds": self._holds(one),
+                    "null": self.manifest["score_specs"][one.score].get("null"),
+                    "no_response": int(one.no_response.sum()),
+                    "published": published.get((one.model, one.explainer, one.score), np.nan),
                     "failed": one.failed,
                 }
             )
-        return pd.DataFrame(rows, columns=COLUMNS + DETAILS)
+        return pd.DataFrame(rows, columns=COLUMNS + DETAILS + BESIDE)
 
     def samples(self, score: str) -> pd.DataFrame:
         """One row a model, explainer and sample."""
@@ -141,7 +154,11 @@ class Result:
         chosen = self._of(score)
         for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
             alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
-            found = statistics.differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
+            shared = all(not one.sampling.nested and one.values.shape[1] > 1 for one in alike)
+            if shared and self.manifest["score_specs"][score]["reduce"] == "mean":
+                found = statistics.crossed_differences({getattr(one, own): one.values for one in alike}, confidence=confidence)
+            else:
+                found = statistics.differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
             rows += [{other: group, **asdict(row)} for row in found]
         return pd.DataFrame(rows, columns=[other, "first", "second", "difference", "low", "high", "n", "differs"])
 
@@ -152,6 +169,15 @@ class Result:
     def draws(self, score: str) -> dict[tuple[str, str], Array]:
         """Every draw's value by (model, explainer): (samples, draws), in the order in which they were drawn."""
         return {(one.model, one.explainer): one.values for one in self._of(score)}
+
+    def explanations(self, model: str, explainer: str) -> Tensor:
+        """The explanations of the unperturbed inputs, (samples, ...), as they were measured."""
+        cells = [cell for cell in self.manifest["cells"] if (cell["model"], cell["explainer"]) == (model, explainer)]
+        if not cells:
+            raise unknown("subject of this run", f"{model} / {explainer}", {f"{one.model} / {one.explainer}" for one in self.series})
+        blocks = {int(cell["start"]): cell["base"] for cell in cells}
+        kept = [self.folder.read_tensors("explanations", blocks[start]) for start in sorted(blocks)]
+        return torch.cat([part["explanation"] for part in kept if part is not None])
 
     def advice(self) -> list[dict[str, Any]]:
         """What `veracity advise` said about this run: one record a step; none if it was not asked."""
@@ -181,11 +207,19 @@ class Result:
 
     def _estimate(self, one: Series, confidence: float) -> dict[str, Any]:
         """A score's mean and intervals; one that reduces its draws in its own way has none over draws."""
+        if one.missing and not len(one.samples):
+            return asdict(statistics.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=confidence))
         found = asdict(statistics.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
         if self.manifest["score_specs"][one.score]["reduce"] == "mean":
             return found
         own = asdict(statistics.estimate(one.per_sample, one.sampling, one.bounds, confidence=confidence))
         return {**own, "undefined_draws": found["undefined_draws"], "draws": found["draws"]}
+
+    def _holds(self, one: Series) -> float:
+        """The share of samples on which the model does what a score assumes; NaN if it assumes nothing."""
+        what = self.manifest.get("assumptions", {}).get(one.score)
+        model = next((other for other in self.series if (other.model, other.explainer, other.score) == (one.model, "", what)), None)
+        return mean(model.per_sample) if what and model is not None else float("nan")
 
     def _of(self, score: str) -> list[Series]:
         found = [one for one in self.series if one.score == score]
@@ -200,9 +234,11 @@ class Result:
             grouped.setdefault((cell["model"], cell["explainer"], cell["score"]), []).append(cell)
         for (model, explainer, score), cells in grouped.items():
             rows = [self.folder.read_cell(cell["key"]) for cell in cells if cell["key"] in finished]
-            sample = np.concatenate([table["sample"].to_numpy() for table in rows]) if rows else np.zeros(0, np.int64)
-            value = np.concatenate([table["value"].to_numpy() for table in rows]) if rows else np.zeros(0)
-            samples, values, counts = gathered(sample, value)
+            samples, measured, counts = gathered(rows)
+            about = self.manifest["score_specs"][score]
+            values, per_sample, still = derived(about, measured)
+            if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
+                counts = np.full(len(samples), values.shape[1])
             errors = [failures[cell["key"]] for cell in cells if cell["key"] in failures]
             missing = sum(cell["key"] not in finished for cell in cells)
             unfinished = f"{missing} of {len(cells)} cells not measured yet" if missing else ""
@@ -221,15 +257,27 @@ class Result:
                 samples=samples,
                 values=values,
                 counts=counts,
-                per_sample=reduced(self.manifest["score_specs"][score], values),
+                per_sample=per_sample,
+                measured=measured,
+                no_response=still,
                 missing=missing,
                 failed=errors[0] if errors else unfinished,
             )
 
 
-def reduced(about: dict[str, Any], values: Array) -> Array:
-    """From draws to one value a sample: their mean, or whatever the registered score does."""
-    return per_sample_mean(values) if about["reduce"] == "mean" else as_score(about["spec"]).reduce(values)
+def derived(about: dict[str, Any], measured: Measured) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Values (samples, draws), one value a sample, and which samples did not respond: plainly, or as the registered score does."""
+    if about.get("values", "plain") == "plain" and about["reduce"] == "mean":
+        values = next(iter(measured.quantities.values()))[:, :, 0]
+        return values, per_sample_mean(values), np.zeros(len(values), dtype=np.bool_)
+    score = as_score(about["spec"])
+    if not len(next(iter(measured.quantities.values()))):
+        measured = Measured(dict.fromkeys(score.quantities, np.zeros((0, 0, 1))))
+        return measured[score.quantities[0]][:, :, 0], np.zeros(0), np.zeros(0, dtype=np.bool_)
+    if about.get("values", "plain") == "plain":
+        measured = Measured({"value": next(iter(measured.quantities.values()))})
+    values = score.values(measured)
+    return values, score.reduce(values), score.no_response(measured)
 
 
 def fact_columns(facts: list[dict[str, Any]]) -> list[str]:
@@ -251,18 +299,24 @@ def mean(values: Array) -> float:
     return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else float("nan")
 
 
-def gathered(sample: NDArray[np.int64], value: Array) -> tuple[NDArray[np.int64], Array, NDArray[np.int64]]:
-    """Rows in any order to a matrix (samples, draws): each sample's values in their stored order, NaN-padded, and their number.
-
-    >>> gathered(np.array([7, 4, 7]), np.array([1.0, 2.0, 3.0]))[1].tolist()
-    [[2.0, nan], [1.0, 3.0]]
-    """
-    samples, row, counts = np.unique(sample, return_inverse=True, return_counts=True)
-    order = np.argsort(row, kind="stable")
-    column = np.arange(len(sample)) - np.repeat(np.cumsum(counts) - counts, counts)
-    values = np.full((len(samples), int(counts.max(initial=0))), np.nan)
-    values[row[order], column] = value[order]
-    return samples, values, counts
+def gathered(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
+    """The rows of cells in any order: the samples, each quantity as (samples, draws, levels) NaN-padded, and how many draws each had."""
+    if not tables:
+        return np.zeros(0, np.int64), Measured({"value": np.zeros((0, 0, 1))}), np.zeros(0, np.int64)
+    whole = pa.concat_tables([table.cast(table.schema) for table in tables]).to_pandas()
+    samples, row = np.unique(whole["sample"].to_numpy(), return_inverse=True)
+    draw, level = whole["draw"].to_numpy(), whole["level"].to_numpy()
+    quantity = whole["quantity"].astype(str).to_numpy()
+    shape = (len(samples), int(draw.max(initial=-1)) + 1, int(level.max(initial=0)) + 1)
+    found: dict[str, Array] = {}
+    for name in dict.fromkeys(quantity.tolist()):
+        here = quantity == name
+        table = np.full(shape, np.nan)
+        table[row[here], draw[here], level[here]] = whole["value"].to_numpy()[here]
+        found[name] = table
+    first = quantity == quantity[0] if len(quantity) else np.zeros(0, dtype=np.bool_)
+    counts = np.bincount(row[first], minlength=len(samples)) // shape[2]
+    return samples, Measured(found), counts
 
 
 def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPair]:

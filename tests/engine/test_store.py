@@ -19,7 +19,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> RunFolder:
 
 
 def write(folder: RunFolder, key: str = "key") -> None:
-    folder.write_cell(key, np.array([3, 3, 5]), np.array([0, 1, 0]), "equivariance", np.array([0.5, np.nan, 1.0]))
+    folder.write_cell(key, np.array([3, 3, 5]), np.array([0, 1, 0]), np.zeros(3), {"value": np.array([0.5, np.nan, 1.0])})
 
 
 def test_a_cell_comes_back_with_what_is_undefined_marked(folder: RunFolder) -> None:
@@ -29,7 +29,7 @@ def test_a_cell_comes_back_with_what_is_undefined_marked(folder: RunFolder) -> N
     table = folder.read_cell("key").to_pydict()
     assert table["sample"] == [3, 3, 5]
     assert table["draw"] == [0, 1, 0]
-    assert table["quantity"] == ["equivariance"] * 3
+    assert table["quantity"] == ["value"] * 3
     assert table["status"] == ["ok", "undefined", "ok"]
     assert table["value"][0] == 0.5
 

@@ -1,21 +1,37 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from shift_invariant import context_of, explain
 from torch import nn
 from torch.nn import functional
 
+from veracity.core.errors import SpecError
 from veracity.core.explainers import Cost
 from veracity.core.registry import EXPLAINERS
-from veracity.explain import CONTROLS, Constant, EdgeFilter, RandomGaussian, RandomUniform
+from veracity.explain import CONTROLS, Constant, EdgeFilter, RandomGaussian, RandomTopK, RandomUniform
 
 MODEL, TARGETS = nn.Identity(), torch.zeros(200, dtype=torch.long)
 
 
 def test_the_controls_are_the_registered_ones_that_cost_nothing() -> None:
+    """All of them stand beside every audit, but for the null of maps that name k numbers."""
     registered = {EXPLAINERS[name] for name in EXPLAINERS if EXPLAINERS[name].control is True}
-    assert registered == set(CONTROLS)
-    assert {control().cost(torch.Size((3, 4))) for control in CONTROLS} == {Cost(0, 0)}
+    assert registered == {*CONTROLS, RandomTopK}
+    assert RandomTopK not in CONTROLS
+    assert {control().cost(torch.Size((3, 4))) for control in registered} == {Cost(0, 0)}
+
+
+def test_random_top_k_names_k_numbers_evenly_over_the_input() -> None:
+    found = explain(RandomTopK(k=3), MODEL, torch.randn(200, 2, 2, 3), TARGETS).flatten(1)
+    assert set(found.unique().tolist()) == {0.0, 1.0}
+    assert (found.sum(1) == 3).all()
+    assert ((found.mean(0) - 3 / 12).abs() < 4 * (0.25 * 0.75 / 200) ** 0.5).all()
+    assert len(found.unique(dim=0)) > 100
+    with pytest.raises(SpecError, match="k of random_top_k is 13, but an input has 12 numbers: use a smaller k"):
+        RandomTopK(k=13).check(MODEL, torch.zeros(1, 2, 2, 3), TARGETS[:1])
+    with pytest.raises(SpecError, match="k of random_top_k must be a whole number of at least 1, not 0"):
+        RandomTopK(k=0).check(MODEL, torch.zeros(1, 2, 2, 3), TARGETS[:1])
 
 
 def test_random_maps_have_their_cosines() -> None:

@@ -9,7 +9,7 @@ from torch import Size
 from veracity import CyclicShift, Dihedral, Exhaustive, MonteCarlo, Rotation
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer, Frame
-from veracity.core.scores import Defaults, Pair, Subject
+from veracity.core.scores import Defaults, Pair, Reading, Reads, Subject
 from veracity.explain import Saliency, SmoothGrad
 from veracity.interpret import ActionFloor, Equivariance, Invariance, ModelInvariance, SelfAgreement
 from veracity.interpret.build import as_score
@@ -22,7 +22,9 @@ SHIFT = Defaults(CyclicShift(axes=(-1,)), Exhaustive())
 def pair() -> Pair:
     before = torch.tensor([[[1.0, 0.0, 0.0, 0.0]], [[3.0, 4.0, 0.0, 0.0]]])
     after = torch.tensor([[[0.0, 1.0, 0.0, 0.0]], [[0.0, 4.0, 3.0, 0.0]]])
-    return Pair(before, after, move=lambda x: x.roll(1, -1), undo=lambda x: x.roll(-1, -1))
+    kinds = (Reads.EXPLANATION, Reads.OUTPUT, Reads.INPUT)
+    readings = [Reading(torch.zeros(2, dtype=torch.long), dict.fromkeys(kinds, value)) for value in (before, after)]
+    return Pair(*readings, element=torch.ones(2, 1), move=lambda x: x.roll(1, -1), undo=lambda x: x.roll(-1, -1))
 
 
 def test_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""Max-sensitivity: by hand, against Captum on the same perturbations, and what ten draws can and cannot say."""
+"""Largest and mean sensitivity: by hand, against Captum on the same perturbations, and what ten draws can and cannot say."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,13 @@ from small import series_inputs, small_net
 from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
 from veracity.core.registry import SCORES
-from veracity.core.scores import Defaults, Pair, Subject
+from veracity.core.scores import Defaults, Pair, Reading, Reads, Subject
 from veracity.explain.captum_adapters import Gradient
+from veracity.explain.controls import RandomUniform
+from veracity.interpret.assumptions import ModelRobustness
 from veracity.interpret.build import as_score
-from veracity.interpret.sensitivity import MaxSensitivity, largest
+from veracity.interpret.common import largest
+from veracity.interpret.sensitivity import AvgSensitivity, MaxSensitivity
 from veracity.perturb import Ball
 from veracity.walk import MonteCarlo
 
@@ -21,7 +24,9 @@ DEFAULTS = Defaults(None, MonteCarlo(draws=50))
 
 
 def pair(before, after):
-    return Pair(before, after, lambda x: x, lambda x: x)
+    target = torch.zeros(len(before), dtype=torch.long)
+    readings = (Reading(target, {Reads.EXPLANATION: side}) for side in (before, after))
+    return Pair(*readings, torch.zeros(len(before), 0), lambda x: x, lambda x: x)
 
 
 def noise(ball, count, draws):
@@ -49,12 +54,40 @@ def test_what_it_asks_for():
         MaxSensitivity(radius=0.0).requests(Subject("net", Gradient(), torch.Size([12])), DEFAULTS)
 
 
+def test_the_mean_beside_the_largest():
+    before, after = torch.tensor([[3.0, 4.0]] * 3), torch.tensor([[3.0, 5.0], [3.0, 4.0], [6.0, 8.0]])
+    assert AvgSensitivity().observe(pair(before, after)).tolist() == pytest.approx([1.0, 0.0, 5.0])
+    values = np.array([[1.0, 0.0, 5.0], [np.nan, 0.5, np.nan], [np.nan, np.nan, np.nan]])
+    assert AvgSensitivity().reduce(values).tolist() == pytest.approx([2.0, 0.5, np.nan], nan_ok=True)
+    assert AvgSensitivity(relative=True).observe(pair(before, after)).tolist() == pytest.approx([0.2, 0.0, 1.0])
+
+
+def test_both_share_their_perturbations_and_their_assumption():
+    subject = Subject("net", Gradient(), torch.Size([1, 12]))
+    assert MaxSensitivity().requests(subject, DEFAULTS) == AvgSensitivity().requests(subject, DEFAULTS)
+    for score in (MaxSensitivity(radius=0.1, norm="l2"), AvgSensitivity(radius=0.1, norm="l2")):
+        assert isinstance(score.assumption, ModelRobustness)
+        (own,), (assumed,) = (
+            one.requests(Subject("net", explainer, torch.Size([1, 12])), DEFAULTS)
+            for one, explainer in ((score, Gradient()), (score.assumption, None))
+        )
+        assert (assumed.space, assumed.walk) == (own.space, own.walk)
+
+
+def test_random_controls_draw_afresh():
+    """Otherwise a random map, the same for x and x', would look perfectly stable."""
+    (request,) = MaxSensitivity().requests(Subject("net", RandomUniform(), torch.Size([1, 12])), DEFAULTS)
+    assert not request.common_draws
+
+
 def test_it_survives_being_written_down():
     score = MaxSensitivity(radius=0.05, relative=True, walk=MonteCarlo(draws=3))
     assert score.about()["reduce"] == "own"
     assert as_score(score.about()["spec"]) == score
     assert as_score({"name": "max_sensitivity", "walk": {"name": "monte_carlo", "draws": 3}}).walk == MonteCarlo(draws=3)
-    assert "max_sensitivity" in set(SCORES)
+    assert as_score(AvgSensitivity(radius=0.05).about()["spec"]) == AvgSensitivity(radius=0.05)
+    assert AvgSensitivity().about()["reduce"] == "mean"
+    assert {"avg_sensitivity", "max_sensitivity"} <= set(SCORES)
 
 
 def test_against_captum_on_the_same_perturbations():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from veracity.core.draws import Draws
 from veracity.core.measures import Direction
-from veracity.measure import l1, l2, mse, wasserstein
+from veracity.measure import angle, l1, l2, mse, wasserstein
 
 DISTANCES = [l1, l2, mse, wasserstein]
 
@@ -58,3 +59,19 @@ def test_tiny_differences_are_kept() -> None:
     a = torch.full((1, 100), 1e-30)
     assert mse(a, 2 * a).item() == pytest.approx(1e-60, rel=1e-5)
     assert l2(a, 2 * a).item() == pytest.approx(1e-29, rel=1e-5)
+
+
+def test_angle_by_hand_and_where_it_is_undefined() -> None:
+    a = torch.tensor([[1.0, 0.0], [3.0, 4.0], [0.0, 0.0], [0.0, 0.0], [2.0, 0.0]])
+    b = torch.tensor([[1.0, 1.0], [3.0, 4.0], [1.0, 0.0], [0.0, 0.0], [-1.0, 0.0]])
+    found = angle(a, b)
+    assert found[[0, 1, 3, 4]].tolist() == pytest.approx([math.pi / 4, 0.0, 0.0, math.pi])
+    assert found[1] == 0
+    assert found[2].isnan()
+
+
+def test_angles_add_up_along_a_straight_line() -> None:
+    start, end = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    points = [start + share * (end - start) for share in torch.linspace(0, 1, 6)]
+    whole = angle(points[0], points[-1])
+    assert torch.allclose(sum(angle(*pair) for pair in pairwise(points)), whole)

@@ -58,6 +58,11 @@ class TestL1(MeasureConformance):
         return measures.l1
 
 
+class TestAngle(MeasureConformance):
+    def measure(self) -> Measure:
+        return measures.angle
+
+
 class TestL2(MeasureConformance):
     def measure(self) -> Measure:
         return measures.l2

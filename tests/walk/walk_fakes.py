@@ -62,7 +62,7 @@ def play(walker: Walker, objective: Callable[[Ask], Tensor] | None = None) -> As
         asked.append(ask)
         walker.tell(objective(ask) if objective else torch.zeros(len(ask)))
     assert walker.ask() is None
-    return Ask(*(torch.cat([getattr(ask, part) for ask in asked]) for part in ("row", "draw", "element")))
+    return Ask(*(torch.cat([getattr(ask, part) for ask in asked]) for part in ("row", "draw", "level", "element")))
 
 
 def by_draw(samples: Tensor, asked: Ask) -> dict[tuple[int, int], list[float]]:

@@ -38,6 +38,10 @@ class Cost:
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.forward + other.forward, self.backward + other.backward)
 
+    def __or__(self, other: Cost) -> Cost:
+        """What suffices for both, if they share their passes."""
+        return Cost(max(self.forward, other.forward), max(self.backward, other.backward))
+
     def __mul__(self, times: int) -> Cost:
         return Cost(self.forward * times, self.backward * times)
 
@@ -111,6 +115,21 @@ class Explainer(Component, ABC):
     def batch_dependent(self) -> bool:
         """Whether numbers may depend on the batch (foreign code that draws from the global random state)."""
         return False
+
+    @property
+    def given(self) -> Tensor | None:
+        """Explanations (samples, ...) of the unperturbed inputs, where they were made elsewhere."""
+        return None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether there is nothing that could explain a perturbed input or model."""
+        return False
+
+    @property
+    def learns(self) -> bool:
+        """Whether something is found out about a model before it is explained."""
+        return type(self.lesson).learn is not Explainer.learn
 
     @property
     def needs(self) -> frozenset[Need]:

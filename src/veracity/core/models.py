@@ -92,6 +92,11 @@ def layer_of(model: nn.Module, name: str) -> nn.Module:
     return layers[name]
 
 
+def weighted_layers(model: nn.Module) -> tuple[str, ...]:
+    """The names of the layers that have weights of their own, in the order in which the model holds them."""
+    return tuple(name for name, part in viewed(model).named_modules() if name and next(part.parameters(recurse=False), None) is not None)
+
+
 class LayerScores(View):
     """The model seen from one layer: its output there, flattened to (N, units)."""
 

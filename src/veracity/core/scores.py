@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -15,46 +15,121 @@ from torch import Size, Tensor
 from veracity.core.component import Component
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Explainer
-from veracity.core.measures import Measure
-from veracity.core.spaces import InputSpace
+from veracity.core.measures import Direction, Measure
+from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Walk
+
+Array = NDArray[np.float64]
 
 
 class Reads(Enum):
-    """What a score compares before and after the perturbation."""
+    """What can be read of a subject: its explanations, the model's probabilities, the scores that the target picks from,
+    the input itself, or one layer's output.
+    """
 
     EXPLANATION = "explanation"
     OUTPUT = "output"
+    SCORES = "scores"
     INPUT = "input"
+    REPRESENTATION = "representation"
+
+
+OUTPUTS = frozenset({Reads.OUTPUT, Reads.SCORES, Reads.REPRESENTATION})
+"""What one forward pass tells."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is scored: a model, and an explainer of it unless the score is about the model alone."""
+    """What is scored: a model, and an explainer of it unless the score is about the model alone.
+
+    `shape` is one sample's; `layers` are the model's layers with weights of their own, by name, in their order.
+    """
 
     model: str
     explainer: Explainer | None
     shape: Size
+    layers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """Explanations are means over `count` draws of `space` around the input."""
+
+    space: InputSpace
+    count: int
 
 
 @dataclass(frozen=True)
 class Request:
-    """Perturb by `space` along `walk`. With `common_draws` the explainer reuses its random numbers of e(x)."""
+    """Perturb by `space` along `walk`. With `common_draws` the explainer reuses its random numbers of e(x).
 
-    space: InputSpace
+    `layer` is the one whose output is read, by name; `smoothing` averages every explanation that is read.
+    """
+
+    space: Space
     walk: Walk
     common_draws: bool = False
+    layer: str | None = None
+    smoothing: Smoothing | None = None
+
+    def spec(self) -> list[Any]:
+        """The request as plain data."""
+        smooth = self.smoothing and [self.smoothing.space.spec(), self.smoothing.count]
+        return [self.space.spec(), self.walk.spec(), self.common_draws, *([self.layer, smooth] if self.layer or smooth else [])]
+
+
+class Reading:
+    """What was read of R rows: their targets (R,), and whatever was asked for, each (R, ...)."""
+
+    def __init__(self, target: Tensor, found: Mapping[Reads, Tensor]) -> None:
+        self.target, self.found = target, found
+
+    def __getitem__(self, what: Reads) -> Tensor:
+        if what not in self.found:
+            raise SpecError(f"The {what.value} was not read: a score that looks at it says so in `before` or `after`.")
+        return self.found[what]
+
+    @property
+    def explanation(self) -> Tensor:
+        """e(x), (R, ...)."""
+        return self[Reads.EXPLANATION]
+
+    @property
+    def output(self) -> Tensor:
+        """The model's probabilities (R, C), or its outputs where they are none."""
+        return self[Reads.OUTPUT]
+
+    @property
+    def scores(self) -> Tensor:
+        """All scores that the target picks from, (R, K)."""
+        return self[Reads.SCORES]
+
+    @property
+    def input(self) -> Tensor:
+        """The input, (R, ...)."""
+        return self[Reads.INPUT]
+
+    @property
+    def representation(self) -> Tensor:
+        """One layer's output, (R, units)."""
+        return self[Reads.REPRESENTATION]
+
+    @property
+    def score(self) -> Tensor:
+        """The explained score y_c of each row, (R,)."""
+        return self.scores.gather(1, self.target.to(self.scores.device)[:, None]).squeeze(1)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """N rows before and after a perturbation: what was read (an explanation or an output), and how it should move along.
+    """R rows before and after a perturbation, the elements that made it (R, q), and how what was read should move along.
 
     In the input's frame `move` is what happened to the input; elsewhere nothing moves (rho' is the identity).
     """
 
-    before: Tensor
-    after: Tensor
+    before: Reading
+    after: Reading
+    element: Tensor
     move: Callable[[Tensor], Tensor]
     undo: Callable[[Tensor], Tensor]
 
@@ -67,11 +142,28 @@ class Defaults:
     walk: Walk
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Every quantity of a score, each (samples, draws, levels), NaN where undefined or not drawn."""
+
+    quantities: Mapping[str, Array]
+
+    def __getitem__(self, quantity: str) -> Array:
+        return self.quantities[quantity]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Score(Component, ABC):
-    """A number with a direction and a range, per sample where that is defined."""
+    """A number with a direction and a range, per sample where that is defined.
+
+    `reads` is what the score is about; `before` and `after` are what must be read of the unperturbed and of the perturbed
+    subject, just that unless said otherwise. `quantities` names the columns of what it observes.
+    """
 
     reads: ClassVar[Reads] = Reads.EXPLANATION
+    before: ClassVar[frozenset[Reads] | None] = None
+    after: ClassVar[frozenset[Reads] | None] = None
+    quantities: ClassVar[tuple[str, ...]] = ("value",)
     measure: Measure | None = None
 
     def suited(self, subject: Subject) -> Score:
@@ -85,28 +177,72 @@ class Score(Component, ABC):
             raise SpecError(f"The score '{self.name}' has no measure: give it one, such as measure=cosine.")
         return self.measure
 
+    @property
+    def direction(self) -> Direction:
+        """Which way is better: the measure's."""
+        return self.compare.direction
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Between which numbers a value lies: the measure's."""
+        return self.compare.range
+
+    @property
+    def null(self) -> float | None:
+        """What an explanation that has nothing to do with the model scores, where that is known and not zero."""
+        return None
+
+    @property
+    def assumption(self) -> Score | None:
+        """The score of the model alone that says, by 1 or 0, on which samples this one means what it says."""
+        return None
+
     @abstractmethod
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Which perturbations of this subject the score needs; none if it does not apply."""
 
     def expected(self, pair: Pair) -> Tensor:
         """What a perfect subject would show after the perturbation: here what it showed before."""
-        return pair.before
+        return pair.before[self.reads]
 
     def observe(self, pair: Pair) -> Tensor:
-        """One scalar a row, NaN where undefined: here how alike what was found is to what was expected."""
-        return self.compare(pair.after, self.expected(pair))
+        """One number a row (R,), or one a quantity (R, Q), NaN where undefined: here how alike what was found is to what was expected."""
+        return self.compare(pair.after[self.reads], self.expected(pair))
 
-    def reduce(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, measured: Measured) -> Array:
+        """From what was measured to one value a draw (samples, draws): here the only quantity at the only level."""
+        (quantity,) = self.quantities
+        return measured[quantity][:, :, 0]
+
+    def reduce(self, values: Array) -> Array:
         """From values (samples, draws), NaN where undefined or not drawn, to one value a sample: here their mean."""
         return per_sample_mean(values)
 
+    def no_response(self, measured: Measured) -> NDArray[np.bool_]:
+        """Samples (samples,) whose explanation did not move at all, so that their value is undefined: here none is singled out."""
+        return np.zeros(len(measured[self.quantities[0]]), dtype=np.bool_)
+
     def about(self) -> dict[str, Any]:
-        """What a reader of the results needs: the spec, and whether samples are plain means of their draws."""
-        return {"spec": self.spec(), "reduce": "mean" if type(self).reduce is Score.reduce else "own"}
+        """What a reader of the results needs: the spec, whether samples are plain means of their draws, and whether those are derived."""
+        return {
+            "spec": self.spec(),
+            "reduce": "mean" if type(self).reduce is Score.reduce else "own",
+            "null": self.null,
+            "values": "plain" if type(self).values is Score.values and self.quantities == ("value",) else "own",
+        }
 
 
-def per_sample_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def reads_before(score: Score) -> frozenset[Reads]:
+    """What a score needs of the unperturbed subject."""
+    return frozenset({score.reads}) if score.before is None else score.before
+
+
+def reads_after(score: Score) -> frozenset[Reads]:
+    """What a score needs of the perturbed subject."""
+    return frozenset({score.reads}) if score.after is None else score.after
+
+
+def per_sample_mean(values: Array) -> Array:
     """The mean of each row's finite values; NaN for a row without any."""
     count = np.isfinite(values).sum(axis=1)
     total = np.where(np.isfinite(values), values, 0.0).sum(axis=1)

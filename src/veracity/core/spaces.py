@@ -8,9 +8,10 @@ from enum import Enum
 from typing import ClassVar, Self
 
 import torch
-from torch import Size, Tensor
+from torch import Size, Tensor, nn
 
 from veracity.core.component import Component
+from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
 
@@ -42,6 +43,23 @@ class Space(Component, ABC):
         return None
 
     @property
+    def levels(self) -> int:
+        """At how many levels each draw is visited: steps of one path, from weak to strong."""
+        return 1
+
+    def at(self, elements: Tensor, level: Tensor) -> Tensor:
+        """Drawn elements (N, p) at their levels (N,): here the elements themselves."""
+        return elements
+
+    def endpoint(self, sigma: float) -> Self | None:
+        """Where the strength is still to be found: the strong end of the path alone, at this strength; else None."""
+        return None
+
+    def calibrated(self, sigma: float) -> Self:
+        """The space with the strength that was found."""
+        return self
+
+    @property
     @abstractmethod
     def latents(self) -> int:
         """How many standard Gaussian numbers make one element."""
@@ -49,6 +67,10 @@ class Space(Component, ABC):
     @abstractmethod
     def decode(self, latent: Tensor) -> Tensor:
         """Elements (N, p) from Gaussian latents (N, latents); uniform if the latents are standard normal."""
+
+    def drawn(self, draws: Draws) -> Tensor:
+        """The random elements (N, p) that belong to N rows: those of their standard normal latents."""
+        return self.decode(draws.normal(self.latents, stream="walk"))
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Uniform elements (count, p), drawn independently."""
@@ -64,10 +86,30 @@ class InputSpace(Space, ABC):
     """Whether what lives in the input's frame moves along with the input; noise, say, moves nothing."""
     needs_structure: ClassVar[bool] = False
     """Whether it moves the structure of graphs, so that plain tensors make no sense."""
+    guided: ClassVar[bool] = False
+    """Whether its elements mean something only together with the sample's own explanation."""
+    exchanges: ClassVar[bool] = False
+    """Whether an element puts another sample of the data set, with its own target, in the place of this one."""
 
     @abstractmethod
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """N elements (N, p) act on N signals (N, ...) in one differentiable call on the signals' device."""
+
+    def among(self, size: int) -> Self:
+        """The space for a data set of this many samples: here whatever their number."""
+        return self
+
+    def instead_of(self, samples: Tensor, elements: Tensor) -> Tensor:
+        """Which samples (N,) N elements put in the place of these, where the space exchanges samples: here none."""
+        return samples
+
+    def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
+        """What steers the elements of B samples (B, ...), found once a block: here nothing."""
+        return x.new_zeros(len(x), 0)
+
+    def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
+        """N elements made concrete by the guide of their samples (N, ...): here they are so already."""
+        return elements
 
     def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """N elements act on the structure of N signals: nothing to do unless the space moves what it refers to."""
@@ -113,3 +155,48 @@ class FiniteSpace(InputSpace, ABC):
         """The element whose number is the latent's quantile."""
         quantile = torch.special.ndtr(latent.double()[:, 0])
         return self.unrank((quantile * self.order).long().clamp_(0, self.order - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetSpace(Space, ABC):
+    """A space whose elements choose another output to explain; input and model stay."""
+
+    @abstractmethod
+    def retarget(self, elements: Tensor, targets: Tensor, classes: int) -> Tensor:
+        """The outputs (N,) to explain instead of `targets` (N,), out of `classes`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightSpace(Space, ABC):
+    """A space whose elements change the model's parameters: a draw is one copy of the model, shared by all samples.
+
+    Elements (N, 2) are the number of the copy and its level. A copy is regenerated from (seed, draw, level) alone, so that
+    none needs to be kept.
+    """
+
+    nested = False
+
+    @property
+    def latents(self) -> int:
+        """None: a copy is known by its number."""
+        return 0
+
+    def decode(self, latent: Tensor) -> Tensor:
+        """Empty elements (N, 0): the walk numbers the copies."""
+        return torch.zeros(len(latent), 0, dtype=torch.int64)
+
+    def at(self, elements: Tensor, level: Tensor) -> Tensor:
+        """(N, 2): the copies' numbers with their levels."""
+        return torch.cat((elements, level.reshape(-1, 1).to(elements)), dim=1)
+
+    def of(self, model: nn.Module) -> Self:
+        """The space for this model; raises if the model has nothing to change."""
+        return self
+
+    def starts(self, level: int) -> bool:
+        """Whether a level is compared with the unperturbed model; else with the level before it, along a path."""
+        return True
+
+    @abstractmethod
+    def perturbed(self, model: nn.Module, draw: int, level: int, seed: int) -> dict[str, Tensor]:
+        """The parameters of one copy by name, those that stay left out; the model itself is never changed."""

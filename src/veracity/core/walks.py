@@ -14,17 +14,18 @@ from veracity.core.spaces import Space
 
 @dataclass(frozen=True)
 class Ask:
-    """Perturbations to evaluate: row i perturbs the block's sample `row[i]` as its draw `draw[i]` by `element[i]`."""
+    """Perturbations to evaluate: row i perturbs the block's sample `row[i]` as its draw `draw[i]`, at `level[i]`, by `element[i]`."""
 
     row: Tensor
     draw: Tensor
+    level: Tensor
     element: Tensor
 
     def __len__(self) -> int:
         return len(self.row)
 
-    def __getitem__(self, rows: slice) -> Ask:
-        return Ask(self.row[rows], self.draw[rows], self.element[rows])
+    def __getitem__(self, rows: slice | Tensor) -> Ask:
+        return Ask(self.row[rows], self.draw[rows], self.level[rows], self.element[rows])
 
 
 @dataclass(frozen=True)
@@ -75,4 +76,4 @@ class Walk(Component, ABC):
 
     @abstractmethod
     def length(self, space: Space) -> int:
-        """How many draws a sample needs at most."""
+        """How many draws a sample needs at most, each at every level of the space."""

@@ -1,4 +1,4 @@
-"""The one loop: perturb a block of samples, read what changed, let every score observe it."""
+"""The one loop: perturb a block of samples, or the model under it, read what changed, let every score observe it."""
 
 from __future__ import annotations
 
@@ -8,139 +8,222 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
+from veracity.core import fingerprint
 from veracity.core.draws import Draws
-from veracity.core.errors import InputError
+from veracity.core.errors import SpecError
 from veracity.core.explainers import Cost, Frame
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
-from veracity.core.scores import Pair, Reads, Request
-from veracity.core.spaces import InputSpace
+from veracity.core.scores import OUTPUTS, Pair, Reading, Reads, Request
+from veracity.core.spaces import InputSpace, Space, TargetSpace, WeightSpace
 from veracity.core.walks import Ask
 from veracity.engine.batching import Budget
+from veracity.engine.copied import Copied, came_from
+from veracity.engine.copies import Copies
 from veracity.engine.learning import recall
+from veracity.engine.memory import MEMORY, Found
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
 from veracity.engine.progress import weight
+from veracity.engine.reader import Reader
+from veracity.engine.rows import Rows, repeats
 from veracity.engine.store import RunFolder
-from veracity.engine.worst import Worst
+from veracity.engine.tally import Tally
 from veracity.perturb import Group
-
-Read = Callable[[Signals, Tensor, Draws], Tensor]
 
 
 def run_job(job: Job, problem: Problem, folder: RunFolder, budget: Budget, moved: Callable[[int], None]) -> None:
     """Measure the job's cells and store each as it is finished; `moved` hears of the passes made."""
     model = problem.models[job.model]
     with evaluating(model.module):
-        block = Block(job, problem, budget, recall(folder, job.learnt, device_of(model.module)), moved)
+        block = Block(job, problem, budget, recall(folder, job.learnt, device_of(model.module)), folder, moved)
         for _, cells in groupby(sorted(job.cells, key=fusion), key=fusion):
-            block.measure(list(cells), folder)
+            block.measure(list(cells))
 
 
 class Block:
-    """One subject on one block of samples, with the base explanations that all of its cells share."""
+    """One subject on one block of samples, with the base readings that all of its cells share."""
 
-    def __init__(self, job: Job, problem: Problem, budget: Budget, learnt: Mapping[str, Tensor], moved: Callable[[int], None]) -> None:
-        self.job, self.problem, self.budget, self.learnt, self.moved = job, problem, budget, learnt, moved
+    def __init__(
+        self, job: Job, problem: Problem, budget: Budget, learnt: Mapping[str, Tensor], folder: RunFolder, moved: Callable[[int], None]
+    ) -> None:
+        self.job, self.problem, self.folder = job, problem, folder
         self.model = problem.models[job.model]
-        self.device = device_of(self.model.module)
-        self.view = problem.view(job.model)
-        self.samples = torch.arange(job.start, job.stop)
-        self.x = problem.inputs.take(self.samples).to(self.device)
-        self.targets = self.model.targets[self.samples].to(self.device)
         self.explainer = problem.explainers.get(job.explainer)
         self.frame = self.explainer.frame if self.explainer else Frame.INPUT
-        self.training = problem.training_of(job.model, self.explainer) if self.explainer else None
-        self.cost = self.explainer.cost(problem.inputs.shape) if self.explainer else Cost(forward=1)
-        self.rows_each = max(self.cost.forward, self.cost.backward)
+        self.reader = Reader(problem, job.model, self.explainer, budget, learnt)
+        self.rows = Rows(job, problem, self.reader, moved)
+        self.budget, self.device = budget, self.rows.device
+        self.samples, self.x, self.targets = self.rows.samples, self.rows.x, self.rows.targets
+        self.copies: Copies | None = None
 
-    def measure(self, cells: Sequence[Cell], folder: RunFolder) -> None:
+    def measure(self, cells: Sequence[Cell]) -> None:
         """Walk once for all cells that share their perturbations."""
-        what = cells[0].reads
-        read = {Reads.EXPLANATION: self.explanation, Reads.OUTPUT: self.output, Reads.INPUT: self.input}[what]
-        before = self.base(what, read, folder)
         request = cells[0].request
-        scores = [cell.score for cell in cells]
-        walker = request.walk.start(request.space, self.samples, self.problem.seed, scores[0].compare.range)
-        worst = [Worst(len(self.samples), score.compare.direction) for score in scores]
-        rows: list[Tensor] = []
-        draws: list[Tensor] = []
-        told: list[Tensor] = []
-        while (ask := walker.ask()) is not None:
-            values = torch.empty(len(scores), len(ask), dtype=torch.float64)
+        asked = frozenset[Reads]().union(*(cell.before for cell in cells))
+        after = frozenset[Reads]().union(*(cell.after for cell in cells))
+        guided = isinstance(request.space, InputSpace) and request.space.guided
+        before = self.base(asked | ({Reads.EXPLANATION} if guided else set()), request)
+        guide = request.space.guide(self.x.values, before.get(Reads.EXPLANATION)) if isinstance(request.space, InputSpace) else None
+        tally = Tally(cells, self.samples)
+        walker = request.walk.start(request.space, self.samples, self.problem.seed, cells[0].score.bounds)
+        copied = self.copied(request, after)
+        last, number = before.get(Reads.EXPLANATION), 0
+        with torch.no_grad():
+            while (ask := walker.ask()) is not None:
+                tally.open(ask)
+                if copied is not None:
+                    last = self.on_copies(copied, ask, before, last, tally)
+                else:
+                    self.on_inputs(request, ask, before, after, guide, tally, number)
+                walker.tell(tally.told())
+                number += 1
+        for cell in cells:
+            self.keep_worst(cell, before, tally)
+            tally.write(cell, self.folder)
 
-            def look(part: slice, ask: Ask = ask, values: Tensor = values) -> None:
+    def copied(self, request: Request, after: frozenset[Reads]) -> Copied | None:
+        """The block under copies of its model, if it is the weights that are perturbed."""
+        if not isinstance(request.space, WeightSpace):
+            return None
+        self.copies = self.copies or Copies(self.model.module, self.problem.seed)
+        return Copied(self.rows, self.reader, self.copies, request, request.space, after)
+
+    def on_copies(self, copied: Copied, ask: Ask, before: Found, last: Tensor | None, tally: Tally) -> Tensor | None:
+        """Perturbations of the weights; comes back with the last copy's explanations, from which a path may go on."""
+        for part, pairs, found in copied.read(ask):
+            piece, row = ask[part], ask.row[part].to(self.device)
+            rows = {what: value[row] for what, value in before.items()}
+            maps = found.get(Reads.EXPLANATION)
+            if maps is not None and last is not None and Reads.EXPLANATION in before:
+                rows[Reads.EXPLANATION] = came_from(copied.space, pairs, before[Reads.EXPLANATION], last, maps)
+                last = maps[-len(self.samples) :]
+            targets = self.targets[row]
+            tally.see(part, pair_of(copied.space, piece.element, Reading(targets, rows), Reading(targets, found), self.frame))
+        return last
+
+    def on_inputs(
+        self, request: Request, ask: Ask, before: Found, after: frozenset[Reads], guide: Tensor | None, tally: Tally, number: int
+    ) -> None:
+        """Perturbations of inputs, or of what is explained: every row by itself."""
+        explaining = Reads.EXPLANATION in after
+        known = self.outputs_of(request, ask, guide, after & OUTPUTS, number)
+
+        def look(part: slice) -> None:
+            piece = ask[part]
+            element = self.steered(request.space, piece, guide)
+            found = {what: value[part].to(self.device) for what, value in known.items()}
+            targets = self.targets[piece.row.to(self.device)]
+            if explaining or Reads.INPUT in after:
+                x, targets = self.moved_to(request.space, element, piece)
+                found[Reads.INPUT] = x.values
+                if explaining:
+                    found[Reads.EXPLANATION] = self.reader.explanation(x, targets, self.rows.draws(request, piece), request.smoothing)
+            elif isinstance(request.space, InputSpace) and request.space.exchanges:
+                targets = self.model.targets[request.space.instead_of(self.samples[piece.row], element)].to(self.device)
+            tally.see(part, self.pair(request.space, element, piece, before, Reading(targets, found)))
+            self.rows.moved(len(piece) * weight(self.reader.cost) if explaining else 0)
+
+        self.budget.spend(len(ask), self.rows.rows_each * repeats(request) if explaining else 1, look)
+
+    def outputs_of(self, request: Request, ask: Ask, guide: Tensor | None, what: frozenset[Reads], number: int) -> Found:
+        """The model's outputs for all rows of an ask; every explainer of the model shares them, unless the explanation steers."""
+        space = request.space
+        if not what:
+            return {}
+
+        def compute(missing: frozenset[Reads]) -> Found:
+            parts: list[Found] = []
+
+            def some(part: slice) -> None:
                 piece = ask[part]
-                after, pair = self.perturb(request, piece, before, read)
-                for number, score in enumerate(scores):
-                    values[number, part] = score.observe(pair).double().cpu()
-                    worst[number].see(piece, values[number, part], after)
-                self.moved(len(piece) * weight(self.cost))
+                x, _ = self.moved_to(space, self.steered(space, piece, guide), piece)
+                parts.append({one: value.cpu() for one, value in self.reader.outputs(missing, x, request.layer).items()})
+                self.rows.moved(len(piece) * weight(Cost(forward=1)))
 
-            with torch.no_grad():
-                self.budget.spend(len(ask), self.rows_each, look)
-            walker.tell(values[0])
-            rows.append(ask.row.int())
-            draws.append(ask.draw.int())
-            told.append(values)
-        samples = self.samples[torch.cat(rows)].numpy()
-        for number, cell in enumerate(cells):
-            if what is Reads.EXPLANATION:
-                self.keep_worst(cell, before, worst[number], folder)
-            values = torch.cat([part[number] for part in told])
-            folder.write_cell(cell.key, samples, torch.cat(draws).numpy(), cell.name, values.numpy())
+            self.budget.spend(len(ask), 1, some)
+            return {one: torch.cat([part[one] for part in parts]) for one in missing}
 
-    def perturb(self, request: Request, ask: Ask, before: Tensor, read: Read) -> tuple[Tensor, Pair]:
-        """Move R inputs in one call and read them."""
-        space, element = request.space, ask.element.to(self.device)
-        row = ask.row.to(self.device)
-        moved = space.move(element, self.x[row])
-        fresh = torch.zeros_like(ask.draw) if request.common_draws else ask.draw + 1
-        after = read(moved, self.targets[row], Draws(self.problem.seed, self.samples[ask.row], fresh))
-        return after, pair_of(space, element, before[row], after, self.frame)
+        if (isinstance(space, InputSpace) and space.guided) or request.walk.adaptive:
+            return compute(what)
+        key = fingerprint.of_json([self.rows.key, space.spec(), request.walk.spec(), self.problem.seed, request.layer, number])
+        return MEMORY.recall(key, what, compute)
 
-    def base(self, what: Reads, read: Read, folder: RunFolder) -> Tensor:
-        """What is read from the unperturbed block; explanations are kept in the folder and computed once."""
-        if what is Reads.EXPLANATION:
-            kept = folder.read_tensors("explanations", self.job.base_key)
-            if kept is not None:
-                return kept["explanation"].to(self.device)
+    def steered(self, space: Space, piece: Ask, guide: Tensor | None) -> Tensor:
+        """The elements of R rows, made concrete, on the model's device."""
+        element = piece.element.to(self.device)
+        if guide is None or not isinstance(space, InputSpace) or guide.shape[1:].numel() == 0:
+            return element
+        return space.steer(element, guide[piece.row.to(self.device)])
+
+    def moved_to(self, space: Space, element: Tensor, piece: Ask) -> tuple[Signals, Tensor]:
+        """R rows after their perturbation, with the outputs to explain."""
+        row = piece.row.to(self.device)
+        if isinstance(space, TargetSpace):
+            classes = self.reader.view(self.x.values[:1], *(part[:1] for part in self.x.structure)).shape[1]
+            return self.x[row], space.retarget(element, self.targets[row], classes)
+        if not isinstance(space, InputSpace):
+            raise SpecError(f"The space '{space.name}' acts on neither inputs, targets nor weights.")
+        if space.exchanges:
+            other = space.instead_of(self.samples[piece.row], element)
+            return self.problem.inputs.take(other).to(self.device), self.model.targets[other].to(self.device)
+        return space.move(element, self.x[row]), self.targets[row]
+
+    def pair(self, space: Space, element: Tensor, piece: Ask, before: Found, after: Reading) -> Pair:
+        """Rows before and after their perturbation."""
+        row = piece.row.to(self.device)
+        rows = Reading(self.targets[row], {what: value[row] for what, value in before.items()})
+        return pair_of(space, element, rows, after, self.frame)
+
+    def base(self, what: frozenset[Reads], request: Request) -> Found:
+        """What is read of the unperturbed block."""
+        found: Found = {Reads.INPUT: self.x.values}
+        if what & OUTPUTS:
+            key = fingerprint.of_json([self.rows.key, request.layer])
+            known = MEMORY.recall(key, what & OUTPUTS, lambda missing: self.base_outputs(missing, request.layer))
+            found |= {one: value.to(self.device) for one, value in known.items()}
+        if Reads.EXPLANATION in what:
+            found[Reads.EXPLANATION] = self.base_explanation(request)
+        return found
+
+    @torch.no_grad()
+    def base_outputs(self, what: frozenset[Reads], layer: str | None) -> Found:
+        """The model's outputs for the unperturbed block."""
+        parts: list[Found] = []
+        self.budget.spend(len(self.x), 1, lambda part: parts.append(self.reader.outputs(what, self.x[part], layer)))
+        return {one: torch.cat([part[one] for part in parts]).cpu() for one in what}
+
+    @torch.no_grad()
+    def base_explanation(self, request: Request) -> Tensor:
+        """e(x) of the block, kept in the folder and computed once; or what was given."""
+        if self.explainer is not None and self.explainer.given is not None and request.smoothing is None:
+            return self.explainer.given[self.samples].to(self.x.values)
+        key = self.job.base_key if request.smoothing is None else fingerprint.of_json([self.job.base_key, request.spec()[-1]])
+        kept = self.folder.read_tensors("explanations", key)
+        if kept is not None:
+            return kept["explanation"].to(self.device)
         parts: list[Tensor] = []
 
         def look(part: slice) -> None:
-            parts.append(read(self.x[part], self.targets[part], Draws.of(self.problem.seed, self.samples[part])))
+            own = Draws.of(self.problem.seed, self.samples[part])
+            parts.append(self.reader.explanation(self.x[part], self.targets[part], own, request.smoothing))
 
-        with torch.no_grad():
-            self.budget.spend(len(self.x), self.rows_each, look)
+        self.budget.spend(len(self.x), self.rows.rows_each * repeats(request), look)
         before = torch.cat(parts)
-        if what is Reads.EXPLANATION:
-            folder.write_tensors("explanations", self.job.base_key, {"explanation": before})
+        self.folder.write_tensors("explanations", key, {"explanation": before})
         return before
 
-    def explanation(self, x: Signals, targets: Tensor, draws: Draws) -> Tensor:
-        """e(x), as the explainer gives it."""
-        if self.explainer is None:
-            raise InputError("A score of explanations needs an explainer.")
-        with torch.enable_grad():
-            context = self.problem.context(self.job.model, draws, self.budget.rows, x.structure, self.learnt, self.training)
-            found = self.explainer.explain(self.view, x.values, targets, context)
-        return found.detach()
-
-    def output(self, x: Signals, targets: Tensor, draws: Draws) -> Tensor:
-        """The model's probabilities."""
-        return self.model.outputs.read(x.through(self.model.module))
-
-    def input(self, x: Signals, targets: Tensor, draws: Draws) -> Tensor:
-        """The input itself."""
-        return x.values
-
-    def keep_worst(self, cell: Cell, before: Tensor, worst: Worst, folder: RunFolder) -> None:
+    def keep_worst(self, cell: Cell, before: Found, tally: Tally) -> None:
         """Store the few most telling pairs of the block, for the eye."""
-        rows = worst.rows()
-        if worst.element is None or worst.after is None or len(rows) == 0:
+        space, worst = cell.request.space, tally.worst_of(cell)
+        if worst is None or worst.element is None or worst.after is None or not isinstance(space, InputSpace) or space.exchanges:
             return
-        here, element, space = rows.to(self.device), worst.element[rows].to(self.device), cell.request.space
-        pair = pair_of(space, element, before[here], worst.after[here], self.frame)
+        rows = worst.rows()
+        if len(rows) == 0:
+            return
+        here, element = rows.to(self.device), worst.element[rows].to(self.device)
+        first = Reading(self.targets[here], {what: value[here] for what, value in before.items()})
+        pair = pair_of(space, element, first, Reading(self.targets[here], {Reads.EXPLANATION: worst.after[here]}), self.frame)
         tensors = {
             "sample": self.samples[rows],
             "draw": worst.draw[rows],
@@ -148,19 +231,19 @@ class Block:
             "value": worst.value[rows] * worst.sign,
             "input": self.x.values[here],
             "moved": space.act(element, self.x.values[here]),
-            "explanation": pair.before,
+            "explanation": pair.before.explanation,
             "expected": cell.score.expected(pair),
-            "found": pair.after,
+            "found": pair.after.explanation,
         }
-        folder.write_tensors("worst", cell.key, tensors)
+        self.folder.write_tensors("worst", cell.key, tensors)
 
 
-def pair_of(space: InputSpace, element: Tensor, before: Tensor, after: Tensor, frame: Frame) -> Pair:
+def pair_of(space: Space, element: Tensor, before: Reading, after: Reading, frame: Frame) -> Pair:
     """Rows before and after their perturbation, with the way there and, where there is one, the way back."""
-    if frame is not Frame.INPUT or not space.moves_frame:
-        return Pair(before, after, lambda x: x, lambda x: x)
+    if frame is not Frame.INPUT or not isinstance(space, InputSpace) or not space.moves_frame:
+        return Pair(before, after, element, lambda x: x, lambda x: x)
 
     def undo(x: Tensor) -> Tensor:
         return space.act(space.inverse(element), x) if isinstance(space, Group) else x
 
-    return Pair(before, after, lambda x: space.act(element, x), undo)
+    return Pair(before, after, element, lambda x: space.act(element, x), undo)

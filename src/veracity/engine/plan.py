@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
 from veracity.core import fingerprint
 from veracity.core.explainers import Cost
-from veracity.core.scores import Reads, Request, Score, Subject
+from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
 from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.store import SCHEMA
 
 BLOCK = 64
-ALGORITHMS = 2
+ALGORITHMS = 3
 """To be raised whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
 
@@ -26,9 +27,19 @@ class Cell:
     key: str
     name: str
     score: Score
-    reads: Reads
     request: Request
-    cost: Cost
+    explaining: Cost
+    reading: Cost
+
+    @property
+    def before(self) -> frozenset[Reads]:
+        """What is read of the unperturbed subject."""
+        return reads_before(self.score)
+
+    @property
+    def after(self) -> frozenset[Reads]:
+        """What is read of the perturbed subject."""
+        return reads_after(self.score)
 
 
 @dataclass(frozen=True)
@@ -44,11 +55,16 @@ class Job:
     base_cost: Cost
     cells: tuple[Cell, ...]
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         """Model passes if nothing is finished yet; cells that share their perturbations are counted once."""
-        shared = {fusion(cell): cell.cost for cell in self.cells}
-        return sum(shared.values(), self.base_cost)
+        explaining: dict[str, Cost] = {}
+        reading: dict[str, Cost] = {}
+        for cell in self.cells:
+            shared = fusion(cell)
+            explaining[shared] = explaining.get(shared, Cost()) | cell.explaining
+            reading[shared] = reading.get(shared, Cost()) | cell.reading
+        return sum((*explaining.values(), *reading.values()), self.base_cost)
 
     def without(self, finished: set[str]) -> Job:
         """The job with only the cells that are still to do."""
@@ -59,7 +75,7 @@ def fusion(cell: Cell) -> str:
     """Cells with the same value share their perturbed passes. An adaptive walk follows one score's values alone."""
     request = cell.request
     alone = cell.key if request.walk.adaptive else ""
-    return fingerprint.of_json([cell.reads.value, request.space.spec(), request.walk.spec(), request.common_draws, alone])
+    return fingerprint.of_json([request.spec(), alone])
 
 
 def plan(problem: Problem, budgets: Mapping[str, Budget]) -> list[Job]:
@@ -76,7 +92,7 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
         for model_name, model in problem.models.items():
             for label in ("", *problem.explainers):
                 explainer = problem.explainers.get(label)
-                subject = Subject(model_name, explainer, problem.inputs.shape)
+                subject = problem.subject(model_name, explainer)
                 learnt = problem.learnt_key(model_name, label) if label else ""
                 base = {
                     "algorithms": [SCHEMA, ALGORITHMS],
@@ -91,17 +107,28 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
                 }
                 per_map = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
                 scores = {name: score.suited(subject) for name, score in problem.scores.items()}
-                cells = tuple(
-                    Cell(
-                        key=fingerprint.of_json([base, score.spec(), request.space.spec(), request.walk.spec(), request.common_draws]),
-                        name=name,
-                        score=score,
-                        reads=score.reads,
-                        request=request,
-                        cost=Cost() if score.reads is Reads.INPUT else per_map * ((stop - start) * request.walk.length(request.space)),
-                    )
+                wanted = [
+                    (name, score, replace(request, space=problem.space_for(model_name, request.space)))
                     for name, score in scores.items()
                     for request in score.requests(subject, problem.defaults)
+                ]
+                cells = tuple(
+                    Cell(
+                        fingerprint.of_json([base, score.spec(), request.spec()]),
+                        name,
+                        score,
+                        request,
+                        *costs(score, request, per_map, stop - start),
+                    )
+                    for name, score, request in wanted
                 )
                 if cells:
                     yield Job(model_name, label, start, stop, fingerprint.of_json(base), learnt, per_map * (stop - start), cells)
+
+
+def costs(score: Score, request: Request, per_map: Cost, samples: int) -> tuple[Cost, Cost]:
+    """Model passes of a cell: to explain, and to read the model's outputs."""
+    after, rows = reads_after(score), samples * request.walk.length(request.space) * request.space.levels
+    repeats = request.smoothing.count if request.smoothing else 1
+    explaining = per_map * (rows * repeats) if Reads.EXPLANATION in after else Cost()
+    return explaining, Cost(forward=rows) if after & OUTPUTS else Cost()

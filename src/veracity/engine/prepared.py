@@ -18,13 +18,15 @@ from veracity.core.draws import Draws
 from veracity.core.errors import InputError, Note, SpecError, VeracityError
 from veracity.core.explainers import BARE, Cost, Explainer, Frame
 from veracity.core.models import device_of, evaluating
-from veracity.core.scores import Reads
+from veracity.core.scores import Reads, reads_after, reads_before
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Sampling, Walk
 from veracity.engine.batching import Budget
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
+from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
+from veracity.interpret import SymmetryScore
 
 SINGLE = "the single output is read as a logit, sigmoid(output); if it is not one, pass outputs='raw' or 'probabilities'."
 PACKAGES = ("veracity", "torch", "torch_geometric", "captum", "scikit-learn", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
@@ -41,8 +43,9 @@ class Prepared:
     budgets: dict[str, Budget]
     accuracies: dict[str, float | None]
     notes: list[dict[str, str]]
-    asked: tuple[str, ...]
+    scores: Scores
     facts: tuple[dict[str, Any], ...] = ()
+    calibrations: tuple[dict[str, Any], ...] = ()
 
     def manifest(self, store: RunFolder) -> dict[str, Any]:
         """Everything that a reader of the folder needs besides the measurements."""
@@ -54,7 +57,8 @@ class Prepared:
             "seed": problem.seed,
             "symmetry": described(space, problem.defaults.walk) if space else "",
             "spec": self.spec,
-            "scores": list(self.asked),
+            "scores": list(self.scores.asked),
+            "assumptions": self.scores.assumptions,
             "score_specs": {name: score.about() for name, score in problem.scores.items()},
             "versions": versions(),
             "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()},
@@ -64,6 +68,7 @@ class Prepared:
             },
             "notes": self.notes,
             "facts": self.facts,
+            "calibrations": self.calibrations,
             "cells": [entry for job in self.jobs for entry in self.entries(job)],
         }
 
@@ -73,6 +78,7 @@ class Prepared:
         return [
             {
                 "key": cell.key,
+                "base": job.base_key,
                 "model": job.model,
                 "explainer": job.explainer,
                 "control": explainer is not None and explainer.control,
@@ -83,8 +89,8 @@ class Prepared:
                 "start": job.start,
                 "stop": job.stop,
                 "sampling": asdict(sampling_of(cell, explainer)),
-                "bounds": [str(bound) for bound in cell.score.compare.range],
-                "direction": cell.score.compare.direction.value,
+                "bounds": [str(bound) for bound in cell.score.bounds],
+                "direction": cell.score.direction.value,
             }
             for cell in job.cells
         ]
@@ -131,7 +137,7 @@ def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str
     notes += [
         {"model": name, "explainer": "", "text": SINGLE}
         for name, model in problem.models.items()
-        if model.guessed and any(score.reads is Reads.OUTPUT for score in problem.scores.values())
+        if model.guessed and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values())
     ]
     for note in notes:
         warnings.warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}", Note, stacklevel=4)
@@ -154,12 +160,14 @@ def check_requests(problem: Problem, jobs: list[Job]) -> None:
     measured = {(job.explainer, cell.name) for job in jobs for cell in job.cells}
     for name, score in problem.scores.items():
         left_out = [label for label, one in problem.explainers.items() if not one.control and (label, name) not in measured]
-        if score.reads is Reads.EXPLANATION and left_out:
+        if isinstance(score, SymmetryScore) and score.reads is Reads.EXPLANATION and left_out:
             warnings.warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.", Note, stacklevel=4)
-    requests = {fusion(cell): (cell.request, cell.score.compare.range) for job in jobs for cell in job.cells}
+    requests = {fusion(cell): (cell.request, cell.score.bounds) for job in jobs for cell in job.cells}
     for request, bounds in requests.values():
         request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, bounds)
     for space in {fingerprint.of_json(request.space.spec()): request.space for request, _ in requests.values()}.values():
+        if not isinstance(space, InputSpace):
+            continue
         for part in torch.arange(problem.inputs.size()).split(256):
             space.check(problem.inputs.take(part).values)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor, nn
 
@@ -11,9 +11,10 @@ from veracity.core import fingerprint
 from veracity.core.draws import Draws
 from veracity.core.explainers import Context, Explainer, Frame
 from veracity.core.inputs import Inputs
-from veracity.core.models import viewed
+from veracity.core.models import viewed, weighted_layers
 from veracity.core.outputs import Outputs
-from veracity.core.scores import Defaults, Score
+from veracity.core.scores import Defaults, Score, Subject
+from veracity.core.spaces import InputSpace, Space, WeightSpace
 from veracity.core.targets import Target
 from veracity.core.training import Checkpoint, Training
 
@@ -43,12 +44,17 @@ class Problem:
     seed: int
     training: Training | None = None
     examples: int | None = None
+    calibrations: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
-    def view(self, name: str) -> nn.Module:
-        """A model as a map to the scores that are explained."""
-        return self.target.view(self.models[name].module)
+    def subject(self, name: str, explainer: Explainer | None) -> Subject:
+        """One model and one explainer of it, as scores see them."""
+        return Subject(name, explainer, self.inputs.shape, weighted_layers(self.models[name].module))
 
-    def training_of(self, name: str, explainer: Explainer) -> Training | None:
+    def view(self, name: str, module: nn.Module | None = None) -> nn.Module:
+        """A model, or a copy of it with other weights, as a map to the scores that are explained."""
+        return self.target.view(self.models[name].module if module is None else module)
+
+    def training_of(self, name: str, explainer: Explainer, copy: nn.Module | None = None) -> Training | None:
         """What a model learnt from, as an explainer gets it: explanations by example refer to the first `examples` alone.
 
         The model's own checkpoints come under their names in the view.
@@ -58,7 +64,17 @@ class Problem:
             return None
         if explainer.frame is Frame.TRAINING and self.examples is not None:
             training = training.first(self.examples)
-        return replace(training, checkpoints=model.checkpoints).seen_by(self.view(name), viewed(model.module))
+        module = model.module if copy is None else copy
+        return replace(training, checkpoints=model.checkpoints).seen_by(self.view(name, module), viewed(module))
+
+    def space_for(self, name: str, space: Space) -> Space:
+        """A space as it is walked for one model: with the strength that was found for it."""
+        fitted = space.of(self.models[name].module) if isinstance(space, WeightSpace) else space
+        if isinstance(fitted, InputSpace):
+            fitted = fitted.among(self.inputs.size())
+        end = fitted.endpoint(1.0)
+        sigma = None if end is None else self.calibrations.get((name, fingerprint.of_json(end.spec())))
+        return fitted if sigma is None else fitted.calibrated(sigma)
 
     def context(
         self,
@@ -75,7 +91,7 @@ class Problem:
     def learnt_key(self, name: str, label: str) -> str:
         """Everything that depends on what an explainer learns about a model; empty if it learns nothing."""
         explainer = self.explainers[label]
-        if type(explainer.lesson).learn is Explainer.learn:
+        if not explainer.learns:
             return ""
         model, training = self.models[name], self.training_of(name, explainer)
         from_what = training.fingerprint() if training is not None else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import Inputs, Signals, TensorInputs
 from veracity.core.outputs import Outputs
 from veracity.core.registry import GROUPS, SCORES, WALKS
-from veracity.core.scores import Reads, Score
+from veracity.core.scores import Reads, Score, reads_after
 from veracity.core.spaces import InputSpace, Representation
 from veracity.core.walks import Walk
 from veracity.explain import CONTROLS, as_explainer
-from veracity.interpret import ActionFloor, SelfAgreement, SymmetryScore
+from veracity.interpret import ActionFloor, Likeness, SelfAgreement, SymmetryScore
 from veracity.interpret.build import as_score
 from veracity.perturb import Group
 from veracity.walk import Exhaustive, MonteCarlo
@@ -204,30 +204,57 @@ def with_settings(explainer: Explainer) -> str:
     return f"{explainer.name}({', '.join(parts)})" if parts else explainer.name
 
 
-def all_scores(scores: Sequence[Any]) -> tuple[tuple[str, ...], dict[str, Score]]:
-    """The names that were asked for, and all scores by name: self-agreement and the action's floor come along."""
+@dataclass(frozen=True)
+class Scores:
+    """Scores by label: those that were asked for, those that come along, and which model score holds whose assumption."""
+
+    named: dict[str, Score]
+    asked: tuple[str, ...]
+    assumptions: dict[str, str]
+
+
+def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = True) -> Scores:
+    """What was asked for; with its companions: self-agreement, the action's floor and the models' side of every assumption."""
     if isinstance(scores, str):
         raise SpecError(f"The scores are a list, such as ['{scores}'], not one name.")
-    built = [as_score(score) for score in scores]
+    given = scores if isinstance(scores, Mapping) else None
+    built = [as_score(score) for score in (scores if given is None else given.values())]
     if not built:
         raise SpecError("There is no score to measure: pass scores=['equivariance', ...].")
-    named = {score.name: score for score in built}
+    labels = [score.name for score in built] if given is None else [str(label) for label in given]
+    named = dict(zip(labels, built, strict=True))
     if len(named) < len(built):
-        raise SpecError("Two scores have the same name: audit them in two runs.")
+        raise SpecError("Two scores have the same name: label them apart with scores={'label': ...}.")
     for score in built:
-        if score.about()["reduce"] == "own" and score.name not in SCORES:
+        if "own" in (score.about()["reduce"], score.about()["values"]) and score.name not in SCORES:
             raise SpecError(
                 f"The score '{score.name}' reduces its draws in a way of its own: register it with SCORES.add, so that runs can be read."
             )
-    about_maps = [score for score in built if score.reads is Reads.EXPLANATION]
-    symmetric = next((score for score in built if isinstance(score, SymmetryScore)), None)
     asked = list(named)
+    if not companions:
+        return Scores(named, tuple(asked), {})
+    about_maps = [score for score in built if score.reads is Reads.EXPLANATION]
+    alike = next((score.measure for score in about_maps if isinstance(score, Likeness)), None)
+    symmetric = next((score for score in built if isinstance(score, SymmetryScore)), None)
     if about_maps and "self_agreement" not in named:
-        named["self_agreement"] = SelfAgreement(measure=about_maps[0].measure)
+        named["self_agreement"] = SelfAgreement(measure=alike)
     if symmetric is not None and "action_floor" not in named:
         named["action_floor"] = ActionFloor(space=symmetric.space, walk=symmetric.walk)
         asked.append("action_floor")
-    return tuple(asked), named
+    return Scores(named, tuple(asked), assumed(named))
+
+
+def assumed(named: dict[str, Score]) -> dict[str, str]:
+    """Which label holds the assumption of which score; scores of the model that nobody asked for are added."""
+    holds: dict[str, str] = {}
+    for label, score in list(named.items()):
+        model = score.assumption
+        if model is None:
+            continue
+        same = next((other for other, one in named.items() if one.spec() == model.spec()), None)
+        holds[label] = same or (model.name if model.name not in named else f"{model.name} of {label}")
+        named.setdefault(holds[label], model)
+    return holds
 
 
 def check_asked(scores: Mapping[str, Score], asked: Sequence[str], space: InputSpace | None, explainers: Mapping[str, Explainer]) -> None:
@@ -236,5 +263,18 @@ def check_asked(scores: Mapping[str, Score], asked: Sequence[str], space: InputS
         score = scores[name]
         if score.reads is Reads.EXPLANATION and not explainers:
             raise SpecError(f"The score '{name}' needs explainers: pass explainers=['saliency', ...].")
+        fixed = [label for label, one in explainers.items() if one.fixed]
+        if Reads.EXPLANATION in reads_after(score) and fixed:
+            raise InputError(
+                f"The score '{name}' explains perturbed inputs or models anew, and '{fixed[0]}' is maps without their explainer: "
+                "give Precomputed(maps=..., explainer=...), or choose scores of the maps alone, such as pixel_flipping."
+            )
         if isinstance(score, SymmetryScore) and score.space is None and space is None and name != "action_floor":
             raise InputError(f"The score '{name}' needs a symmetry: pass Audit(symmetry=...), for example CyclicShift(axes=(-1,)).")
+
+
+def check_given(explainers: Mapping[str, Explainer], size: int) -> None:
+    """Maps that were made elsewhere belong to these very inputs, one each."""
+    for label, one in explainers.items():
+        if one.given is not None and len(one.given) != size:
+            raise InputError(f"'{label}' has {len(one.given)} maps for {size} inputs: give one map for each input, in their order.")

@@ -11,18 +11,23 @@ from veracity.explain.captum_adapters import (
     Saliency,
 )
 from veracity.explain.concept import CAR, CAV, ConceptExplainer, ConceptSensitivity, RandomConcepts, RandomSensitivities, tcav_scores
-from veracity.explain.controls import MAPS, Constant, Control, EdgeFilter, RandomGaussian, RandomUniform
+from veracity.explain.controls import MAPS, Constant, Control, EdgeFilter, RandomGaussian, RandomTopK, RandomUniform
 from veracity.explain.deep_lift import DeepLift
 from veracity.explain.example import InfluenceFunctions, RandomExamples, RandomMixture, RepresentationSimilarity, SimplEx, TracIn
 from veracity.explain.foreign import CaptumMethod, Foreign, Function
 from veracity.explain.grad_cam import GradCam
+from veracity.explain.grad_cam_plus import GradCamPlusPlus
 from veracity.explain.gradient_shap import GradientShap
 from veracity.explain.kernel_shap import KernelShap
 from veracity.explain.lime import Lime
+from veracity.explain.lrp import LRPEpsilon, LRPZPlus
 from veracity.explain.occlusion import Occlusion
 from veracity.explain.permutation import FeaturePermutation
+from veracity.explain.precomputed import Precomputed
 from veracity.explain.resolve import as_explainer
+from veracity.explain.rise import Rise
 from veracity.explain.smooth_grad import SmoothGrad
+from veracity.explain.stacked import stacked
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family
 
 CONTROLS: tuple[type[Explainer], ...] = (*MAPS, RandomExamples, RandomMixture, RandomConcepts, RandomSensitivities)
@@ -45,6 +50,7 @@ __all__ = [
     "Foreign",
     "Function",
     "GradCam",
+    "GradCamPlusPlus",
     "Gradient",
     "GradientShap",
     "GuidedBackprop",
@@ -52,15 +58,20 @@ __all__ = [
     "InputXGradient",
     "IntegratedGradients",
     "KernelShap",
+    "LRPEpsilon",
+    "LRPZPlus",
     "Lime",
     "Occlusion",
+    "Precomputed",
     "RandomConcepts",
     "RandomExamples",
     "RandomGaussian",
     "RandomMixture",
     "RandomSensitivities",
+    "RandomTopK",
     "RandomUniform",
     "RepresentationSimilarity",
+    "Rise",
     "Saliency",
     "SimplEx",
     "SmoothGrad",
@@ -68,6 +79,7 @@ __all__ = [
     "TracIn",
     "as_explainer",
     "smallest_draws",
+    "stacked",
     "symmetrised_family",
     "tcav_scores",
 ]

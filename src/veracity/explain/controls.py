@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.errors import SpecError
+from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
+from veracity.explain.baselines import check_count
 from veracity.explain.patches import space_of
 
 
@@ -91,6 +94,34 @@ class EdgeFilter(Unsigned):
         if len(space_of(x.shape[1:])) == 1:
             return difference(x, -1).abs()
         return torch.hypot(difference(smooth(x, -2), -1), difference(smooth(x, -1), -2))
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class RandomTopK(Unsigned):
+    """`k` numbers of the input, drawn at random, are one and the others zero: the null of maps that name the k most important.
+
+    No audit adds it by itself, since it is the null of such maps alone.
+    """
+
+    name = "random_top_k"
+    reference = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignment of Functional Distortions (TMLR 2025), 5.1"
+    structured = True
+    stochastic = True
+    k: int = 10
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
+        """Raise unless the input has as many numbers."""
+        check_count(self.name, "k", self.k)
+        if self.k > inputs.shape[1:].numel():
+            raise SpecError(f"k of random_top_k is {self.k}, but an input has {inputs.shape[1:].numel()} numbers: use a smaller k.")
+        return ()
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Maps of the inputs' shape."""
+        flat = torch.zeros_like(inputs).flatten(1)
+        chosen = context.draws.choice(flat.shape[1], self.k, stream=self.name).to(inputs.device)
+        return flat.scatter(1, chosen, 1.0).reshape(inputs.shape)
 
 
 MAPS: tuple[type[Control], ...] = (RandomUniform, RandomGaussian, Constant, EdgeFilter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,19 +21,20 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 INTERPOLATION = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
-@EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class GradCam(Explainer):
-    """Activations A of a layer, weighted by their mean gradients: e(x) = relu(Σ_k mean(∂f/∂A_k) A_k).
+class LayerMap(Explainer, ABC):
+    """A map over positions, made of a layer's activations and their gradients, cut at zero.
 
     Without a `layer` it is the last convolution, in the order of execution, that the score depends on. The map is
     interpolated (bilinearly) to the input's size if the layer's is another, and repeated over the channels, so that it
     has the input's shape.
     """
 
-    name = "grad_cam"
-    reference = "Selvaraju et al. 2017, arXiv:1610.02391"
     layer: str | None = None
+
+    @abstractmethod
+    def combined(self, gradient: Tensor, activation: Tensor) -> Tensor:
+        """The map before it is cut, (N, 1, ...), from gradients and activations (N, K, ...)."""
 
     @property
     def signed(self) -> bool:
@@ -59,7 +61,7 @@ class GradCam(Explainer):
             return [layer_of(model, self.layer)]
         found: list[nn.Module] = [module for module in model.modules() if isinstance(module, CONVOLUTIONS)]
         if not found:
-            raise InputError("grad_cam found no convolution in this model: name a layer with GradCam(layer=...).")
+            raise InputError(f"{self.name} found no convolution in this model: name a layer with {type(self).__name__}(layer=...).")
         return found
 
     def maps(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -83,11 +85,10 @@ class GradCam(Explainer):
         space = inputs.shape[2:]
         if activation.ndim != inputs.ndim or not space:
             raise InputError(
-                f"grad_cam needs a layer with maps over the input's axes: the inputs have shape {tuple(inputs.shape)}, "
+                f"{self.name} needs a layer with maps over the input's axes: the inputs have shape {tuple(inputs.shape)}, "
                 f"the layer's output has shape {tuple(activation.shape)}."
             )
-        axes = tuple(range(2, activation.ndim))
-        result = functional.relu((gradient.mean(axes, keepdim=True) * activation).sum(1, keepdim=True))
+        result = functional.relu(self.combined(gradient, activation))
         if result.shape[2:] != space:
             result = functional.interpolate(result, size=space, mode=INTERPOLATION[len(space)], align_corners=False)
         return result.expand_as(inputs).contiguous()
@@ -99,4 +100,23 @@ class GradCam(Explainer):
             if gradient is not None:
                 return gradient, activation.detach()
         what = f"the layer '{self.layer}'" if self.layer is not None else "any convolution"
-        raise InputError(f"grad_cam needs a layer on the way to the score, but the score does not depend on {what}.")
+        raise InputError(f"{self.name} needs a layer on the way to the score, but the score does not depend on {what}.")
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class GradCam(LayerMap):
+    """Activations A of a layer, weighted by their mean gradients: e(x) = relu(Σ_k mean(∂f/∂A_k) A_k).
+
+    Without a `layer` it is the last convolution, in the order of execution, that the score depends on. The map is
+    interpolated (bilinearly) to the input's size if the layer's is another, and repeated over the channels, so that it
+    has the input's shape.
+    """
+
+    name = "grad_cam"
+    reference = "Selvaraju et al. 2017, arXiv:1610.02391"
+
+    def combined(self, gradient: Tensor, activation: Tensor) -> Tensor:
+        """Channels weighted by their mean gradients."""
+        axes = tuple(range(2, activation.ndim))
+        return (gradient.mean(axes, keepdim=True) * activation).sum(1, keepdim=True)

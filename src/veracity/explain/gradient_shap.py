@@ -14,7 +14,7 @@ from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import check_count
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.noise import noise_of
-from veracity.explain.passes import at, gradients, mean_of
+from veracity.explain.passes import Terms, mean_gradient
 
 
 @EXPLAINERS.add
@@ -52,17 +52,21 @@ class GradientShap(GradientBased):
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Attributions of the inputs' shape."""
         x = inputs.detach()
+        return mean_gradient(model, x, targets, self.terms(x, context), self.draws, context.batch, context.structure)
+
+    def terms(self, x: Tensor, context: Context) -> Terms:
+        """Points between baselines and inputs, weighted by their difference."""
         baselines = torch.zeros_like(x[:1]) if self.baselines is None else self.baselines.to(x)
         share = context.draws.uniform(self.draws, stream="gradient_shap.share").to(x)
         chosen = context.draws.integers(len(baselines), self.draws, stream="gradient_shap.baseline").to(x.device)
         noise = noise_of(context.draws, x, self.draws, "gradient_shap.noise")
 
-        def term(row: Tensor, item: Tensor) -> Tensor:
+        def terms(row: Tensor, item: Tensor) -> tuple[Tensor, Tensor]:
             baseline = baselines[chosen[row, item]]
             difference = x[row] - baseline
             if self.noise:
                 difference = difference + self.noise * noise(row, item)
             along = share[row, item].reshape(-1, *[1] * (x.ndim - 1))
-            return difference * gradients(model, baseline + along * difference, targets[row], at(context.structure, row))
+            return baseline + along * difference, difference
 
-        return mean_of(term, x, self.draws, context.batch)
+        return terms

@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 Structure = tuple[Tensor, ...]
 
+Terms = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""From rows (R,) and items (R,) to points (R, ...) and the weights that multiply the gradients there."""
+
 
 def pick(scores: Tensor, targets: Tensor) -> Tensor:
     """The score of each row that its target names: (R, K), (R,) -> (R,).
@@ -56,6 +59,16 @@ def mean_of(term: Callable[[Tensor, Tensor], Tensor], like: Tensor, items: int, 
     for row, item in pairs(len(like), items, batch, like.device):
         total.index_add_(0, row, term(row, item))
     return total / items
+
+
+def mean_gradient(model: nn.Module, x: Tensor, targets: Tensor, terms: Terms, items: int, batch: int, structure: Structure = ()) -> Tensor:
+    """The mean over items of w ⊙ ∇f(p), with the points p and weights w of `terms`: (N, ...)."""
+
+    def term(row: Tensor, item: Tensor) -> Tensor:
+        points, weights = terms(row, item)
+        return weights * gradients(model, points, targets[row], at(structure, row))
+
+    return mean_of(term, x, items, batch)
 
 
 def table_of(term: Callable[[Tensor, Tensor], Tensor], rows: int, items: int, batch: int, device: torch.device) -> Tensor:

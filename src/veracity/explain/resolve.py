@@ -7,16 +7,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import captum.attr
+import numpy as np
+import torch
+from torch import Tensor
 
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.importing import imported
 from veracity.core.registry import EXPLAINERS, check_settings
 from veracity.explain.foreign import CaptumMethod, Function
+from veracity.explain.precomputed import Precomputed
 
 ACCEPTED = (
     "an Explainer, a name, a table with a name, 'module:attribute', a Captum Attribution class, "
-    "a factory model -> Attribution or a function (model, inputs, targets) -> attributions"
+    "a factory model -> Attribution, a function (model, inputs, targets) -> attributions or a tensor of explanations made elsewhere"
 )
 RANDOM = (
     captum.attr.FeaturePermutation,
@@ -40,6 +44,8 @@ def as_explainer(value: Any) -> Explainer:
         return as_explainer({"name": value})
     if isinstance(value, Mapping):
         return from_table(value)
+    if isinstance(value, (Tensor, np.ndarray)):
+        return Precomputed(maps=torch.as_tensor(value))
     if isinstance(value, type) and issubclass(value, Explainer):
         return value()
     if isinstance(value, type) and issubclass(value, captum.attr.Attribution):

@@ -12,7 +12,7 @@ from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import check_count
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.noise import noise_of
-from veracity.explain.passes import at, gradients, mean_of
+from veracity.explain.passes import Terms, mean_gradient
 
 
 @EXPLAINERS.add
@@ -42,11 +42,11 @@ class SmoothGrad(GradientBased):
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Attributions of the inputs' shape."""
         x = inputs.detach()
+        return mean_gradient(model, x, targets, self.terms(x, context), self.draws, context.batch, context.structure)
+
+    def terms(self, x: Tensor, context: Context) -> Terms:
+        """Noisy inputs, all of the same weight."""
         axes = tuple(range(1, x.ndim))
         spread = self.noise * (x.amax(axes, keepdim=True) - x.amin(axes, keepdim=True))
-        noise = noise_of(context.draws, x, self.draws, "smooth_grad")
-
-        def term(row: Tensor, item: Tensor) -> Tensor:
-            return gradients(model, x[row] + spread[row] * noise(row, item), targets[row], at(context.structure, row))
-
-        return mean_of(term, x, self.draws, context.batch)
+        noise, one = noise_of(context.draws, x, self.draws, "smooth_grad"), x.new_ones(())
+        return lambda row, item: (x[row] + spread[row] * noise(row, item), one)

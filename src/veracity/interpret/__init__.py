@@ -1,6 +1,74 @@
 """From measurements to scores, and from scores to statements with uncertainty."""
 
-from veracity.interpret.invariance import ActionFloor, Equivariance, Invariance, ModelInvariance, SelfAgreement, Symmetry, SymmetryScore
-from veracity.interpret.sensitivity import MaxSensitivity
+from veracity.interpret.assumptions import ModelRobustness, ModelSensitivity
+from veracity.interpret.faithfulness import (
+    Completeness,
+    Complexity,
+    Deletion,
+    FaithfulnessCorrelation,
+    Infidelity,
+    Insertion,
+    ModelFaithfulness,
+    MuFidelity,
+    PixelFlipping,
+    RegionPerturbation,
+    Sparseness,
+    Sufficiency,
+)
+from veracity.interpret.gef import GEF, FastGEF, PublicFastGEF, PublicGEF
+from veracity.interpret.invariance import (
+    ActionFloor,
+    Equivariance,
+    Invariance,
+    Likeness,
+    ModelInvariance,
+    SelfAgreement,
+    Symmetry,
+    SymmetryScore,
+)
+from veracity.interpret.patterns import InputAlignment, InputGrowth, WeightGrowth
+from veracity.interpret.randomisation import MPRT, EfficientMPRT, RandomLogit, SmoothMPRT
+from veracity.interpret.relative import LocalLipschitz, RelativeInputStability, RelativeOutputStability, RelativeRepresentationStability
+from veracity.interpret.sensitivity import AvgSensitivity, MaxSensitivity
 
-__all__ = ["ActionFloor", "Equivariance", "Invariance", "MaxSensitivity", "ModelInvariance", "SelfAgreement", "Symmetry", "SymmetryScore"]
+__all__ = [
+    "GEF",
+    "MPRT",
+    "ActionFloor",
+    "AvgSensitivity",
+    "Completeness",
+    "Complexity",
+    "Deletion",
+    "EfficientMPRT",
+    "Equivariance",
+    "FaithfulnessCorrelation",
+    "FastGEF",
+    "Infidelity",
+    "InputAlignment",
+    "InputGrowth",
+    "Insertion",
+    "Invariance",
+    "Likeness",
+    "LocalLipschitz",
+    "MaxSensitivity",
+    "ModelFaithfulness",
+    "ModelInvariance",
+    "ModelRobustness",
+    "ModelSensitivity",
+    "MuFidelity",
+    "PixelFlipping",
+    "PublicFastGEF",
+    "PublicGEF",
+    "RandomLogit",
+    "RegionPerturbation",
+    "RelativeInputStability",
+    "RelativeOutputStability",
+    "RelativeRepresentationStability",
+    "SelfAgreement",
+    "SmoothMPRT",
+    "Sparseness",
+    "Sufficiency",
+    "Symmetry",
+    "SymmetryScore",
+    "WeightGrowth",
+]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veracity.core.errors import InputError
+from veracity.interpret.crossed import crossed_interval
 from veracity.interpret.intervals import Array, spread, t_quantile
 
 Index = NDArray[np.int64]
@@ -69,6 +70,44 @@ def differences(values: Mapping[str, Array], confidence: float = 0.95) -> list[D
         difference(names[i], names[j], columns[:, pair], float(reach[pair]), least)
         for pair, (i, j) in enumerate(zip(first, second, strict=True))
     ]
+
+
+def crossed_differences(values: Mapping[str, Array], confidence: float = 0.95) -> list[Difference]:
+    """Every pair's mean difference over samples and draws that all of them share, such as copies of a model's weights.
+
+    `values` maps a name to (samples, draws). What a draw does to both names cancels, what it does to one alone does not, and
+    no number of samples averages it away: the interval is the crossed one of first - second. Bonferroni's correction makes
+    all of them hold at once.
+
+    >>> one = np.array([[1.0, 2.0], [2.0, 3.0], [4.0, 5.5]])
+    >>> row = crossed_differences({"a": one, "b": one - np.array([[0.5, 0.4]])})[0]
+    >>> round(row.difference, 3), row.differs
+    (0.45, False)
+    """
+    names = list(values)
+    first, second = np.triu_indices(len(names), 1)
+    level = 1.0 - (1.0 - confidence) / max(1, len(first))
+    found = []
+    for i, j in zip(first, second, strict=True):
+        gap = values[names[i]] - values[names[j]]
+        interval = crossed_interval(gap, level)
+        seen = gap[np.isfinite(gap)]
+        least = ROUNDING * float(np.abs(np.concatenate([seen, [0.0]])).max())
+        exact = len(seen) > 1 and float(np.ptp(seen)) <= least
+        low, high = (interval.value, interval.value) if exact else (interval.low, interval.high)
+        found.append(
+            Difference(
+                first=names[i],
+                second=names[j],
+                difference=interval.value,
+                low=low,
+                high=high,
+                n=interval.n,
+                differs=bool(low > least or high < -least),
+                status="exact" if exact else "too few" if np.isnan(low) else "ok",
+            )
+        )
+    return found
 
 
 def reaches(table: Array, sizes: Index, confidence: float, least: float) -> Array:

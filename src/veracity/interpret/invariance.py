@@ -84,7 +84,7 @@ class Equivariance(SymmetryScore):
 
     def expected(self, pair: Pair) -> Tensor:
         """g e(x)."""
-        return pair.move(pair.before)
+        return pair.move(pair.before.explanation)
 
 
 @SCORES.add
@@ -138,8 +138,8 @@ class SelfAgreement(Likeness):
     repeats: int = 8
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """A few repeats; one, as a check, for an explainer that draws nothing."""
-        if subject.explainer is None:
+        """A few repeats; one, as a check, for an explainer that draws nothing; none of maps that were made elsewhere."""
+        if subject.explainer is None or subject.explainer.fixed:
             return ()
         return (Request(Redraw(), MonteCarlo(draws=self.repeats if subject.explainer.stochastic else 1)),)
 
@@ -162,4 +162,4 @@ class ActionFloor(SymmetryScore):
 
     def observe(self, pair: Pair) -> Tensor:
         """s[g^-1 g x, x]."""
-        return self.compare(pair.undo(pair.after), pair.before)
+        return self.compare(pair.undo(pair.after.input), pair.before.input)

@@ -1,7 +1,7 @@
 """From values (samples, draws) to a number with two intervals: over the draws, and over the population of samples.
 
-Samples are the unit and draws are nested in them: two draws of one sample are not two samples. NaN is undefined, and is
-counted.
+Samples are the unit and draws are nested in them: two draws of one sample are not two samples. Draws that all samples share
+are crossed with them: more samples do not average a draw away. NaN is undefined, and is counted.
 """
 
 from __future__ import annotations
@@ -14,10 +14,22 @@ from numpy.typing import NDArray
 from veracity.core.confidence import betting_interval
 from veracity.core.errors import InputError
 from veracity.core.walks import Sampling
-from veracity.interpret.differences import Difference, differences
+from veracity.interpret.crossed import crossed_interval
+from veracity.interpret.differences import Difference, crossed_differences, differences
 from veracity.interpret.intervals import Array, Interval, around, mean_interval, paired, satterthwaite, welch
 
-__all__ = ["Difference", "Estimate", "Interval", "differences", "estimate", "mean_interval", "paired", "welch"]
+__all__ = [
+    "Difference",
+    "Estimate",
+    "Interval",
+    "crossed_differences",
+    "crossed_interval",
+    "differences",
+    "estimate",
+    "mean_interval",
+    "paired",
+    "welch",
+]
 
 Counts = NDArray[np.int64]
 
@@ -26,11 +38,11 @@ Counts = NDArray[np.int64]
 class Estimate:
     """A score's mean over samples, and how far to trust it.
 
-    `low` to `high` is the interval for the population that the samples come from, NaN for a single sample. `draws_low` to
-    `draws_high` is the interval for these very samples had every perturbation been drawn: no width where all were, NaN
-    where it cannot be known (one draw a sample, or values that were reduced before). `n` samples have a value, `undefined`
-    have none; `undefined_draws` counts the measurements that were made and came out undefined, `draws` is the mean number
-    of measurements a sample.
+    `low` to `high` is the interval for the population that the samples come from, NaN for a single sample; where samples
+    share their draws it allows for other draws too. `draws_low` to `draws_high` is the interval for these very samples had
+    every perturbation been drawn: no width where all were, NaN where it cannot be known (one draw a sample, or values that
+    were reduced before). `n` samples have a value, `undefined` have none; `undefined_draws` counts the measurements that
+    were made and came out undefined, `draws` is the mean number of measurements a sample.
     """
 
     value: float
@@ -64,7 +76,7 @@ def estimate(
     defined = np.isfinite(table) & (np.arange(table.shape[1]) < made[:, None])
     kept = defined.any(axis=1)
     draws = Nested(np.where(defined, table, np.nan)[kept], made[kept], defined[kept].sum(axis=1))
-    across = mean_interval(draws.means(), confidence)
+    across = draws.population(sampling, confidence)
     known = values.ndim == 2 or sampling.exhaustive
     over = draws.interval(sampling, bounds, confidence) if known else (np.nan, np.nan)
     return Estimate(
@@ -92,6 +104,13 @@ class Nested:
         """Each sample's mean (n,)."""
         means: Array = np.nansum(self.values, axis=1) / self.seen
         return means
+
+    def population(self, sampling: Sampling, confidence: float) -> Interval:
+        """The interval for the population: of the samples' means, or crossed where samples share two or more random draws."""
+        crossed = not sampling.nested and not sampling.exhaustive and np.isfinite(self.values).any(axis=0).sum() > 1
+        if crossed:
+            return crossed_interval(self.values, confidence, population=sampling.population)
+        return mean_interval(self.means(), confidence)
 
     def interval(self, sampling: Sampling, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
         """The interval for the mean of these samples, over what might have been drawn."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
 from veracity.core.measures import Direction, measure
@@ -36,6 +37,23 @@ def l2(a: Tensor, b: Tensor) -> Tensor:
     """
     a, b = rows(a, b)
     return (a - b).square().sum(dim=1).sqrt()
+
+
+@measure("angle", direction=Direction.LOWER, range=(0.0, math.pi))
+def angle(a: Tensor, b: Tensor) -> Tensor:
+    """The angle between two explanations, in radians: their distance once both are brought to the same length.
+
+    2 atan2(|u - v|, |u + v|) with u = a / |a| and v = b / |b|, from (N, ...) and (N, ...) to (N,): zero for equal ones, to
+    the last digit. Undefined where just one of the two is zero; zero where both are.
+
+    >>> angle(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 2.0]])) / math.pi
+    tensor([0.5000], dtype=torch.float64)
+    """
+    a, b = rows(a, b)
+    long, other = (x.norm(dim=1, keepdim=True) for x in (a, b))
+    u, v = a / long, b / other
+    found = 2.0 * torch.atan2((u - v).norm(dim=1), (u + v).norm(dim=1))
+    return torch.where(((long == 0) & (other == 0))[:, 0], 0.0, found)
 
 
 @measure("mse", direction=Direction.LOWER, range=(0.0, math.inf))

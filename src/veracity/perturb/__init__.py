@@ -1,4 +1,4 @@
-"""What can be perturbed: the input by a group element or by noise in a ball, or nothing but the explainer's own random numbers."""
+"""What can be perturbed: the input by a group element, by noise or by masks, the model's weights, the target, or nothing at all."""
 
 from veracity.perturb.ball import Ball
 from veracity.perturb.group import (
@@ -20,7 +20,12 @@ from veracity.perturb.group import (
     WindowShift,
     floor,
 )
+from veracity.perturb.masks import FullMask, OrderedMasks, RandomMasks, RandomOrderMasks
+from veracity.perturb.noise import GaussianNoise, UniformNoise
+from veracity.perturb.others import Others
 from veracity.perturb.redraw import Redraw
+from veracity.perturb.retarget import OtherClass
+from veracity.perturb.weights import FullRandomisation, LayerRandomisation, ParameterNoise, ParameterScaling, stack
 
 __all__ = [
     "Ball",
@@ -29,17 +34,30 @@ __all__ = [
     "Dihedral",
     "FiniteGroup",
     "Flips",
+    "FullMask",
+    "FullRandomisation",
+    "GaussianNoise",
     "Group",
+    "LayerRandomisation",
     "Mirror",
     "NodePermutations",
+    "OrderedMasks",
+    "OtherClass",
+    "Others",
+    "ParameterNoise",
+    "ParameterScaling",
     "PermutationAction",
     "Permutations",
     "Product",
+    "RandomMasks",
+    "RandomOrderMasks",
     "Redraw",
     "Rotation",
     "Rotations",
     "Rotations3D",
     "SignFlip",
+    "UniformNoise",
     "WindowShift",
     "floor",
+    "stack",
 ]

@@ -40,6 +40,8 @@ class Adaptive(Walk):
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
         """Begin with a block of draws for every sample."""
         self.check(bounds)
+        if not space.nested or space.levels > 1:
+            raise SpecError(f"The walk 'adaptive' follows single draws of single samples, not '{space.name}': use the walk 'monte_carlo'.")
         finite, length = countable(space), self.length(space)
         elements = independent(space, samples, seed) if finite is None else distinct(finite, samples, seed, length)
         order = None if finite is None else finite.order
@@ -89,7 +91,7 @@ class Narrowing:
         draws = torch.arange(fewest, min(fewest + self.block, self.length))
         row = torch.from_numpy(self.asked).repeat_interleave(len(draws))
         draw = draws.repeat(len(self.asked))
-        return Ask(row, draw, self.elements(row, draw))
+        return Ask(row, draw, torch.zeros_like(draw), self.elements(row, draw))
 
     def tell(self, values: Tensor) -> None:
         """Narrow the intervals, and let go of those that are narrow enough or have used up their draws."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
-from veracity.core.spaces import FiniteSpace, Space
+from veracity.core.spaces import FiniteSpace, Space, WeightSpace
 
 DISTINCT = 100_000
 """The largest space from which draws are taken without replacement."""
@@ -37,9 +37,11 @@ def by_rank(space: FiniteSpace) -> Elements:
 
 
 def independent(space: Space, samples: Tensor, seed: int) -> Elements:
-    """Draw d is a fresh uniform element."""
+    """Draw d is a fresh uniform element; of a model's copies, number d."""
+    if isinstance(space, WeightSpace):
+        return lambda _row, draw: draw[:, None]
     owner = owners(space, samples)
-    return lambda row, draw: space.decode(Draws(seed, owner[row], draw).normal(space.latents, stream="walk"))
+    return lambda row, draw: space.drawn(Draws(seed, owner[row], draw))
 
 
 def distinct(space: FiniteSpace, samples: Tensor, seed: int, most: int) -> Elements:

@@ -30,7 +30,7 @@ class Exhaustive(Walk):
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
         """Begin at element 0 of the first sample."""
         finite = counted(space)
-        return Planned(len(samples), finite.order, by_rank(finite))
+        return Planned(finite, len(samples), finite.order, by_rank(finite))
 
     def sampling(self, space: Space) -> Sampling:
         """All of them: no error from drawing."""

@@ -10,7 +10,7 @@ from veracity.core.registry import WALKS
 from veracity.core.spaces import FiniteSpace, Space
 from veracity.core.walks import Sampling, Walk, Walker
 from veracity.walk.elements import by_rank, countable, distinct, independent, whole
-from veracity.walk.planned import Planned, rows_for
+from veracity.walk.planned import Planned
 
 
 @WALKS.add
@@ -37,7 +37,7 @@ class MonteCarlo(Walk):
             elements = by_rank(finite)
         else:
             elements = distinct(finite, samples, seed, self.draws)
-        return Planned(len(samples), self.length(space), elements, rows_for(space))
+        return Planned(space, len(samples), self.length(space), elements)
 
     def sampling(self, space: Space) -> Sampling:
         """Distinct draws from a small space (all of them, if there are enough draws), independent ones otherwise."""

@@ -27,11 +27,17 @@ def rows_for(space: Space) -> int:
 
 
 class Planned:
-    """Asks for `draws` draws of each of `samples` samples, sample by sample, a bounded block at a time."""
+    """Asks for `draws` draws of each of `samples` samples, each at every level, a bounded block at a time.
 
-    def __init__(self, samples: int, draws: int, elements: Elements, rows: int = ROWS) -> None:
-        self.draws, self.elements, self.rows = draws, elements, rows
-        self.next, self.total = 0, samples * draws
+    Sample by sample; where draws are shared by all samples, draw by draw and level by level, so that what belongs to one
+    copy of a model comes together.
+    """
+
+    def __init__(self, space: Space, samples: int, draws: int, elements: Elements, rows: int | None = None) -> None:
+        most = rows_for(space) if rows is None else rows
+        self.space, self.samples, self.draws, self.elements = space, samples, draws, elements
+        self.rows = most if space.nested else max(samples, most // max(samples, 1) * samples)
+        self.next, self.total = 0, samples * draws * space.levels
 
     def ask(self) -> Ask | None:
         """The next block of perturbations."""
@@ -39,8 +45,17 @@ class Planned:
             return None
         number = torch.arange(self.next, min(self.next + self.rows, self.total))
         self.next += len(number)
-        row, draw = number // self.draws, number % self.draws
-        return Ask(row, draw, self.elements(row, draw))
+        levels = self.space.levels
+        if self.space.nested:
+            drawn, level = number // levels, number % levels
+            row, draw = drawn // self.draws, drawn % self.draws
+        else:
+            row, copy = number % self.samples, number // self.samples
+            draw, level = copy // levels, copy % levels
+            drawn = row * self.draws + draw
+        once, back = torch.unique(drawn, return_inverse=True)
+        element = self.elements(once // self.draws, once % self.draws)
+        return Ask(row, draw, level, self.space.at(element if levels == 1 and self.space.nested else element[back], level))
 
     def tell(self, values: Tensor) -> None:
         """Nothing depends on the values."""

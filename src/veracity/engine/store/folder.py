@@ -6,6 +6,7 @@
     explanations/KEY.safetensors   base explanations of one block
     worst/KEY.safetensors          the most telling pairs of one cell
     learnt/KEY.safetensors         what one explainer found out about one model
+    calibrations/KEY.json          how strong a perturbation must be for one model on one data set
 
 Keys are hashes of everything that a file depends on, so a file that is there is right.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -34,7 +36,7 @@ Array = NDArray[Any]
 SCHEMA = 1
 MANIFEST = "manifest.json"
 NEEDED = {"spec", "scores", "score_specs", "data", "models", "cells", "notes", "seed"}
-OURS = {lock.NAME, "models", "cells", "failed", "explanations", "worst", "learnt", "advice", "advice.json"}
+OURS = {lock.NAME, "models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "advice", "advice.json"}
 COLUMNS = pa.schema(
     [
         ("sample", pa.int64()),
@@ -60,7 +62,7 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Remove half-written files; only for the holder of the lock."""
-        for folder in ("", "cells", "failed", "explanations", "worst", "learnt"):
+        for folder in ("", "cells", "failed", "explanations", "worst", "learnt", "calibrations"):
             self.files.sweep(folder)
 
     def manifest(self) -> dict[str, Any]:
@@ -99,12 +101,14 @@ class RunFolder:
         """The keys of all finished cells."""
         return {name.removesuffix(".parquet") for name in self.files.names("cells")}
 
-    def write_cell(self, key: str, sample: Array, draw: Array, quantity: str, value: Array) -> None:
-        """Store a finished cell's measurements; what is not finite is marked undefined."""
-        count = len(sample)
+    def write_cell(self, key: str, sample: Array, draw: Array, level: Array, quantities: Mapping[str, Array]) -> None:
+        """Store a finished cell's measurements, (R,) each; what is not finite is marked undefined."""
+        count = len(quantities)
+        value = np.concatenate(list(quantities.values()))
         status = pa.DictionaryArray.from_arrays((~np.isfinite(value)).astype(np.int8), ["ok", "undefined"])
-        what = pa.DictionaryArray.from_arrays(np.zeros(count, np.int8), [quantity])
-        columns = [sample.astype(np.int64), draw.astype(np.int32), np.zeros(count, np.int16), what, value.astype(np.float64), status]
+        what = pa.DictionaryArray.from_arrays(np.repeat(np.arange(count, dtype=np.int8), len(sample)), list(quantities))
+        where = [np.tile(column.astype(kind), count) for column, kind in ((sample, np.int64), (draw, np.int32), (level, np.int16))]
+        columns = [*where, what, value.astype(np.float64), status]
         sink = io.BytesIO()
         pq.write_table(pa.Table.from_arrays([pa.array(column) for column in columns], schema=COLUMNS), sink)
         self.files.remove(f"failed/{key}.json")

@@ -1,0 +1,137 @@
+"""How strong a perturbation must be before a model answers by chance: found once for each model and data set, kept with the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from veracity.core import fingerprint
+from veracity.core.draws import Draws
+from veracity.core.errors import InputError
+from veracity.core.inputs import Signals
+from veracity.core.models import device_of, evaluating
+from veracity.core.spaces import InputSpace, Space, WeightSpace
+from veracity.engine.batching import Budget
+from veracity.engine.copies import Copies
+from veracity.engine.problem import Problem
+from veracity.engine.progress import bar
+from veracity.engine.store import RunFolder
+from veracity.perturb.path import calibrated, tolerance
+
+DRAWS = 40
+MOST = 640
+SAMPLES = 256
+KIND = "calibrations"
+
+
+def uncalibrated(problem: Problem) -> dict[tuple[str, str], Space]:
+    """The spaces whose strength is still to be found, by (model, what they are)."""
+    found: dict[tuple[str, str], Space] = {}
+    for name, model in problem.models.items():
+        for explainer in (None, *problem.explainers.values()):
+            subject = problem.subject(name, explainer)
+            for score in problem.scores.values():
+                for request in score.suited(subject).requests(subject, problem.defaults):
+                    space = request.space.of(model.module) if isinstance(request.space, WeightSpace) else request.space
+                    end = space.endpoint(1.0)
+                    if end is not None:
+                        found[name, fingerprint.of_json(end.spec())] = space
+    return found
+
+
+def calibrate_all(
+    problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder, progress: bool = True
+) -> tuple[dict[tuple[str, str], float], list[dict[str, Any]]]:
+    """The strength of every such space for every model, and what a reader must know of it."""
+    spaces = uncalibrated(problem)
+    strengths: dict[tuple[str, str], float] = {}
+    records: list[dict[str, Any]] = []
+    with bar("calibrating", len(spaces), progress) as advance:
+        for (name, what), space in spaces.items():
+            advance(0, f"calibrating {name}")
+            record = calibration(problem, name, what, space, budgets[name], folder)
+            strengths[name, what] = record["sigma"]
+            records.append({"model": name, "space": space.name, **record})
+            advance(1, f"calibrating {name}")
+    return strengths, records
+
+
+def calibration(problem: Problem, name: str, what: str, space: Space, budget: Budget, folder: RunFolder) -> dict[str, Any]:
+    """One space and one model, from the folder where it is there."""
+    model = problem.models[name]
+    key = fingerprint.of_json([model.fingerprint, problem.inputs.fingerprint(), what, problem.seed, DRAWS, MOST, SAMPLES])
+    path = f"{KIND}/{key}.json"
+    if folder.files.exists(path):
+        kept: dict[str, Any] = json.loads(folder.files.read(path))
+        return kept
+    with evaluating(model.module), torch.no_grad():
+        trial = Trial(problem, name, budget)
+        try:
+            found = asdict(calibrated(trial.agreement_along(space), trial.classes, draws=DRAWS))
+            found["draws"] = trial.draws[found["sigma"]]
+        except InputError as error:
+            raise InputError(f"On model '{name}': {error}") from error
+    folder.files.write(path, json.dumps(found).encode())
+    return found
+
+
+class Trial:
+    """How often a perturbed model agrees with the unperturbed one."""
+
+    def __init__(self, problem: Problem, name: str, budget: Budget) -> None:
+        self.model, self.seed, self.budget = problem.models[name], problem.seed, budget
+        self.samples = torch.arange(min(SAMPLES, problem.inputs.size()))
+        self.x = problem.inputs.take(self.samples).to(device_of(self.model.module))
+        probabilities = self.probabilities(self.model.module, self.x)
+        self.classes = probabilities.shape[1]
+        self.predicted = probabilities.argmax(1)
+        self.draws: dict[float, int] = {}
+
+    def probabilities(self, module: torch.nn.Module, x: Signals) -> Tensor:
+        """What a module gives for rows, within the budget."""
+        parts: list[Tensor] = []
+        self.budget.spend(len(x), 1, lambda part: parts.append(self.model.outputs.read(x[part].through(module))))
+        return torch.cat(parts)
+
+    def agreement_along(self, space: Space) -> Callable[[float], float]:
+        """Mean agreement as a function of the strength, over the same draws at every strength.
+
+        At least 40 draws, and as many as make its standard error no more than half the tolerance around chance, up to 640:
+        with few classes a copy of the model agrees on nearly all samples or on hardly any.
+        """
+        copies = Copies(self.model.module, self.seed) if isinstance(space, WeightSpace) else None
+
+        def one(end: Space | None, draw: int) -> float:
+            if copies is not None and isinstance(end, WeightSpace):
+                return self.share(copies.become(copies.weights(end, [(draw, 0)]), 0), self.x)
+            if isinstance(end, InputSpace):
+                return self.share(self.model.module, end.move(self.noise(end, draw), self.x))
+            raise InputError(f"The space '{space.name}' has no strength to find.")
+
+        def agreement(sigma: float) -> float:
+            end, shares, enough = space.endpoint(sigma), list[float](), tolerance(self.classes) / 2
+            while len(shares) < DRAWS or (len(shares) < MOST and standard_error(shares) > enough):
+                shares += [one(end, draw) for draw in range(len(shares), max(DRAWS, 2 * len(shares)))]
+            self.draws[sigma] = len(shares)
+            return sum(shares) / len(shares)
+
+        return agreement
+
+    def noise(self, space: InputSpace, draw: int) -> Tensor:
+        """One draw for every sample."""
+        element = space.decode(Draws.of(self.seed, self.samples, draw).normal(space.latents, stream="calibration"))
+        return space.at(element, torch.zeros_like(self.samples)).to(self.x.values.device)
+
+    def share(self, module: torch.nn.Module, x: Signals) -> float:
+        """The share of samples whose prediction is kept."""
+        return float((self.probabilities(module, x).argmax(1) == self.predicted).double().mean())
+
+
+def standard_error(shares: list[float]) -> float:
+    """Of the mean of independent draws."""
+    return float(torch.tensor(shares, dtype=torch.float64).std() / len(shares) ** 0.5)

@@ -1,0 +1,97 @@
+"""What a block of samples shows under copies of its model: outputs that all explainers share, and explanations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from veracity.core import fingerprint
+from veracity.core.draws import Draws
+from veracity.core.explainers import Cost
+from veracity.core.scores import OUTPUTS, Reads, Request
+from veracity.core.spaces import WeightSpace
+from veracity.core.walks import Ask
+from veracity.engine import stacking
+from veracity.engine.copies import Copies, Pairs
+from veracity.engine.memory import MEMORY, Found
+from veracity.engine.progress import weight
+from veracity.engine.reader import Reader
+from veracity.engine.rows import Rows
+
+
+class Copied:
+    """One block and one request on weights: readings of some copies at a time, (copies * samples, ...)."""
+
+    def __init__(self, rows: Rows, reader: Reader, copies: Copies, request: Request, space: WeightSpace, after: frozenset[Reads]) -> None:
+        self.rows, self.reader, self.copies, self.request, self.space, self.after = rows, reader, copies, request, space, after
+        self.key = fingerprint.of_json([rows.key, space.spec(), rows.seed, request.layer])
+        self.form = stacking.form_of(reader, request) if Reads.EXPLANATION in after else None
+
+    def read(self, ask: Ask) -> Iterator[tuple[slice, Pairs, Found]]:
+        """Parts of an ask, the copies in it, and what was read of them; the ask goes copy by copy through all samples."""
+        count = len(self.rows)
+        every = [(int(draw), int(level)) for draw, level in ask.element[::count]]
+        some = self.copies.at_once(count)
+        for first in range(0, len(every), some):
+            pairs, part = every[first : first + some], slice(first * count, (first + some) * count)
+            yield part, pairs, self.found(pairs, ask[part])
+
+    def found(self, pairs: Pairs, ask: Ask) -> Found:
+        """The readings of these copies."""
+        made: dict[str, Tensor] = {}
+
+        def copy(number: int) -> Reader:
+            if not made:
+                made.update(self.copies.weights(self.space, pairs))
+            return self.reader.on(self.copies.become(made, number))
+
+        wanted = self.after & OUTPUTS
+        outputs = [self.outputs(pair, partial(copy, number)) for number, pair in enumerate(pairs)] if wanted else []
+        found = {one: torch.cat([each[one] for each in outputs]).to(self.rows.device) for one in wanted}
+        if Reads.EXPLANATION in self.after:
+            found[Reads.EXPLANATION] = self.explanations(pairs, ask, copy)
+        return found
+
+    def outputs(self, pair: tuple[int, int], copy: Callable[[], Reader]) -> Found:
+        """The outputs of one copy for the block, on the CPU."""
+
+        def compute(missing: frozenset[Reads]) -> Found:
+            reader, parts, layer = copy(), list[Found](), self.request.layer
+            self.rows.budget.spend(len(self.rows), 1, lambda part: parts.append(reader.outputs(missing, self.rows.x[part], layer)))
+            self.rows.moved(len(self.rows) * weight(Cost(forward=1)))
+            return {one: torch.cat([part[one] for part in parts]).cpu() for one in missing}
+
+        return MEMORY.recall(f"{self.key} {pair}", self.after & OUTPUTS, compute)
+
+    def explanations(self, pairs: Pairs, ask: Ask, copy: Callable[[int], Reader]) -> Tensor:
+        """The explanations of all copies: together where the device gains by it, else one after the other."""
+        rows, count = self.rows, len(self.rows)
+        control = self.reader.explainer is not None and self.reader.explainer.control
+        together = stacking.together(rows.device, rows.budget.rows, count * rows.rows_each) if self.form else 1
+        parts: list[Tensor] = []
+        for first in range(0, len(pairs), together):
+            some = pairs[first : first + together]
+            if self.form and len(some) > 1:
+                draws = Draws.of(rows.seed, rows.samples)
+                maps = stacking.explained(self.form, self.reader, self.space, some, rows.x, rows.targets, draws)
+                parts.append(maps.flatten(0, 1))
+                rows.moved(len(some) * count * weight(self.reader.cost))
+            else:
+                here = slice(first * count, (first + 1) * count)
+                parts.append(rows.explained(self.reader if control else copy(first).informed(), self.request, ask[here]))
+        return torch.cat(parts)
+
+
+def came_from(space: WeightSpace, pairs: Pairs, base: Tensor, last: Tensor, found: Tensor) -> Tensor:
+    """What the explanations of some copies are compared with: the base's where a path starts, else those of the level before.
+
+    `base` and `last`, of the copy before these, are (N, ...); `found` and what comes back are (copies * N, ...).
+    """
+    count = len(base)
+    previous = torch.cat((last, found[:-count]))
+    starts = torch.tensor([space.starts(level) for _, level in pairs], device=base.device).repeat_interleave(count)
+    shape = (-1, *[1] * (base.ndim - 1))
+    return torch.where(starts.reshape(shape), base.repeat(len(pairs), *[1] * (base.ndim - 1)), previous)

@@ -1,0 +1,49 @@
+"""Copies of a model with other weights: made from their numbers a few at a time, the original never touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from veracity.core.spaces import WeightSpace
+from veracity.perturb.weights.copies import stack
+
+BYTES = 64 << 20
+ROWS = 2048
+
+Pairs = Sequence[tuple[int, int]]
+"""Copies, each as (draw, level)."""
+
+
+class Copies:
+    """A scratch copy of a model that takes on the weights of any element of a weight space."""
+
+    def __init__(self, model: nn.Module, seed: int) -> None:
+        self.model, self.seed = model, seed
+        self.scratch = deepcopy(model)
+        self.own = dict(model.named_parameters())
+        self.parameters = dict(self.scratch.named_parameters())
+        self.changed: set[str] = set()
+
+    def at_once(self, samples: int) -> int:
+        """How many copies are made, and observed on this many samples, at once."""
+        size = sum(parameter.nbytes for parameter in self.own.values())
+        return max(1, min(BYTES // max(size, 1), ROWS // max(samples, 1)))
+
+    @torch.no_grad()
+    def weights(self, space: WeightSpace, pairs: Pairs) -> dict[str, Tensor]:
+        """What the copies' parameters become, by name, each (copies, ...)."""
+        return stack(space, self.model, pairs, self.seed)
+
+    @torch.no_grad()
+    def become(self, weights: dict[str, Tensor], number: int) -> nn.Module:
+        """The scratch copy with the weights of one of the copies; parameters that they leave alone are the model's own."""
+        for name in self.changed - set(weights):
+            self.parameters[name].copy_(self.own[name])
+        for name, values in weights.items():
+            self.parameters[name].copy_(values[number])
+        self.changed = set(weights)
+        return self.scratch

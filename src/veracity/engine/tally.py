@@ -1,0 +1,73 @@
+"""What the scores of fused cells observed, row by row, until it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from veracity.core.errors import SpecError
+from veracity.core.scores import Pair, Reads
+from veracity.core.spaces import InputSpace
+from veracity.core.walks import Ask
+from veracity.engine.plan import Cell
+from veracity.engine.store import RunFolder
+from veracity.engine.worst import Worst
+
+
+class Tally:
+    """Quantities (Q, R) of every cell, one ask after the other, and the pairs that hurt most."""
+
+    def __init__(self, cells: Sequence[Cell], samples: Tensor) -> None:
+        self.cells, self.samples = cells, samples
+        self.asks: list[Ask] = []
+        self.seen: list[list[Tensor]] = [[] for _ in cells]
+        self.worst = {cell.key: Worst(len(samples), cell.score.direction) for cell in cells if telling(cell)}
+
+    def open(self, ask: Ask) -> None:
+        """Make room for the rows of an ask."""
+        self.asks.append(ask)
+        for cell, seen in zip(self.cells, self.seen, strict=True):
+            seen.append(torch.full((len(cell.score.quantities), len(ask)), torch.nan, dtype=torch.float64))
+
+    def see(self, part: slice, pair: Pair) -> None:
+        """Let every score observe some rows of the ask that is open."""
+        ask = self.asks[-1][part]
+        for cell, seen in zip(self.cells, self.seen, strict=True):
+            values = cell.score.observe(pair).detach().double().cpu()
+            columns = values[:, None] if values.ndim == 1 else values
+            if columns.shape != (len(ask), len(cell.score.quantities)):
+                expected = f"({len(ask)}, {len(cell.score.quantities)})"
+                raise SpecError(f"The score '{cell.name}' observed numbers of shape {tuple(values.shape)}, expected {expected}.")
+            seen[-1][:, part] = columns.T
+            if cell.key in self.worst:
+                self.worst[cell.key].see(replaced(ask, pair.element), columns[:, 0], pair.after.explanation)
+
+    def told(self) -> Tensor:
+        """The first score's values of the ask that is open."""
+        return self.seen[0][-1][0]
+
+    def worst_of(self, cell: Cell) -> Worst | None:
+        """The most telling pairs, where they are kept."""
+        return self.worst.get(cell.key)
+
+    def write(self, cell: Cell, folder: RunFolder) -> None:
+        """Store one finished cell."""
+        number = self.cells.index(cell)
+        row = torch.cat([ask.row for ask in self.asks])
+        draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]) for what in ("draw", "level"))
+        values = torch.cat(self.seen[number], dim=1)
+        quantities = dict(zip(cell.score.quantities, values.numpy(), strict=True))
+        folder.write_cell(cell.key, self.samples[row].numpy(), draw.numpy(), level.numpy(), quantities)
+
+
+def telling(cell: Cell) -> bool:
+    """Whether single pairs of a cell are worth a picture: one number for each perturbed input's explanation."""
+    space = cell.request.space
+    return Reads.EXPLANATION in cell.after and cell.score.quantities == ("value",) and isinstance(space, InputSpace) and not space.exchanges
+
+
+def replaced(ask: Ask, element: Tensor) -> Ask:
+    """The ask with its concrete elements."""
+    return Ask(ask.row, ask.draw, ask.level, element.cpu())

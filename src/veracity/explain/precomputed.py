@@ -1,0 +1,127 @@
+"""Explanations that were made elsewhere, and perhaps the explainer that made them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Size, Tensor, nn
+
+from veracity.core.errors import InputError, SpecError
+from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Need
+from veracity.core.registry import EXPLAINERS
+from veracity.core.spaces import InputSpace
+from veracity.explain.foreign import computed
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class Precomputed(Explainer):
+    """Explanations of the audit's inputs that were made elsewhere: `maps` (samples, ...), in the inputs' order.
+
+    They stand for the explanations of the unperturbed inputs. With an `explainer` that explains anything else: perturbed
+    inputs, other weights, other targets. Without one, only scores that explain nothing anew can be measured.
+    """
+
+    name = "precomputed"
+    maps: Tensor | None = None
+    explainer: Any = None
+
+    frame: ClassVar[Frame] = computed(lambda self: Frame.INPUT if self.inner is None else self.inner.frame)
+    control: ClassVar[bool] = computed(lambda self: self.inner is not None and self.inner.control)
+    categorical: ClassVar[bool] = computed(lambda self: self.inner is not None and self.inner.categorical)
+    structured: ClassVar[bool] = computed(lambda self: self.inner is None or self.inner.structured)
+    stochastic: ClassVar[bool] = computed(lambda self: self.inner is not None and self.inner.stochastic)
+
+    @property
+    def inner(self) -> Explainer | None:
+        """The explainer of anything but the unperturbed inputs, if there is one."""
+        built: Any = None if self.explainer is None else EXPLAINERS.build(self.explainer)
+        if built is not None and not isinstance(built, Explainer):
+            raise SpecError(f"The explainer inside precomputed is an Explainer or a name: wrap {built!r} with as_explainer(...) first.")
+        return built
+
+    @property
+    def given(self) -> Tensor:
+        """The maps, (samples, ...)."""
+        if not isinstance(self.maps, Tensor) or self.maps.ndim < 2 or self.maps.is_complex():
+            what = f"shape {tuple(self.maps.shape)}" if isinstance(self.maps, Tensor) else type(self.maps).__name__
+            raise SpecError(f"precomputed needs maps, a real tensor (samples, ...) with an explanation of each input, not {what}.")
+        return self.maps.detach()
+
+    @property
+    def fixed(self) -> bool:
+        """Whether there is nothing but the maps."""
+        return self.explainer is None
+
+    @property
+    def signed(self) -> bool:
+        """Whether any map is negative somewhere, or the explainer's may be."""
+        return bool((self.given < 0).any()) or (self.inner is not None and self.inner.signed)
+
+    @property
+    def batch_dependent(self) -> bool:
+        """As the inner one is."""
+        return self.inner is not None and self.inner.batch_dependent
+
+    @property
+    def learns(self) -> bool:
+        """As the inner one does."""
+        return self.inner is not None and self.inner.learns
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What the inner one needs."""
+        return frozenset() if self.inner is None else self.inner.needs
+
+    @property
+    def lesson(self) -> Explainer:
+        """The inner explainer's."""
+        return self if self.inner is None else self.inner.lesson
+
+    def cost(self, shape: Size) -> Cost:
+        """The inner explainer's."""
+        return Cost() if self.inner is None else self.inner.cost(shape)
+
+    def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Precomputed:
+        """With the audit's reference set and symmetry for the inner explainer."""
+        return self if self.inner is None else replace(self, explainer=self.inner.bind(reference, space))
+
+    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Precomputed:
+        """Around the settled inner explainer."""
+        return self if self.inner is None else replace(self, explainer=self.inner.settled(model, inputs, targets, context))
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
+        """Raise unless the maps fit the inputs; say if they hold NaN or infinity; then what the inner explainer says."""
+        maps = self.given
+        if len(maps) < len(inputs):
+            raise InputError(
+                f"precomputed has maps of {len(maps)} inputs, but there are more: give one map for each input, in their order."
+            )
+        if self.frame is Frame.INPUT and maps.shape[1:] != inputs.shape[1:]:
+            raise InputError(
+                f"The maps of precomputed have shape {tuple(maps.shape[1:])} each, but an input has shape {tuple(inputs.shape[1:])}: "
+                "give maps of the inputs' shape, with a channel axis where the inputs have one."
+            )
+        odd = "The maps of precomputed hold NaN or infinity."
+        said = () if self.inner is None else self.inner.check(model, inputs, targets, context)
+        return (*(() if bool(torch.isfinite(maps).all()) else (odd,)), *said)
+
+    def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
+        """What the inner explainer learns."""
+        return {} if self.inner is None else self.inner.learn(model, context)
+
+    def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
+        """What the inner explainer says."""
+        return [] if self.inner is None else self.inner.facts(learnt, context)
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """The inner explainer's explanations."""
+        if self.inner is None:
+            raise InputError(
+                "precomputed holds explanations of the unperturbed inputs alone, so that scores which explain anew need the explainer "
+                "itself, Precomputed(maps=..., explainer=...); pixel_flipping, faithfulness_correlation and complexity do not."
+            )
+        return self.inner.explain(model, inputs, targets, context)

@@ -1,0 +1,99 @@
+"""RISE: how much a position's presence helps the score, over random smooth masks of the sample's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Size, Tensor, nn
+from torch.nn import functional
+
+from veracity.core.draws import Draws
+from veracity.core.errors import SpecError
+from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.registry import EXPLAINERS
+from veracity.explain.baselines import check_count
+from veracity.explain.grad_cam import INTERPOLATION
+from veracity.explain.passes import mean_of, scores
+from veracity.explain.patches import over_channels, space_of
+
+TOGETHER = 2**20  # random numbers that are drawn at once
+
+
+def grid_of(space: Size, cells: int) -> tuple[Size, Size]:
+    """Cells along each axis, never more than positions, and positions a cell, rounded up.
+
+    >>> grid_of(Size((28, 5)), 7)
+    (torch.Size([7, 5]), torch.Size([4, 1]))
+    """
+    count = Size(min(cells, size) for size in space)
+    return count, Size(-(-size // number) for size, number in zip(space, count, strict=True))
+
+
+def smooth_masks(grid: Tensor, offset: Tensor, space: Size, size: Size) -> Tensor:
+    """Grids (R, *cells) of kept and dropped cells as masks (R, *space): one cell larger, interpolated, cut out at offsets (R, axes).
+
+    >>> smooth_masks(torch.tensor([[1.0, 0.0]]), torch.tensor([[1]]), Size((4,)), Size((2,)))
+    tensor([[1.0000, 0.6667, 0.3333, 0.0000]])
+    """
+    larger = [(number + 1) * side if side > 1 else number for number, side in zip(grid.shape[1:], size, strict=True)]
+    masks = functional.interpolate(grid.unsqueeze(1), size=larger, mode=INTERPOLATION[len(space)], align_corners=False).squeeze(1)
+    row = torch.arange(len(grid), device=grid.device)
+    if len(space) == 1:
+        return masks[row[:, None], offset[:, :1] + torch.arange(space[0], device=grid.device)]
+    down, right = (offset[:, axis, None] + torch.arange(space[axis], device=grid.device) for axis in (0, 1))
+    return masks[row[:, None, None], down[:, :, None], right[:, None, :]]
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class Rise(Explainer):
+    """Random masks weighted by the score of the masked input: e(x) = 1 / (keep · masks) Σ_m f(x ⊙ M_m) M_m (eq. 6).
+
+    Each mask keeps each of `cells` cells an axis with probability `keep`, is interpolated to a grid one cell larger than the
+    input and cut out at a random offset, so that no position is special; it covers all channels. A sample's masks
+    are its own.
+    """
+
+    name = "rise"
+    reference = "Petsiuk et al. 2018, arXiv:1806.07421"
+    stochastic = True
+    masks: int = 1000
+    cells: int = 7
+    keep: float = 0.5
+
+    def cost(self, shape: Size) -> Cost:
+        """One forward pass for each mask."""
+        return Cost(forward=self.masks)
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
+        """Raise on settings that do not fit."""
+        check_count(self.name, "masks", self.masks)
+        check_count(self.name, "cells", self.cells)
+        if not 0 < self.keep < 1:
+            raise SpecError(f"keep of rise is the probability that a cell is kept, above 0 and below 1, not {self.keep!r}.")
+        return ()
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Attributions of the inputs' shape, the same in every channel."""
+        x, shape, space = inputs.detach(), inputs.shape[1:], space_of(inputs.shape[1:])
+        count, size = grid_of(space, self.cells)
+        kept, offsets = self.drawn(context.draws, count, size)
+
+        def term(row: Tensor, item: Tensor) -> Tensor:
+            here, there = row.cpu(), item.cpu()
+            masks = smooth_masks(kept[here, there].to(x), offsets[here, there].to(x.device), space, size)
+            score = scores(model, x[row] * over_channels(masks, shape), targets[row])
+            return score.to(masks).reshape(-1, *[1] * len(space)) * masks
+
+        mean = mean_of(term, x.new_zeros(len(x), *space), self.masks, context.batch)
+        return over_channels(mean / self.keep, shape).expand_as(x).contiguous()
+
+    def drawn(self, draws: Draws, count: Size, size: Size) -> tuple[Tensor, Tensor]:
+        """Which cells each mask keeps, (N, masks, *cells), and where it is cut out, (N, masks, axes)."""
+        parts = torch.arange(len(draws)).split(max(1, TOGETHER // (self.masks * count.numel())))
+        kept = torch.cat([draws[part].uniform(self.masks, *count, stream="rise.cells") < self.keep for part in parts])
+        shares = draws.uniform(self.masks, len(size), stream="rise.offset")
+        sides = torch.tensor(size)
+        return kept, (shares * sides).long().clamp(max=sides - 1)

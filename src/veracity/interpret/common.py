@@ -1,0 +1,58 @@
+"""What scores of perturbed explanations have in common: whose random numbers, which draw, which level."""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+
+import numpy as np
+
+from veracity.core.errors import unknown
+from veracity.core.explainers import Explainer
+from veracity.core.scores import Array, Score, per_sample_mean
+
+LEVELS = ("mean", "last")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeatable(Score, ABC):
+    """A score of explanations before and after a perturbation.
+
+    With `common_draws` a random explainer uses the same random numbers for both, so that its own noise is not taken for an
+    effect of the perturbation. Controls always draw afresh: random maps that were drawn once would look perfectly stable.
+    """
+
+    common_draws: bool = True
+
+    def shares(self, explainer: Explainer) -> bool:
+        """Whether this explainer reuses its random numbers."""
+        return self.common_draws and not explainer.control
+
+
+def largest(values: Array) -> Array:
+    """The maximum of the finite values along the last axis; NaN where there is none.
+
+    >>> largest(np.array([[1.0, 3.0, np.nan], [np.nan, np.nan, np.nan]]))
+    array([ 3., nan])
+    """
+    found = np.where(np.isfinite(values), values, -np.inf).max(axis=-1, initial=-np.inf)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def across_levels(values: Array, which: str) -> Array:
+    """From values (samples, draws, levels) to (samples, draws): the "mean" over the levels where there is one, or the "last".
+
+    >>> across_levels(np.array([[[1.0, np.nan, 0.0]]]), "mean"), across_levels(np.array([[[1.0, 0.5]]]), "last")
+    (array([[0.5]]), array([[0.5]]))
+    """
+    check_levels(which)
+    if which == "last":
+        return values[:, :, -1]
+    samples, draws, levels = values.shape
+    return per_sample_mean(values.reshape(samples * draws, levels)).reshape(samples, draws)
+
+
+def check_levels(which: str) -> None:
+    """Raise if nobody knows which levels are meant."""
+    if which not in LEVELS:
+        raise unknown("choice of layers", str(which), LEVELS)

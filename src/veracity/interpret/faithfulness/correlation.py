@@ -1,0 +1,148 @@
+"""Is the model's answer to masking some features proportional to what the explanation gave them?"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from veracity.core.errors import InputError
+from veracity.core.measures import Direction
+from veracity.core.registry import SCORES
+from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
+from veracity.interpret.faithfulness.assumption import ModelFaithfulness
+from veracity.interpret.faithfulness.cells import cell_side
+from veracity.interpret.faithfulness.explained import BOTH, MODEL, attributed, drop, maps, over_entries
+from veracity.measure.correlation import pearson, spearman
+from veracity.perturb.masks import RandomMasks
+from veracity.walk import MonteCarlo
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsetScore(Score, ABC):
+    """A score of random subsets: what the explanation gave each, and how far the prediction dropped without it."""
+
+    before = BOTH | {Reads.INPUT}
+    after = MODEL
+    quantities = ("attributed", "drop")
+    perturb_baseline: float | str = "black"
+    softmax: bool = False
+
+    @property
+    def direction(self) -> Direction:
+        """The more they agree, the better."""
+        return Direction.HIGHER
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """A correlation."""
+        return -1.0, 1.0
+
+    def observe(self, pair: Pair) -> Tensor:
+        """Of each subset S, the sum of e over S and f(x) - f(x without S): (R, 2)."""
+        explanation = over_entries(pair.before.explanation, pair.before.input)
+        return torch.stack((attributed(explanation, pair.element), drop(pair, self.softmax)), dim=1)
+
+    def no_response(self, measured: Measured) -> NDArray[np.bool_]:
+        """Samples whose explanation gives every subset the same."""
+        return still(measured["attributed"][:, :, 0])
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class FaithfulnessCorrelation(SubsetScore):
+    """Pearson's correlation, over random subsets S of the features, of what S was given and of what its loss costs (eq. 24).
+
+        corr over S of (sum of e_i over i in S, f(x) - f(x with S at the baseline))
+
+    f is the explained score, or its probability with `softmax`. Of each sample `nr_runs` subsets of `subset_size` entries
+    (a share of them, if it is below 1) are replaced by `perturb_baseline`. A linear model explained by its weights times
+    (input - baseline) scores 1; an explanation without variance is undefined.
+    """
+
+    name = "faithfulness_correlation"
+    reference = "Bhatt, Weller and Moura, Evaluating and aggregating feature-based model explanations (IJCAI 2020)"
+    nr_runs: int = 100
+    subset_size: int | float = 224
+
+    @property
+    def assumption(self) -> Score:
+        """That the model's distortion grows with what is masked, as much at a time."""
+        return ModelFaithfulness(features_in_step=self.subset_size, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """Random subsets, for maps over the input."""
+        if not maps(subject):
+            return ()
+        size = math.prod(subject.shape)
+        if self.subset_size >= size:
+            raise InputError(
+                f"subset_size={self.subset_size} leaves nothing to choose from {size} features: "
+                f"give {self.name} a smaller one, or a share such as subset_size=0.25."
+            )
+        space = RandomMasks(size=self.subset_size, baseline=self.perturb_baseline).fit(subject.shape)
+        return (Request(space, MonteCarlo(draws=self.nr_runs)),)
+
+    def values(self, measured: Measured) -> Array:
+        """Pearson's correlation over the draws, (samples, 1)."""
+        return pearson(measured["attributed"][:, :, 0], measured["drop"][:, :, 0])[:, None]
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class MuFidelity(SubsetScore):
+    """Spearman's correlation, over random subsets of the cells of a grid, of what they were given and of what their loss costs.
+
+    The faithfulness correlation with cells in place of single entries, since one pixel alone changes little, and with
+    ranks, which ask for no straight line. Cells are patches of side `patch_size` over all channels, by default such that
+    there are about 9 x 9; of each sample `nr_samples` times a share of `subset_percent` is replaced by `perturb_baseline`.
+    """
+
+    name = "mu_fidelity"
+    reference = "Bhatt, Weller and Moura (IJCAI 2020), with cells and ranks as in Fel et al., Xplique (2022)"
+    nr_samples: int = 200
+    subset_percent: float = 0.2
+    patch_size: int | None = None
+
+    def suited(self, subject: Subject) -> Self:
+        """With cells that fit the input."""
+        return self if self.patch_size is not None else replace(self, patch_size=cell_side(subject.shape))
+
+    @property
+    def assumption(self) -> Score:
+        """That the model's distortion grows with the cells that are masked, as many at a time."""
+        return ModelFaithfulness(
+            features_in_step=self.subset_percent,
+            patch_size=self.patch_size,
+            perturb_baseline=self.perturb_baseline,
+            softmax=self.softmax,
+        )
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """Random subsets of the cells, for maps over the input."""
+        if not maps(subject):
+            return ()
+        space = RandomMasks(size=self.subset_percent, patch=self.patch_size or cell_side(subject.shape), baseline=self.perturb_baseline)
+        return (Request(space.fit(subject.shape), MonteCarlo(draws=self.nr_samples)),)
+
+    def values(self, measured: Measured) -> Array:
+        """Spearman's correlation over the draws, (samples, 1)."""
+        return spearman(measured["attributed"][:, :, 0], measured["drop"][:, :, 0])[:, None]
+
+
+def still(values: Array) -> NDArray[np.bool_]:
+    """Rows (samples, draws) whose defined values are all the same, (samples,).
+
+    >>> still(np.array([[1.0, 1.0, np.nan], [1.0, 2.0, np.nan]]))
+    array([ True, False])
+    """
+    defined = np.isfinite(values)
+    high, low = (np.where(defined, values, end).astype(np.float64) for end in (-np.inf, np.inf))
+    return np.asarray(high.max(axis=1, initial=-np.inf) == low.min(axis=1, initial=np.inf))

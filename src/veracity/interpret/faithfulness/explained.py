@@ -1,0 +1,74 @@
+"""What masking is held against: the explained score of a row, and how much of the explanation was masked."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from veracity.core.errors import InputError
+from veracity.core.explainers import Frame
+from veracity.core.scores import Pair, Reading, Reads, Subject
+
+MODEL = frozenset({Reads.SCORES, Reads.OUTPUT})
+"""What a prediction is read from: scores and probabilities come from one pass."""
+
+BOTH = MODEL | {Reads.EXPLANATION}
+
+
+def maps(subject: Subject) -> bool:
+    """Whether the subject is explained by maps over its input, the only ones that masking can be held against."""
+    return subject.explainer is not None and subject.explainer.frame is Frame.INPUT and not subject.explainer.categorical
+
+
+def prediction(reading: Reading, softmax: bool) -> Tensor:
+    """The explained score y_c (R,), or with `softmax` its probability, in double precision."""
+    return (probability(reading) if softmax else reading.score).double()
+
+
+def probability(reading: Reading) -> Tensor:
+    """The probability (R,) of the explained class; raises where what is explained is no class of the model's output.
+
+    A single logit is explained as the probability of yes.
+
+    >>> probability(Reading(torch.tensor([1]), {Reads.SCORES: torch.tensor([[0.0, 0.0]]), Reads.OUTPUT: torch.tensor([[0.5, 0.5]])}))
+    tensor([0.5000])
+    """
+    scores, output = reading.scores, reading.output
+    if scores.shape[1] == 1 and output.shape[1] == 2 and torch.allclose(scores.sigmoid(), output[:, 1:]):
+        return output[:, 1]
+    if scores.shape != output.shape or not (torch.allclose(scores, output) or torch.allclose(scores.softmax(dim=1), output)):
+        raise InputError(
+            "softmax=True needs a target that is a class of the model's output, but something else is explained: pass softmax=False."
+        )
+    return output.gather(1, reading.target.to(output.device)[:, None]).squeeze(1)
+
+
+def drop(pair: Pair, softmax: bool) -> Tensor:
+    """y_c(x) - y_c(x') (R,)."""
+    return prediction(pair.before, softmax) - prediction(pair.after, softmax)
+
+
+def over_entries(explanation: Tensor, x: Tensor) -> Tensor:
+    """Explanations as one number for each of the d entries of their inputs, (R, d), in double precision.
+
+    One map for all channels counts for each of them.
+    """
+    if explanation.ndim != x.ndim or any(own not in (1, other) for own, other in zip(explanation.shape, x.shape, strict=True)):
+        given, needed = tuple(explanation.shape[1:]), tuple(x.shape[1:])
+        raise InputError(
+            f"Masking needs an explanation of each entry of inputs of shape {needed}, but the explanations have shape {given}."
+        )
+    return explanation.double().expand_as(x).flatten(1)
+
+
+def attributed(explanation: Tensor, masked: Tensor) -> Tensor:
+    """The sum (R,) of an explanation over the masked entries, both (R, d).
+
+    Summed as differences from the first entry, so that a constant explanation gives exactly the same for every subset of
+    one size.
+
+    >>> attributed(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[True, False, True]]))
+    tensor([5.])
+    """
+    first, masked = explanation[:, 0], masked.to(explanation.device)
+    return torch.where(masked, explanation - first[:, None], 0.0).sum(dim=1) + masked.sum(dim=1) * first

@@ -1,0 +1,102 @@
+"""Are samples that are explained alike also predicted alike?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from veracity.core.measures import Direction
+from veracity.core.registry import SCORES
+from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
+from veracity.core.walks import Walk
+from veracity.perturb.others import Others
+from veracity.walk import MonteCarlo
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class Sufficiency(Score):
+    """Of the other samples whose explanation is close to this one's, the share for which the model predicts the same class.
+
+    Close is a distance of at most `threshold`, with
+
+        d(e, e') = |e / |e| - e' / |e'|| / 2,   0 for the same direction, .71 at right angles, 1 for opposite maps,
+
+    which depends on the two samples alone, not on whoever else is in the batch. `abs` compares magnitudes. The walk says
+    how many others are asked. Undefined where no explanation is close. Hold it against the share of samples of the same
+    class: that is what an explanation unrelated to the model gets.
+    """
+
+    name = "sufficiency"
+    reference = "Dasgupta, Frost and Moshkovitz, Framework for evaluating faithfulness of local explanations (ICML 2022)"
+    before = frozenset({Reads.EXPLANATION, Reads.OUTPUT})
+    after = frozenset({Reads.EXPLANATION, Reads.OUTPUT})
+    quantities = ("distance", "same")
+    walk: Walk = field(default_factory=lambda: MonteCarlo(draws=50))
+    threshold: float = 0.6
+    abs: bool = False
+
+    @property
+    def direction(self) -> Direction:
+        """A share of agreement."""
+        return Direction.HIGHER
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """A share."""
+        return 0.0, 1.0
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """Other samples in place of each, for explanations made of numbers."""
+        if subject.explainer is None or subject.explainer.categorical:
+            return ()
+        return (Request(Others(), self.walk),)
+
+    def observe(self, pair: Pair) -> Tensor:
+        """The distance of the two explanations, and whether the predicted class is the same: (R, 2)."""
+        here, there = pair.before.explanation, pair.after.explanation
+        return torch.stack((distance(here.abs(), there.abs()) if self.abs else distance(here, there), same_class(pair)), dim=1)
+
+    def values(self, measured: Measured) -> Array:
+        """The share of close samples that are predicted alike, (samples, 1)."""
+        return share_alike(measured["distance"][:, :, 0], measured["same"][:, :, 0], self.threshold)[:, None]
+
+
+def distance(a: Tensor, b: Tensor) -> Tensor:
+    """Half the distance (N,) of two batches of explanations (N, ...) brought to length 1; NaN if one is zero.
+
+    >>> distance(torch.tensor([[1.0, 0.0]]), torch.tensor([[-2.0, 0.0]]))
+    tensor([1.], dtype=torch.float64)
+    """
+    apart: Tensor = torch.linalg.vector_norm(directions(a) - directions(b), dim=1)
+    return apart / 2.0
+
+
+def directions(e: Tensor) -> Tensor:
+    """Explanations (N, ...) flattened and brought to length 1, (N, d), in double precision; NaN where one is zero."""
+    flat = e.flatten(1).double()
+    length: Tensor = torch.linalg.vector_norm(flat, dim=1, keepdim=True)
+    return flat / length
+
+
+def same_class(pair: Pair) -> Tensor:
+    """1 where the likeliest class is the same before and after, else 0; NaN where the output has no classes: (R,)."""
+    here, there = pair.before.output, pair.after.output
+    if here.shape[1] < 2:
+        return here.new_full((len(here),), torch.nan, dtype=torch.float64)
+    return (here.argmax(dim=1) == there.argmax(dim=1)).double()
+
+
+def share_alike(distance: Array, same: Array, threshold: float) -> Array:
+    """The mean of `same` over the draws within the threshold, from two arrays (samples, draws) to (samples,); NaN if there is none.
+
+    >>> share_alike(np.array([[0.1, 0.2, 0.9], [0.9, np.nan, 0.8]]), np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]), 0.6)
+    array([0.5, nan])
+    """
+    near = (distance <= threshold) & np.isfinite(same)
+    count = near.sum(axis=1)
+    return np.where(count > 0, np.where(near, same, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)

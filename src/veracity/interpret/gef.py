@@ -1,0 +1,189 @@
+"""Generalised explanation faithfulness: does an explanation change as much as its model does, along a path of perturbed weights?
+
+Definition 5 of Hedström et al. (2025): scale the weights from weakly to strongly, theta_z = theta (1 + sigma_z eta); d_f holds
+the distances of the outputs at the levels z = 1..Z, d_phi those of the explanations; the score of a sample is their rank
+correlation (eq. 10), averaged over M copies of the path. 1 is faithful, 0 unrelated.
+
+Fast-GEF measures d_phi from end to end (eq. 6). GEF measures the length of the path that the explanation travels: under the
+pullback metric (eq. 11-13) the length of a curve is the length of its image, so that no Jacobian is needed,
+
+    D_phi^z = sum over t = 1..T of |e(theta_z,t) - e(theta_z,t-1)|,   theta_z,t = theta (1 + (t / T) sigma_z eta).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from veracity.core.errors import SpecError, unknown
+from veracity.core.measures import Direction, Measure
+from veracity.core.registry import SCORES
+from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
+from veracity.interpret.gef_score import path_length
+from veracity.measure import angle, l2
+from veracity.measure.correlation import pearson, spearman
+from veracity.measure.distortion import normalised
+from veracity.perturb import ParameterScaling
+from veracity.walk import MonteCarlo
+
+CORRELATIONS = {"spearman": spearman, "pearson": pearson}
+OUTPUTS = ("explained", "all")
+PAPER = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignment of Functional Distortions (TMLR 2025)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alignment(Score):
+    """What GEF and its variants share: both distortions along the levels of a path of weights, and their correlation.
+
+    steps        Z, the levels of the path
+    draws        M, the copies of the path, shared by all samples
+    segments     T, into which the way to each level is cut
+    sigma        the strength of the last level; None finds the smallest at which predictions are kept by chance alone
+    measure      the distance between explanations
+    correlation  "spearman" or "pearson"
+    outputs      D_f on the "explained" score alone, or the distance over "all" of them
+    normalise    whether explanations are divided by the root of their mean square (eq. 21), each sample by itself
+    independent  whether every level has a direction of its own, instead of one for the whole path
+    first        the strength of the first level; None spaces the levels evenly from 0
+    averaged     whether distortions are averaged over the draws before they are correlated, as A.1.3 does, instead of scores after
+    """
+
+    reference: ClassVar[str] = PAPER
+    reads: ClassVar[Reads] = Reads.EXPLANATION
+    before: ClassVar[frozenset[Reads] | None] = frozenset({Reads.EXPLANATION, Reads.SCORES})
+    after: ClassVar[frozenset[Reads] | None] = frozenset({Reads.EXPLANATION, Reads.SCORES})
+    quantities: ClassVar[tuple[str, ...]] = ("model", "explanation")
+    direction = Direction.HIGHER
+    bounds = (-1.0, 1.0)
+
+    measure: Measure | None = field(default_factory=lambda: l2)
+    steps: int = 5
+    draws: int = 5
+    segments: int = 1
+    sigma: float | None = None
+    correlation: str = "spearman"
+    outputs: str = "explained"
+    normalise: bool = True
+    independent: bool = False
+    first: float | None = None
+    averaged: bool = False
+
+    def path(self) -> ParameterScaling:
+        """The path of weights."""
+        return ParameterScaling(sigma=self.sigma, steps=self.steps, segments=self.segments, independent=self.independent, first=self.first)
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """For every explanation."""
+        if self.correlation not in CORRELATIONS:
+            raise unknown(f"correlation of {self.name}", self.correlation, CORRELATIONS)
+        if self.outputs not in OUTPUTS:
+            raise unknown(f"outputs of {self.name}", self.outputs, OUTPUTS)
+        if self.steps < 3:
+            raise SpecError(
+                f"The setting 'steps' of '{self.name}' must be at least 3, since fewer levels have no rank correlation to speak of."
+            )
+        return () if subject.explainer is None else (Request(self.path(), MonteCarlo(draws=self.draws)),)
+
+    def observe(self, pair: Pair) -> Tensor:
+        """D_f of the whole way, and how far the explanation went since it was last looked at (R, 2)."""
+        if self.outputs == "explained":
+            model = (pair.after.score - pair.before.score).abs()
+        else:
+            model = (pair.after.scores - pair.before.scores).norm(dim=1)
+        before, after = (self.scaled(reading.explanation) for reading in (pair.before, pair.after))
+        return torch.stack((model.double(), self.compare(after, before).double()), dim=1)
+
+    def scaled(self, explanation: Tensor) -> Tensor:
+        """Eq. 21, or the explanation as it is."""
+        return normalised(explanation) if self.normalise else explanation
+
+    def distortions(self, measured: Measured) -> tuple[Array, Array]:
+        """d_f and d_phi, (samples, draws, Z) each."""
+        model, moved = (measured[name].reshape(*measured[name].shape[:2], self.steps, self.segments) for name in self.quantities)
+        return model[..., -1], self.length(moved)
+
+    def length(self, moved: Array) -> Array:
+        """D_phi of a level from its segments (..., T): their sum."""
+        return path_length(moved)
+
+    def values(self, measured: Measured) -> Array:
+        """The correlation over the levels of each path, (samples, draws); (samples, 1) where distortions are averaged."""
+        model, moved = self.distortions(measured)
+        if self.averaged:
+            model, moved = (found.mean(axis=1, keepdims=True) for found in (model, moved))
+        return CORRELATIONS[self.correlation](model, moved)
+
+    def no_response(self, measured: Measured) -> NDArray[np.bool_]:
+        """Samples whose explanation is the same whatever the weights."""
+        moved = measured["explanation"]
+        return np.asarray((np.nan_to_num(moved, nan=1.0) == 0).all(axis=(1, 2)))
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class FastGEF(Alignment):
+    """How well the explanation's change follows the model's, from end to end, while the weights are scaled (eq. 6 and 10)."""
+
+    name = "fast_gef"
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class GEF(Alignment):
+    """How well the length of the explanation's path follows the model's change while the weights are scaled (eq. 10-13).
+
+    Normalised explanations (eq. 21) lie on a sphere, and the length of a path on it is made of arcs: the segments are measured
+    by their angle. Straight chords would cut the corners of long segments, so that a longer way could come out shorter.
+    """
+
+    name = "gef"
+    measure: Measure | None = field(default_factory=lambda: angle)
+    segments: int = 5
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class PublicFastGEF(Alignment):
+    """Fast-GEF as its authors' code has it: noise of its own at each level, and a first level of .001.
+
+    That level ranks lowest in both distortions whatever the explainer, so that one which has nothing to do with the model
+    scores `null`, not 0. For standing beside the published tables alone.
+    """
+
+    name = "fast_gef_public"
+    independent: bool = True
+    first: float | None = 0.001
+
+    @property
+    def null(self) -> float:
+        """The expected rank correlation of two vectors that share their lowest entry and nothing else; .5 for five levels."""
+        rest = self.steps - 1
+        return 1.0 - rest * (rest**2 - 1) / (self.steps * (self.steps**2 - 1))
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class PublicGEF(PublicFastGEF):
+    """GEF as its authors' code has it: there the Jacobian of eq. 19 is the explanation's own change, so that eq. 18 adds up |de|^4.
+
+    For standing beside the published tables alone.
+    """
+
+    name = "gef_public"
+    segments: int = 5
+
+    def path(self) -> ParameterScaling:
+        """Every segment is measured from the unperturbed model."""
+        return ParameterScaling(
+            sigma=self.sigma, steps=self.steps, segments=self.segments, independent=self.independent, first=self.first, chained=False
+        )
+
+    def length(self, moved: Array) -> Array:
+        """The sum of |e(theta_z,t) - e(theta)|^4."""
+        return path_length(moved**4)

@@ -1,0 +1,28 @@
+"""Does an explanation depend on which class it explains?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from veracity.core.registry import SCORES
+from veracity.core.spaces import Space
+from veracity.interpret.randomisation.base import SurvivalScore
+from veracity.perturb.retarget import OtherClass
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class RandomLogit(SurvivalScore):
+    """The random logit test: how alike the explanations of the target and of another class, drawn at random, are: rho(e_c, e_k).
+
+    Lower is better: an explanation that is the same for every class does not explain any. By Spearman's correlation, which
+    any shape has, where Sixt et al. and Quantus 0.6.0 take the structural similarity of images: measure=ssim.
+    """
+
+    name = "random_logit"
+    reference = "Sixt, Granz and Landgraf, When explanations lie: why many modified BP attributions fail (ICML 2020)"
+
+    @property
+    def instead(self) -> Space:
+        """Another class."""
+        return OtherClass()

@@ -1,0 +1,16 @@
+"""Other weights for the same model: noise along a path, or layers that forget what they learnt."""
+
+from veracity.perturb.weights.copies import ModelCopies, stack
+from veracity.perturb.weights.noise import ParameterNoise, ParameterScaling, WeightNoise
+from veracity.perturb.weights.randomisation import FullRandomisation, LayerRandomisation, Randomisation
+
+__all__ = [
+    "FullRandomisation",
+    "LayerRandomisation",
+    "ModelCopies",
+    "ParameterNoise",
+    "ParameterScaling",
+    "Randomisation",
+    "WeightNoise",
+    "stack",
+]

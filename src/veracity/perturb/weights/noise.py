@@ -1,0 +1,152 @@
+"""Noise on the weights that grows level by level, along one direction or along a new one at each level."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from veracity.core.errors import SpecError
+from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, parameters_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightNoise(ModelCopies, ABC):
+    """Gaussian noise on every parameter, in `steps` steps z of growing strength, each walked in `segments` equal segments t.
+
+    Level z * segments + t has the strength (t + 1) / segments * sigma_z, with sigma_z = (z + 1) * sigma / steps; where
+    `first` is given, sigma_z goes evenly from `first` to sigma. With several segments a level is compared with the one
+    before it, and each step starts again from the unperturbed model, which makes the sum over its segments the length of
+    its own path; unless `chained` is off, and every level is compared with the unperturbed model.
+
+    One direction eta belongs to each (seed, draw) and is shared by all levels; `independent` gives each step its own. It
+    is standard normal, drawn on the CPU from a generator of its own and divided among the parameters in the order of their
+    names, so that any copy is made again from its numbers on any device. As long as sigma is None, the space waits for a
+    calibration.
+    """
+
+    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions, TMLR 2025"
+
+    sigma: float | None
+    steps: int = 5
+    segments: int = 1
+    independent: bool = False
+    first: float | None = None
+    chained: bool = True
+
+    @property
+    def levels(self) -> int:
+        """Steps times segments."""
+        return self.steps * self.segments
+
+    def of(self, model: nn.Module) -> Self:
+        """The space itself, if its settings make sense and the model has parameters."""
+        parameters_of(model)
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Raise on settings that make no path."""
+        for setting in ("steps", "segments"):
+            value = getattr(self, setting)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise SpecError(f"The setting '{setting}' of the space '{self.name}' must be a whole number of at least 1, not {value!r}.")
+        for setting in ("sigma", "first"):
+            value = getattr(self, setting)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf):
+                raise SpecError(f"The setting '{setting}' of the space '{self.name}' must be a positive number, not {value!r}.")
+        if self.first is not None and self.sigma is not None and self.first > self.sigma:
+            raise SpecError(f"The space '{self.name}' starts at first={self.first}, which must not exceed sigma={self.sigma}.")
+
+    def endpoint(self, sigma: float) -> Self | None:
+        """The last step alone, in one segment, at this strength, as long as there is no sigma."""
+        alone = replace(self, sigma=sigma, steps=1, segments=1, independent=False, first=None, chained=True)
+        return alone if self.sigma is None else None
+
+    def calibrated(self, sigma: float) -> Self:
+        """The path up to this strength."""
+        found = replace(self, sigma=sigma)
+        found.check()
+        return found
+
+    def starts(self, level: int) -> bool:
+        """The first segment of a step starts at the unperturbed model; all do, unless they are chained."""
+        return not self.chained or level % self.segments == 0
+
+    def strength(self, level: int) -> float:
+        """(t + 1) / segments * sigma_z.
+
+        >>> [round(ParameterScaling(sigma=1.0, steps=2, segments=2).strength(level), 2) for level in range(4)]
+        [0.25, 0.5, 0.5, 1.0]
+        """
+        if self.sigma is None:
+            raise SpecError(f"The space '{self.name}' has no sigma yet: give it one, such as sigma=0.5, or calibrate it first.")
+        if not 0 <= level < self.levels:
+            raise SpecError(f"The space '{self.name}' has levels 0 to {self.levels - 1}, not {level}.")
+        step, segment = divmod(level, self.segments)
+        if self.first is None:
+            sigma = (step + 1) * self.sigma / self.steps
+        else:
+            sigma = self.sigma - (self.sigma - self.first) * (self.steps - 1 - step) / max(1, self.steps - 1)
+        return (segment + 1) / self.segments * sigma
+
+    def copies(self, model: nn.Module, pairs: Pairs, seed: int) -> dict[str, Tensor]:
+        """Every parameter of every copy, (copies, ...); each direction is drawn once."""
+        parameters = parameters_of(model)
+        names = [(draw, level // self.segments if self.independent else -1) for draw, level in pairs]
+        once = sorted(set(names))
+        sizes = [value.numel() for value in parameters.values()]
+        noise = torch.stack([torch.randn(sum(sizes), generator=generator("weights", seed, *name), dtype=torch.float32) for name in once])
+        noise = noise.to(next(iter(parameters.values())).device)
+        which = torch.tensor([once.index(name) for name in names], dtype=torch.int64)
+        strength = torch.tensor([self.strength(level) for _, level in pairs], dtype=torch.float64)
+        made = {}
+        for (name, value), eta in zip(parameters.items(), noise.split(sizes, dim=1), strict=True):
+            shape = (-1, *[1] * value.ndim)
+            direction = eta.to(value)[which.to(value.device)].reshape(len(pairs), *value.shape)
+            made[name] = self.noisy(value, direction * strength.to(value).reshape(shape))
+        return made
+
+    @abstractmethod
+    def noisy(self, value: Tensor, noise: Tensor) -> Tensor:
+        """A parameter (...) under Gaussian noise of the wanted strength (copies, ...)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterScaling(WeightNoise):
+    """Every parameter is scaled by its own random factor, theta' = theta * (1 + s eta) with eta ~ N(0, 1) (section 5.1).
+
+    Its sign and size stay on average, a parameter of zero stays zero. Levels, steps and segments as in WeightNoise; with
+    one direction for all levels, copies of one draw lie on a straight line, and a linear model explained by its weights is
+    distorted in proportion at every level (A.1.3).
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> one, two = (ParameterScaling(sigma=0.2, steps=2).perturbed(model, 0, level, seed=0)["weight"] for level in (0, 1))
+    >>> bool(((two - model.weight) / (one - model.weight) - 2).abs() < 1e-4)
+    True
+    """
+
+    name = "parameter_scaling"
+
+    def noisy(self, value: Tensor, noise: Tensor) -> Tensor:
+        """theta * (1 + noise)."""
+        return value * (1 + noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterNoise(WeightNoise):
+    """Every parameter gets noise in proportion to its tensor, theta' = theta + s rms(theta) eta, rms the root of the mean square.
+
+    Relative to each tensor, since layers differ in size: s = 1 drowns each of them in noise as large as itself. Unlike under
+    scaling, small weights move as much as large ones; a tensor that is zero throughout stays so.
+    """
+
+    name = "parameter_noise"
+
+    def noisy(self, value: Tensor, noise: Tensor) -> Tensor:
+        """theta + rms(theta) * noise."""
+        return value + noise * value.square().mean().sqrt()

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from small import series_inputs, small_net
+from veracity import Audit, FastGEF
+from veracity.core.scores import Reads
+from veracity.engine import stacking
+from veracity.engine.copied import came_from
+from veracity.engine.copies import Copies
+from veracity.engine.memory import Memory
+from veracity.perturb import LayerRandomisation, ParameterScaling
+
+
+def test_a_copy_has_the_elements_weights_and_the_original_keeps_its_own() -> None:
+    model = small_net()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    copies = Copies(model, seed=3)
+    space = ParameterScaling(sigma=1.0, steps=2)
+    weights = copies.weights(space, [(0, 0), (1, 1)])
+    scratch = copies.become(weights, 1)
+    for name, value in space.perturbed(model, 1, 1, seed=3).items():
+        assert torch.equal(dict(scratch.named_parameters())[name], value)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_what_a_later_element_leaves_alone_is_the_models_own_again() -> None:
+    model = small_net()
+    copies = Copies(model, seed=0)
+    space = LayerRandomisation(direction="top_down").of(model)
+    copies.become(copies.weights(ParameterScaling(sigma=1.0, steps=1), [(0, 0)]), 0)
+    scratch = copies.become(copies.weights(space, [(0, 0)]), 0)
+    last = str(len(model) - 1)  # type: ignore[arg-type]
+    for name, value in scratch.named_parameters():
+        same = torch.equal(value, dict(model.named_parameters())[name])
+        assert same != name.startswith(last)
+
+
+def test_a_path_goes_on_from_the_level_before_and_starts_again_from_the_base() -> None:
+    space = ParameterScaling(sigma=1.0, steps=2, segments=2)
+    base, last, found = torch.zeros(1, 1), torch.full((1, 1), 9.0), torch.tensor([[1.0], [2.0], [3.0], [4.0]])
+    assert came_from(space, [(0, 0), (0, 1), (0, 2), (0, 3)], base, last, found).flatten().tolist() == [0, 1, 0, 3]
+    assert came_from(space, [(0, 1), (0, 2)], base, last, found[:2]).flatten().tolist() == [9, 0]
+
+
+@pytest.mark.parametrize("explainer", ["gradient", "saliency", "input_x_gradient", "integrated_gradients"])
+def test_stacked_and_looped_weights_distort_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, explainer: str) -> None:
+    given = {"models": small_net(), "inputs": series_inputs(5), "explainers": [explainer], "controls": False, "companions": False}
+    audit = Audit(**given, scores=[FastGEF(draws=2)])
+    looped = audit.run(tmp_path / "looped", progress=False)
+    monkeypatch.setattr(stacking, "GAINING", frozenset({"cpu"}))
+    counted: list[int] = []
+    explained = stacking.explained
+    monkeypatch.setattr(stacking, "explained", lambda *args: counted.append(len(args[3])) or explained(*args))
+    stacked = audit.run(tmp_path / "stacked", progress=False)
+    assert sum(counted) == 10
+    assert looped.manifest["calibrations"] == stacked.manifest["calibrations"]
+    for one, other in zip(looped.series, stacked.series, strict=True):
+        for quantity in ("model", "explanation"):
+            assert np.allclose(one.measured[quantity], other.measured[quantity], rtol=1e-5)
+
+
+def test_explainers_share_the_outputs_of_a_copy(tmp_path: Path) -> None:
+    counting = Counting()
+    given = {"models": counting, "inputs": series_inputs(4), "controls": False, "companions": False, "scores": [FastGEF(sigma=1.0)]}
+    Audit(**given, explainers=["gradient"]).run(tmp_path / "one", progress=False)
+    one, Counting.calls = Counting.calls, 0
+    Audit(**given, explainers=["gradient", "random_uniform", "random_gaussian"]).run(tmp_path / "three", progress=False)
+    assert Counting.calls - one < 10  # a trial of each explainer, and no pass for its copies
+
+
+class Counting(nn.Module):
+    calls = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = small_net()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        Counting.calls += 1
+        out: torch.Tensor = self.net(x)
+        return out
+
+
+def test_memory_is_bounded_and_computes_what_is_missing_alone() -> None:
+    memory = Memory(limit=100)
+    asked: list[frozenset[Reads]] = []
+
+    def compute(missing: frozenset[Reads]) -> dict[Reads, torch.Tensor]:
+        asked.append(missing)
+        return {one: torch.zeros(10) for one in missing}
+
+    memory.recall("a", frozenset({Reads.OUTPUT}), compute)
+    memory.recall("a", frozenset({Reads.OUTPUT, Reads.SCORES}), compute)
+    assert asked == [{Reads.OUTPUT}, {Reads.SCORES}]
+    memory.recall("b", frozenset({Reads.OUTPUT}), compute)
+    assert memory.held <= 100
+    assert list(memory.kept) == ["b"]

@@ -1,0 +1,58 @@
+"""Sparseness and complexity of an explanation, for which nothing is perturbed."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import entropy
+
+from masked import DEFAULTS, bare, explained, higher, inputs, pair, reading
+from veracity.core.registry import SCORES
+from veracity.core.scores import Measured, Reading, Subject, reads_after
+from veracity.explain.captum_adapters import Saliency
+from veracity.interpret.build import as_score
+from veracity.interpret.faithfulness import Complexity, Sparseness
+
+NOTHING = Reading(torch.zeros(3, dtype=torch.long), {})
+
+
+def observe(score, maps):
+    return score.observe(pair(reading(None, explanation=maps), NOTHING)).tolist()
+
+
+def test_by_hand():
+    maps = torch.tensor([[[0.0, 0.0, 0.0, -2.0]], [[1.0, -1.0, 1.0, 1.0]], [[0.0, 0.0, 0.0, 0.0]]])
+    assert observe(Sparseness(), maps) == pytest.approx([0.75, 0.0, np.nan], nan_ok=True)
+    assert observe(Complexity(), maps) == pytest.approx([0.0, np.log(4.0), np.nan], nan_ok=True)
+    assert Complexity().values(Measured({"value": np.array([[[0.5]]])})).tolist() == [[0.5]]
+
+
+def test_as_the_definitions_read():
+    maps = inputs(3, 2, 3, 3) - 0.5
+    for i, (uneven, mixed) in enumerate(zip(observe(Sparseness(), maps), observe(Complexity(), maps), strict=True)):
+        size = maps[i].abs().flatten().numpy()
+        gaps = sum(abs(a - b) for a in size for b in size)
+        assert uneven == pytest.approx(gaps / (2 * len(size) * size.sum()))
+        assert mixed == pytest.approx(entropy(size / size.sum()))
+
+
+def test_they_cost_no_pass_and_need_numbers():
+    class ByClass(Saliency):
+        categorical = True
+
+    for score in (Sparseness(), Complexity()):
+        (request,) = score.requests(explained((1, 4)), DEFAULTS)
+        assert request.walk.length(request.space) == 1
+        assert reads_after(score) == frozenset()
+        assert not score.requests(bare((1, 4)), DEFAULTS)
+        assert not score.requests(Subject("net", ByClass(), torch.Size([4])), DEFAULTS)
+
+
+def test_how_to_read_them():
+    assert higher(Sparseness())
+    assert not higher(Complexity())
+    assert Sparseness().bounds == (0.0, 1.0)
+    assert Complexity().bounds == (0.0, np.inf)
+    for score in (Sparseness(), Complexity()):
+        assert as_score(score.about()["spec"]) == score
+        assert score.name in set(SCORES)
+        assert score.assumption is None

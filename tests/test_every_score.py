@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import veracity.interpret  # noqa: F401 - registers the scores
+from small import series_inputs, small_net
+from veracity import GEF, Audit, FastGEF, Neuron, Precomputed
+from veracity.core.errors import InputError
+from veracity.core.registry import SCORES
+from veracity.core.scores import Reads, reads_after
+
+SYMMETRY = {"equivariance", "symmetry", "invariance", "model_invariance", "action_floor"}
+
+
+def images(count: int = 5) -> Tensor:
+    return torch.rand(count, 1, 8, 8, generator=torch.Generator().manual_seed(2))
+
+
+def classifier() -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 6), nn.ReLU(), nn.Linear(6, 3)).eval()
+
+
+def settings(name: str) -> dict[str, object]:
+    """Of scores whose usual size does not fit eight by eight pixels."""
+    small = {
+        "faithfulness_correlation": {"subset_size": 8, "nr_runs": 6},
+        "mu_fidelity": {"nr_samples": 6, "patch_size": 2},
+        "region_perturbation": {"patch_size": 4},
+        "infidelity": {"patch_size": 4},
+        "fast_gef": {"sigma": 1.0, "draws": 2},
+        "gef": {"sigma": 1.0, "draws": 2},
+        "fast_gef_public": {"sigma": 1.0, "draws": 2},
+        "gef_public": {"sigma": 1.0, "draws": 2},
+        "input_alignment": {"sigma": 1.0, "draws": 2},
+    }
+    return {"name": name, **small.get(name, {})}
+
+
+def test_every_score_runs_by_its_name_beside_the_others(tmp_path: Path) -> None:
+    names = [name for name in SCORES if name not in SYMMETRY and type(SCORES[name]).__module__ != __name__]
+    scores = [settings(name) for name in names]
+    result = Audit(models=classifier(), inputs=images(), explainers=["gradient"], scores=scores, outputs="logits").run(
+        tmp_path, progress=False
+    )
+    assert result.failures().empty
+    table = result.table()
+    own = table[table["explainer"].isin(["gradient", ""])]
+    assert set(own["score"]) == set(names)
+    assert np.isfinite(own["value"]).all()
+    for _, row in own.iterrows():
+        assumed = result.manifest["assumptions"].get(row["score"])
+        assert (assumed is None) == np.isnan(row["holds"])
+
+
+def test_scores_together_give_what_they_give_alone(tmp_path: Path) -> None:
+    names = ["relative_input_stability", "relative_output_stability", "local_lipschitz", "pixel_flipping", "mprt", "fast_gef"]
+    given = {"models": classifier(), "inputs": images(), "explainers": ["gradient", "smooth_grad"], "outputs": "logits"}
+    together = Audit(**given, scores=[settings(name) for name in names]).run(tmp_path / "all", progress=False)  # type: ignore[arg-type]
+    for name in names:
+        alone = Audit(**given, scores=[settings(name)]).run(tmp_path / name, progress=False)  # type: ignore[arg-type]
+        for key, values in alone.draws(name).items():
+            assert np.allclose(values, together.draws(name)[key], rtol=1e-6, equal_nan=True)
+
+
+def test_a_neuron_may_be_explained(tmp_path: Path) -> None:
+    target = Neuron(layer="3", unit=2)
+    scores = [FastGEF(sigma=0.5, outputs="explained"), GEF(sigma=0.5, draws=2)]
+    result = Audit(models=classifier(), inputs=images(), explainers=["gradient"], scores=scores, target=target, controls=False).run(
+        tmp_path, progress=False
+    )
+    assert result.failures().empty
+    assert result.table()["value"].between(-1, 1).all()
+
+
+@pytest.mark.parametrize("name", sorted(name for name in SCORES if name not in SYMMETRY))
+def test_maps_without_an_explainer_serve_the_scores_that_explain_nothing_anew(tmp_path: Path, name: str) -> None:
+    score = SCORES.build(settings(name))
+    audit = Audit(models=classifier(), inputs=images(), explainers={"mine": images()}, scores=[score], controls=False, outputs="logits")
+    if Reads.EXPLANATION in reads_after(score):
+        with pytest.raises(InputError, match="without their explainer"):
+            audit.prepare()
+    else:
+        assert audit.prepare().jobs
+
+
+def test_given_maps_stand_for_the_base_and_the_explainer_for_the_rest(tmp_path: Path) -> None:
+    x, net = series_inputs(4), small_net()
+    maps = torch.randn(4, 1, 12, generator=torch.Generator().manual_seed(0))
+    explainers = {"plain": "gradient", "given": Precomputed(maps=maps, explainer="gradient")}
+    result = Audit(models=net, inputs=x, explainers=explainers, scores=["max_sensitivity"], controls=False).run(tmp_path, progress=False)
+    plain, given = (result.draws("max_sensitivity")["model", label] for label in explainers)
+    assert (given > plain).all()
+    with pytest.raises(InputError, match="3 maps for 4 inputs"):
+        Audit(models=net, inputs=x, explainers={"given": maps[:3]}, scores=["complexity"], controls=False).prepare()
