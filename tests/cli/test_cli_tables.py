@@ -8,6 +8,9 @@ import pandas as pd
 from rich.console import Console
 
 from veracity.cli import tables
+from veracity.core.scores import Score
+from veracity.interpret import ModelRobustness, RelativeInputStability
+from veracity.interpret.gef import FastGEF, PublicFastGEF
 
 ROW = {
     "model": "net", "score": "symmetry", "low": 0.4, "high": 0.6, "n": 9, "undefined": 0, "self_agreement": 1.0, "random_control": 0.25,
@@ -69,3 +72,80 @@ def test_long_names_fold_within_eighty_columns() -> None:
     lines = printed(row(name, "input", -0.7, low=-0.75, high=-0.65), row("cav", "concepts", 0.9, failed="RuntimeError: [x] broke"))
     assert max(map(len, lines)) <= 80
     assert "[bold]very[/]" in "".join("".join(lines).split())
+
+
+def shown(manifest: dict[str, Any], *rows: dict[str, Any], samples: Any = None) -> list[str]:
+    whole = {"spec": {}, "title": "run", "models": {"net": {"accuracy": None}, "other": {"accuracy": None}}, **manifest}
+    run = SimpleNamespace(table=lambda: pd.DataFrame(list(rows)), manifest=whole, path="r", samples=samples)
+    console = Console(width=80, file=io.StringIO())
+    console.print(tables.results(run))  # type: ignore[arg-type]
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+def spec_of(**scores: Score) -> dict[str, Any]:
+    return {label: {**score.about(), "spec": score.spec()} for label, score in scores.items()}
+
+
+def test_arrows_say_which_way_is_better() -> None:
+    specs = {"score_specs": spec_of(fast_gef=FastGEF(), ris=RelativeInputStability())}
+    lines = shown(
+        specs,
+        row("ig", "input", 0.7, score="fast_gef"),
+        row("ig", "input", 13651.417, score="ris", direction="lower", low=11548.79, high=1575400.0, random_control=47033.04),
+        row("shap", "input", 0.9793, score="ris", direction="lower", low=0.94, high=1.02, random_control=47033.04),
+    )
+    heads = [line.split() for line in lines if "interval" in line and "explainer" in line]
+    assert heads == [["explainer", "value", arrow, "interval", "n", "undefined", "random"] for arrow in "↑↓"]
+    assert any(line.split() == ["ig", "13651", "11549", "..", "1.58e+06", "9", "0", "47033"] for line in lines)
+    assert any(line.split() == ["shap", "0.979", "0.940", "..", "1.020", "9", "0", "47033"] for line in lines)
+    below = " ".join(" ".join(lines).split())
+    assert "↑ higher is better, ↓ lower is better." in below
+    assert "random: the fair random explanation." in below
+    assert "self: the explainer" not in below
+
+
+def test_one_direction_needs_no_words_about_arrows() -> None:
+    assert "↑ higher is better" not in " ".join(printed(row("ig", "input", 0.7)))
+
+
+def test_what_does_not_respond_says_so_and_a_null_stands_below() -> None:
+    nan = float("nan")
+    lines = shown(
+        {"score_specs": spec_of(fast_gef_public=PublicFastGEF())},
+        row("ig", "input", 0.7, score="fast_gef_public", null=0.5, no_response=2, n=7, undefined=2),
+        row("edge", "input", nan, score="fast_gef_public", null=0.5, no_response=9, low=nan, high=nan, n=0, undefined=9, control=True),
+        row("odd", "input", nan, score="fast_gef_public", null=0.5, no_response=0, low=nan, high=nan, n=0, undefined=9),
+    )
+    assert any(line.split()[:5] == ["edge", "no", "response", "0", "9"] for line in lines)
+    assert any(line.split()[:4] == ["odd", "undefined", "0", "9"] for line in lines)
+    words = " ".join(" ".join(lines).split())
+    assert "A deterministic explanation that has nothing to do with the model scores 0.500, not 0. No response: ig on 2 of 9." in words
+    assert max(map(len, lines)) <= 80
+
+
+def test_an_assumption_stands_once_below_each_table_of_its_score() -> None:
+    values = {"net": [1.0] * 52 + [0.0] * 12, "other": [1.0] * 3}
+    held = pd.DataFrame([{"model": model, "value": value} for model, found in values.items() for value in found])
+    manifest = {
+        "score_specs": spec_of(RIS=RelativeInputStability(), robust=ModelRobustness()),
+        "assumptions": {"RIS": "robust"},
+    }
+    rows = [row(name, "input", 0.7, score="RIS", direction="lower", model=model) for model in ("net", "other") for name in ("ig", "shap")]
+    lines = shown(manifest, *rows, samples=lambda label: held)
+    words = " ".join(" ".join(lines).split())
+    assert words.count("RIS assumes a stable model; on 12 of 64 samples it is not.") == 1
+    assert words.count("RIS assumes a stable model; on all 3 samples it is.") == 1
+    assert words.index("12 of 64") < words.index("other: RIS") < words.index("on all 3")
+
+
+def test_published_figures_have_a_column_where_there_are_any() -> None:
+    specs = {"score_specs": spec_of(fast_gef=FastGEF(), gef=FastGEF())}
+    lines = shown(
+        specs,
+        row("ig", "input", 0.7, score="fast_gef", published=0.79),
+        row("shap", "input", 0.6, score="fast_gef", published=float("nan")),
+        row("ig", "input", 0.7, score="gef", published=float("nan")),
+    )
+    heads = [line.split() for line in lines if "interval" in line and "explainer" in line]
+    assert [head[-1] for head in heads] == ["published", "random"]
+    assert [line.split()[-1] for line in lines if line.strip().startswith(("ig", "shap"))] == ["0.790", "0.250", "0.250"]

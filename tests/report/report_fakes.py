@@ -66,6 +66,7 @@ class FakeRun:
     learnt: list[dict[str, Any]] = field(default_factory=list)
     values: Mapping[str, Mapping[tuple[str, str], np.ndarray]] = field(default_factory=dict)
     advised: list[dict[str, Any]] = field(default_factory=list)
+    series: Sequence[Any] = ()
 
     def facts(self) -> pd.DataFrame:
         return pd.DataFrame(self.learnt)
@@ -77,7 +78,8 @@ class FakeRun:
         return self.advised
 
     def table(self) -> pd.DataFrame:
-        return pd.DataFrame(self.rows, columns=COLUMNS)
+        found = pd.DataFrame(self.rows)
+        return found[[*COLUMNS, *(name for name in found if name not in COLUMNS)]] if len(found) else pd.DataFrame(columns=COLUMNS)
 
     def samples(self, score: str) -> pd.DataFrame:
         return pd.DataFrame(self.sample_rows.get(score, []), columns=SAMPLE_COLUMNS)

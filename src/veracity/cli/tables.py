@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -12,56 +12,101 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
-from veracity.report.answer import SYMMETRY_SCORES
-from veracity.report.view import DISTANCES
-from veracity.report.wording import decimals, frame_title, in_order, title_of
+from veracity.report.assumed import assumed
+from veracity.report.kinds import has_ceiling, has_null, score_of
+from veracity.report.verdict import SYMMETRY_SCORES
+from veracity.report.view import missing
+from veracity.report.wording import ARROWS, MINUS, decimals, frame_title, in_order, title_of
+from veracity.report.wording import number as written
 from veracity.results import Result
 
-CAPTION = "{level:g} % intervals over the population of samples. self: the explainer against itself; random: the fair random explanation."
+CAPTION = "{level:g} % intervals over the population of samples. {beside}"
+BESIDE = {"self": "self: the explainer against itself", "random": "random: the fair random explanation"}
+BETTER = f"{ARROWS['higher']} higher is better, {ARROWS['lower']} lower is better."
+NULL = "A deterministic explanation that has nothing to do with the model scores {null}, not 0."
+STILL = "No response: {names}."
 CAVEAT = "{score} is necessary, not sufficient: {constant} has it too."
 
 
 def results(result: Result) -> Group:
     """One table a model and score, kinds of explanations apart, best first and controls last; then the scores of the models themselves."""
     frame = result.table()
-    parts = list(tables(frame, result.manifest["models"]))
+    parts = list(tables(frame, result))
     if parts:
         level = 100 * float(result.manifest["spec"].get("confidence", 0.95))
-        parts[-1].caption, parts[-1].caption_justify = caption(frame, level), "left"
-    return Group(escape(result.manifest.get("title") or result.path), *parts)
+        below(parts[-1], caption(frame, level, {str(column.header) for table in parts for column in table.columns}))
+    spaced: list[Table | str] = []
+    for table in parts:
+        spaced += [table, ""] if table.caption and table is not parts[-1] else [table]
+    return Group(escape(result.manifest.get("title") or result.path), *spaced)
 
 
-def caption(frame: pd.DataFrame, level: float) -> str:
-    """How to read the numbers, and what they do not say."""
+def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
+    """How to read the numbers in these columns, and what they do not say."""
     explained = frame[frame["explainer"] != ""]
     judged = [score for score in explained["score"].unique() if score in SYMMETRY_SCORES]
     constant = "a constant map" if set(explained["frame"]) <= {"input"} else "a constant explanation"
-    said = [CAPTION.format(level=level), *(CAVEAT.format(score=title_of(str(score)), constant=constant) for score in judged[:1])]
-    return "\n".join(said)
+    beside = "; ".join(text for name, text in BESIDE.items() if name in columns)
+    how = CAPTION.format(level=level, beside=f"{beside}." if beside else "").strip()
+    said = [how, *(CAVEAT.format(score=title_of(str(score)), constant=constant) for score in judged[:1])]
+    return "\n".join([BETTER, *said] if frame["direction"].nunique() > 1 else said)
 
 
-def tables(frame: pd.DataFrame, models: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
-    """The tables of a run."""
+def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
+    """The tables of a run, each with what its score assumes of the model under it."""
+    manifest = result.manifest
     better = frame["value"].where(frame["direction"] == "higher", -frame["value"])
     place = {name: number for number, name in enumerate(in_order(frame["frame"]))}
     sorted_frame = frame.assign(better=better, place=frame["frame"].map(place))
+    asked = frame.loc[frame["explainer"] != "", "score"].unique()
+    found = assumed(manifest, lambda label: result.samples(label), asked, list(manifest["models"]))
+    said = {(one.model, one.score): one.text for one in found}
     for (model, score), group in sorted_frame[frame["explainer"] != ""].groupby(["model", "score"], sort=False):
-        yield explained(
-            f"{model}: {score}", group.sort_values(["place", "control", "better"], ascending=[True, True, False], kind="stable")
-        )
+        rows = group.sort_values(["place", "control", "better"], ascending=[True, True, False], kind="stable")
+        known = {"published": "published"} if "published" in rows and rows["published"].notna().any() else {}
+        table = explained(f"{model}: {score}", rows, {**beside(manifest, str(score)), **known})
+        below(table, *remarks(rows), said.get((str(model), str(score)), ""))
+        yield table
     for score, rows in frame[frame["explainer"] == ""].groupby("score", sort=False):
         table = ruled(str(score), ["model"], ["value", "interval", "n", "undefined", "accuracy"])
         for row in rows.to_dict("records"):
-            accuracy = models[row["model"]]["accuracy"]
+            accuracy = manifest["models"][row["model"]]["accuracy"]
             table.add_row(escape(row["model"]), *common(row), "" if accuracy is None else number(accuracy))
         yield table
 
 
-def explained(title: str, rows: pd.DataFrame) -> Table:
+def remarks(rows: pd.DataFrame) -> Iterator[str]:
+    """What to know of one score on one model: its null, and who did not respond on some samples though on others."""
+    records = rows.to_dict("records")
+    nulls = [row["null"] for row in records if not missing(row.get("null"))]
+    partly = [row for row in records if row.get("no_response") and not math.isnan(row["value"])]
+    if nulls:
+        yield NULL.format(null=number(float(nulls[0])))
+    if partly:
+        yield STILL.format(
+            names=", ".join(f"{row['explainer']} on {row['no_response']} of {row['n'] + row['undefined']}" for row in partly)
+        )
+
+
+def beside(manifest: Mapping[str, Any], label: str) -> dict[str, str]:
+    """The columns that stand beside a score, by their headings: those on its own scale."""
+    score = score_of(manifest, label)
+    ceiling = {"self": "self_agreement"} if has_ceiling(label, score) else {}
+    return ceiling | ({"random": "random_control"} if has_null(label, score) else {})
+
+
+def below(table: Table, *sentences: str) -> None:
+    """Put sentences under a table, each on a line of its own, under those that are there."""
+    said = [*([str(table.caption)] if table.caption else []), *(escape(text) for text in sentences if text)]
+    if said:
+        table.caption, table.caption_justify = "\n".join(said), "left"
+
+
+def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> Table:
     """One score on one model; each kind of explanation under a line of its own where there are several."""
-    direction = "" if rows["direction"].iloc[0] == "higher" else " (lower is better)"
-    nulls = rows["score"].iloc[0] not in DISTANCES
-    table = ruled(title + direction, ["explainer"], ["value", "interval", "n", "undefined", *(["self", "random"] if nulls else [])])
+    better = str(rows["direction"].iloc[0])
+    columns = [f"value {ARROWS[better]}", "interval", "n", "undefined", *besides]
+    table = ruled(title + ("" if better == "higher" else " (lower is better)"), ["explainer"], columns)
     digits = decimals(rows["value"])
     several = rows["frame"].nunique() > 1
     for kind, group in rows.groupby("frame", sort=False):
@@ -69,8 +114,8 @@ def explained(title: str, rows: pd.DataFrame) -> Table:
             table.add_section()
             table.add_row(f"[bold]{escape(frame_title(str(kind)).lower())}[/]")
         for row in group.to_dict("records"):
-            beside = [number(row["self_agreement"]), number(row["random_control"], digits)] if nulls else []
-            table.add_row(escape(row["explainer"]), *common(row, digits), *beside, style="dim" if row["control"] else None)
+            others = [number(row[column], 3 if column == "self_agreement" else digits) for column in besides.values()]
+            table.add_row(escape(row["explainer"]), *common(row, digits), *others, style="dim" if row["control"] else None)
     return table
 
 
@@ -86,14 +131,19 @@ def ruled(title: str, left: list[str], right: list[str]) -> Table:
 
 def common(row: dict[Any, Any], digits: int = 3) -> list[str]:
     """Value, interval (or what went wrong), samples, undefined samples."""
-    value = "undefined" if math.isnan(row["value"]) else number(row["value"], digits)
+    nothing = "no response" if row.get("no_response") else "undefined"
+    value = nothing if math.isnan(row["value"]) else number(row["value"], digits)
     ends = "" if math.isnan(row["low"]) else f"{number(row['low'], digits)} .. {number(row['high'], digits)}"
     return [value, escape(row["failed"]) or ends, str(row["n"]), str(row["undefined"])]
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A fixed count of decimals, or nothing."""
-    return "" if math.isnan(value) else f"{value:.{digits}f}"
+    """A fixed count of decimals, fewer of large numbers, or nothing.
+
+    >>> number(-0.25), number(47033.04), number(math.nan)
+    ('-0.250', '47033', '')
+    """
+    return "" if math.isnan(value) else written(value, digits).replace(MINUS, "-")
 
 
 def comparison(frame: pd.DataFrame, title: str) -> Group:

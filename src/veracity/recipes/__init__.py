@@ -1,6 +1,22 @@
 """The published protocols, each as a few lines of assembly that write a run folder and a report."""
 
+from veracity.recipes.alignment_patterns import alignment_patterns
+from veracity.recipes.assumptions import assumptions
 from veracity.recipes.base import Recipe, Scale, recipe, run_recipe
+from veracity.recipes.faithfulness_ablation import faithfulness_ablation
+from veracity.recipes.faithfulness_controls import faithfulness_controls
+from veracity.recipes.faithfulness_images import faithfulness_fashion_mnist, faithfulness_mnist
+from veracity.recipes.faithfulness_tabular import (
+    faithfulness_adult,
+    faithfulness_avila,
+    faithfulness_compas,
+    faithfulness_german,
+    faithfulness_heloc,
+    faithfulness_tabular,
+)
+from veracity.recipes.gef_agreement import gef_agreement
+from veracity.recipes.meta_evaluation import meta_evaluation_mnist, meta_evaluation_mnist_saliency
+from veracity.recipes.several import Audits, JointResult
 from veracity.recipes.symmetry_cifar import symmetry_cifar, symmetry_cifar_shifted, symmetry_training
 from veracity.recipes.symmetry_digits import symmetry_digits
 from veracity.recipes.symmetry_ecg import symmetry_ecg, symmetry_enforced, symmetry_sensitivity
@@ -10,8 +26,25 @@ from veracity.recipes.symmetry_modelnet import symmetry_modelnet
 from veracity.recipes.symmetry_mutagenicity import symmetry_mutagenicity
 
 __all__ = [
+    "Audits",
+    "JointResult",
     "Recipe",
     "Scale",
+    "alignment_patterns",
+    "assumptions",
+    "faithfulness_ablation",
+    "faithfulness_adult",
+    "faithfulness_avila",
+    "faithfulness_compas",
+    "faithfulness_controls",
+    "faithfulness_fashion_mnist",
+    "faithfulness_german",
+    "faithfulness_heloc",
+    "faithfulness_mnist",
+    "faithfulness_tabular",
+    "gef_agreement",
+    "meta_evaluation_mnist",
+    "meta_evaluation_mnist_saliency",
     "recipe",
     "run_recipe",
     "symmetry_cifar",

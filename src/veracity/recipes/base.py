@@ -15,8 +15,11 @@ from torch import nn
 from veracity.audit import Audit
 from veracity.core.registry import RECIPES
 from veracity.engine.progress import bar
-from veracity.engine.store import RunFolder
+from veracity.metaevaluation import MetaEvaluation, MetaResult, check_writable
+from veracity.recipes.several import Audits, JointResult, begun
 from veracity.results import Result
+
+Assemble = Callable[[Path, "Scale"], Audit | MetaEvaluation | Audits]
 
 
 class Scale(StrEnum):
@@ -32,7 +35,7 @@ class Recipe:
     """A named protocol."""
 
     name: str
-    assemble: Callable[[Path, Scale], Audit]
+    assemble: Assemble
     reference: str = ""
 
     def summary(self) -> str:
@@ -40,10 +43,10 @@ class Recipe:
         return (inspect.getdoc(self.assemble) or "").split("\n\n")[0].replace("\n", " ")
 
 
-def recipe(name: str, reference: str = "") -> Callable[[Callable[[Path, Scale], Audit]], Recipe]:
-    """Register a function (folder, scale) -> Audit as a recipe."""
+def recipe(name: str, reference: str = "") -> Callable[[Assemble], Recipe]:
+    """Register a function (folder, scale) -> Audit, MetaEvaluation or Audits as a recipe."""
 
-    def wrap(assemble: Callable[[Path, Scale], Audit]) -> Recipe:
+    def wrap(assemble: Assemble) -> Recipe:
         made: Recipe = RECIPES.add(Recipe(name, assemble, reference))
         return made
 
@@ -52,10 +55,11 @@ def recipe(name: str, reference: str = "") -> Callable[[Callable[[Path, Scale], 
 
 def run_recipe(
     name: str, folder: Path, scale: Scale = Scale.SMALL, *, workers: int = 1, device: str = "cpu", progress: bool = True
-) -> Result:
-    """Assemble the recipe's audit, run it on a device into the folder, and write report.html there."""
+) -> Result | MetaResult | JointResult:
+    """Assemble what the recipe measures, run it on a device into the folder, and write report.html there."""
     chosen: Recipe = RECIPES[name]
-    RunFolder(str(folder)).check_writable()
+    if not begun(folder):
+        check_writable(str(folder))
     result = chosen.assemble(folder, scale).on(device).run(folder, workers=workers, progress=progress)
     result.save_report(folder / "report.html")
     return result

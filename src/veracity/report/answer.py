@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from markupsafe import Markup
 
+from veracity.report.chance import blind_remarks, chance_sentences
+from veracity.report.phrases import listing, name, say
+from veracity.report.verdict import AGAINST_CHANCE, KEPT, KEPT_OR_NOT, PHRASES, SYMMETRY_SCORES, Verdict, against_chance, verdict
 from veracity.report.view import Result, frames_of
-from veracity.report.wording import count, decimals, frame_title, interval, number, title_of
+from veracity.report.wording import count, decimals, frame_title, interval, number, word_of
 
-KEPT = 0.99
 SLACK = 0.01
-SYMMETRY_SCORES = frozenset({"equivariance", "invariance", "symmetry", "model_invariance"})
-
-
-class Verdict(Enum):
-    """How an explainer's interval lies to the mark that stands for "kept"."""
-
-    KEEPS = "keeps"
-    OPEN = "open"
-    BREAKS = "breaks"
-    UNKNOWN = "unknown"
-
-
-PHRASES = {
-    Verdict.KEEPS: ("respects it", "respect it"),
-    Verdict.OPEN: ("undecided", "undecided"),
-    Verdict.BREAKS: ("falls short", "fall short"),
-    Verdict.UNKNOWN: ("cannot be judged", "cannot be judged"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +56,13 @@ class Answer:
 
     @property
     def judged(self) -> bool:
-        """Whether any model got verdicts."""
-        return any(item.findings for item in self.models)
+        """Whether any model got verdicts on a symmetry."""
+        return any(finding.verdict in KEPT_OR_NOT for item in self.models for finding in item.findings)
+
+    @property
+    def chances(self) -> bool:
+        """Whether any model got verdicts against chance."""
+        return any(finding.verdict in AGAINST_CHANCE for item in self.models for finding in item.findings)
 
     @property
     def says(self) -> bool:
@@ -82,13 +70,22 @@ class Answer:
         return any(item.findings or item.remarks for item in self.models)
 
 
-def answer(rows: Sequence[Result], score: str, models: Sequence[str], level: str = "95 %") -> Answer:
-    """The answer that one score of explanations gives; `level` is the confidence of the intervals, in words."""
+def answer(rows: Sequence[Result], score: str, models: Sequence[str], level: str = "95 %", *, chances: bool = False) -> Answer:
+    """The answer that one score of explanations gives; `level` is the confidence of the intervals, in words.
+
+    With `chances`, where there is no mark to hold a score against, it is held against chance.
+    """
     mine = [row for row in rows if row.score == score and row.explainer and not row.control]
     own = {row.model: row for row in rows if row.score == "model_invariance" and not row.explainer}
     held = [model for model in models if any(row.model == model for row in mine)]
-    answers = [answer_for(model, [row for row in mine if row.model == model], own.get(model)) for model in held]
-    return Answer(score=score, sentences=tuple(lead(mine, score, answers, own, level)), models=tuple(answers))
+    controls = [row for row in rows if row.score == score and row.control and row.defined and chances]
+    answers = [
+        answer_for(
+            model, [row for row in mine if row.model == model], own.get(model), chances, [row for row in controls if row.model == model]
+        )
+        for model in held
+    ]
+    return Answer(score=score, sentences=tuple(lead(mine, score, answers, own, level, chances)), models=tuple(answers))
 
 
 def judged(rows: Sequence[Result]) -> bool:
@@ -96,29 +93,25 @@ def judged(rows: Sequence[Result]) -> bool:
     return all(row.score in SYMMETRY_SCORES and row.direction == "higher" and not row.value > 1 + 1e-6 for row in rows)
 
 
-def verdict(row: Result) -> Verdict:
-    """Where the interval over the population lies: at or above 0.99, below it, or across."""
-    if not row.defined or not (math.isfinite(row.low) and math.isfinite(row.high)):
-        return Verdict.UNKNOWN
-    return Verdict.KEEPS if row.low >= KEPT else Verdict.BREAKS if row.high < KEPT else Verdict.OPEN
-
-
-def lead(rows: Sequence[Result], score: str, answers: Sequence[ModelAnswer], own: Mapping[str, Result], level: str) -> list[Markup]:
+def lead(
+    rows: Sequence[Result], score: str, answers: Sequence[ModelAnswer], own: Mapping[str, Result], level: str, chances: bool
+) -> list[Markup]:
     """The answer over all models."""
     said = models_sentences([own[item.model] for item in answers if item.model in own and score in SYMMETRY_SCORES])
     known = [row for row in rows if row.defined]
     if not known:
-        return [*said, say("No explainer has a value of {}.", title_of(score).lower())]
+        return [*said, say("No explainer has a value of {}.", word_of(score))]
     if judged(known):
         text = "{} the symmetry, which is to say that the {} interval of their {} lies at or above {}."
-        said.append(say(text, shares(answers), level, title_of(score).lower(), KEPT))
+        said.append(say(text, shares(answers), level, word_of(score), KEPT))
     lower = known[0].direction == "lower"
     in_order = sorted(known, key=lambda row: row.value if lower else -row.value)
     ends = [(in_order[-1], "worst")] if judged(known) else [(in_order[0], "best"), (in_order[-1], "worst")]
     digits = decimals(row.value for row in known)
-    openings = ["The" if score in SYMMETRY_SCORES else f"By {title_of(score).lower()}, the", "The"][: len(ends)]
+    openings = ["The" if score in SYMMETRY_SCORES else f"By {word_of(score)}, the", "The"][: len(ends)]
     several = len(answers) > 1
-    return [*said, *(extreme(*end, digits, opening, several=several) for end, opening in zip(ends, openings, strict=True))]
+    said += [extreme(*end, digits, opening, several=several) for end, opening in zip(ends, openings, strict=True)]
+    return [*said, *(chance_sentences(known, [item.model for item in answers], digits) if chances else [])]
 
 
 def shares(answers: Sequence[ModelAnswer]) -> Markup:
@@ -158,16 +151,23 @@ def models_sentences(rows: Sequence[Result]) -> list[Markup]:
     return [say("Under the transforms, {}.", Markup("; ").join(said))] if said else []
 
 
-def answer_for(model: str, rows: Sequence[Result], own: Result | None) -> ModelAnswer:
+def answer_for(model: str, rows: Sequence[Result], own: Result | None, chances: bool, controls: Sequence[Result]) -> ModelAnswer:
     """What holds for one model: its own invariance, the verdicts, and what qualifies them."""
     lower = bool(rows) and rows[0].direction == "lower"
     best_first = sorted(rows, key=lambda row: (not row.defined, row.value if lower else -row.value))
-    groups = {kind: by_frame([row for row in best_first if verdict(row) is kind]) for kind in Verdict}
-    found = tuple(Finding(verdict=kind, groups=names) for kind, names in groups.items() if names)
-    known = [row for row in rows if row.defined]
+    kept = judged([row for row in rows if row.defined])
     return ModelAnswer(
-        model=model, behaviour=behaviour(own), findings=found if judged(known) else (), remarks=tuple(remarks(best_first, own))
+        model=model,
+        behaviour=behaviour(own) if own is not None or any(row.score in SYMMETRY_SCORES for row in rows) else "",
+        findings=findings(best_first, against_chance if chances else verdict) if kept or chances else (),
+        remarks=(*remarks(best_first, own, chances), *blind_remarks(best_first, controls)),
     )
+
+
+def findings(rows: Sequence[Result], judge: Callable[[Result], Verdict]) -> tuple[Finding, ...]:
+    """The explainers of one model by their verdict."""
+    groups = {kind: by_frame([row for row in rows if judge(row) is kind]) for kind in Verdict}
+    return tuple(Finding(verdict=kind, groups=names) for kind, names in groups.items() if names)
 
 
 def by_frame(rows: Sequence[Result]) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -184,7 +184,7 @@ def behaviour(own: Result | None) -> str:
     return f"Model invariance {number(own.value)} ({interval(own.low, own.high)})"
 
 
-def remarks(rows: Sequence[Result], own: Result | None) -> list[Markup]:
+def remarks(rows: Sequence[Result], own: Result | None, chances: bool) -> list[Markup]:
     """What a reader must hold against the verdicts."""
     said = []
     if own is not None and verdict(own) is Verdict.BREAKS and all(row.score in SYMMETRY_SCORES for row in rows):
@@ -202,8 +202,11 @@ def remarks(rows: Sequence[Result], own: Result | None) -> list[Markup]:
             )
         )
     lost = [name(row.explainer) for row in rows if no_better_than_random(row)]
-    if lost:
+    if lost and not chances:
         said.append(say("Not clearly better than the random control: {}.", listing(lost)))
+    partly = [say("{} ({} of {})", name(row.explainer), row.no_response, row.n + row.undefined) for row in rows if row.no_response]
+    if partly:
+        said.append(say("The explanation does not respond at all, so that its score is undefined, on samples of: {}.", listing(partly)))
     return said
 
 
@@ -226,23 +229,3 @@ def headcount(rows: Sequence[Result]) -> str:
     explainers = {row.explainer for row in rows if row.explainer and not row.control}
     controls = {row.explainer for row in rows if row.explainer and row.control}
     return count(len(explainers), "explainer") + (f" and {count(len(controls), 'control')}" if controls else "")
-
-
-def say(template: str, *parts: object) -> Markup:
-    """A sentence with its parts, escaped where they are not markup already."""
-    return Markup(template).format(*parts)
-
-
-def name(text: str) -> Markup:
-    """A user's word in a sentence, set apart."""
-    return say('<span class="id">{}</span>', text)
-
-
-def listing(parts: Iterable[Markup], link: str = "and") -> Markup:
-    """Parts as a sentence has them.
-
-    >>> print(listing([Markup("a"), Markup("b"), Markup("c")], "or"))
-    a, b or c
-    """
-    *first, last = parts
-    return say("{} {} {}", Markup(", ").join(first), link, last) if first else last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -14,15 +14,22 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from veracity.core.errors import StoreError
-from veracity.report.answer import KEPT, SYMMETRY_SCORES, headcount
+from veracity.interpret import SymmetryScore
+from veracity.interpret.gef import Alignment
+from veracity.report.answer import headcount
+from veracity.report.faithful import calibration_plot
 from veracity.report.figures.advice import advice_data, draw_advice, robust_sentence
 from veracity.report.figures.behaviour import behaviour_data, draw_behaviour
 from veracity.report.figures.chart import legend
 from veracity.report.figures.learnt import draw_learnt, learnt_data, learnt_sentence
+from veracity.report.figures.overview import OverviewData, draw_overview, overview_data
 from veracity.report.figures.scale import key
+from veracity.report.kinds import about_shape, score_of
 from veracity.report.plots import sensitivity_plot
-from veracity.report.reading import read
-from veracity.report.section import section
+from veracity.report.reading import Reading, read
+from veracity.report.section import Section, section
+from veracity.report.summary import MANY, failing, leaders
+from veracity.report.verdict import KEPT, SYMMETRY_SCORES
 from veracity.report.view import Result, RunView, explanation_scores, model_scores
 from veracity.report.wording import DEFINITIONS, compact, count, day, decimals, frame_title, interval, number, title_of
 
@@ -34,6 +41,9 @@ def render(run: RunView) -> str:
     accuracy = {name: facts.get("accuracy") for name, facts in (manifest.get("models") or {}).items()}
     own = model_scores(rows)
     behaviours = [behaviour_data(rows, score, models, accuracy if score == own[0] else {}, reading.level) for score in own]
+    made = [section(reading, score) for score in explanation_scores(rows)]
+    glance = [item.score for item in made if item.score not in SYMMETRY_SCORES]
+    tables = overview_data(rows, glance, models, reading.assumed) if len(glance) > 1 else []
     advice, learnt = advice_data(run.advice(), models), learnt_data(run.facts(), reading.level)
     return template().render(
         title=manifest.get("title") or "Explanation audit",
@@ -49,7 +59,15 @@ def render(run: RunView) -> str:
         remedies=draw_advice(advice),
         learnt=draw_learnt(learnt),
         learnt_sentence=learnt_sentence(learnt),
-        sections=[section(reading, score) for score in explanation_scores(rows)],
+        sections=made,
+        many=len(made) > MANY,
+        summary=summary(reading, made, tables),
+        overview=[(table.model, draw_overview(table)) for table in tables],
+        assumptions=[one for one in reading.assumed if one.score in glance],
+        calibration=calibration_plot(reading),
+        references=references(reading, own),
+        symmetric=any(row.score in SYMMETRY_SCORES or row.score == "action_floor" for row in rows),
+        still=any(row.no_response for row in rows),
         sensitivity=sensitivity_plot(reading),
         undefined=[row for row in rows if row.undefined or row.undefined_draws],
         failures=[{str(name): str(value) for name, value in record.items()} for record in run.failures().to_dict("records")],
@@ -59,15 +77,40 @@ def render(run: RunView) -> str:
     )
 
 
+def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[OverviewData]) -> list[list[Markup]]:
+    """What is said at the top: a paragraph a score, or of many the scores of paths and symmetries, and all others together."""
+    if len(sections) <= MANY:
+        return [list(item.answer.sentences) for item in sections]
+    kinds = {item.score: score_of(reading.manifest, item.score) for item in sections}
+    paths = [item for item in sections if isinstance(kinds[item.score], Alignment) and item.null != item.null]
+    first = [item for item in sections if item.score in SYMMETRY_SCORES or item in paths]
+    shapes = [score for score, kind in kinds.items() if about_shape(kind)]
+    paragraphs = [list(item.answer.sentences) for item in first[:MANY]]
+    return [*paragraphs, [*leaders(tables, shapes), *failing(reading.assumed, reading.models)]]
+
+
+def references(reading: Reading, own: Sequence[str]) -> list[str]:
+    """The works that the scores follow, besides the one on symmetry; each once."""
+    kinds = [score_of(reading.manifest, score) for score in (*explanation_scores(reading.rows), *own)]
+    return list(
+        dict.fromkeys(kind.reference for kind in kinds if kind is not None and kind.reference and not isinstance(kind, SymmetryScore))
+    )
+
+
 def write(run: RunView, path: str | Path) -> Path:
     """Write the report of a run to a file and return the file's path."""
+    return saved(lambda: render(run), path)
+
+
+def saved(page: Callable[[], str], path: str | Path) -> Path:
+    """Write a page to a file and return the file's path."""
     target = Path(path)
     if target.is_dir():
         raise StoreError(f"The report needs a file to write to, not the folder '{target}': give a name such as '{target / 'report.html'}'.")
-    page = render(run)
+    text = page()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page, encoding="utf-8")
+        target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise StoreError(
             f"The report cannot be written to '{target}': {error.strerror}. Give a file in a folder that you may write to."
@@ -125,14 +168,19 @@ def pretty(value: Any, indent: str = "") -> str:
 
 
 @cache
-def template() -> Template:
-    """The page's template, with escaping on and the style sheet at hand."""
-    environment = Environment(
+def environment() -> Environment:
+    """Templates with escaping on and the style sheet at hand."""
+    made = Environment(
         loader=PackageLoader("veracity.report", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(
+    made.filters.update(
         number=number, interval=interval, title_of=title_of, compact=compact, count=count, decimals=decimals, frame_title=frame_title
     )
-    environment.globals["style"] = Markup(resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8"))
-    environment.globals.update(definitions=DEFINITIONS, symmetry_scores=SYMMETRY_SCORES, kept=KEPT)
-    return environment.get_template("template.html.j2")
+    made.globals["style"] = Markup(resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8"))
+    made.globals.update(definitions=DEFINITIONS, symmetry_scores=SYMMETRY_SCORES, kept=KEPT)
+    return made
+
+
+def template(name: str = "template.html.j2") -> Template:
+    """One of the page templates."""
+    return environment().get_template(name)

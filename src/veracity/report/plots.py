@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from markupsafe import Markup
-
-from veracity.report.answer import KEPT, SYMMETRY_SCORES, say
+from veracity.report.faithful import curve_plots, path_plots
 from veracity.report.figures.chart import legend
 from veracity.report.figures.convergence import convergence_data, convergence_sentences, draw_convergence
 from veracity.report.figures.ranking import RankingData, ranking_data
@@ -14,32 +10,13 @@ from veracity.report.figures.relaxation import draw_relaxation, relaxation_data,
 from veracity.report.figures.sensitivity import SENSITIVITY, compared_score, draw_sensitivity, sensitivity_data, sensitivity_sentences
 from veracity.report.figures.symmetrisation import draw_symmetrisation, symmetrisation_data
 from veracity.report.figures.training import draw_training, training_data, training_sentences
+from veracity.report.phrases import say
+from veracity.report.plot import Plot, explained, sign, signs
 from veracity.report.reading import Reading
 from veracity.report.sampling import drawn
+from veracity.report.verdict import KEPT, SYMMETRY_SCORES
 from veracity.report.view import explanation_scores
-from veracity.report.wording import GUIDELINES, title_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plot:
-    """A figure: its title, what it says, how to read it, its keys and its drawing."""
-
-    title: str
-    sentences: tuple[Markup, ...]
-    note: str
-    keys: Markup
-    drawing: Markup
-
-
-def sign(content: str, text: str) -> Markup:
-    """One entry of a legend."""
-    drawing = '<svg class="sign" width="30" height="16" viewBox="-15 -8 30 16" aria-hidden="true"><g class="m1">{}</g></svg>'
-    return Markup("<li>{}{}</li>").format(Markup(drawing).format(Markup(content)), text)
-
-
-def signs(*items: Markup) -> Markup:
-    """A legend of signs."""
-    return Markup('<ul class="legend">{}</ul>').format(Markup("").join(items))
+from veracity.report.wording import GUIDELINES, word_of
 
 
 def plots(reading: Reading, score: str, ranking: RankingData) -> tuple[Plot, ...]:
@@ -52,7 +29,8 @@ def plots(reading: Reading, score: str, ranking: RankingData) -> tuple[Plot, ...
             training_plot(reading, score, ranking),
             *made,
         ]
-    return tuple(plot for plot in made if plot is not None)
+    along = [*path_plots(reading, score, ranking), *curve_plots(reading, score, ranking)]
+    return tuple(plot for plot in (*along, *made) if plot is not None)
 
 
 def symmetrisation_plot(reading: Reading, score: str) -> Plot | None:
@@ -61,7 +39,7 @@ def symmetrisation_plot(reading: Reading, score: str) -> Plot | None:
     if not data.families:
         return None
     note = (
-        f"Up: {title_of(score).lower()}, with its {reading.level} interval. Across: over how many random transforms an explanation was "
+        f"Up: {word_of(score)}, with its {reading.level} interval. Across: over how many random transforms an explanation was "
         f"averaged; none is the explainer as it is. {KEPT} counts as reached where the lower end of the interval does so."
     )
     return Plot(
@@ -81,7 +59,7 @@ def relaxation_plot(reading: Reading, score: str, ranking: RankingData) -> Plot 
     return Plot(
         title="Models that are less invariant",
         sentences=(*relaxation_sentences(data, reading.models), say("{}", GUIDELINES[5])),
-        note=f"Across: the model's invariance. Up: {title_of(score).lower()}. Bars are {reading.level} intervals of both.",
+        note=f"Across: the model's invariance. Up: {word_of(score)}. Bars are {reading.level} intervals of both.",
         keys=legend(reading.models)
         + signs(
             sign('<line class="equal" x1="-12" x2="12"/>', "explanation as invariant as its model"),
@@ -99,7 +77,7 @@ def training_plot(reading: Reading, score: str, ranking: RankingData) -> Plot | 
     return Plot(
         title="During training",
         sentences=tuple(training_sentences(data)),
-        note=f"Across: the step of the training. Up: {title_of(score).lower()}, with its {reading.level} interval.",
+        note=f"Across: the step of the training. Up: {word_of(score)}, with its {reading.level} interval.",
         keys=signs(
             sign('<line class="curve" x1="-12" x2="12"/><circle class="dot" r="4.2"/>', "explanations"),
             sign('<line class="reference" x1="-12" x2="12"/>', "the model's own invariance"),
@@ -149,13 +127,8 @@ def sensitivity_plot(reading: Reading) -> Plot | None:
         sentences=tuple(sensitivity_sentences(data)),
         note=(
             f"Each point is a sample. Across: its largest change under small noise, in the explanation's own units. Up: its "
-            f"{title_of(score).lower()}. Intervals of r are {reading.level} ones."
+            f"{word_of(score)}. Intervals of r are {reading.level} ones."
         ),
         keys=legend(reading.models),
         drawing=draw_sensitivity(data),
     )
-
-
-def explained(ranking: RankingData) -> dict[str, str]:
-    """Every explainer that is no control with its frame, in the ranking's order."""
-    return {row.explainer: group.frame for group in ranking.frames for row in group.explainers}

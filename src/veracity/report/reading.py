@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from veracity.interpret import Likeness
+from veracity.report.assumed import Assumed, assumed
 from veracity.report.families import relatives, specs_of
 from veracity.report.figures.exhibit import group_names
 from veracity.report.figures.training import steps_of
+from veracity.report.kinds import score_of
 from veracity.report.sampling import about
-from veracity.report.view import Result, RunView, frames_of, missing, model_names, results
+from veracity.report.view import Result, RunView, explanation_scores, frames_of, missing, model_names, results
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,11 @@ class Reading:
         told = [(model, label, other) for model, label in found for family in kin if label in family for other in family]
         return {**{(model, other): found[model, label] for model, label, other in told}, **found}
 
+    @cached_property
+    def assumed(self) -> tuple[Assumed, ...]:
+        """What the scores of explanations take for granted of each model, and on how many samples it holds."""
+        return assumed(self.manifest, self.run.samples, explanation_scores(self.rows), self.models)
+
     def of(self, score: str) -> list[Result]:
         """The rows of a score of explanations."""
         return [row for row in self.rows if row.score == score and row.explainer]
@@ -72,7 +81,7 @@ class Reading:
         found = (about(self.manifest, score).get("spec") or {}).get("measure")
         if isinstance(found, Mapping):
             return str(found.get("name") or found.get("import") or "")
-        if found is None and "spec" in about(self.manifest, score):
+        if found is None and "spec" in about(self.manifest, score) and isinstance(score_of(self.manifest, score), Likeness | None):
             return "cosine, and for concept bits the share that agrees" if "concepts" in frames_of(self.of(score)) else "cosine"
         return str(found or "")
 

@@ -38,6 +38,12 @@ def drawn(manifest: Mapping[str, Any], score: str) -> dict[tuple[str, str], Draw
     return {name: item for name, item in found.items() if random(item.sampling)}
 
 
+def shared(manifest: Mapping[str, Any], score: str) -> bool:
+    """Whether all samples share the random draws of a score."""
+    kinds = [Sampling(**cell["sampling"]) for cell in manifest.get("cells") or () if cell["score"] == score]
+    return any(not kind.nested and not kind.exhaustive for kind in kinds)
+
+
 def random(sampling: Sampling) -> bool:
     """Whether the first draws of every sample are a random sample of their own."""
     return sampling.nested and not sampling.exhaustive and sampling.anytime is None

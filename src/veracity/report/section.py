@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,9 +13,11 @@ from veracity.report.figures.boxes import boxes_data, draw_boxes
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
 from veracity.report.figures.matrix import MatrixData, draw_matrix, matrix_data
 from veracity.report.figures.ranking import RankingData, draw_ranking, ranking_data
-from veracity.report.plots import Plot, plots
+from veracity.report.kinds import definition, has_ceiling, has_null, score_of
+from veracity.report.plot import Plot
+from veracity.report.plots import plots
 from veracity.report.reading import Reading
-from veracity.report.sampling import about
+from veracity.report.sampling import about, shared
 from veracity.report.view import Result, frames_of
 from veracity.report.wording import DEFINITIONS, frame_title, title_of
 
@@ -39,17 +42,42 @@ class Section:
     gallery: tuple[tuple[str, Markup], ...]
     gallery_notes: tuple[str, ...]
     matrices: tuple[tuple[MatrixData, str, Markup], ...]
+    assumptions: tuple[str, ...] = ()
+    shared: bool = False
+    sources: tuple[str, ...] = ()
+
+    @property
+    def published(self) -> bool:
+        """Whether published figures stand beside the scores."""
+        return any(row.published == row.published for row in self.rows)
 
     @property
     def nulls(self) -> bool:
         """Whether anything stands beside the scores."""
-        return any(value == value for row in self.rows for value in (row.self_agreement, row.random_control))
+        return self.ceilings or any(row.random_control == row.random_control for row in self.rows)
+
+    @property
+    def ceilings(self) -> bool:
+        """Whether self-agreement stands beside the scores."""
+        return any(row.self_agreement == row.self_agreement for row in self.rows)
+
+    @property
+    def null(self) -> float:
+        """What an unrelated explanation scores by theory; NaN where that is unknown."""
+        return next((row.null for row in self.rows if row.null == row.null), math.nan)
+
+    @property
+    def silent(self) -> bool:
+        """Whether some explanation did not respond on some sample."""
+        return any(row.no_response for row in self.rows)
 
 
 def section(reading: Reading, score: str) -> Section:
     """One score of explanations, drawn."""
     run, models, mine = reading.run, reading.models, reading.of(score)
     ranking = ranking_data(reading.rows, score, models, reading.level)
+    known = score_of(reading.manifest, score)
+    chances = known is not None and has_null(score, known) and not has_ceiling(score, known)
     place = {label: index for index, label in enumerate(ranking.order)}
     exhibits = gallery_data(
         run.worst(score, 1),
@@ -62,13 +90,13 @@ def section(reading: Reading, score: str) -> Section:
     return Section(
         score=score,
         title=title_of(score),
-        definition=DEFINITIONS.get(score, ""),
+        definition=DEFINITIONS.get(score) or definition(known),
         measure=reading.measure(score),
         direction=mine[0].direction,
         digits=ranking.digits,
         frames=tuple(group.frame for group in ranking.frames),
         averaged=about(reading.manifest, score).get("reduce", "mean") == "mean",
-        answer=answer(reading.rows, score, models, reading.level),
+        answer=answer(reading.rows, score, models, reading.level, chances=chances),
         ranking=draw_ranking(ranking),
         rows=tuple(sorted(mine, key=lambda row: (models.index(row.model), place[row.explainer]))),
         boxes=draw_boxes(boxes_data(run.samples(score), ranking)),
@@ -76,7 +104,22 @@ def section(reading: Reading, score: str) -> Section:
         gallery=tuple((model, draw_gallery(items, ranking.digits)) for model, items in exhibits.models),
         gallery_notes=tuple(gallery_notes(exhibits)),
         matrices=tuple(matrices(reading, score, ranking)),
+        assumptions=tuple(assumption_sentences(reading, score)),
+        shared=shared(reading.manifest, score),
+        sources=tuple(sources(reading, score)),
     )
+
+
+def sources(reading: Reading, score: str) -> list[str]:
+    """Where the published figures of a score are from, each once."""
+    found = reading.spec.get("published") or ()
+    return list(dict.fromkeys(str(entry["where"]) for entry in found if entry.get("score") == score and entry.get("where")))
+
+
+def assumption_sentences(reading: Reading, score: str) -> list[str]:
+    """What the score takes for granted of each model, and where it fails."""
+    several = len(reading.models) > 1
+    return [f"{one.model}: {one.text}" if several else one.text for one in reading.assumed if one.score == score]
 
 
 def matrices(reading: Reading, score: str, ranking: RankingData) -> list[tuple[MatrixData, str, Markup]]:

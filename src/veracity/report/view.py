@@ -12,6 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veracity.core.scores import Measured, Score
+from veracity.report.kinds import has_ceiling, has_null, score_of
 from veracity.report.wording import in_order
 
 
@@ -74,6 +76,30 @@ class WorstPair(Protocol):
         ...
 
 
+class SeriesView(Protocol):
+    """Everything that one score observed of one model and explainer."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        ...
+
+    @property
+    def explainer(self) -> str:
+        """The explainer's name; "" for the model itself."""
+        ...
+
+    @property
+    def score(self) -> str:
+        """The score's label."""
+        ...
+
+    @property
+    def measured(self) -> Measured:
+        """Every quantity, (samples, draws, levels)."""
+        ...
+
+
 class RunView(Protocol):
     """A finished run as the report sees it."""
 
@@ -85,6 +111,11 @@ class RunView(Protocol):
     @property
     def manifest(self) -> Mapping[str, Any]:
         """What was run: schema, created, title, spec, score_specs, versions, data, models, notes, seed, symmetry, cells."""
+        ...
+
+    @property
+    def series(self) -> Sequence[SeriesView]:
+        """What every score observed, draw by draw and level by level."""
         ...
 
     def table(self) -> pd.DataFrame:
@@ -124,7 +155,10 @@ class RunView(Protocol):
 class Result:
     """One row of the run's table; undefined numbers are NaN, a model's own score has explainer "", and `failed` says why there is none.
 
-    `frame` is where explanations live: "input", "training set", "concepts"; "" for models.
+    `frame` is where explanations live: "input", "training set", "concepts"; "" for models. `assumption` is the score of the
+    model that says on which samples the score means what it says, and `holds` their share; `null` is what an unrelated
+    explanation scores, where that is known; the explanations of `no_response` samples did not move at all; `published` is somebody's figure
+    for the same.
     """
 
     model: str
@@ -145,32 +179,48 @@ class Result:
     random_control: float
     direction: str
     failed: str
+    assumption: str = ""
+    holds: float = math.nan
+    null: float = math.nan
+    no_response: int = 0
+    published: float = math.nan
 
     @property
     def defined(self) -> bool:
         """Whether there is a number to show."""
         return not self.failed and math.isfinite(self.value)
 
+    @property
+    def chance(self) -> float:
+        """What an explanation that has nothing to do with the model scores: by theory, or else as the random control does."""
+        return self.null if math.isfinite(self.null) else self.random_control
 
-TEXT = {"model", "explainer", "frame", "score", "direction", "failed"}
-WHOLE = {"n", "undefined", "undefined_draws"}
+    @property
+    def still(self) -> bool:
+        """Whether there is no number because the explanations do not respond."""
+        return not self.failed and not math.isfinite(self.value) and self.no_response > 0
 
 
-DISTANCES = frozenset({"max_sensitivity"})
-"""Scores on another scale than self-agreement and without a random null: a control that ignores its input never moves."""
+TEXT = {"model", "explainer", "frame", "score", "direction", "failed", "assumption"}
+WHOLE = {"n", "undefined", "undefined_draws", "no_response"}
+LATER = ("assumption", "holds", "null", "no_response", "published")
+"""Columns that a table may lack."""
 
 
 def results(run: RunView) -> list[Result]:
-    """The run's table as records, in its order; without nulls where a score has none."""
+    """The run's table as records, in its order; with nothing beside a score that is on another scale."""
     table = run.table()
     names = [item.name for item in fields(Result)]
-    rows = [Result(**{name: plain(name, record[name]) for name in names}) for record in table[names].to_dict("records")]
-    return [row if row.explainer and row.score not in DISTANCES else without_nulls(row) for row in rows]
+    whole = table.assign(**{name: None for name in LATER if name not in table})
+    rows = [Result(**{name: plain(name, record[name]) for name in names}) for record in whole[names].to_dict("records")]
+    scores = {label: score_of(run.manifest, label) for label in dict.fromkeys(row.score for row in rows)}
+    return [comparable(row, scores[row.score]) for row in rows]
 
 
-def without_nulls(row: Result) -> Result:
-    """A row that nothing stands beside."""
-    return replace(row, self_agreement=math.nan, random_control=math.nan)
+def comparable(row: Result, score: Score | None) -> Result:
+    """A row with what stands beside it on the same scale: the random control, self-agreement, both or none."""
+    null, ceiling = (bool(row.explainer) and test(row.score, score) for test in (has_null, has_ceiling))
+    return replace(row, self_agreement=row.self_agreement if ceiling else math.nan, random_control=row.random_control if null else math.nan)
 
 
 def missing(value: Any) -> bool:

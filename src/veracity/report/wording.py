@@ -8,6 +8,10 @@ from datetime import datetime
 
 MINUS = "\N{MINUS SIGN}"
 UNDEFINED = "undefined"
+LARGE = 100.0
+"""From here on a number needs fewer decimals."""
+HUGE = 1e6
+"""From here on a number is written by its power of ten."""
 
 DEFINITIONS = {
     "equivariance": (
@@ -44,6 +48,21 @@ FRAMES = {
 }
 """What explanations are called by the frame in which they live, in the order of the page."""
 
+NAMES = {
+    "gef": "GEF",
+    "fast_gef": "Fast-GEF",
+    "gef_public": "GEF (public variant)",
+    "fast_gef_public": "Fast-GEF (public variant)",
+    "mprt": "MPRT",
+    "smooth_mprt": "SmoothMPRT",
+    "efficient_mprt": "EfficientMPRT",
+    "mu_fidelity": "MuFidelity",
+}
+"""Scores that are called by a name of their own."""
+
+ARROWS = {"higher": "\N{UPWARDS ARROW}", "lower": "\N{DOWNWARDS ARROW}"}
+"""Which way is better."""
+
 GUIDELINES = {
     1: "A feature map moves along with its input only if the baseline that the input is held against stays the same under the transforms.",
     2: "Examples ranked by the loss keep still by themselves; examples ranked by a representation do so on an invariant layer alone.",
@@ -76,23 +95,35 @@ def in_order(frames: Iterable[str]) -> list[str]:
 def title_of(score: str) -> str:
     """A score's name as a heading.
 
-    >>> title_of("model_invariance")
-    'Model invariance'
+    >>> title_of("model_invariance"), title_of("fast_gef"), title_of("RIS, no floor")
+    ('Model invariance', 'Fast-GEF', 'RIS, no floor')
     """
-    return score.replace("_", " ").capitalize()
+    text = word_of(score)
+    return text[:1].upper() + text[1:]
+
+
+def word_of(score: str) -> str:
+    """A score's name within a sentence.
+
+    >>> word_of("model_invariance"), word_of("fast_gef")
+    ('model invariance', 'Fast-GEF')
+    """
+    return NAMES.get(score) or score.replace("_", " ")
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number for the page: a fixed count of decimals, a true minus sign, and a word where there is none.
+    """A number for the page: a fixed count of decimals, fewer of large ones, a true minus sign, and a word where there is none.
 
     >>> number(0.98449), number(float("nan"))
     ('0.984', 'undefined')
-    >>> number(1234567.0)
-    '1.23e+06'
+    >>> number(123.456), number(47033.04), number(1234567.0)
+    ('123.5', '47033', '1.23e+06')
     """
     if not math.isfinite(value):
         return UNDEFINED
-    text = f"{value:.{digits}f}" if abs(value) < 1e4 else f"{value:.3g}"
+    size = abs(value)
+    shown = digits if size < LARGE else min(digits, max(0, 3 - math.floor(math.log10(size))))
+    text = f"{value:.{shown}f}" if size < HUGE else f"{value:.3g}"
     return f"{MINUS}{text[1:]}" if text.startswith("-") and float(text) != 0 else text.lstrip("-")
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from veracity.report.answer import listing, name, say
 from veracity.report.figures.chart import lane, strip
 from veracity.report.figures.ranking import span
 from veracity.report.figures.scale import CIRCLE, Scale, mark, scale_for
+from veracity.report.phrases import listing, name, say
 from veracity.report.view import as_number, as_text
 from veracity.report.wording import GUIDELINES, interval, number
 

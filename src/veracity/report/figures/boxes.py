@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from veracity.report.figures.chart import LANE, ChartGroup, ChartRow, Readout, draw_chart, lane, lane_centre
 from veracity.report.figures.ranking import RankingData, headings
 from veracity.report.figures.scale import Scale, scale_for
-from veracity.report.wording import number, title_of
+from veracity.report.wording import number, word_of
 
 POINTS = 400
 REACH = 1.5
@@ -108,7 +108,7 @@ def draw_boxes(data: BoxesData) -> Markup:
     """The box plots as HTML with inline SVG."""
     groups = [ChartGroup(heading=heading, rows=[draw_row(*row, data) for row in rows]) for heading, rows in data.groups]
     return draw_chart(
-        groups, data.scale, lanes=len(data.models), main="median", more="lowest value", label=f"Box plots of {title_of(data.score).lower()}"
+        groups, data.scale, lanes=len(data.models), main="median", more="lowest value", label=f"Box plots of {word_of(data.score)}"
     )
 
 

@@ -11,10 +11,10 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from veracity.interpret.convergence import convergence, hoeffding_error
-from veracity.report.answer import name, say
 from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Place, Plane, draw_band, draw_paths, draw_plane, group
 from veracity.report.figures.scale import exact_scale, tight_scale
+from veracity.report.phrases import name, say
 from veracity.report.sampling import Drawn
 from veracity.report.wording import count, interval, number
 

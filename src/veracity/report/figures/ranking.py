@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane, lane_centre
-from veracity.report.figures.scale import Scale, mark, scale_for, shape_of
+from veracity.report.figures.scale import DIAMOND, Scale, mark, scale_for, shape_of
 from veracity.report.view import Result, frames_of
-from veracity.report.wording import decimals, frame_title, interval, number, title_of
+from veracity.report.wording import decimals, frame_title, interval, number, word_of
 
 FLOOR = "M3 -6H0V6H3"
 CEILING = "M-3 -6H0V6H-3"
+NULL = "M0 -7V7"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,7 @@ def ranked_frame(frame: str, rows: Sequence[Result], models: Sequence[str]) -> R
 
 def extent(row: Result) -> tuple[float, ...]:
     """Every number that a row puts on the axis."""
-    return (row.value, row.low, row.high, row.draws_low, row.draws_high, row.self_agreement, row.random_control)
+    return (row.value, row.low, row.high, row.draws_low, row.draws_high, row.self_agreement, row.random_control, row.null, row.published)
 
 
 def ranked(rows: Sequence[Result], models: Sequence[str]) -> tuple[RankedRow, ...]:
@@ -125,7 +126,7 @@ def draw_ranking(data: RankingData) -> Markup:
         lanes=len(data.models),
         main="mean",
         more=f"{data.level} interval",
-        label=f"Ranking by {title_of(data.score).lower()}",
+        label=f"Ranking by {word_of(data.score)}",
     )
 
 
@@ -150,7 +151,7 @@ def readout(result: Result | None, digits: int) -> Readout:
     if result.failed:
         return Readout(main="no result")
     if not result.defined:
-        return Readout(main="undefined")
+        return Readout(main="no response" if result.still else "undefined")
     return Readout(main=number(result.value, digits), more=interval(result.low, result.high, digits))
 
 
@@ -161,7 +162,9 @@ def draw_lane(model: int, result: Result, scale: Scale, *, y: float, digits: int
     place = scale.percent(result.value)
     parts = [
         draw_room(result.random_control, result.self_agreement, y, scale),
+        mark(scale.percent(result.null), y, NULL, "null known") if math.isfinite(result.null) else Markup(""),
         span(result.low, result.high, y, scale, "population"),
+        mark(scale.percent(result.published), y, DIAMOND, "ring") if math.isfinite(result.published) else Markup(""),
         span(result.draws_low, result.draws_high, y, scale, "draws"),
         mark(place, y, shape_of(model), "dot"),
     ]
@@ -198,4 +201,8 @@ def describe(result: Result, digits: int) -> str:
         parts.append(f"random control {number(result.random_control, digits)}")
     if math.isfinite(result.self_agreement):
         parts.append(f"self-agreement {number(result.self_agreement, digits)}")
+    if math.isfinite(result.null):
+        parts.append(f"known null {number(result.null, digits)}")
+    if math.isfinite(result.published):
+        parts.append(f"published {number(result.published, digits)}")
     return "; ".join(parts)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from veracity.report.answer import KEPT, Verdict, judged, listing, name, say, verdict
+from veracity.report.answer import judged
 from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots
 from veracity.report.figures.scale import Scale, scale_for, tight_scale
+from veracity.report.phrases import listing, name, say
+from veracity.report.verdict import KEPT, Verdict, verdict
 from veracity.report.view import Result
 from veracity.report.wording import count, interval, number
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from veracity.interpret.association import correlation
 from veracity.interpret.intervals import Interval
-from veracity.report.answer import say
 from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Plane, draw_cloud, draw_plane, group
 from veracity.report.figures.scale import Scale, scale_for, tight_scale
+from veracity.report.phrases import say
 from veracity.report.wording import interval, number
 
 Array = NDArray[np.float64]

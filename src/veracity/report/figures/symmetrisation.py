@@ -10,11 +10,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from veracity.report.answer import KEPT, judged
+from veracity.report.answer import judged
 from veracity.report.families import Specs, bare_label, families, specs_of
 from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale, scale_for
+from veracity.report.verdict import KEPT
 from veracity.report.view import Result
 from veracity.report.wording import count, interval, number
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from veracity.report.answer import name, say
 from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import NEUTRAL, Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale, exact_scale, scale_for
+from veracity.report.phrases import name, say
 from veracity.report.view import Result
 from veracity.report.wording import compact, interval, number
 

@@ -1,0 +1,136 @@
+"""What becomes of the prediction as the explanation's order is followed: faithfulness curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from veracity.interpret.intervals import mean_interval
+from veracity.report.figures.facets import Facet, draw_facets
+from veracity.report.figures.plane import Place, Plane, draw_band, draw_paths, draw_plane, group
+from veracity.report.figures.scale import Scale, exact_scale, scale_for
+from veracity.report.measured import Track
+from veracity.report.phrases import listing, name, say
+from veracity.report.wording import compact, number
+
+Array = NDArray[np.float64]
+Curves = Mapping[tuple[str, str], Array]
+POINTS = 60
+EARLY = 0.1
+"""The share of the input after which curves are compared in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanCurve:
+    """The mean over samples at each place on one model, with its interval."""
+
+    model: int
+    value: Array
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvesData:
+    """The mean curves of every explainer and of the random controls."""
+
+    track: Track
+    places: Array
+    models: tuple[str, ...]
+    explainers: tuple[tuple[str, str, tuple[MeanCurve, ...]], ...]
+    random: tuple[MeanCurve, ...]
+    across: Scale
+    up: Scale
+
+
+def curves_data(
+    found: Curves, track: Track, models: Sequence[str], frames: Mapping[str, str], random: Sequence[str] = (), confidence: float = 0.95
+) -> CurvesData:
+    """From curves (samples, levels) by (model, explainer); `frames` names the explainers to show, in their order.
+
+    Of very many levels evenly spaced ones are drawn.
+    """
+    count = len(track.places)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
+
+    def means(label: str) -> tuple[MeanCurve, ...]:
+        here = [(index, found[model, label]) for index, model in enumerate(models) if (model, label) in found]
+        return tuple(
+            mean_curve(index, values[:, chosen], confidence, track.bounds)
+            for index, values in here
+            if values.shape[1] == count and len(values)
+        )
+
+    lines = tuple((label, frame, means(label)) for label, frame in frames.items())
+    shown = tuple(line for line in lines if line[2])
+    nulls = tuple(item for label in random for item in means(label))
+    heights = [float(value) for item in (*(item for _, _, met in shown for item in met), *nulls) for value in (*item.low, *item.high)]
+    places = track.places[chosen]
+    return CurvesData(
+        track=track,
+        places=places,
+        models=tuple(models),
+        explainers=shown,
+        random=nulls,
+        across=exact_scale(float(places[0]) if places[0] >= 1 else 0.0, float(places[-1])),
+        up=scale_for(heights, parts=6),
+    )
+
+
+def mean_curve(model: int, values: Array, confidence: float, bounds: tuple[float, float]) -> MeanCurve:
+    """The mean of each column of values (samples, places), its interval cut to the bounds of a value."""
+    found = [mean_interval(column, confidence) for column in values.T]
+    value, *ends = (np.array([getattr(item, which) for item in found]) for which in ("value", "low", "high"))
+    low, high = (np.clip(np.where(np.isnan(end), value, end), *bounds) for end in ends)
+    return MeanCurve(model=model, value=value, low=low, high=high)
+
+
+def curves_sentences(data: CurvesData) -> list[Markup]:
+    """Where the prediction has gone to early on, by whose order it falls soonest and latest, and at random; of masking alone."""
+    if not data.track.masking or not data.explainers or not data.places[0] <= 2 * EARLY <= data.places[-1]:
+        return []
+    early = int(np.abs(data.places - EARLY).argmin())
+    first = min((item for _, _, met in data.explainers for item in met), key=lambda item: item.model).model
+    here = [(label, float(item.value[early])) for label, _, met in data.explainers for item in met if item.model == first]
+    here = sorted((pair for pair in here if np.isfinite(pair[1])), key=lambda pair: pair[1])
+    if not here:
+        return []
+    parts = [
+        say("{} by the order of {}", number(height), name(label))
+        for label, height in ([here[0]] if len(here) == 1 else [here[0], here[-1]])
+    ]
+    chance = [float(item.value[early]) for item in data.random if item.model == first]
+    parts += [say("{} in random order", number(min(chance)))] if chance else []
+    share, where = (
+        compact(round(100 * float(data.places[early]), 1)),
+        say(" on {}", name(data.models[first])) if len(data.models) > 1 else "",
+    )
+    return [say("Once {} % of the input is masked, {} is{} {}.", share, data.track.up, where, listing(parts))]
+
+
+def draw_curves(data: CurvesData) -> Markup:
+    """One plot an explainer: its mean curve on each model, the random controls' dashed, all others of its kind behind."""
+    plane = Plane(across=data.across, up=data.up)
+    null = [group(item.model, draw_paths([places(data, item.value)], "bound", plane)) for item in data.random]
+    facets = []
+    for label, frame, met in data.explainers:
+        others = [places(data, item.value) for other, kind, items in data.explainers if kind == frame and other != label for item in items]
+        mine = [
+            group(
+                item.model,
+                draw_band(places(data, item.low), places(data, item.high), plane) + draw_paths([places(data, item.value)], "curve", plane),
+            )
+            for item in met
+        ]
+        content = Markup("").join([draw_paths(others, "behind", plane), *null, *mine])
+        facets.append(Facet(title=label, frame=frame, drawing=draw_plane(plane, content, f"{label}: {data.track.up}")))
+    return draw_facets(facets)
+
+
+def places(data: CurvesData, values: Array) -> list[Place]:
+    """A curve over the places."""
+    return [(float(x), float(y)) for x, y in zip(data.places, values, strict=True)]

@@ -1,0 +1,137 @@
+"""All scores at a glance: one row a score, in its own units, and one column an explainer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from veracity.report.assumed import Assumed
+from veracity.report.verdict import Verdict, against_chance
+from veracity.report.view import Result
+from veracity.report.wording import ARROWS, decimals, interval, number, title_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One number of the table in words: its interval, whether it is the best of its row, and whether it tells nothing from chance."""
+
+    value: str
+    ends: str = ""
+    best: bool = False
+    faint: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverviewRow:
+    """One score on one model: which way is better, its numbers, what chance is, and where its assumption fails."""
+
+    score: str
+    direction: str
+    cells: tuple[Cell, ...]
+    chance: str
+    assumption: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverviewData:
+    """One model's scores; of the explainers, the last so many are controls."""
+
+    model: str
+    explainers: tuple[str, ...]
+    controls: int
+    rows: tuple[OverviewRow, ...]
+
+    @property
+    def wins(self) -> dict[str, int]:
+        """In how many rows each explainer is the best, most first; those that never are left out."""
+        found = {name: sum(row.cells[place].best for row in self.rows) for place, name in enumerate(self.explainers)}
+        return {name: count for name, count in sorted(found.items(), key=lambda item: -item[1]) if count}
+
+
+def overview_data(rows: Sequence[Result], scores: Sequence[str], models: Sequence[str], assumed: Sequence[Assumed]) -> list[OverviewData]:
+    """A table for each model that has any of the scores; explainers by how often they lead, then in the run's order, controls last."""
+    mine = [row for row in rows if row.explainer and row.score in scores]
+    made = []
+    for model in models:
+        here = [row for row in mine if row.model == model]
+        names = list(dict.fromkeys(row.explainer for row in sorted(here, key=lambda row: row.control)))
+        controls = len({row.explainer for row in here if row.control})
+        if here:
+            plain = table(model, names, controls, here, scores, assumed)
+            ahead = list(plain.wins)
+            order = [*ahead, *(name for name in names if name not in ahead)]
+            made.append(table(model, order, controls, here, scores, assumed))
+    return made
+
+
+def table(
+    model: str, names: Sequence[str], controls: int, rows: Sequence[Result], scores: Sequence[str], assumed: Sequence[Assumed]
+) -> OverviewData:
+    """The table of one model with its columns in this order."""
+    fails = {one.score: one for one in assumed if one.model == model}
+    lines = [line(score, names, [row for row in rows if row.score == score], fails.get(score)) for score in scores]
+    return OverviewData(model=model, explainers=tuple(names), controls=controls, rows=tuple(item for item in lines if item is not None))
+
+
+def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assumed | None) -> OverviewRow | None:
+    """One score on one model; None if nothing was asked of it there."""
+    if not rows:
+        return None
+    known = [row for row in rows if row.defined and not row.control]
+    lower = rows[0].direction == "lower"
+    values = [row.value for row in known]
+    top = (min(values) if lower else max(values)) if len(values) > 1 else None
+    digits = decimals(row.value for row in rows)
+    cells = {row.explainer: cell(row, digits, best=row.value == top and not row.control) for row in rows}
+    chances = sorted({round(row.chance, 12) for row in known if row.chance == row.chance})
+    return OverviewRow(
+        score=score,
+        direction=rows[0].direction,
+        cells=tuple(cells.get(name, Cell(value="")) for name in names),
+        chance=" to ".join(dict.fromkeys(number(value, digits) for value in chances[:: max(1, len(chances) - 1)])),
+        assumption="" if assumed is None else f"{assumed.fails} of {assumed.n}",
+    )
+
+
+def cell(row: Result, digits: int, *, best: bool) -> Cell:
+    """One number."""
+    if not row.defined:
+        return Cell(value="no result" if row.failed else "no response" if row.still else "undefined", faint=True)
+    faint = not row.control and against_chance(row) in (Verdict.LEVEL, Verdict.BEHIND)
+    return Cell(value=number(row.value, digits), ends=interval(row.low, row.high, digits), best=best, faint=faint)
+
+
+def draw_overview(data: OverviewData) -> Markup:
+    """The table as HTML."""
+    last = len(data.explainers) - data.controls
+    named = Markup("").join(
+        Markup('<th scope="col"{}>{}{}</th>').format(
+            Markup(' class="control"') if place >= last else "", name, Markup(" <small>control</small>") if place >= last else ""
+        )
+        for place, name in enumerate(data.explainers)
+    )
+    assumed = any(row.assumption for row in data.rows)
+    head = Markup('<tr><th scope="col">Score</th>{}<th scope="col">Chance</th>{}</tr>').format(
+        Markup('<th scope="col">Assumption fails</th>') if assumed else "", named
+    )
+    body = Markup("").join(draw_line(row, last, assumed=assumed) for row in data.rows)
+    frame = '<div class="scroll" tabindex="0"><table class="overview"><thead>{}</thead><tbody>{}</tbody></table></div>'
+    return Markup(frame).format(head, body)
+
+
+def draw_line(row: OverviewRow, controls_from: int, *, assumed: bool) -> Markup:
+    """One score."""
+    better = f"{row.direction} is better"
+    title = Markup('<th scope="row">{} <abbr title="{}">{}</abbr></th>').format(title_of(row.score), better, ARROWS.get(row.direction, ""))
+    cells = Markup("").join(draw_cell(item, control=place >= controls_from) for place, item in enumerate(row.cells))
+    fails = Markup("<td>{}</td>").format(row.assumption) if assumed else Markup("")
+    return Markup("<tr>{}{}<td>{}</td>{}</tr>").format(title, fails, row.chance, cells)
+
+
+def draw_cell(item: Cell, *, control: bool) -> Markup:
+    """One number over its interval."""
+    css = " ".join(word for word, wanted in (("best", item.best), ("faint", item.faint), ("control", control)) if wanted)
+    ends = Markup("<small>{}</small>").format(item.ends) if item.ends else ""
+    return Markup("<td{}>{}{}</td>").format(Markup(' class="{}"').format(css) if css else "", item.value, ends)

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from report_fakes import result
+from report_pages import EVIL, EVIL_TOO
+
+from veracity.core.errors import InputError
+from veracity.interpret import (
+    Completeness,
+    Equivariance,
+    Infidelity,
+    LocalLipschitz,
+    MaxSensitivity,
+    ModelRobustness,
+    PixelFlipping,
+    RelativeInputStability,
+)
+from veracity.report.answer import answer
+from veracity.report.assumed import Assumed, assumed
+from veracity.report.figures.overview import draw_overview, overview_data
+from veracity.report.figures.ranking import draw_ranking, ranking_data
+from veracity.report.kinds import definition, has_ceiling, has_null, score_of
+from veracity.report.summary import failing, leaders
+from veracity.report.verdict import Verdict, against_chance
+from veracity.report.view import Result
+
+
+def row(explainer: str, value: float, score: str = "fast_gef", model: str = "net", half: float = 0.05, **changes: Any) -> Result:
+    made = {"low": value - half, "high": value + half, "draws_low": math.nan, "draws_high": math.nan, "random_control": 0.0}
+    return Result(**{**result(model, explainer, score, np.array([value])), **made, **changes})
+
+
+def text(markup: object) -> str:
+    return re.sub(r"<[^>]*>", "", str(markup))
+
+
+def said(*rows: Result, score: str = "fast_gef", models: tuple[str, ...] = ("net",)) -> str:
+    return " ".join(text(sentence) for sentence in answer(rows, score, models, chances=True).sentences)
+
+
+# --- what a score is
+
+
+def test_a_score_is_built_from_what_the_manifest_says() -> None:
+    made = {"score_specs": {"mine": {"spec": PixelFlipping(features_in_step=7).spec()}, "odd": {"spec": {"name": "nobody's"}}, "none": {}}}
+    assert score_of(made, "mine") == PixelFlipping(features_in_step=7)
+    assert [score_of(made, label) for label in ("odd", "none", "absent")] == [None, None, None]
+    assert definition(score_of(made, "mine")).startswith("The area under the curve")
+    assert definition(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("score", "null", "ceiling"),
+    [
+        (Equivariance(), True, True),
+        (RelativeInputStability(), True, False),
+        (MaxSensitivity(), False, False),
+        (MaxSensitivity(relative=True), True, False),
+        (Infidelity(), False, False),
+        (Infidelity(scaled=True), True, False),
+        (Completeness(), False, False),
+        (LocalLipschitz(), False, False),
+    ],
+)
+def test_only_what_is_on_the_same_scale_stands_beside_a_score(score: Any, null: bool, ceiling: bool) -> None:
+    assert (has_null("label", score), has_ceiling("label", score)) == (null, ceiling)
+
+
+def test_an_unknown_score_is_taken_as_a_likeness_unless_its_name_is_that_of_a_distance() -> None:
+    assert (has_null("mine", None), has_ceiling("mine", None)) == (True, True)
+    assert (has_null("max_sensitivity", None), has_ceiling("max_sensitivity", None)) == (False, False)
+
+
+# --- assumptions
+
+
+def frame(**values: list[float]) -> pd.DataFrame:
+    return pd.DataFrame([{"model": model, "value": value} for model, found in values.items() for value in found])
+
+
+MANIFEST = {
+    "assumptions": {"RIS": "held", "other": "gone"},
+    "score_specs": {"RIS": {"spec": RelativeInputStability().spec()}, "held": {"spec": ModelRobustness().spec()}},
+}
+
+
+def test_the_sentence_counts_samples_and_calls_the_score_as_the_run_does() -> None:
+    found = assumed(MANIFEST, lambda label: frame(a=[1.0, 0.0, math.nan, 1.0], b=[1.0, 1.0]), ["RIS", "free"], ["a", "b"])
+    assert [(one.model, one.holds, one.n, one.fails) for one in found] == [("a", 2, 3, 1), ("b", 2, 2, 0)]
+    assert [one.text for one in found] == [
+        "RIS assumes a stable model; on 1 of 3 samples it is not.",
+        "RIS assumes a stable model; on all 2 samples it is.",
+    ]
+
+
+def test_an_assumption_that_was_not_measured_says_nothing() -> None:
+    def samples(label: str) -> pd.DataFrame:
+        raise InputError("no such score")
+
+    assert assumed(MANIFEST, samples, ["RIS"], ["a"]) == ()
+    assert assumed({}, samples, ["RIS"], ["a"]) == ()
+
+
+def test_components_that_nobody_knows_are_named() -> None:
+    (one,) = assumed({"assumptions": {"x": "y"}}, lambda label: frame(a=[1.0, 0.0]), ["x"], ["a"])
+    assert one.text == "x assumes y; it holds on 1 of 2 samples."
+
+
+# --- against chance
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, Verdict.AHEAD),
+        ({"random_control": 0.47}, Verdict.LEVEL),
+        ({"random_control": 0.9}, Verdict.BEHIND),
+        ({"null": 0.5}, Verdict.LEVEL),
+        ({"null": 0.4, "random_control": 0.9}, Verdict.AHEAD),
+        ({"direction": "lower"}, Verdict.BEHIND),
+        ({"direction": "lower", "random_control": 0.9}, Verdict.AHEAD),
+        ({"random_control": math.nan}, Verdict.UNKNOWN),
+        ({"value": math.nan, "no_response": 4}, Verdict.STILL),
+        ({"value": math.nan, "no_response": 4, "failed": "broke"}, Verdict.UNKNOWN),
+        ({"value": math.nan}, Verdict.UNKNOWN),
+    ],
+)
+def test_the_verdict_against_chance_is_the_intervals(changes: dict[str, Any], expected: Verdict) -> None:
+    assert against_chance(row("a", **{"value": 0.5, **changes})) is expected
+
+
+def test_chance_in_sentences() -> None:
+    rows = [row("a", 0.8), row("b", 0.5), row("c", 0.01), row("random_gaussian", 0.0, control=True)]
+    assert said(*rows) == (
+        "By Fast-GEF, the best mean is that of a: 0.800 (0.750 to 0.850). The worst mean is that of c: 0.010 "
+        "(\N{MINUS SIGN}0.040 to 0.060). "
+        "Of the explainers, 2 of 3 do better than chance, which is what random explanations score (0.000)."
+    )
+    known = [row("a", 0.8, null=0.5, random_control=0.0), row("b", 0.7, null=0.5, random_control=0.1)]
+    assert said(*known).endswith(
+        "all 2 do better than chance, which is what an explanation that has nothing to do with the model scores (0.500)."
+    )
+    two = [row("a", 0.8), row("a", 0.0, model="other")]
+    assert "Of the explainers, 1 of 1 on net and none of 1 on other do better than chance" in said(*two, models=("net", "other"))
+    assert "chance" not in said(row("a", 0.8, random_control=math.nan))
+
+
+def test_findings_name_who_does_not_respond_and_who_is_blind() -> None:
+    rows = [
+        row("a", 0.8), row("b", 0.3, no_response=2, n=8, undefined=0), row("c", math.nan, no_response=10, n=0, undefined=10),
+        row("edge_filter", 0.5, control=True), row("random_gaussian", 0.6, control=True), row("constant_map", math.nan, control=True),
+    ]  # fmt: skip
+    (found,) = answer(rows, "fast_gef", ["net"], chances=True).models
+    assert {item.verdict: item.names for item in found.findings} == {Verdict.AHEAD: ("a", "b"), Verdict.STILL: ("c",)}
+    assert found.behaviour == ""
+    assert [text(remark) for remark in found.remarks] == [
+        "The explanation does not respond at all, so that its score is undefined, on samples of: b (2 of 8) and c (10 of 10).",
+        "Without looking at the model, controls score no worse than some explainers: edge_filter (0.500) than 1 of 2.",
+    ]
+
+
+def test_a_low_control_beats_a_score_that_should_be_low() -> None:
+    rows = [row("a", 9.0, "ris", direction="lower"), row("constant_map", 0.0, "ris", control=True, direction="lower")]
+    (found,) = answer(rows, "ris", ["net"], chances=True).models
+    assert "constant_map (0.000) than 1 of 1" in text(found.remarks[-1])
+
+
+# --- the ranking
+
+
+def test_nulls_and_published_figures_are_marked_on_the_ranking() -> None:
+    data = ranking_data([row("a", 0.8, null=0.5, published=0.75), row("b", math.nan, no_response=3)], "fast_gef", ["net"])
+    tree = ElementTree.fromstring(str(draw_ranking(data)))
+    marks = {path.get("class"): item.get("x") for item in tree.iter("svg") for path in item.findall("path")}
+    assert (marks["null known"], marks["ring"]) == ("50.0%", "75.0%")
+    assert "known null 0.500; published 0.750" in text(draw_ranking(data))
+    assert "no response" in text(draw_ranking(data))
+
+
+# --- all scores at a glance
+
+ROWS = [
+    row("a", 0.8), row("b", 0.9), row("random_gaussian", 0.95, control=True), row("edge_filter", math.nan, control=True, no_response=4),
+    row("a", 40_000.0, "ris", direction="lower", random_control=50_000.0),
+    row("b", 49_999.99, "ris", direction="lower", random_control=50_000.0),
+    row("a", 0.4, "mprt", direction="lower", random_control=0.1), row("b", 0.6, "mprt", direction="lower", random_control=0.2),
+]  # fmt: skip
+FAILS = (Assumed(model="net", score="ris", assumption="x", holds=52, n=64, text=""),)
+
+
+def test_every_row_has_its_own_best_and_controls_never_are() -> None:
+    (data,) = overview_data(ROWS, ["fast_gef", "ris", "mprt", "absent"], ["net", "other"], FAILS)
+    assert data.explainers == ("a", "b", "random_gaussian", "edge_filter")
+    assert data.controls == 2
+    assert data.wins == {"a": 2, "b": 1}
+    assert [row.score for row in data.rows] == ["fast_gef", "ris", "mprt"]
+    first, ris, mprt = data.rows
+    assert [cell.value for cell in first.cells] == ["0.800", "0.900", "0.950", "no response"]
+    assert [cell.best for cell in first.cells] == [False, True, False, False]
+    assert [cell.faint for cell in ris.cells] == [False, True, False, False]
+    assert [cell.value for cell in ris.cells] == ["40000", "50000", "", ""]
+    assert all(cell.faint for cell in mprt.cells[:2])
+    tied = overview_data([*ROWS[:2], row("edge_filter", 0.9, control=True)], ["fast_gef"], ["net"], ())[0]
+    assert tied.wins == {"b": 1}
+    assert (ris.assumption, ris.chance, mprt.chance) == ("12 of 64", "50000", "0.100 to 0.200")
+
+
+def test_the_table_is_drawn_with_its_arrows() -> None:
+    (data,) = overview_data(ROWS, ["fast_gef", "ris"], ["net"], FAILS)
+    tree = ElementTree.fromstring(str(draw_overview(data)))
+    lines = [[" ".join("".join(cell.itertext()).split()) for cell in line] for line in tree.iter("tr")]
+    assert lines[0] == ["Score", "Assumption fails", "Chance", "a", "b", "random_gaussian control", "edge_filter control"]
+    assert lines[1][:4] == ["Fast-GEF ↑", "", "0.000", "0.8000.750 to 0.850"]
+    assert lines[2][:2] == ["Ris ↓", "12 of 64"]
+    assert [cell.get("class") for cell in tree.iter("td")][3] == "best"
+    (bare,) = overview_data(ROWS, ["fast_gef"], ["net"], ())
+    assert "Assumption" not in str(draw_overview(bare))
+
+
+def test_names_in_the_table_are_escaped() -> None:
+    (data,) = overview_data([row(EVIL, 0.5, EVIL_TOO, EVIL), row("b", 0.5, EVIL_TOO, EVIL)], [EVIL_TOO], [EVIL], ())
+    drawn = str(draw_overview(data)) + "".join(leaders([data, data]))
+    assert "<script" not in drawn
+    assert "<img" not in drawn
+    ElementTree.fromstring(f"<div>{drawn}</div>")
+
+
+def test_who_leads_how_often() -> None:
+    tables = overview_data(ROWS, ["fast_gef", "ris", "mprt"], ["net"], ())
+    assert [text(item) for item in leaders(tables)] == [
+        "Of 3 scores, a has the best mean in 2 and b has the best mean in 1; no explainer is best throughout."
+    ]
+    assert [text(item) for item in leaders(tables, without=["fast_gef"])] == ["Of 2 scores, a has the best mean in 2."]
+    assert leaders(overview_data([row("a", 0.5)], ["fast_gef"], ["net"], ())) == []
+
+
+def test_assumptions_that_often_fail_are_named() -> None:
+    often = Assumed(model="net", score="pixel_flipping", assumption="x", holds=2, n=10, text="")
+    seldom = Assumed(model="net", score="ris", assumption="x", holds=19, n=20, text="")
+    assert [text(item) for item in failing([seldom, often], ["net"])] == [
+        "What a score assumes of the model fails often for pixel flipping (8 of 10 samples)."
+    ]
+    assert "for every score" in failing([seldom], ["net"])[0]
+    assert failing([], ["net"]) == []
+    assert text(failing([often], ["net", "other"])[0]).startswith("On net, what a score assumes")
