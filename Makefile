@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-peers
+PEERS_READY := $(PEERS)/.ready
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench peers clean
 
 demo: $(READY)
 	$(BIN)/veracity demo --out runs/demo
@@ -19,10 +21,18 @@ test: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+peers: $(PEERS_READY)
+	$(PEERS)/bin/python -m benchmarks.peers
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+$(PEERS_READY): pyproject.toml constraints-peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt --editable '.[demo]' quantus
+	touch $@
+
 clean:
-	rm -rf $(VENV) runs .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) runs .mypy_cache .pytest_cache .ruff_cache

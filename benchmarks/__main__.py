@@ -1,7 +1,8 @@
 """Run every benchmark: make bench."""
 
-from benchmarks import examples, symmetry
+from benchmarks import examples, faithfulness, symmetry
 
 if __name__ == "__main__":
     symmetry.main()
     examples.main()
+    faithfulness.main()
