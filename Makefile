@@ -16,7 +16,7 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest --cov
+	$(BIN)/python -m pytest --cov --numprocesses=auto
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

@@ -50,7 +50,7 @@ CASES: tuple[tuple[Score, int], ...] = (
     (PixelFlipping(features_in_step=STEP), 64),
     (RelativeInputStability(walk=MonteCarlo(draws=DRAWS)), 64),
     (MaxSensitivity(walk=MonteCarlo(draws=DRAWS), radius=0.2, relative=True), 64),
-    (MPRT(), 640),
+    (MPRT(walk=MonteCarlo(draws=1)), 640),
     (FastGEF(sigma=0.5), 128),
     (GEF(sigma=0.5), 32),
 )
@@ -66,7 +66,7 @@ TEN: tuple[Score, ...] = (
     LocalLipschitz(),
     MaxSensitivity(),
     AvgSensitivity(),
-    MPRT(),
+    MPRT(walk=MonteCarlo(draws=1)),
 )
 
 

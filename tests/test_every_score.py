@@ -39,6 +39,8 @@ def settings(name: str) -> dict[str, object]:
         "fast_gef_public": {"sigma": 1.0, "draws": 2},
         "gef_public": {"sigma": 1.0, "draws": 2},
         "input_alignment": {"sigma": 1.0, "draws": 2},
+        "input_growth": {"sigma": 1.0},
+        "weight_growth": {"sigma": 1.0},
     }
     return {"name": name, **small.get(name, {})}
 

@@ -11,11 +11,12 @@ import torch
 from scipy import stats
 from torch import Tensor, nn
 
-from veracity import Audit, FaithfulnessCorrelation, FastGEF, MetaEvaluation, PixelFlipping, Precomputed, Result
+from veracity import Audit, FaithfulnessCorrelation, FastGEF, GraphInputs, MetaEvaluation, PixelFlipping, Precomputed, Result
 from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.engine.reader import Reader
 from veracity.interpret import InputAlignment
 from veracity.metaevaluation import KINDS, MetaResult, Unperturbed, outputs, scaled
+from veracity.perturb import ParameterScaling
 
 SAMPLES, FEATURES = 14, 6
 SCORES = {
@@ -133,7 +134,7 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
         assert 0.5 * radius < float((x - rows(30)).abs().max()) <= radius * 1.001
     now = {
         "ipt": [meta.model(x).argmax(1) for x in noisy],
-        "mpt": [scaled(meta.model, sigma, 0, 0)(rows(30)).argmax(1) for sigma in (0.001, 2.0)],
+        "mpt": [scaled(meta.model, sigma, 0, kind, 0)(rows(30)).argmax(1) for sigma, kind in zip((0.001, 2.0), KINDS, strict=True)],
     }
     for test, (minor, disruptive) in now.items():
         kept = np.array([(minor == clean).numpy(), (disruptive != clean).numpy()])
@@ -151,10 +152,86 @@ def test_every_perturbation_is_another(tmp_path: Path) -> None:
     meta = evaluation(iterations=2, perturbations=2)
     before = Unperturbed(meta, meta.audit().run(tmp_path, progress=False))
     noisy = [before.noisy(5.0, draw, kind) for draw in range(4) for kind in KINDS]
-    weights = [next(scaled(meta.model, 2.0, draw, 0).parameters()) for draw in range(4)]
+    weights = [next(scaled(meta.model, 2.0, draw, kind, 0).parameters()) for draw in range(4) for kind in KINDS]
     for found in (noisy, weights):
         assert len({tuple(one.flatten().tolist()) for one in found}) == len(found)
     assert len({trial.name for trial in meta.trials()}) == 2 * 2 * 2 * 2
+
+
+def test_weights_are_perturbed_along_directions_that_no_score_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models: list[Any] = []
+    run = Audit.run
+
+    def watched(self: Audit, *where: Any, **settings: Any) -> Result:
+        models.append(self.models)
+        return run(self, *where, **settings)
+
+    monkeypatch.setattr(Audit, "run", watched)
+    ran(tmp_path, tests=["mpt"], perturbations=2)
+    base, *perturbed = models
+    weight = base[0].weight.detach()
+    path = [ParameterScaling(sigma=1.0, steps=1).perturbed(base, draw, 0, 0)["0.weight"] / weight - 1 for draw in range(2)]
+    own = [(model[0].weight.detach() / weight - 1) / sigma for model, sigma in zip(perturbed, (0.001, 0.001, 2.0, 2.0), strict=True)]
+    directions = torch.stack([*path, *own]).flatten(1)
+    assert float(torch.pdist(directions).min()) > 0.5 * weight.numel() ** 0.5
+
+
+class Sums(nn.Module):
+    """Logits of graphs as PyG calls it: a linear layer, summed over the nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = network()
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        found: Tensor = self.linear(x)
+        return found.new_zeros(int(batch.max()) + 1, found.shape[1]).index_add(0, batch, found)
+
+
+def test_graphs(tmp_path: Path) -> None:
+    values = rows(2 * SAMPLES).reshape(SAMPLES, 2, FEATURES)
+    graphs = GraphInputs(values, torch.ones(SAMPLES, 2, dtype=torch.bool), torch.tensor([[[0, 1]]]).expand(SAMPLES, 1, 2))
+    found = ran(tmp_path, model=Sums(), inputs=graphs, explainers=["gradient", "input_x_gradient"], tests=["mpt"])
+    assert np.isfinite(found.rows["mc"]).all()
+    assert torch.allclose(outputs(Sums(), graphs), network()(values).sum(1))
+
+
+class Weighted(nn.Module):
+    """Probabilities times a weight of 1: under other weights they no longer look like probabilities."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.weight = network(), nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.softmax(self.linear(x), dim=1) * self.weight
+
+
+def test_outputs_are_under_every_perturbation_what_they_were(tmp_path: Path) -> None:
+    ran(tmp_path, model=Weighted(), perturbations=2)
+    found = [Result(path.parent).manifest["models"]["model"]["outputs"] for path in tmp_path.glob("*/manifest.json")]
+    assert found == ["probabilities"] * 9
+
+
+class Brittle(nn.Module):
+    """A network that gives NaN wherever its weight is negative."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.weight = network(), nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.linear(x) * self.weight.sqrt()
+        return found
+
+
+def test_a_perturbed_model_that_gives_nan_is_left_out_and_counted(tmp_path: Path) -> None:
+    found = ran(tmp_path, model=Brittle(), tests=["mpt"], perturbations=6).rows.iloc[0]
+    measured = len(list(tmp_path.glob("mpt-disruptive-*")))
+    assert 0 < measured < 6
+    assert len(list(tmp_path.glob("mpt-minor-*"))) == 6
+    assert found["left_out"] == (6 - measured) * 2 * SAMPLES
+    assert np.isfinite(found["mc"])
 
 
 def test_the_callers_model_comes_back_untouched(tmp_path: Path) -> None:
@@ -183,6 +260,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model": nn.Flatten()}, "has no parameters"),
     ({"model": {"net": network()}}, "of one torch.nn.Module, not dict"),
     ({"tests": ["iptt"]}, "Unknown test of a meta-evaluation 'iptt'. Did you mean 'ipt'"),
+    ({"tests": "mpt"}, "The tests are a list, such as ['mpt'], not one name."),
+    ({"tests": []}, "There is no test to run"),
+    ({"input_noise": (0.001,)}, "'input_noise' is two positive numbers, minor and disruptive, such as (0.001, 5.0), not (0.001,)."),
+    ({"weight_noise": (0.001, -2.0)}, "'weight_noise' is two positive numbers"),
+    ({"weight_noise": 0.1}, "'weight_noise' is two positive numbers"),
     ({"perturbations": 0}, "perturbations must be a whole number of at least 1"),
 ]
 
@@ -222,7 +304,7 @@ def test_a_single_output_has_two_classes(tmp_path: Path) -> None:
     model = network(classes=1)
     found = ran(tmp_path, model=model).rows.set_index("test")
     assert np.isfinite(found["mc"]).all()
-    changed = (scaled(model, 2.0, 0, 0)(rows()) > 0) != (model(rows()) > 0)
+    changed = (scaled(model, 2.0, 0, "disruptive", 0)(rows()) > 0) != (model(rows()) > 0)
     assert 0 < int(changed.sum()) < SAMPLES
     assert outputs(model, evaluation(model=model).audit().prepare().problem.inputs).shape == (SAMPLES, 1)
 

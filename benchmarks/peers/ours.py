@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,12 +15,14 @@ from veracity import Audit, MonteCarlo
 from veracity.core.scores import Defaults, Request, Score, Subject
 from veracity.core.spaces import InputSpace, WeightSpace
 from veracity.explain import Gradient
+from veracity.interpret.randomisation.base import RandomisationScore
 
 SEED = 0
 
 
 def values(case: Case, score: Score) -> Array:
-    """One value a sample."""
+    """One value a sample; of randomised models one copy, as peers have."""
+    score = replace(score, walk=MonteCarlo(draws=1)) if isinstance(score, RandomisationScore) else score
     with tempfile.TemporaryDirectory() as folder:
         audit = Audit(models=case.model, inputs=case.x, explainers=["gradient"], scores=[score], controls=False, seed=SEED)
         found: Array = audit.run(Path(folder) / "run", progress=False).samples(score.name)["value"].to_numpy()

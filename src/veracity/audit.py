@@ -13,19 +13,19 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.component import encode
-from veracity.core.errors import Note
+from veracity.core.errors import InputError, Note
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, device_of
 from veracity.core.scores import Defaults
 from veracity.core.targets import as_target
 from veracity.engine.admission import admit, check_mode, first_budget
 from veracity.engine.batching import Budget
-from veracity.engine.calibration import calibrate_all
+from veracity.engine.calibration import Strengths, calibrate_all
 from veracity.engine.executors import Task, executor
 from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.learning import learn_all
 from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
-from veracity.engine.plan import plan
+from veracity.engine.plan import Job, plan
 from veracity.engine.prepared import Prepared, check_requests, examined
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import watching
@@ -48,13 +48,27 @@ from veracity.engine.store import RunFolder
 from veracity.results import Result
 
 
-def calibrated(prepared: Prepared, store: RunFolder, progress: bool) -> Prepared:
-    """The audit planned again, once the strength of every perturbation that depends on the model is known."""
-    strengths, records = calibrate_all(prepared.problem, prepared.budgets, store, progress)
-    if not strengths:
-        return prepared
-    problem = replace(prepared.problem, calibrations=strengths)
-    return replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets), calibrations=tuple(records))
+def calibrated(prepared: Prepared, store: RunFolder, progress: bool) -> tuple[Prepared, Strengths]:
+    """The audit planned again, once the strength of every perturbation that depends on the model is known; and those strengths.
+
+    Raises if none of the scores that were asked for could be measured.
+    """
+    found = calibrate_all(prepared.problem, prepared.budgets, store, progress)
+    asked = [(job.model, cell.request.space) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
+    if found.failures and all(found.failure(model, space) for model, space in asked):
+        raise InputError(next(iter(found.failures.values())))
+    problem = replace(prepared.problem, calibrations=found.sigmas)
+    jobs = plan(problem, prepared.budgets) if found.sigmas else prepared.jobs
+    return replace(prepared, problem=problem, jobs=jobs, calibrations=tuple(found.records)), found
+
+
+def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Job]:
+    """Jobs without the cells whose path has no end, which are recorded."""
+    reasons = {cell.key: strengths.failure(job.model, cell.request.space) for job in jobs for cell in job.cells}
+    failed = {key: reason for key, reason in reasons.items() if reason is not None}
+    for key, reason in failed.items():
+        store.write_failure(key, reason)
+    return [job for job in (job.without(set(failed)) for job in jobs) if job.cells]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,7 +129,7 @@ class Audit:
         prepared = self.prepare(workers=workers, batch=batch, memory=memory)
         with store.writing():
             store.sweep()
-            prepared = calibrated(prepared, store, progress)
+            prepared, strengths = calibrated(prepared, store, progress)
             lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
             store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
             finished = store.finished()
@@ -125,6 +139,7 @@ class Audit:
                 if (job.model, job.explainer) in lessons.failures:
                     task.fail(job, lessons.failures[job.model, job.explainer])
             left = [job for job in left if (job.model, job.explainer) not in lessons.failures]
+            left = walkable(left, strengths, store)
             with watching(left, enabled=progress) as watch:
                 executor(workers).run(left, task, watch)
         result = Result(str(folder))

@@ -8,6 +8,7 @@ unperturbed is measured once.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -31,13 +32,13 @@ from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults, Reads, Score, Subject
 from veracity.engine.copies import Copies
 from veracity.engine.progress import bar
-from veracity.engine.resolve import all_scores, as_inputs, as_outputs, as_whole, labelled
+from veracity.engine.resolve import all_scores, as_inputs, as_whole, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
 from veracity.explain import Precomputed
 from veracity.interpret.meta import inter_consistency, intra_consistency, left_out, meta_consistency
 from veracity.perturb import ParameterScaling, UniformNoise
-from veracity.perturb.weights.copies import parameters_of
+from veracity.perturb.weights.copies import key, parameters_of
 from veracity.results import Result
 from veracity.walk import MonteCarlo
 
@@ -169,11 +170,17 @@ class MetaEvaluation:
 
     def check(self) -> None:
         """Raise on what could not work."""
+        if isinstance(self.tests, str):
+            raise SpecError(f"The tests are a list, such as ['{self.tests}'], not one name.")
+        if not self.tests:
+            raise SpecError("There is no test to run: pass tests=['ipt', 'mpt'], or one of them.")
         for test in self.tests:
             if test not in TESTS:
                 raise unknown("test of a meta-evaluation", str(test), TESTS)
         for what in ("iterations", "perturbations"):
             as_whole(getattr(self, what), what, least=1)
+        check_strengths("input_noise", self.input_noise)
+        check_strengths("weight_noise", self.weight_noise)
         if len(labelled(self.explainers, controls=False)) < 2:
             raise InputError("One explainer alone always ranks first, so that meta-evaluation says nothing: pass at least two explainers.")
         for label, score in all_scores(self.scores, companions=False).named.items():
@@ -206,17 +213,21 @@ class MetaEvaluation:
                         base = before.scores[score]
                         parts[f"iac_{what}"] = intra_consistency(base, scores, disruptive=disruptive, kept=kept)
                         parts[f"iec_{what}"] = inter_consistency(base, scores, direction=direction, disruptive=disruptive, kept=kept)
-                        missing += left_out(base, scores, kept=kept)
+                        missing += left_out(base, scores, kept=kept) + base.size * sum(one.lost for one in some)
                     mc = meta_consistency(*(parts[name] for name in PARTS))
                     yield {"score": score, "test": test, "iteration": iteration, **parts, "mc": mc, "left_out": missing}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Scores (methods, samples) of one perturbed subject by name, and which samples count (samples,)."""
+    """Scores (methods, samples) of one perturbed subject by name, and which samples count (samples,).
+
+    A subject is lost if its outputs are not finite: nothing can be measured on it.
+    """
 
     scores: dict[str, Array]
     kept: NDArray[np.bool_]
+    lost: bool = False
 
 
 class Unperturbed:
@@ -234,22 +245,25 @@ class Unperturbed:
         self.directions = {one.score: Direction(one.direction) for one in base.series}
         self.scores = {label: by_method(base, label, list(self.explainers), self.inputs.size()) for label in self.directions}
         self.given = {label: passed_on(base, label, one) for label, one in self.explainers.items()} if "ipt" in meta.tests else {}
+        self.kind = Outputs(base.manifest["models"]["model"]["outputs"])
         output = outputs(meta.model, self.inputs)
-        self.targets, self.kind = output.argmax(1), as_outputs(meta.outputs) or Outputs.detect(output)
-        self.predicted = self.kind.read(output).argmax(1)
+        self.targets, self.predicted = output.argmax(1), self.kind.read(output).argmax(1)
 
     def again(self, trial: Trial, root: str, settings: Mapping[str, Any]) -> Outcome:
-        """The scores of one perturbed subject."""
+        """The scores of one perturbed subject, whose outputs are of the kind that they were."""
         draw = trial.iteration * self.meta.perturbations + trial.number
-        fixed = {"scores": self.named, "targets": self.targets, "target": "label"}
+        fixed = {"scores": self.named, "targets": self.targets, "target": "label", "outputs": self.kind.value}
         if trial.test == "ipt":
             inputs = TensorInputs(self.noisy(self.meta.input_noise[KINDS.index(trial.kind)], draw, trial.kind))
             audit = self.meta.audit(inputs=inputs, explainers=self.given, **fixed)
             now = outputs(self.meta.model, inputs)
         else:
-            model = scaled(self.meta.model, self.meta.weight_noise[KINDS.index(trial.kind)], draw, self.meta.seed)
+            model = scaled(self.meta.model, self.meta.weight_noise[KINDS.index(trial.kind)], draw, trial.kind, self.meta.seed)
             audit = self.meta.audit(models=model, explainers={label: afresh(one) for label, one in self.explainers.items()}, **fixed)
             now = outputs(model, self.inputs)
+        if not bool(now.isfinite().all()):
+            nowhere = {label: np.full_like(found, np.nan) for label, found in self.scores.items()}
+            return Outcome(nowhere, np.zeros(len(now), dtype=bool), lost=True)
         result = audit.run(f"{root}/{trial.name}", **settings)
         same = (self.kind.read(now).argmax(1) == self.predicted).numpy()
         scores = {label: by_method(result, label, list(self.explainers), self.inputs.size()) for label in self.directions}
@@ -268,6 +282,14 @@ def check_writable(root: str) -> None:
     """Refuse a folder that holds something else than a run or a meta-evaluation."""
     if not Files(root).exists(MARK):
         RunFolder(root).check_writable()
+
+
+def check_strengths(what: str, given: Any) -> None:
+    """Raise unless these are two positive numbers, for minor and disruptive perturbations."""
+    listed = given if isinstance(given, (tuple, list)) else ()
+    numbers = [one for one in listed if isinstance(one, (int, float)) and not isinstance(one, bool) and 0 < one < math.inf]
+    if not len(listed) == len(numbers) == len(KINDS):
+        raise SpecError(f"The setting '{what}' is two positive numbers, minor and disruptive, such as (0.001, 5.0), not {given!r}.")
 
 
 def passed_on(base: Result, label: str, explainer: Explainer) -> Explainer:
@@ -300,9 +322,12 @@ def strengthened(score: Score, subject: Subject, base: Result) -> Score:
     return replace(score, **{"sigma": found.pop()}) if found else score
 
 
-def scaled(model: nn.Module, sigma: float, draw: int, seed: int) -> nn.Module:
-    """A copy of the model whose weights are multiplied by N(1, sigma^2)."""
-    copies = Copies(model, seed)
+def scaled(model: nn.Module, sigma: float, draw: int, kind: str, seed: int) -> nn.Module:
+    """A copy of the model whose weights are multiplied by N(1, sigma^2).
+
+    Its direction is of a stream of its own: scores that perturb weights, as GEF does, never draw it.
+    """
+    copies = Copies(model, key("meta-evaluation", seed, kind))
     return deepcopy(copies.become(copies.weights(ParameterScaling(sigma=sigma, steps=1), [(draw, 0)]), 0))
 
 
@@ -316,8 +341,8 @@ def by_method(result: Result, score: str, methods: Sequence[str], samples: int) 
 @torch.no_grad()
 def outputs(model: nn.Module, inputs: Inputs) -> Tensor:
     """The model's outputs for every input, on the CPU."""
-    with evaluating(model):
-        parts = [inputs.take(part).to(device_of(model)).through(model).cpu() for part in torch.arange(inputs.size()).split(256)]
+    with evaluating(inputs.adapt(model)) as adapted:
+        parts = [inputs.take(part).to(device_of(model)).through(adapted).cpu() for part in torch.arange(inputs.size()).split(256)]
     return torch.cat(parts)
 
 

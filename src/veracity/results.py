@@ -154,9 +154,11 @@ class Result:
         chosen = self._of(score)
         for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
             alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
-            shared = all(not one.sampling.nested and one.values.shape[1] > 1 for one in alike)
-            if shared and self.manifest["score_specs"][score]["reduce"] == "mean":
-                found = statistics.crossed_differences({getattr(one, own): one.values for one in alike}, confidence=confidence)
+            shared = all(not one.sampling.nested and not one.sampling.exhaustive for one in alike)
+            plain = self.manifest["score_specs"][score]["reduce"] == "mean"
+            if shared:
+                tables = {getattr(one, own): one.values if plain else one.per_sample[:, None] for one in alike}
+                found = statistics.crossed_differences(tables, confidence=confidence)
             else:
                 found = statistics.differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
             rows += [{other: group, **asdict(row)} for row in found]

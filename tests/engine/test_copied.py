@@ -51,7 +51,7 @@ def test_a_path_goes_on_from_the_level_before_and_starts_again_from_the_base() -
 @pytest.mark.parametrize("explainer", ["gradient", "saliency", "input_x_gradient", "integrated_gradients"])
 def test_stacked_and_looped_weights_distort_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, explainer: str) -> None:
     given = {"models": small_net(), "inputs": series_inputs(5), "explainers": [explainer], "controls": False, "companions": False}
-    audit = Audit(**given, scores=[FastGEF(draws=2)])
+    audit = Audit(**given, scores=[FastGEF(draws=2, sigma=None if explainer == "gradient" else 1.0)])
     looped = audit.run(tmp_path / "looped", progress=False)
     monkeypatch.setattr(stacking, "GAINING", frozenset({"cpu"}))
     counted: list[int] = []

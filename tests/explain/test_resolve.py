@@ -43,7 +43,11 @@ def test_captum_classes_factories_and_functions() -> None:
     assert as_explainer(noisy) == Function(function=noisy)
 
 
-@pytest.mark.parametrize("value", [captum.attr.LRP, factory, noisy, "captum.attr:Occlusion", "lime"], ids=str)
+def spelled(value: object) -> str:
+    return (getattr(value, "__name__", "") or str(value)).split(" object at ")[0][:30]
+
+
+@pytest.mark.parametrize("value", [captum.attr.LRP, factory, noisy, "captum.attr:Occlusion", "lime"], ids=spelled)
 def test_a_spec_makes_the_explainer_again(value: object) -> None:
     explainer = as_explainer(value)
     again = as_explainer(explainer.spec())
@@ -69,7 +73,7 @@ def test_a_spec_makes_the_explainer_again(value: object) -> None:
         (lambda model, inputs: inputs, "takes 2 arguments"),
         (7, "An explainer is an Explainer, a name, .* not 7"),
     ],
-    ids=lambda value: str(value)[:30],
+    ids=spelled,
 )
 def test_mistakes_are_one_sentence(value: object, sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence):

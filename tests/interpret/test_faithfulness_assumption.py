@@ -75,8 +75,11 @@ def test_what_it_asks_for():
     assert request.space == RandomOrderMasks(features=1, patch=4).fit(torch.Size((1, 28, 28)))
     assert ModelFaithfulness(patch_size=None).suited(bare((1, 28, 28))).patch_size == 4
     assert not ModelFaithfulness().requests(explained((1, 28, 28)), DEFAULTS)
-    with pytest.raises(SpecError, match=r"a whole number, or a share such as 0.2, not 1.5"):
-        ModelFaithfulness(features_in_step=1.5).requests(bare((4,)), DEFAULTS)
+    for wrong in (1.5, 0, "a", None):
+        with pytest.raises(SpecError, match=f"a whole number of at least 1, or a share such as 0.2, not {wrong!r}"):
+            ModelFaithfulness(features_in_step=wrong).requests(bare((4,)), DEFAULTS)
+    with pytest.raises(SpecError, match="'patch_size' of the score 'model_faithfulness'"):
+        ModelFaithfulness(patch_size=0).requests(bare((4,)), DEFAULTS)
 
 
 def test_how_to_read_it():

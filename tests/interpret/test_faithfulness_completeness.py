@@ -16,13 +16,23 @@ from veracity.perturb.masks import FullMask
 
 
 def test_by_hand():
-    before = reading(torch.tensor([[3.0, 0.0]]), explanation=torch.tensor([[2.0, -1.0]]))
+    before = reading(torch.tensor([[3.0, 0.0]]), explanation=torch.tensor([[2.0, -1.0]]), input=torch.zeros(1, 2))
     after = reading(torch.tensor([[1.0, 9.0]]))
     assert Completeness().observe(pair(before, after)).tolist() == [[1.0, 2.0]]
     measured = Measured({"attributed": np.array([[[1.0]], [[1.0]]]), "drop": np.array([[[2.0]], [[0.0]]])})
     assert Completeness().values(measured).tolist() == [[0.5], [pytest.approx(np.nan, nan_ok=True)]]
     assert Completeness(relative=False).values(measured).tolist() == [[1.0], [1.0]]
     assert gap(np.array([np.nan]), np.array([1.0]), relative=False).tolist() == pytest.approx([np.nan], nan_ok=True)
+
+
+def test_one_map_for_all_channels_counts_for_each_of_them():
+    weight, x = torch.tensor([2.0, -1.0]).double(), inputs(3, 3, 2)
+
+    def net(x):
+        return (x * weight).sum(dim=(1, 2))[:, None]
+
+    shared = weight * x.mean(dim=1, keepdim=True)
+    np.testing.assert_allclose(value(Completeness(), net, x, torch.zeros(3, dtype=torch.long), shared), 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("baseline", ["black", "white", "mean", 0.0])

@@ -30,6 +30,32 @@ def test_a_single_logit_is_the_probability_of_yes():
     assert prediction(reading(torch.tensor([[math.log(4.0)]])), softmax=True).item() == pytest.approx(0.8)
 
 
+def test_a_single_probability_is_that_of_yes():
+    scores = torch.tensor([[0.25], [0.9]])
+    assert Outputs.PROBABILITIES.read(scores).tolist() == [pytest.approx([0.75, 0.25]), pytest.approx([0.1, 0.9])]
+    assert prediction(reading(scores, kind=Outputs.PROBABILITIES), softmax=True).tolist() == pytest.approx([0.25, 0.9])
+
+
+@pytest.mark.parametrize("scores", [torch.tensor([[0.2, 6.63]]), torch.tensor([[0.7]]), torch.tensor([[-3.0]])])
+def test_raw_outputs_are_not_taken_for_probabilities(scores):
+    with pytest.raises(InputError, match="softmax=True needs probabilities, but the model's raw outputs are none"):
+        prediction(reading(scores, kind=Outputs.RAW), softmax=True)
+
+
+@pytest.mark.parametrize("kind", [Outputs.LOGITS, Outputs.PROBABILITIES])
+def test_rows_without_numbers_have_no_probability_and_spoil_no_other(kind):
+    for scores in (torch.tensor([[0.5, 0.5], [math.nan, math.nan]]), torch.tensor([[0.0], [math.nan]])):
+        first, second = prediction(reading(scores, kind=kind), softmax=True).tolist()
+        assert first == kind.read(scores)[0, 1]
+        assert math.isnan(second)
+
+
+def test_probabilities_in_half_precision_are_those_of_their_scores():
+    scores = torch.randn(50, 10, generator=torch.Generator().manual_seed(0)) * 5
+    read = Reading(torch.zeros(50, dtype=torch.long), {Reads.SCORES: scores, Reads.OUTPUT: scores.softmax(1).bfloat16()})
+    assert prediction(read, softmax=True).tolist() == pytest.approx(scores.softmax(1)[:, 0].tolist(), rel=0.01)
+
+
 def test_what_is_no_class_has_no_probability():
     output = torch.tensor([[0.2, 0.8]])
     for scores in (torch.tensor([[5.0]]), torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 2.0, 3.0]])):

@@ -177,6 +177,20 @@ def test_what_they_assume():
     assert request.space.levels == 1
 
 
+@pytest.mark.parametrize(
+    ("score", "setting"),
+    [
+        (PixelFlipping(features_in_step=0), "features_in_step"), (PixelFlipping(features_in_step="a"), "features_in_step"),
+        (PixelFlipping(dx=-1.0), "dx"), (Deletion(steps=0), "steps"), (Insertion(steps=0), "steps"), (Insertion(steps=None), "steps"),
+        (RegionPerturbation(patch_size=0), "patch_size"),
+    ],
+)  # fmt: skip
+def test_misuse_is_told_whoever_asks_first(score, setting):
+    for ask in (lambda: score.assumption, lambda: score.requests(explained((1, 28, 28)), DEFAULTS)):
+        with pytest.raises(SpecError, match=f"The setting '{setting}' of the score '{score.name}' must be a .*number"):
+            ask()
+
+
 def test_they_survive_being_written_down():
     for score in (PixelFlipping(dx=1.0), RegionPerturbation(order="lerf"), Deletion(steps=3), Insertion(perturb_baseline="mean")):
         assert score.name in set(SCORES)

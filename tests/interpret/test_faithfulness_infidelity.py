@@ -7,6 +7,7 @@ from captum.metrics import infidelity
 
 from masked import DEFAULTS, bare, explained, higher, inputs, linear, measure, pair, reading, small_mlp, value
 from veracity.core.draws import Draws
+from veracity.core.errors import SpecError
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured
 from veracity.interpret.build import as_score
@@ -88,6 +89,8 @@ def test_what_it_asks_for_and_how_to_read_it():
     assert not higher(Infidelity())
     assert Infidelity().bounds == (0.0, np.inf)
     assert Infidelity().assumption is None
+    with pytest.raises(SpecError, match="'n_perturb_samples' of the score 'infidelity'"):
+        Infidelity(n_perturb_samples=None).requests(explained((1, 28, 28)), DEFAULTS)
     score = Infidelity(noise=0.5, scaled=True)
     assert as_score(score.about()["spec"]) == score
     assert "infidelity" in set(SCORES)

@@ -101,7 +101,7 @@ def test_rise_by_hand():
 def test_what_it_asks_for(score, space):
     (request,) = score.requests(SUBJECT, DEFAULTS)
     assert request.space == space.fit(SHAPE)
-    assert request.walk == MonteCarlo(draws=1)
+    assert request.walk == MonteCarlo(draws=1 if isinstance(score, RandomLogit) else 5)
     assert request.common_draws
     smooth = Smoothing(GaussianNoise(sigma=0.01).fit(SHAPE), 5) if isinstance(score, SmoothMPRT) else None
     assert request.smoothing == smooth
@@ -139,6 +139,8 @@ def test_misuse_is_told():
         MPRT(layers="means").requests(SUBJECT, DEFAULTS)
     with pytest.raises(SpecError, match="nr_samples as a whole number"):
         SmoothMPRT(nr_samples=0).requests(SUBJECT, DEFAULTS)
+    with pytest.raises(SpecError, match="n_bins as a whole number"):
+        EfficientMPRT(n_bins=0).requests(SUBJECT, DEFAULTS)
     with pytest.raises(SpecError, match="sigma"):
         SmoothMPRT(noise_magnitude=-1.0).requests(SUBJECT, DEFAULTS)
 

@@ -1,6 +1,7 @@
 """Layers that forget: in order, cumulatively, the same at every level, on a copy."""
 
 import json
+import threading
 
 import pytest
 import torch
@@ -96,6 +97,15 @@ def test_what_cannot_be_reset_is_permuted():
     assert torch.equal(found.sort().values, model.weight.detach())
     assert int((found == model.weight).sum()) < 10
     assert not torch.equal(found, space.perturbed(model, 1, 0, seed=0)["weight"])
+
+
+def test_what_cannot_be_copied_is_permuted():
+    """A lock cannot be copied, which is a TypeError."""
+    model = nn.Linear(6, 5)
+    model.lock = threading.Lock()
+    found = FullRandomisation().of(model).perturbed(model, 0, 0, seed=0)
+    assert torch.equal(found["weight"].flatten().sort().values, model.weight.detach().flatten().sort().values)
+    assert not torch.equal(found["weight"], model.weight)
 
 
 def test_what_a_reset_leaves_alone_is_permuted():

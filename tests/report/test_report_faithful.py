@@ -74,7 +74,7 @@ def test_paths_curves_and_calibrations_are_drawn_where_they_belong(html: str) ->
         part = section_of(html, title)
         assert "Model against explanation, level by level" in part
         assert part.count('class="contour"') == 2 * 3 * len(FOLLOWING)
-        assert "these intervals do not allow for other draws" in part
+        assert "the intervals allow for other samples and for other draws" in part
     for title in ("Pixel flipping", "Insertion", "MPRT"):
         assert "Step by step" in section_of(html, title)
         assert "level by level" not in section_of(html, title)

@@ -56,7 +56,8 @@ def judge(table: pd.DataFrame, rules: Sequence[str], explainers: Sequence[str] =
             value = row[end]
             if row["failed"] or math.isnan(value) or not HOLDS[sign](value, bound):
                 who = " / ".join(part for part in (row["model"], row["explainer"]) if part)
-                none = f"no interval, since only {row['n']} samples have a value"
+                few = f"only {row['n']} samples have a value" if row["n"] < 2 else "there is a single draw that all samples share"
+                none = f"no interval, since {few}"
                 why = row["failed"] or (none if math.isnan(value) else f"{end} end {value:.6g} of {row['value']:.6g}")
                 broken.append(f"{score}{sign}{bound:g} for {who}: {why}")
     return Verdict(judged, tuple(broken))

@@ -43,7 +43,7 @@ def resumable() -> Iterator[None]:
 def finish(result: Result | MetaResult | JointResult, folder: Path, started: float) -> None:
     """The table, where everything is, and exit code 1 if something failed."""
     console = Console()
-    console.print(tables.results(result) if isinstance(result, Result) else str(result))
+    console.print(tables.results(result) if isinstance(result, Result) else str(result), soft_wrap=not isinstance(result, Result))
     console.print(f"{folder / 'report.html'} written; run folder {folder}; {time.perf_counter() - started:.0f} s", soft_wrap=True)
     if not isinstance(result, MetaResult) and len(result.failures()):
         raise typer.Exit(1)

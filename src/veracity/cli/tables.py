@@ -20,7 +20,7 @@ from veracity.report.wording import ARROWS, MINUS, decimals, frame_title, in_ord
 from veracity.report.wording import number as written
 from veracity.results import Result
 
-CAPTION = "{level:g} % intervals over the population of samples. {beside}"
+CAPTION = "{level:g} % intervals, for other samples and for other copies of the weights where they are shared. {beside}"
 BESIDE = {"self": "self: the explainer against itself", "random": "random: the fair random explanation"}
 BETTER = f"{ARROWS['higher']} higher is better, {ARROWS['lower']} lower is better."
 NULL = "A deterministic explanation that has nothing to do with the model scores {null}, not 0."

@@ -42,3 +42,12 @@ def unknown(kind: str, name: str, known: Iterable[str], listing: str = "") -> Sp
 def missing_extra(package: str, extra: str) -> SpecError:
     """The error for an optional dependency that is not installed."""
     return SpecError(f"This needs {package}, which is not installed: pip install 'veracity[{extra}]'")
+
+
+def said(error: Exception) -> str:
+    """An error as a record: our own sentences as they are, anything else with its kind.
+
+    >>> said(SpecError("Give two.")), said(ValueError("no"))
+    ('Give two.', 'ValueError: no')
+    """
+    return str(error) if isinstance(error, VeracityError) else f"{type(error).__name__}: {error}"

@@ -16,11 +16,16 @@ class Outputs(Enum):
     RAW = "raw"
 
     def read(self, output: Tensor) -> Tensor:
-        """Probabilities (N, K) where there are any, else the outputs as they are, flattened."""
-        if self is Outputs.LOGITS and output.shape[1] == 1:
-            yes = torch.sigmoid(output)
-            return torch.cat((1 - yes, yes), dim=1)
-        return torch.softmax(output, dim=1) if self is Outputs.LOGITS else output.reshape(len(output), -1)
+        """Probabilities (N, K) where there are any, else the outputs as they are, flattened; one logit or probability is that of yes.
+
+        >>> Outputs.PROBABILITIES.read(torch.tensor([[0.25]]))
+        tensor([[0.7500, 0.2500]])
+        """
+        output = output if output.ndim > 1 else output.unsqueeze(1)
+        if self is not Outputs.RAW and output.shape[1] == 1:
+            yes = torch.sigmoid(output) if self is Outputs.LOGITS else output
+            return torch.cat((1 - yes, yes), dim=1).flatten(1)
+        return (torch.softmax(output, dim=1) if self is Outputs.LOGITS else output).flatten(1)
 
     @staticmethod
     def detect(output: Tensor) -> Outputs:

@@ -95,8 +95,8 @@ class InputSpace(Space, ABC):
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """N elements (N, p) act on N signals (N, ...) in one differentiable call on the signals' device."""
 
-    def among(self, size: int) -> Self:
-        """The space for a data set of this many samples: here whatever their number."""
+    def among(self, size: int, content: str) -> Self:
+        """The space for a data set of this many samples, known by a hash of their content: here whatever they are."""
         return self
 
     def instead_of(self, samples: Tensor, elements: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -18,10 +18,12 @@ from veracity.core.models import device_of, evaluating
 from veracity.core.spaces import InputSpace, Space, WeightSpace
 from veracity.engine.batching import Budget
 from veracity.engine.copies import Copies
+from veracity.engine.plan import ALGORITHMS
 from veracity.engine.problem import Problem
 from veracity.engine.progress import bar
-from veracity.engine.store import RunFolder
+from veracity.engine.store import SCHEMA, RunFolder
 from veracity.perturb.path import calibrated, tolerance
+from veracity.perturb.weights.copies import key as stream
 
 DRAWS = 40
 MOST = 640
@@ -44,27 +46,42 @@ def uncalibrated(problem: Problem) -> dict[tuple[str, str], Space]:
     return found
 
 
-def calibrate_all(
-    problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder, progress: bool = True
-) -> tuple[dict[tuple[str, str], float], list[dict[str, Any]]]:
-    """The strength of every such space for every model, and what a reader must know of it."""
+@dataclass
+class Strengths:
+    """By (model, what is perturbed): the strength that was found, or why there is none; and what a reader must know."""
+
+    sigmas: dict[tuple[str, str], float] = field(default_factory=dict)
+    failures: dict[tuple[str, str], str] = field(default_factory=dict)
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+    def failure(self, model: str, space: Space) -> str | None:
+        """Why a space cannot be walked for a model."""
+        end = space.endpoint(1.0)
+        return None if end is None else self.failures.get((model, fingerprint.of_json(end.spec())))
+
+
+def calibrate_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder, progress: bool = True) -> Strengths:
+    """The strength of every such space for every model, or why it has none."""
     spaces = uncalibrated(problem)
-    strengths: dict[tuple[str, str], float] = {}
-    records: list[dict[str, Any]] = []
+    found = Strengths()
     with bar("calibrating", len(spaces), progress) as advance:
         for (name, what), space in spaces.items():
             advance(0, f"calibrating {name}")
-            record = calibration(problem, name, what, space, budgets[name], folder)
-            strengths[name, what] = record["sigma"]
-            records.append({"model": name, "space": space.name, **record})
+            try:
+                record = calibration(problem, name, what, space, budgets[name], folder)
+                found.sigmas[name, what] = record["sigma"]
+                found.records.append({"model": name, "space": space.name, **record})
+            except InputError as error:
+                found.failures[name, what] = str(error)
             advance(1, f"calibrating {name}")
-    return strengths, records
+    return found
 
 
 def calibration(problem: Problem, name: str, what: str, space: Space, budget: Budget, folder: RunFolder) -> dict[str, Any]:
     """One space and one model, from the folder where it is there."""
     model = problem.models[name]
-    key = fingerprint.of_json([model.fingerprint, problem.inputs.fingerprint(), what, problem.seed, DRAWS, MOST, SAMPLES])
+    about = [SCHEMA, ALGORITHMS, model.fingerprint, model.outputs.value, problem.inputs.fingerprint()]
+    key = fingerprint.of_json([*about, what, problem.seed, DRAWS, MOST, SAMPLES])
     path = f"{KIND}/{key}.json"
     if folder.files.exists(path):
         kept: dict[str, Any] = json.loads(folder.files.read(path))
@@ -101,26 +118,36 @@ class Trial:
     def agreement_along(self, space: Space) -> Callable[[float], float]:
         """Mean agreement as a function of the strength, over the same draws at every strength.
 
-        At least 40 draws, and as many as make its standard error no more than half the tolerance around chance, up to 640:
-        with few classes a copy of the model agrees on nearly all samples or on hardly any.
+        At least 40 draws, and up to 640 as long as it is not clear on which side of chance the mean lies, by four standard
+        errors, nor known to half the tolerance: with few classes a copy of the model agrees on nearly all samples or on
+        hardly any.
         """
-        copies = Copies(self.model.module, self.seed) if isinstance(space, WeightSpace) else None
-
-        def one(end: Space | None, draw: int) -> float:
-            if copies is not None and isinstance(end, WeightSpace):
-                return self.share(copies.become(copies.weights(end, [(draw, 0)]), 0), self.x)
-            if isinstance(end, InputSpace):
-                return self.share(self.model.module, end.move(self.noise(end, draw), self.x))
-            raise InputError(f"The space '{space.name}' has no strength to find.")
+        copies = Copies(self.model.module, stream("calibration", self.seed)) if isinstance(space, WeightSpace) else None
+        around = tolerance(self.classes)
 
         def agreement(sigma: float) -> float:
-            end, shares, enough = space.endpoint(sigma), list[float](), tolerance(self.classes) / 2
-            while len(shares) < DRAWS or (len(shares) < MOST and standard_error(shares) > enough):
-                shares += [one(end, draw) for draw in range(len(shares), max(DRAWS, 2 * len(shares)))]
+            end, shares = space.endpoint(sigma), list[float]()
+            while len(shares) < DRAWS or (len(shares) < MOST and undecided(shares, 1.0 / self.classes + around, around / 2)):
+                draws = range(len(shares), max(DRAWS, 2 * len(shares)))
+                if copies is not None and isinstance(end, WeightSpace):
+                    shares += self.under_copies(copies, end, draws)
+                elif isinstance(end, InputSpace):
+                    shares += [self.share(self.model.module, end.move(self.noise(end, draw), self.x)) for draw in draws]
+                else:
+                    raise InputError(f"The space '{space.name}' has no strength to find.")
             self.draws[sigma] = len(shares)
             return sum(shares) / len(shares)
 
         return agreement
+
+    def under_copies(self, copies: Copies, space: WeightSpace, draws: range) -> list[float]:
+        """The agreement of every copy."""
+        found, some = list[float](), copies.at_once(self.x.values)
+        for first in range(0, len(draws), some):
+            pairs = [(draw, 0) for draw in draws[first : first + some]]
+            weights = copies.weights(space, pairs)
+            found += [self.share(copies.become(weights, number), self.x) for number in range(len(pairs))]
+        return found
 
     def noise(self, space: InputSpace, draw: int) -> Tensor:
         """One draw for every sample."""
@@ -132,6 +159,8 @@ class Trial:
         return float((self.probabilities(module, x).argmax(1) == self.predicted).double().mean())
 
 
-def standard_error(shares: list[float]) -> float:
-    """Of the mean of independent draws."""
-    return float(torch.tensor(shares, dtype=torch.float64).std() / len(shares) ** 0.5)
+def undecided(shares: list[float], target: float, enough: float) -> bool:
+    """Whether the mean of independent draws is neither known well enough nor clearly on one side of the target."""
+    values = torch.tensor(shares, dtype=torch.float64)
+    error = float(values.std() / len(shares) ** 0.5)
+    return error > enough and abs(float(values.mean()) - target) < 4 * error

@@ -34,7 +34,7 @@ class Copied:
         """Parts of an ask, the copies in it, and what was read of them; the ask goes copy by copy through all samples."""
         count = len(self.rows)
         every = [(int(draw), int(level)) for draw, level in ask.element[::count]]
-        some = self.copies.at_once(count)
+        some = self.copies.at_once(self.rows.x.values)
         for first in range(0, len(every), some):
             pairs, part = every[first : first + some], slice(first * count, (first + some) * count)
             yield part, pairs, self.found(pairs, ask[part])
@@ -74,15 +74,27 @@ class Copied:
         parts: list[Tensor] = []
         for first in range(0, len(pairs), together):
             some = pairs[first : first + together]
-            if self.form and len(some) > 1:
-                draws = Draws.of(rows.seed, rows.samples)
-                maps = stacking.explained(self.form, self.reader, self.space, some, rows.x, rows.targets, draws)
-                parts.append(maps.flatten(0, 1))
-                rows.moved(len(some) * count * weight(self.reader.cost))
-            else:
-                here = slice(first * count, (first + 1) * count)
-                parts.append(rows.explained(self.reader if control else copy(first).informed(), self.request, ask[here]))
+            maps = self.stacked(some) if len(some) > 1 else None
+            if maps is not None:
+                parts.append(maps)
+                continue
+            for number in range(first, first + len(some)):
+                here = slice(number * count, (number + 1) * count)
+                parts.append(rows.explained(self.reader if control else copy(number).informed(), self.request, ask[here]))
         return torch.cat(parts)
+
+    def stacked(self, pairs: Pairs) -> Tensor | None:
+        """The explanations of some copies together; None, from now on, for a model that cannot be mapped over its weights."""
+        if self.form is None:
+            return None
+        rows, draws = self.rows, Draws.of(self.rows.seed, self.rows.samples)
+        try:
+            maps = stacking.explained(self.form, self.reader, self.space, pairs, rows.x, rows.targets, draws)
+        except RuntimeError:
+            self.form = None
+            return None
+        rows.moved(len(pairs) * len(rows) * weight(self.reader.cost))
+        return maps.flatten(0, 1)
 
 
 def came_from(space: WeightSpace, pairs: Pairs, base: Tensor, last: Tensor, found: Tensor) -> Tensor:

@@ -28,10 +28,13 @@ class Copies:
         self.parameters = dict(self.scratch.named_parameters())
         self.changed: set[str] = set()
 
-    def at_once(self, samples: int) -> int:
-        """How many copies are made, and observed on this many samples, at once."""
+    def at_once(self, x: Tensor) -> int:
+        """How many copies are made, and observed on these samples, at once: weights, rows and explanations are bounded.
+
+        An explanation is as large as its input, and is compared in twice the precision, with what it came from.
+        """
         size = sum(parameter.nbytes for parameter in self.own.values())
-        return max(1, min(BYTES // max(size, 1), ROWS // max(samples, 1)))
+        return max(1, min(BYTES // max(size, 1), ROWS // max(len(x), 1), BYTES // max(6 * x.nbytes, 1)))
 
     @torch.no_grad()
     def weights(self, space: WeightSpace, pairs: Pairs) -> dict[str, Tensor]:

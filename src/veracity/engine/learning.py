@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.draws import Draws
-from veracity.core.errors import StoreError, VeracityError
+from veracity.core.errors import StoreError, said
 from veracity.core.explainers import Context
 from veracity.core.models import evaluating
 from veracity.engine.batching import Budget
@@ -48,7 +48,7 @@ def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder
             except StoreError:
                 raise
             except Exception as error:
-                found.failures[name, label] = str(error) if isinstance(error, VeracityError) else f"{type(error).__name__}: {error}"
+                found.failures[name, label] = said(error)
             advance(1, f"learning {name} / {label}")
     return found
 

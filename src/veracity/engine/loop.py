@@ -10,7 +10,7 @@ from torch import Tensor
 
 from veracity.core import fingerprint
 from veracity.core.draws import Draws
-from veracity.core.errors import SpecError
+from veracity.core.errors import SpecError, StoreError, said
 from veracity.core.explainers import Cost, Frame
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
@@ -31,14 +31,27 @@ from veracity.engine.store import RunFolder
 from veracity.engine.tally import Tally
 from veracity.perturb import Group
 
+HELD = 64 << 20
+"""How many bytes of outputs are held at once."""
+
 
 def run_job(job: Job, problem: Problem, folder: RunFolder, budget: Budget, moved: Callable[[int], None]) -> None:
-    """Measure the job's cells and store each as it is finished; `moved` hears of the passes made."""
+    """Measure the job's cells and store each as it is finished; `moved` hears of the passes made.
+
+    What a model, an explainer or a score throws becomes the record of the cells that share their perturbations.
+    """
     model = problem.models[job.model]
     with evaluating(model.module):
         block = Block(job, problem, budget, recall(folder, job.learnt, device_of(model.module)), folder, moved)
-        for _, cells in groupby(sorted(job.cells, key=fusion), key=fusion):
-            block.measure(list(cells))
+        for _, group in groupby(sorted(job.cells, key=fusion), key=fusion):
+            cells = list(group)
+            try:
+                block.measure(cells)
+            except (StoreError, ConnectionError):
+                raise
+            except Exception as error:
+                for cell in cells:
+                    folder.write_failure(cell.key, said(error))
 
 
 class Block:
@@ -105,8 +118,25 @@ class Block:
     def on_inputs(
         self, request: Request, ask: Ask, before: Found, after: frozenset[Reads], guide: Tensor | None, tally: Tally, number: int
     ) -> None:
-        """Perturbations of inputs, or of what is explained: every row by itself."""
-        explaining = Reads.EXPLANATION in after
+        """Perturbations of inputs, or of what is explained: every row by itself, with a bounded number of outputs held at once."""
+        widths = [before[what][:1].nbytes for what in after & OUTPUTS if what in before]
+        rows = max(1, HELD // max(widths, default=1))
+        for first in range(0, len(ask), rows):
+            self.on_rows(request, ask, slice(first, min(first + rows, len(ask))), before, after, guide, tally, f"{number} {first}")
+
+    def on_rows(
+        self,
+        request: Request,
+        whole: Ask,
+        place: slice,
+        before: Found,
+        after: frozenset[Reads],
+        guide: Tensor | None,
+        tally: Tally,
+        number: str,
+    ) -> None:
+        """Some rows of an ask."""
+        explaining, ask = Reads.EXPLANATION in after, whole[place]
         known = self.outputs_of(request, ask, guide, after & OUTPUTS, number)
 
         def look(part: slice) -> None:
@@ -121,12 +151,13 @@ class Block:
                     found[Reads.EXPLANATION] = self.reader.explanation(x, targets, self.rows.draws(request, piece), request.smoothing)
             elif isinstance(request.space, InputSpace) and request.space.exchanges:
                 targets = self.model.targets[request.space.instead_of(self.samples[piece.row], element)].to(self.device)
-            tally.see(part, self.pair(request.space, element, piece, before, Reading(targets, found)))
+            here = slice(place.start + part.start, place.start + part.stop)
+            tally.see(here, self.pair(request.space, element, piece, before, Reading(targets, found)))
             self.rows.moved(len(piece) * weight(self.reader.cost) if explaining else 0)
 
         self.budget.spend(len(ask), self.rows.rows_each * repeats(request) if explaining else 1, look)
 
-    def outputs_of(self, request: Request, ask: Ask, guide: Tensor | None, what: frozenset[Reads], number: int) -> Found:
+    def outputs_of(self, request: Request, ask: Ask, guide: Tensor | None, what: frozenset[Reads], number: str) -> Found:
         """The model's outputs for all rows of an ask; every explainer of the model shares them, unless the explanation steers."""
         space = request.space
         if not what:
@@ -196,19 +227,19 @@ class Block:
     @torch.no_grad()
     def base_explanation(self, request: Request) -> Tensor:
         """e(x) of the block, kept in the folder and computed once; or what was given."""
-        if self.explainer is not None and self.explainer.given is not None and request.smoothing is None:
-            return self.explainer.given[self.samples].to(self.x.values)
         key = self.job.base_key if request.smoothing is None else fingerprint.of_json([self.job.base_key, request.spec()[-1]])
         kept = self.folder.read_tensors("explanations", key)
         if kept is not None:
             return kept["explanation"].to(self.device)
-        parts: list[Tensor] = []
+        given = None if self.explainer is None or request.smoothing is not None else self.explainer.given
+        parts: list[Tensor] = [] if given is None else [given[self.samples].to(self.x.values)]
 
         def look(part: slice) -> None:
             own = Draws.of(self.problem.seed, self.samples[part])
             parts.append(self.reader.explanation(self.x[part], self.targets[part], own, request.smoothing))
 
-        self.budget.spend(len(self.x), self.rows.rows_each * repeats(request), look)
+        if given is None:
+            self.budget.spend(len(self.x), self.rows.rows_each * repeats(request), look)
         before = torch.cat(parts)
         self.folder.write_tensors("explanations", key, {"explanation": before})
         return before

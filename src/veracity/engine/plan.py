@@ -9,8 +9,9 @@ from functools import cached_property
 import torch
 
 from veracity.core import fingerprint
-from veracity.core.explainers import Cost
+from veracity.core.explainers import Cost, Explainer, Need
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
+from veracity.core.spaces import WeightSpace
 from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.store import SCHEMA
@@ -85,6 +86,7 @@ def plan(problem: Problem, budgets: Mapping[str, Budget]) -> list[Job]:
 
 def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
     count = problem.inputs.size()
+    training = {(name, label): problem.training_key(name, one) for name in problem.models for label, one in problem.explainers.items()}
     for start in range(0, count, BLOCK):
         stop = min(start + BLOCK, count)
         samples = torch.arange(start, stop)
@@ -102,6 +104,7 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
                     "explainer": explainer.spec() if explainer else None,
                     "batch": budgets[model_name].rows if explainer and explainer.batch_dependent else None,
                     "learnt": learnt,
+                    "training": training.get((model_name, label), ""),
                     "block": [block, start],
                     "seed": problem.seed,
                 }
@@ -111,6 +114,7 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
                     (name, score, replace(request, space=problem.space_for(model_name, request.space)))
                     for name, score in scores.items()
                     for request in score.requests(subject, problem.defaults)
+                    if reached(request, explainer)
                 ]
                 cells = tuple(
                     Cell(
@@ -124,6 +128,11 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
                 )
                 if cells:
                     yield Job(model_name, label, start, stop, fingerprint.of_json(base), learnt, per_map * (stop - start), cells)
+
+
+def reached(request: Request, explainer: Explainer | None) -> bool:
+    """Whether a perturbation reaches what is explained: that of the weights does not reach stored checkpoints."""
+    return not (isinstance(request.space, WeightSpace) and explainer is not None and Need.CHECKPOINTS in explainer.needs)
 
 
 def costs(score: Score, request: Request, per_map: Cost, samples: int) -> tuple[Cost, Cost]:

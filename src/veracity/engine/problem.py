@@ -71,7 +71,8 @@ class Problem:
         """A space as it is walked for one model: with the strength that was found for it."""
         fitted = space.of(self.models[name].module) if isinstance(space, WeightSpace) else space
         if isinstance(fitted, InputSpace):
-            fitted = fitted.among(self.inputs.size())
+            content = fingerprint.of_json([self.inputs.fingerprint(), self.models[name].targets.tolist()]) if fitted.exchanges else ""
+            fitted = fitted.among(self.inputs.size(), content)
         end = fitted.endpoint(1.0)
         sigma = None if end is None else self.calibrations.get((name, fingerprint.of_json(end.spec())))
         return fitted if sigma is None else fitted.calibrated(sigma)
@@ -87,6 +88,11 @@ class Problem:
     ) -> Context:
         """What an explainer of this model gets."""
         return Context(draws, batch, structure, learnt or {}, training, self.models[name].outputs)
+
+    def training_key(self, name: str, explainer: Explainer | None) -> str:
+        """What an explainer refers to: a hash of the training examples it gets; empty if it gets none."""
+        training = None if explainer is None else self.training_of(name, explainer)
+        return "" if training is None else training.fingerprint()
 
     def learnt_key(self, name: str, label: str) -> str:
         """Everything that depends on what an explainer learns about a model; empty if it learns nothing."""

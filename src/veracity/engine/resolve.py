@@ -18,7 +18,7 @@ from veracity.core.explainers import Explainer, Frame
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import Inputs, Signals, TensorInputs
 from veracity.core.outputs import Outputs
-from veracity.core.registry import GROUPS, SCORES, WALKS
+from veracity.core.registry import GROUPS, MEASURES, SCORES, WALKS
 from veracity.core.scores import Reads, Score, reads_after
 from veracity.core.spaces import InputSpace, Representation
 from veracity.core.walks import Walk
@@ -229,6 +229,11 @@ def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = Tru
         if "own" in (score.about()["reduce"], score.about()["values"]) and score.name not in SCORES:
             raise SpecError(
                 f"The score '{score.name}' reduces its draws in a way of its own: register it with SCORES.add, so that runs can be read."
+            )
+        if score.about()["values"] == "own" and score.measure is not None and score.measure.name not in MEASURES:
+            raise SpecError(
+                f"The measure '{score.measure.name}' of score '{score.name}' is not registered: make it with @measure(...), so that "
+                "runs can be read."
             )
     asked = list(named)
     if not companions:

@@ -31,7 +31,7 @@ class Rows:
         self.targets = model.targets[self.samples].to(self.device)
         self.budget: Budget = reader.budget
         self.rows_each = max(reader.cost.forward, reader.cost.backward)
-        about = [model.fingerprint, model.outputs.value, problem.target.spec()]
+        about = [model.fingerprint, model.outputs.value, problem.target.spec(), str(self.device)]
         self.key = fingerprint.of_json([*about, self.x.fingerprint(), job.start])
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from veracity.core.errors import SpecError
+from veracity.core.errors import SpecError, VeracityError, said
 from veracity.core.scores import Pair, Reads
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Ask
@@ -23,6 +23,7 @@ class Tally:
         self.cells, self.samples = cells, samples
         self.asks: list[Ask] = []
         self.seen: list[list[Tensor]] = [[] for _ in cells]
+        self.failed: dict[str, str] = {}
         self.worst = {cell.key: Worst(len(samples), cell.score.direction) for cell in cells if telling(cell)}
 
     def open(self, ask: Ask) -> None:
@@ -35,7 +36,15 @@ class Tally:
         """Let every score observe some rows of the ask that is open."""
         ask = self.asks[-1][part]
         for cell, seen in zip(self.cells, self.seen, strict=True):
-            values = cell.score.observe(pair).detach().double().cpu()
+            if cell.key in self.failed:
+                continue
+            try:
+                values = cell.score.observe(pair).detach().double().cpu()
+            except VeracityError as error:
+                self.failed[cell.key] = said(error)
+                if len(self.failed) == len(self.cells):
+                    raise
+                continue
             columns = values[:, None] if values.ndim == 1 else values
             if columns.shape != (len(ask), len(cell.score.quantities)):
                 expected = f"({len(ask)}, {len(cell.score.quantities)})"
@@ -53,7 +62,10 @@ class Tally:
         return self.worst.get(cell.key)
 
     def write(self, cell: Cell, folder: RunFolder) -> None:
-        """Store one finished cell."""
+        """Store one finished cell, or why its score could not observe it."""
+        if cell.key in self.failed:
+            folder.write_failure(cell.key, self.failed[cell.key])
+            return
         number = self.cells.index(cell)
         row = torch.cat([ask.row for ask in self.asks])
         draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]) for what in ("draw", "level"))

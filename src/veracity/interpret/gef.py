@@ -24,8 +24,9 @@ from torch import Tensor
 from veracity.core.errors import SpecError, unknown
 from veracity.core.measures import Direction, Measure
 from veracity.core.registry import SCORES
-from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
-from veracity.interpret.gef_score import path_length
+from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
+from veracity.interpret.common import Repeatable
+from veracity.interpret.gef_score import alignment, path_length
 from veracity.measure import angle, l2
 from veracity.measure.correlation import pearson, spearman
 from veracity.measure.distortion import normalised
@@ -38,7 +39,7 @@ PAPER = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignm
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alignment(Score):
+class Alignment(Repeatable):
     """What GEF and its variants share: both distortions along the levels of a path of weights, and their correlation.
 
     steps        Z, the levels of the path
@@ -88,7 +89,13 @@ class Alignment(Score):
             raise SpecError(
                 f"The setting 'steps' of '{self.name}' must be at least 3, since fewer levels have no rank correlation to speak of."
             )
-        return () if subject.explainer is None else (Request(self.path(), MonteCarlo(draws=self.draws)),)
+        if self.compare.direction is not Direction.LOWER:
+            raise SpecError(
+                f"The score '{self.name}' needs a distance, such as l2 or angle, not '{self.compare.name}', which grows with likeness."
+            )
+        if subject.explainer is None:
+            return ()
+        return (Request(self.path(), MonteCarlo(draws=self.draws), self.shares(subject.explainer)),)
 
     def observe(self, pair: Pair) -> Tensor:
         """D_f of the whole way, and how far the explanation went since it was last looked at (R, 2)."""
@@ -117,7 +124,7 @@ class Alignment(Score):
         model, moved = self.distortions(measured)
         if self.averaged:
             model, moved = (found.mean(axis=1, keepdims=True) for found in (model, moved))
-        return CORRELATIONS[self.correlation](model, moved)
+        return alignment(model, moved, CORRELATIONS[self.correlation])
 
     def no_response(self, measured: Measured) -> NDArray[np.bool_]:
         """Samples whose explanation is the same whatever the weights."""
@@ -159,10 +166,13 @@ class PublicFastGEF(Alignment):
     name = "fast_gef_public"
     independent: bool = True
     first: float | None = 0.001
+    common_draws: bool = False
 
     @property
-    def null(self) -> float:
+    def null(self) -> float | None:
         """The expected rank correlation of two vectors that share their lowest entry and nothing else; .5 for five levels."""
+        if self.first is None:
+            return None
         rest = self.steps - 1
         return 1.0 - rest * (rest**2 - 1) / (self.steps * (self.steps**2 - 1))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,12 +13,13 @@ from veracity.measure.correlation import spearman
 Array = NDArray[np.float64]
 
 
-def alignment(model_distortion: Array, explanation_distortion: Array) -> Array:
+def alignment(model_distortion: Array, explanation_distortion: Array, correlation: Callable[[Array, Array], Array] = spearman) -> Array:
     """How alike model and explanation rank the levels of a path, for each sample and draw; its mean over draws is GEF.
 
     Spearman's rank correlation over the levels of D_f and D_phi, with ties averaged and its sign kept, from two arrays
     (samples, draws, levels) to (samples, draws). It is undefined (NaN) where either does not vary over the levels: an
-    explanation that does not respond to the model has no alignment with it, not one of 0. Levels with NaN are left out.
+    explanation that does not respond to the model has no alignment with it, not one of 0. It is undefined, too, where any level
+    is: a correlation over fewer levels would not be alike. Another correlation over the last axis may stand for Spearman's.
 
     >>> model = np.array([[[0.1, 0.4, 0.9, 1.6, 2.5], [0.1, 0.4, 0.9, 1.6, 2.5]]])
     >>> alignment(model, np.array([[[1.0, 3.0, 2.0, 4.0, 5.0], [0.0, 0.0, 0.0, 0.0, 0.0]]]))
@@ -29,7 +32,8 @@ def alignment(model_distortion: Array, explanation_distortion: Array) -> Array:
             "Alignment needs the distortions of a model and of its explanations, each of shape (samples, draws, levels), "
             f"not {model_distortion.shape} and {explanation_distortion.shape}."
         )
-    return spearman(model_distortion, explanation_distortion)
+    whole = (np.isfinite(model_distortion) & np.isfinite(explanation_distortion)).all(axis=-1)
+    return np.where(whole, correlation(model_distortion, explanation_distortion), np.nan)
 
 
 def path_length(steps: Array) -> Array:

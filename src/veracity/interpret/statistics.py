@@ -106,9 +106,11 @@ class Nested:
         return means
 
     def population(self, sampling: Sampling, confidence: float) -> Interval:
-        """The interval for the population: of the samples' means, or crossed where samples share two or more random draws."""
-        crossed = not sampling.nested and not sampling.exhaustive and np.isfinite(self.values).any(axis=0).sum() > 1
-        if crossed:
+        """The interval for the population: of the samples' means, or crossed where samples share their random draws.
+
+        A single draw that all samples share says nothing about other draws: then there is no interval (NaN).
+        """
+        if not sampling.nested and not sampling.exhaustive:
             return crossed_interval(self.values, confidence, population=sampling.population)
         return mean_interval(self.means(), confidence)
 

@@ -9,6 +9,7 @@ from typing import Self
 import torch
 from torch import Size, Tensor
 
+from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.spaces import InputSpace, Representation
 
@@ -53,6 +54,12 @@ class Ball(InputSpace):
         if self.size is None:
             raise SpecError("The ball does not know the inputs' size yet: call fit(shape) with one sample's shape.")
         return self.size
+
+    def drawn(self, draws: Draws) -> Tensor:
+        """Uniform noise; in the cube of "linf" straight from uniform numbers, without the detour over normal ones."""
+        if self.norm != "linf":
+            return super().drawn(draws)
+        return draws.uniform(self.latents, stream="walk").mul_(2.0).sub_(1.0).mul_(self.radius)
 
     def decode(self, latent: Tensor) -> Tensor:
         """A smooth map from Gaussian latents (N, d) onto the ball, under which their distribution becomes uniform.

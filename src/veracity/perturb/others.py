@@ -19,7 +19,7 @@ class Others(FiniteSpace):
     samples. There is no transform of the input in it, so that it cannot act on inputs alone.
 
     >>> import torch
-    >>> others = Others().among(4)
+    >>> others = Others().among(4, "content")
     >>> others.order, others.instead_of(torch.tensor([2, 2, 2]), others.enumerate())
     (3, tensor([3, 0, 1]))
     """
@@ -30,18 +30,19 @@ class Others(FiniteSpace):
     exchanges: ClassVar[bool] = True
 
     size: int | None = None
+    content: str = ""
 
-    def among(self, size: int) -> Self:
-        """The space over a data set of so many samples."""
+    def among(self, size: int, content: str) -> Self:
+        """The space over a data set of so many samples, and of this content."""
         if size < 2:
             raise InputError(f"Putting another sample in the place of one needs at least 2 samples, not {size}: pass more inputs.")
-        return replace(self, size=size)
+        return replace(self, size=size, content=content)
 
     @property
     def known_size(self) -> int:
         """How many samples there are, once that is known."""
         if self.size is None:
-            raise SpecError(f"The space '{self.name}' does not know how many samples there are yet: call among(size).")
+            raise SpecError(f"The space '{self.name}' does not know how many samples there are yet: call among(size, content).")
         return self.size
 
     @property

@@ -11,12 +11,12 @@ from veracity.data.avila import avila
 from veracity.data.tabular import Table, adult, compas, german, heloc
 from veracity.interpret import GEF, FastGEF, PublicGEF
 from veracity.recipes.base import Scale, recipe
-from veracity.recipes.faithfulness_methods import A4, A4_MODELS, PAPER, local_methods, published, some
+from veracity.recipes.faithfulness_methods import A4, A4_MODELS, PAPER, SIGMA, local_methods, published, some
 from veracity.recipes.several import Audits
 from veracity.zoo.tabular import pretrained
 
 REFERENCE = f"{PAPER}, Table A.4"
-ROWS = {Scale.SMOKE: 48, Scale.SMALL: 250, Scale.PAPER: 250}
+ROWS = {Scale.SMOKE: 12, Scale.SMALL: 250, Scale.PAPER: 250}
 """How many explanations are scored; with fewer, the noise that leaves two classes to chance is not found reliably."""
 
 DATA: dict[str, tuple[Callable[[str], Table], tuple[str, ...]]] = {
@@ -33,8 +33,8 @@ def table_audit(name: str, scale: Scale) -> Audit:
     """The audit of the networks over one table; without grids there is no Grad-CAM."""
     read, models = DATA[name]
     rows = read("test").labelled.some(ROWS[scale])
-    draws = 2 if scale is Scale.SMOKE else 5
-    scores: dict[str, Score] = {"gef": GEF(draws=draws), "gef_public": PublicGEF(draws=draws)}
+    draws, sigma = 2 if scale is Scale.SMOKE else 5, SIGMA[scale]
+    scores: dict[str, Score] = {"gef": GEF(draws=draws, sigma=sigma), "gef_public": PublicGEF(draws=draws, sigma=sigma)}
     chosen = models[:1] if scale is Scale.SMOKE else models
     return Audit(
         title=f"Do explanations of networks over {name.capitalize()} change as much as the networks do?",

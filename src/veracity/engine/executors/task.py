@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from veracity.core.errors import StoreError, VeracityError
+from veracity.core.errors import StoreError, said
 from veracity.engine.batching import Budget
 from veracity.engine.loop import run_job
 from veracity.engine.plan import Job
@@ -29,7 +29,7 @@ class Task:
         except (StoreError, ConnectionError):
             raise
         except Exception as error:
-            self.fail(job, str(error) if isinstance(error, VeracityError) else f"{type(error).__name__}: {error}")
+            self.fail(job, said(error))
 
     def fail(self, job: Job, reason: str) -> None:
         """Record why the job's unfinished cells are missing."""

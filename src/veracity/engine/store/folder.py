@@ -41,7 +41,7 @@ COLUMNS = pa.schema(
     [
         ("sample", pa.int64()),
         ("draw", pa.int32()),
-        ("level", pa.int16()),
+        ("level", pa.int32()),
         ("quantity", pa.dictionary(pa.int8(), pa.string())),
         ("value", pa.float64()),
         ("status", pa.dictionary(pa.int8(), pa.string())),
@@ -107,7 +107,7 @@ class RunFolder:
         value = np.concatenate(list(quantities.values()))
         status = pa.DictionaryArray.from_arrays((~np.isfinite(value)).astype(np.int8), ["ok", "undefined"])
         what = pa.DictionaryArray.from_arrays(np.repeat(np.arange(count, dtype=np.int8), len(sample)), list(quantities))
-        where = [np.tile(column.astype(kind), count) for column, kind in ((sample, np.int64), (draw, np.int32), (level, np.int16))]
+        where = [np.tile(column.astype(kind), count) for column, kind in ((sample, np.int64), (draw, np.int32), (level, np.int32))]
         columns = [*where, what, value.astype(np.float64), status]
         sink = io.BytesIO()
         pq.write_table(pa.Table.from_arrays([pa.array(column) for column in columns], schema=COLUMNS), sink)

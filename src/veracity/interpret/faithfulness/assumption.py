@@ -9,14 +9,13 @@ from typing import Self
 import numpy as np
 from torch import Tensor
 
-from veracity.core.errors import SpecError
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
 from veracity.core.walks import Walk
 from veracity.interpret.assumptions import Assumption
 from veracity.interpret.common import largest
 from veracity.interpret.faithfulness.cells import cell_side
-from veracity.interpret.faithfulness.explained import MODEL, drop
+from veracity.interpret.faithfulness.explained import MODEL, counted, drop, portion
 from veracity.perturb.masks import RandomOrderMasks
 from veracity.walk import MonteCarlo
 
@@ -58,11 +57,10 @@ class ModelFaithfulness(Assumption):
     @property
     def around(self) -> RandomOrderMasks:
         """Masks that grow in a random order."""
-        pace, baseline, patch = self.features_in_step, self.perturb_baseline, self.patch_size or 1
+        pace, baseline = portion(self.name, "features_in_step", self.features_in_step), self.perturb_baseline
+        patch = 1 if self.patch_size is None else counted(self.name, "patch_size", self.patch_size)
         if isinstance(pace, int):
             return RandomOrderMasks(features=pace, patch=patch, baseline=baseline)
-        if not 0.0 < pace <= 1.0:
-            raise SpecError(f"features_in_step of score '{self.name}' must be a whole number, or a share such as 0.2, not {pace!r}.")
         return RandomOrderMasks(steps=round(1.0 / pace), patch=patch, baseline=baseline)
 
     def observe(self, pair: Pair) -> Tensor:

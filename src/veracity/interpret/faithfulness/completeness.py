@@ -11,8 +11,8 @@ from torch import Tensor
 
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
-from veracity.core.scores import Array, Defaults, Measured, Pair, Request, Score, Subject
-from veracity.interpret.faithfulness.explained import BOTH, MODEL, drop, maps
+from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
+from veracity.interpret.faithfulness.explained import BOTH, MODEL, drop, maps, over_entries
 from veracity.perturb.masks import FullMask
 from veracity.walk import MonteCarlo
 
@@ -25,13 +25,13 @@ class Completeness(Score):
         |sum_i e_i - (f(x) - f(b))| / |f(x) - f(b)|
 
     f is the explained score, or its probability with `softmax`; b the input with every entry at `perturb_baseline`, which
-    should be the explainer's own baseline. Without `relative` the gap itself, in units of the score. A relative gap is
-    undefined where f(x) = f(b).
+    should be the explainer's own baseline. One map for all channels counts for each of them. Without `relative` the gap itself,
+    in units of the score. A relative gap is undefined where f(x) = f(b).
     """
 
     name = "completeness"
     reference = "Sundararajan, Taly and Yan, Axiomatic attribution for deep networks (ICML 2017)"
-    before = BOTH
+    before = BOTH | {Reads.INPUT}
     after = MODEL
     quantities = ("attributed", "drop")
     perturb_baseline: float | str = 0.0
@@ -56,7 +56,8 @@ class Completeness(Score):
 
     def observe(self, pair: Pair) -> Tensor:
         """The explanation's sum and f(x) - f(b): (R, 2)."""
-        return torch.stack((pair.before.explanation.flatten(1).double().sum(dim=1), drop(pair, self.softmax)), dim=1)
+        explanation = over_entries(pair.before.explanation, pair.before.input)
+        return torch.stack((explanation.sum(dim=1), drop(pair, self.softmax)), dim=1)
 
     def values(self, measured: Measured) -> Array:
         """The gap of each sample, (samples, 1)."""

@@ -19,7 +19,7 @@ from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
 from veracity.interpret.faithfulness.assumption import ModelFaithfulness
 from veracity.interpret.faithfulness.cells import cell_side
-from veracity.interpret.faithfulness.explained import BOTH, MODEL, attributed, drop, maps, over_entries
+from veracity.interpret.faithfulness.explained import BOTH, MODEL, attributed, counted, drop, maps, over_entries, portion
 from veracity.measure.correlation import pearson, spearman
 from veracity.perturb.masks import RandomMasks
 from veracity.walk import MonteCarlo
@@ -70,25 +70,30 @@ class FaithfulnessCorrelation(SubsetScore):
     name = "faithfulness_correlation"
     reference = "Bhatt, Weller and Moura, Evaluating and aggregating feature-based model explanations (IJCAI 2020)"
     nr_runs: int = 100
-    subset_size: int | float = 224
+    subset_size: int | float = 0.25
 
     @property
     def assumption(self) -> Score:
         """That the model's distortion grows with what is masked, as much at a time."""
-        return ModelFaithfulness(features_in_step=self.subset_size, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
+        return ModelFaithfulness(features_in_step=self.size, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
+
+    @property
+    def size(self) -> int | float:
+        """How many entries a subset has, or which share of them."""
+        return portion(self.name, "subset_size", self.subset_size)
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Random subsets, for maps over the input."""
         if not maps(subject):
             return ()
         size = math.prod(subject.shape)
-        if self.subset_size >= size:
+        if self.size >= size:
             raise InputError(
                 f"subset_size={self.subset_size} leaves nothing to choose from {size} features: "
                 f"give {self.name} a smaller one, or a share such as subset_size=0.25."
             )
-        space = RandomMasks(size=self.subset_size, baseline=self.perturb_baseline).fit(subject.shape)
-        return (Request(space, MonteCarlo(draws=self.nr_runs)),)
+        space = RandomMasks(size=self.size, baseline=self.perturb_baseline).fit(subject.shape)
+        return (Request(space, MonteCarlo(draws=counted(self.name, "nr_runs", self.nr_runs))),)
 
     def values(self, measured: Measured) -> Array:
         """Pearson's correlation over the draws, (samples, 1)."""
@@ -119,8 +124,8 @@ class MuFidelity(SubsetScore):
     def assumption(self) -> Score:
         """That the model's distortion grows with the cells that are masked, as many at a time."""
         return ModelFaithfulness(
-            features_in_step=self.subset_percent,
-            patch_size=self.patch_size,
+            features_in_step=self.size,
+            patch_size=self.cells,
             perturb_baseline=self.perturb_baseline,
             softmax=self.softmax,
         )
@@ -129,8 +134,18 @@ class MuFidelity(SubsetScore):
         """Random subsets of the cells, for maps over the input."""
         if not maps(subject):
             return ()
-        space = RandomMasks(size=self.subset_percent, patch=self.patch_size or cell_side(subject.shape), baseline=self.perturb_baseline)
-        return (Request(space.fit(subject.shape), MonteCarlo(draws=self.nr_samples)),)
+        space = RandomMasks(size=self.size, patch=self.cells or cell_side(subject.shape), baseline=self.perturb_baseline)
+        return (Request(space.fit(subject.shape), MonteCarlo(draws=counted(self.name, "nr_samples", self.nr_samples))),)
+
+    @property
+    def size(self) -> int | float:
+        """Which share of the cells a subset has."""
+        return portion(self.name, "subset_percent", self.subset_percent)
+
+    @property
+    def cells(self) -> int | None:
+        """The side of the cells, if it was given."""
+        return None if self.patch_size is None else counted(self.name, "patch_size", self.patch_size)
 
     def values(self, measured: Measured) -> Array:
         """Spearman's correlation over the draws, (samples, 1)."""

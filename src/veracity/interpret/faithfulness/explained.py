@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Frame
 from veracity.core.scores import Pair, Reading, Reads, Subject
 
@@ -13,6 +15,9 @@ MODEL = frozenset({Reads.SCORES, Reads.OUTPUT})
 """What a prediction is read from: scores and probabilities come from one pass."""
 
 BOTH = MODEL | {Reads.EXPLANATION}
+
+ROUNDING = 1e-4
+"""How far beyond 0 and 1 a model's own probabilities may lie."""
 
 
 def maps(subject: Subject) -> bool:
@@ -26,26 +31,75 @@ def prediction(reading: Reading, softmax: bool) -> Tensor:
 
 
 def probability(reading: Reading) -> Tensor:
-    """The probability (R,) of the explained class; raises where what is explained is no class of the model's output.
+    """The probability (R,) of the explained class, NaN where the model gives NaN.
 
-    A single logit is explained as the probability of yes.
+    A single logit or probability is explained as the probability of yes. Raises where what is explained is no class of the
+    model's output, and where its outputs are no probabilities.
 
     >>> probability(Reading(torch.tensor([1]), {Reads.SCORES: torch.tensor([[0.0, 0.0]]), Reads.OUTPUT: torch.tensor([[0.5, 0.5]])}))
     tensor([0.5000])
     """
     scores, output = reading.scores, reading.output
-    if scores.shape[1] == 1 and output.shape[1] == 2 and torch.allclose(scores.sigmoid(), output[:, 1:]):
-        return output[:, 1]
-    if scores.shape != output.shape or not (torch.allclose(scores, output) or torch.allclose(scores.softmax(dim=1), output)):
+    single = scores.shape[1] == 1 and output.shape[1] == 2
+    classes = output[:, 1:] if single else output
+    check_probabilities(output)
+    if scores.shape != classes.shape or not belong(scores, classes, scores.sigmoid() if single else scores.softmax(dim=1)):
         raise InputError(
             "softmax=True needs a target that is a class of the model's output, but something else is explained: pass softmax=False."
         )
-    return output.gather(1, reading.target.to(output.device)[:, None]).squeeze(1)
+    return classes.gather(1, reading.target.to(output.device)[:, None]).squeeze(1).clamp(0.0, 1.0)
+
+
+def check_probabilities(output: Tensor) -> None:
+    """Raise unless outputs (R, C) can be probabilities: at least two columns, all between 0 and 1 where they are not NaN."""
+    outside = output[(output < -ROUNDING) | (output > 1.0 + ROUNDING)]
+    if output.shape[1] == 1 or len(outside):
+        found = f"a value of {outside[0].item():.3g}" if len(outside) else "one number a sample that is neither logit nor probability"
+        raise InputError(f"softmax=True needs probabilities, but the model's raw outputs are none (found {found}): pass softmax=False.")
+
+
+def belong(scores: Tensor, output: Tensor, squashed: Tensor) -> bool:
+    """Whether probabilities (R, C) are the scores or the squashed scores, wherever these are numbers.
+
+    Rows of classes always pass. It is a layer that happens to be as wide, or a function of the output, that does not.
+    """
+    slack = 1e-2 if output.dtype.itemsize < 4 else 1e-4
+    return any(
+        bool((torch.isclose(output, made.to(output), rtol=slack, atol=slack) | output.isnan() | made.isnan()).all())
+        for made in (scores, squashed)
+    )
 
 
 def drop(pair: Pair, softmax: bool) -> Tensor:
     """y_c(x) - y_c(x') (R,)."""
     return prediction(pair.before, softmax) - prediction(pair.after, softmax)
+
+
+def counted(score: str, setting: str, value: Any) -> int:
+    """The setting of a score, if it is a whole number of at least 1.
+
+    >>> counted("deletion", "steps", 0)
+    Traceback (most recent call last):
+    veracity.core.errors.SpecError: The setting 'steps' of the score 'deletion' must be a whole number of at least 1, not 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SpecError(f"The setting '{setting}' of the score '{score}' must be a whole number of at least 1, not {value!r}.")
+    return value
+
+
+def portion(score: str, setting: str, value: Any) -> int | float:
+    """The setting of a score, if it is a whole number of at least 1, or a share of all up to 1.0.
+
+    >>> portion("mu_fidelity", "subset_percent", 0.2)
+    0.2
+    """
+    if isinstance(value, float) and 0.0 < value <= 1.0:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SpecError(
+            f"The setting '{setting}' of the score '{score}' must be a whole number of at least 1, or a share such as 0.2, not {value!r}."
+        )
+    return value
 
 
 def over_entries(explanation: Tensor, x: Tensor) -> Tensor:

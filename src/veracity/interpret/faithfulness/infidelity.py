@@ -13,7 +13,7 @@ from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
 from veracity.core.spaces import InputSpace
-from veracity.interpret.faithfulness.explained import BOTH, MODEL, drop, maps, over_entries
+from veracity.interpret.faithfulness.explained import BOTH, MODEL, counted, drop, maps, over_entries
 from veracity.perturb.masks import RandomMasks
 from veracity.perturb.noise import GaussianNoise
 from veracity.walk import MonteCarlo
@@ -61,7 +61,8 @@ class Infidelity(Score):
         """Random patches or noise, for maps over the input."""
         if not maps(subject):
             return ()
-        return (Request(self.perturbations().fit(subject.shape), MonteCarlo(draws=self.n_perturb_samples)),)
+        walk = MonteCarlo(draws=counted(self.name, "n_perturb_samples", self.n_perturb_samples))
+        return (Request(self.perturbations().fit(subject.shape), walk),)
 
     def perturbations(self) -> InputSpace:
         """Where I comes from."""

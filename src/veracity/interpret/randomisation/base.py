@@ -19,9 +19,12 @@ from veracity.walk import MonteCarlo
 
 @dataclass(frozen=True, kw_only=True)
 class RandomisationScore(Repeatable, ABC):
-    """A score of explanations before and after something random took the place of what they explain."""
+    """A score of explanations before and after something random took the place of what they explain.
 
-    walk: Walk = field(default_factory=lambda: MonteCarlo(draws=1))
+    All samples share a randomised copy of the model, so that one copy tells nothing of others: by default there are five.
+    """
+
+    walk: Walk = field(default_factory=lambda: MonteCarlo(draws=5))
 
     @property
     @abstractmethod

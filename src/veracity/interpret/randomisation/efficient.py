@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
-from veracity.core.scores import Pair, Score
+from veracity.core.scores import Defaults, Pair, Request, Score, Subject
 from veracity.core.spaces import Space
 from veracity.interpret.assumptions import ModelSensitivity
 from veracity.interpret.randomisation.base import RandomisationScore
@@ -50,6 +52,12 @@ class EfficientMPRT(RandomisationScore):
     def assumption(self) -> Score:
         """That the model's output changes with the same weights."""
         return ModelSensitivity(walk=self.walk)
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """For every explanation: the randomised copies."""
+        if isinstance(self.n_bins, bool) or not isinstance(self.n_bins, int) or self.n_bins < 1:
+            raise SpecError(f"The score '{self.name}' needs n_bins as a whole number of at least 1, not {self.n_bins!r}.")
+        return super().requests(subject, defaults)
 
     def observe(self, pair: Pair) -> Tensor:
         """The rise (R,)."""

@@ -156,12 +156,12 @@ def forgotten(
 
 
 def reset(module: nn.Module, seed: int) -> dict[str, Tensor]:
-    """A module's own parameters after `reset_parameters` on a copy of it, on the CPU; none where it cannot be copied."""
+    """A module's own parameters after `reset_parameters` on a copy of it, on the CPU; none where it cannot be copied or reset."""
     try:
         fresh: Any = copy.deepcopy(module).cpu()
-    except RuntimeError:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.default_generator.manual_seed(seed)
+            fresh.reset_parameters()
+    except Exception:  # whatever somebody's module raises: there are no values to begin with
         return {}
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.default_generator.manual_seed(seed)
-        fresh.reset_parameters()
     return {name: value.detach() for name, value in fresh.named_parameters(recurse=False)}
