@@ -51,7 +51,7 @@ def test_a_path_goes_on_from_the_level_before_and_starts_again_from_the_base() -
 @pytest.mark.parametrize("explainer", ["gradient", "saliency", "input_x_gradient", "integrated_gradients"])
 def test_stacked_and_looped_weights_distort_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, explainer: str) -> None:
     given = {"models": small_net(), "inputs": series_inputs(5), "explainers": [explainer], "controls": False, "companions": False}
-    audit = Audit(**given, scores=[FastGEF(draws=2, sigma=None if explainer == "gradient" else 1.0)])
+    audit = Audit(**given, scores=[FastGEF(draws=2, sigma=1.0)])
     looped = audit.run(tmp_path / "looped", progress=False)
     monkeypatch.setattr(stacking, "GAINING", frozenset({"cpu"}))
     counted: list[int] = []
@@ -59,7 +59,6 @@ def test_stacked_and_looped_weights_distort_alike(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(stacking, "explained", lambda *args: counted.append(len(args[3])) or explained(*args))
     stacked = audit.run(tmp_path / "stacked", progress=False)
     assert sum(counted) == 10
-    assert looped.manifest["calibrations"] == stacked.manifest["calibrations"]
     for one, other in zip(looped.series, stacked.series, strict=True):
         for quantity in ("model", "explanation"):
             assert np.allclose(one.measured[quantity], other.measured[quantity], rtol=1e-5)

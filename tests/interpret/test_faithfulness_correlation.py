@@ -96,7 +96,7 @@ def test_a_sample_does_not_depend_on_its_batch_mates():
 
 def test_what_they_ask_for():
     (request,) = FaithfulnessCorrelation(perturb_baseline="mean").requests(explained((1, 28, 28)), DEFAULTS)
-    assert request.space == RandomMasks(size=224, baseline="mean").fit(torch.Size((1, 28, 28)))
+    assert request.space == RandomMasks(size=0.25, baseline="mean").fit(torch.Size((1, 28, 28)))
     assert request.walk == MonteCarlo(draws=100)
     (request,) = MuFidelity().requests(explained((1, 28, 28)), DEFAULTS)
     assert request.space == RandomMasks(size=0.2, patch=4).fit(torch.Size((1, 28, 28)))
@@ -104,7 +104,7 @@ def test_what_they_ask_for():
     assert not FaithfulnessCorrelation().requests(bare((1, 28, 28)), DEFAULTS)
     assert not MuFidelity().requests(bare((1, 28, 28)), DEFAULTS)
     with pytest.raises(InputError, match=r"subset_size=224 leaves nothing to choose from 14 features: .* subset_size=0.25"):
-        FaithfulnessCorrelation().requests(explained((14,)), DEFAULTS)
+        FaithfulnessCorrelation(subset_size=224).requests(explained((14,)), DEFAULTS)
     wrong = (FaithfulnessCorrelation(subset_size=0), FaithfulnessCorrelation(subset_size="a"), MuFidelity(patch_size=0))
     for score in wrong:
         for ask in (lambda one=score: one.assumption, lambda one=score: one.requests(explained((14,)), DEFAULTS)):
