@@ -82,10 +82,23 @@ class Result:
         self.manifest: dict[str, Any] = self.folder.manifest()
 
     def __str__(self) -> str:
-        """The table's main columns, as text."""
+        """The table's main columns as text, arrows for the better direction; then what failed, and what the models do not keep."""
         table = self.table()
-        shown = table[COLUMNS].drop(columns=["undefined"] if not table["undefined"].any() else [])
-        return str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
+        arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
+        shown = table[COLUMNS].assign(score=table["score"] + arrow).drop(columns=["undefined"] if not table["undefined"].any() else [])
+        lines = [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))]
+        lines += [
+            f"{row['model']} / {row['score']} failed: {row['error']}" for row in self.failures().drop_duplicates("error").to_dict("records")
+        ]
+        return "\n".join(lines + self.assumptions())
+
+    def assumptions(self) -> list[str]:
+        """What each score takes for granted of each model, and on how many samples it does not hold, in sentences."""
+        from veracity.report.assumed import assumed
+
+        models = list(dict.fromkeys(one.model for one in self.series))
+        found = assumed(self.manifest, self.samples, self.manifest["scores"], models)
+        return [f"{one.model}: {one.text}" if len(models) > 1 else one.text for one in found]
 
     @cached_property
     def series(self) -> list[Series]:

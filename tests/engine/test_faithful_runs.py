@@ -73,7 +73,7 @@ def test_a_model_without_a_path_leaves_the_others_alone(tmp_path: Path) -> None:
             return torch.sigmoid(self.net(x)) + torch.tensor([5.0, 0.0, 0.0])
 
     models = {"good": nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 2)).eval(), "stuck": Stuck()}
-    with pytest.warns(Note, match="do not fall to chance"):
+    with pytest.warns(Note, match="hardly change up to sigma"):
         result = audit(models=models, scores=[FastGEF(draws=2), "sparseness"], outputs="logits").run(tmp_path, progress=False)
     assert result.failures()[["model", "score"]].to_numpy().tolist() == [["stuck", "fast_gef"]]
     assert len(result.manifest["calibrations"]) == 1
@@ -132,3 +132,35 @@ def test_what_the_outputs_are_is_part_of_a_calibration(tmp_path: Path) -> None:
     replace(one, outputs="logits").run(tmp_path, progress=False)
     replace(one, outputs="raw").run(tmp_path, progress=False)
     assert len(list((tmp_path / "calibrations").iterdir())) == 2
+
+
+def test_broken_explanations_have_no_score(tmp_path: Path) -> None:
+    maps = torch.rand(6, 1, 12)
+    maps[1, 0, 3], maps[4] = torch.nan, torch.inf
+    scores = ["pixel_flipping", "insertion", "complexity", "faithfulness_correlation"]
+    with pytest.warns(Note, match="NaN or infinity"):
+        result = audit(explainers={"maps": maps}, scores=scores, outputs="logits").run(tmp_path, progress=False)
+    assert result.table()["undefined"].tolist() == [2, 2, 2, 2]
+    assert np.isfinite(result.table()["value"]).all()
+
+
+def test_features_of_a_vector_stand_alone(tmp_path: Path) -> None:
+    model = nn.Linear(10, 3).eval()
+    x = torch.randn(4, 10, generator=torch.Generator().manual_seed(0))
+    explainers, scores = ["kernel_shap", "lime", "occlusion"], ["infidelity", "complexity"]
+    result = audit(models=model, inputs=x, explainers=explainers, scores=scores, outputs="logits").run(tmp_path, progress=False)
+    assert result.failures().empty
+    with torch.no_grad():
+        slope = model.weight[model(x).argmax(1)] * x
+    assert torch.allclose(result.explanations("model", "occlusion"), slope, atol=1e-5)
+    text = str(result)
+    assert "infidelity ↓" in text
+
+
+def test_the_printed_table_says_what_failed_and_what_is_assumed(tmp_path: Path) -> None:
+    scores = [RandomLogit(), "relative_input_stability"]
+    with pytest.warns(Note, match="at least 2 outputs"):
+        result = audit(models=OneScore(), scores=scores, outputs="logits", companions=True).run(tmp_path, progress=False)
+    text = str(result)
+    assert "model / random_logit failed: Another class" in text
+    assert "relative_input_stability assumes a stable model" in text

@@ -55,11 +55,11 @@ def test_a_series_by_hand() -> None:
     assert found.tolist() == [[[6.0, 4.5, 9.0, 10.5]]]
 
 
-def test_features_without_space_stand_in_a_circle() -> None:
+def test_features_without_space_are_hidden_one_by_one() -> None:
     linear = nn.Linear(4, 1, bias=False)
     linear.weight.data = torch.tensor([[1.0, 2.0, 4.0, 8.0]])
     found = explain(Occlusion(window=2), linear, torch.ones(1, 4), torch.tensor([0]))
-    assert found.tolist() == [[6.0, 4.5, 9.0, 10.5]]
+    assert found.tolist() == [[1.0, 2.0, 4.0, 8.0]]
 
 
 def test_a_window_of_one_is_ablation_of_single_channels(digits: Digits) -> None:

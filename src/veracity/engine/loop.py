@@ -78,7 +78,9 @@ class Block:
         guided = isinstance(request.space, InputSpace) and request.space.guided
         before = self.base(asked | ({Reads.EXPLANATION} if guided else set()), request)
         guide = request.space.guide(self.x.values, before.get(Reads.EXPLANATION)) if isinstance(request.space, InputSpace) else None
-        tally = Tally(cells, self.samples)
+        maps = before.get(Reads.EXPLANATION)
+        broken = torch.zeros(len(self.samples), dtype=torch.bool) if maps is None else ~maps.flatten(1).isfinite().all(1).cpu()
+        tally = Tally(cells, self.samples, broken)
         walker = request.walk.start(request.space, self.samples, self.problem.seed, cells[0].score.bounds)
         copied = self.copied(request, after)
         last, number = before.get(Reads.EXPLANATION), 0

@@ -17,10 +17,13 @@ from veracity.engine.worst import Worst
 
 
 class Tally:
-    """Quantities (Q, R) of every cell, one ask after the other, and the pairs that hurt most."""
+    """Quantities (Q, R) of every cell, one ask after the other, and the pairs that hurt most.
 
-    def __init__(self, cells: Sequence[Cell], samples: Tensor) -> None:
-        self.cells, self.samples = cells, samples
+    Samples that are `broken` (samples,), whose explanation holds NaN or infinity, have no score of explanations.
+    """
+
+    def __init__(self, cells: Sequence[Cell], samples: Tensor, broken: Tensor) -> None:
+        self.cells, self.samples, self.broken = cells, samples, broken
         self.asks: list[Ask] = []
         self.seen: list[list[Tensor]] = [[] for _ in cells]
         self.failed: dict[str, str] = {}
@@ -49,6 +52,8 @@ class Tally:
             if columns.shape != (len(ask), len(cell.score.quantities)):
                 expected = f"({len(ask)}, {len(cell.score.quantities)})"
                 raise SpecError(f"The score '{cell.name}' observed numbers of shape {tuple(values.shape)}, expected {expected}.")
+            if cell.score.reads is Reads.EXPLANATION:
+                columns[self.broken[ask.row]] = torch.nan
             seen[-1][:, part] = columns.T
             if cell.key in self.worst:
                 self.worst[cell.key].see(replaced(ask, pair.element), columns[:, 0], pair.after.explanation)

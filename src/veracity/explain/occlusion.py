@@ -13,7 +13,7 @@ from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
 from veracity.explain.passes import scores, table_of
-from veracity.explain.patches import over_channels, space_of
+from veracity.explain.patches import over_channels, side_on, space_of
 
 
 def windows(size: int, window: int) -> Tensor:
@@ -47,7 +47,8 @@ class Occlusion(Explainer):
 
     Windows have `window` positions a side, start at every position, wrap around the edges and cover all channels; each
     position lies in exactly window^k of them. e_i(x) = the mean of f(x) - f(x occluded by w) over the windows w that
-    contain i: equivariant under cyclic shifts if the baseline is.
+    contain i: equivariant under cyclic shifts if the baseline is. On a vector of features, whose order means nothing, a
+    window is one feature.
     """
 
     name = "occlusion"
@@ -64,7 +65,7 @@ class Occlusion(Explainer):
         check_count(self.name, "window", self.window)
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         space = space_of(inputs.shape[1:])
-        if self.window > min(space):
+        if side_on(inputs.shape[1:], self.window) > min(space):
             raise SpecError(
                 f"window of occlusion is {self.window}, larger than the input's positions {tuple(space)}: use a smaller window."
             )
@@ -74,7 +75,8 @@ class Occlusion(Explainer):
         """Attributions of the inputs' shape, the same in every channel."""
         x, shape, space = inputs.detach(), inputs.shape[1:], space_of(inputs.shape[1:])
         baseline = as_row(self.baseline, x)
-        along = [windows(size, self.window).to(x.device) for size in space]
+        window = side_on(shape, self.window)
+        along = [windows(size, window).to(x.device) for size in space]
 
         def occluded(position: Tensor) -> Tensor:
             if len(space) == 1:
@@ -88,4 +90,4 @@ class Occlusion(Explainer):
 
         values = table_of(term, len(x), 1 + space.numel(), context.batch, x.device)
         losses = (values[:, :1] - values[:, 1:]).reshape(len(x), *space)
-        return over_channels(box_mean(losses, self.window, len(space)), shape).expand_as(x).contiguous()
+        return over_channels(box_mean(losses, window, len(space)), shape).expand_as(x).contiguous()

@@ -19,17 +19,26 @@ def space_of(shape: Size) -> Size:
     return shape[-2:] if len(shape) > 2 else shape[-1:]
 
 
+def side_on(shape: Size, side: int) -> int:
+    """How many neighbours stand together along an axis: `side`, but one on a vector of features, whose order means nothing.
+
+    >>> side_on(Size((1, 8, 8)), 4), side_on(Size((10,)), 4)
+    (4, 1)
+    """
+    return side if len(shape) > 1 else 1
+
+
 def patch_numbers(shape: Size, patch: int) -> Tensor:
-    """Which patch each position belongs to, from 0; patches at the far edge may be smaller.
+    """Which patch each position belongs to, from 0; patches at the far edge may be smaller. Features of a vector stand alone.
 
     >>> patch_numbers(Size((1, 2, 3)), 2)
     tensor([[0, 0, 1],
             [0, 0, 1]])
     """
-    number = torch.zeros((), dtype=torch.int64)
+    number, side = torch.zeros((), dtype=torch.int64), side_on(shape, patch)
     for size in space_of(shape):
-        along = torch.arange(size) // patch
-        number = number.unsqueeze(-1) * (-(-size // patch)) + along
+        along = torch.arange(size) // side
+        number = number.unsqueeze(-1) * (-(-size // side)) + along
     return number
 
 
@@ -39,7 +48,8 @@ def patch_count(shape: Size, patch: int) -> int:
     >>> patch_count(Size((1, 14, 14)), 4)
     16
     """
-    return Size(-(-size // patch) for size in space_of(shape)).numel()
+    side = side_on(shape, patch)
+    return Size(-(-size // side) for size in space_of(shape)).numel()
 
 
 def spread_over(values: Tensor, numbers: Tensor, shape: Size) -> Tensor:

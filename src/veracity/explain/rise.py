@@ -78,7 +78,7 @@ class Rise(Explainer):
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Attributions of the inputs' shape, the same in every channel."""
         x, shape, space = inputs.detach(), inputs.shape[1:], space_of(inputs.shape[1:])
-        count, size = grid_of(space, self.cells)
+        count, size = grid_of(space, self.cells if len(shape) > 1 else space[0])
         kept, offsets = self.drawn(context.draws, count, size)
 
         def term(row: Tensor, item: Tensor) -> Tensor:

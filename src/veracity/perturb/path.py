@@ -102,6 +102,8 @@ class Search:
             weaker, sigma = sigma, min(2.0 * sigma, most)
             if self.reached(sigma):
                 return weaker, sigma
+        if min(self.seen.values()) > 0.99:
+            raise self.never(f"hardly change up to sigma = {most:g}, so that there is no path from stable to random ones")
         raise self.never(f"do not fall to chance up to sigma = {most:g}: give the score a sigma of its own, as in FastGEF(sigma=2.0)")
 
     def never(self, what: str) -> InputError:

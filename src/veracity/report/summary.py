@@ -27,7 +27,7 @@ def leaders(tables: Sequence[OverviewData], without: Sequence[str] = ()) -> list
         if not first:
             continue
         where = say("On {}, of", name(table.model)) if len(tables) > 1 else "Of"
-        parts = [say("{} has the best mean in {}", name(label), number) for label, number in first[:MANY]]
+        parts = [say("{} has the best mean in {}", name(label), number) for label, number in first]
         end = "; no explainer is best throughout" if first[0][1] < len(rows) else ""
         said.append(say("{} {}, {}{}.", where, count(len(rows), "score"), listing(parts), end))
     return said

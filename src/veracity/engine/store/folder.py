@@ -68,7 +68,9 @@ class RunFolder:
     def manifest(self) -> dict[str, Any]:
         """The manifest, if this version can read it."""
         if not self.files.exists(MANIFEST):
-            raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.")
+            several = any(self.files.exists(name) for name in ("meta.json", "audits.json"))
+            hint = " It holds several runs: see its report.html, or the run folders in it." if several else ""
+            raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.{hint}")
         try:
             manifest: dict[str, Any] = json.loads(self.files.read(MANIFEST))
             schema = int(manifest["schema"])

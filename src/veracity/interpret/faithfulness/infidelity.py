@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -56,6 +57,10 @@ class Infidelity(Score):
     def bounds(self) -> tuple[float, float]:
         """No largest error."""
         return 0.0, np.inf
+
+    def suited(self, subject: Subject) -> Self:
+        """Features of a vector are masked one by one, since their neighbours mean nothing."""
+        return replace(self, patch_size=1) if len(subject.shape) == 1 else self
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Random patches or noise, for maps over the input."""
