@@ -101,8 +101,11 @@ class Draws:
         count = int(torch.Size(shape).numel())
         pairs = -(-count // 2)
         u = self.words(2 * pairs, stream).double().add_(0.5).div_(2.0**32)
-        radius, angle = (-2.0 * u[:, :pairs].log()).sqrt(), 2.0 * torch.pi * u[:, pairs:]
-        return torch.cat((radius * angle.cos(), radius * angle.sin()), dim=1)[:, :count].reshape(len(self), *shape)
+        radius, angle = u[:, :pairs].log().mul_(-2.0).sqrt_(), u[:, pairs:].mul_(2.0 * torch.pi)
+        found = torch.empty(len(self), 2 * pairs, dtype=torch.float64)
+        torch.mul(radius, angle.cos(), out=found[:, :pairs])
+        torch.mul(radius, angle.sin_(), out=found[:, pairs:])
+        return found[:, :count].reshape(len(self), *shape)
 
     def integers(self, high: int, *shape: int, stream: str) -> Tensor:
         """Uniform whole numbers in [0, high), int64, of shape (N, *shape)."""
