@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from small import series_inputs, small_net
-from veracity import Audit, FastGEF
+from veracity import GEF, Audit, FastGEF
 from veracity.core.scores import Reads
 from veracity.engine import stacking
 from veracity.engine.copied import came_from
@@ -62,6 +62,22 @@ def test_stacked_and_looped_weights_distort_alike(tmp_path: Path, monkeypatch: p
     for one, other in zip(looped.series, stacked.series, strict=True):
         for quantity in ("model", "explanation"):
             assert np.allclose(one.measured[quantity], other.measured[quantity], rtol=1e-5)
+
+
+def test_a_calibrated_path_is_found_once_and_is_the_same_stacked_and_looped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    given = {"models": model, "inputs": series_inputs(20), "controls": False, "companions": False, "outputs": "logits"}
+    audit = Audit(**given, explainers=["gradient", "saliency"], scores=[FastGEF(draws=2), GEF(draws=2)])
+    looped = audit.run(tmp_path / "looped", progress=False)
+    monkeypatch.setattr(stacking, "GAINING", frozenset({"cpu"}))
+    stacked = audit.run(tmp_path / "stacked", progress=False)
+    assert len(looped.manifest["calibrations"]) == 1
+    assert looped.manifest["calibrations"] == stacked.manifest["calibrations"]
+    for one, other in zip(looped.series, stacked.series, strict=True):
+        for quantity in ("model", "explanation"):
+            assert np.allclose(one.measured[quantity], other.measured[quantity], rtol=1e-5, atol=1e-7)
 
 
 def test_explainers_share_the_outputs_of_a_copy(tmp_path: Path) -> None:

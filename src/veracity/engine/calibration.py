@@ -89,7 +89,7 @@ def calibration(problem: Problem, name: str, what: str, space: Space, budget: Bu
     with evaluating(model.module), torch.no_grad():
         trial = Trial(problem, name, budget)
         try:
-            found = asdict(calibrated(trial.agreement_along(space), trial.classes, draws=DRAWS))
+            found = asdict(calibrated(trial.agreement_along(space), trial.classes))
             found["draws"] = trial.draws[found["sigma"]]
         except InputError as error:
             raise InputError(f"On model '{name}': {error}") from error

@@ -50,15 +50,8 @@ class Assumption(Score, ABC):
     def around(self) -> Space:
         """What is perturbed."""
 
-    @property
-    def direction(self) -> Direction:
-        """It had better hold."""
-        return Direction.HIGHER
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """No or yes."""
-        return 0.0, 1.0
+    direction = Direction.HIGHER
+    bounds = (0.0, 1.0)
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Once a model, whatever the explainers."""

@@ -15,7 +15,7 @@ LEAST = 2.0**-30
 class Calibration:
     """The noise at a path's strong end, and how it was found; it belongs to one model and one data set.
 
-    At `sigma` the mean `agreement` with the unperturbed predictions, over `draws` draws, is at most `chance` + `tolerance`.
+    At `sigma` the mean `agreement` with the unperturbed predictions is at most `chance` + `tolerance`.
     `curve` holds every (sigma, agreement) that was measured, from weak to strong.
     """
 
@@ -23,7 +23,6 @@ class Calibration:
     agreement: float
     chance: float
     tolerance: float
-    draws: int
     curve: tuple[tuple[float, float], ...]
 
 
@@ -43,11 +42,10 @@ def calibrated(
     start: float = 0.5,
     most: float = 64.0,
     precision: float = 0.02,
-    draws: int = 40,
 ) -> Calibration:
     """The smallest sigma at which the mean agreement falls to chance: at most 1/C + max(0.1/C, 0.01) for C classes.
 
-    `agreement(sigma)` is the share of predictions, over samples and `draws` draws, that noise of this strength leaves as they
+    `agreement(sigma)` is the share of predictions, over samples and draws, that noise of this strength leaves as they
     were. From `start` sigma is doubled until chance is reached, or halved until it no longer is, and the bracket is then
     halved until its width is `precision` of sigma. One-sided: a share below chance, as when one class takes all, has
     reached it. The agreement should be measured on the same draws at every sigma, and on at least 40, since single draws
@@ -59,10 +57,10 @@ def calibrated(
     """
     if classes < 2:
         raise InputError(f"A path from robust to random predictions needs a model with at least two classes, not {classes}.")
-    if not 0.0 < start <= most < math.inf or not 0.0 < precision < 1.0 or draws < 1:
+    if not 0.0 < start <= most < math.inf or not 0.0 < precision < 1.0:
         raise SpecError(
-            "A calibration needs 0 < start <= most, a precision between 0 and 1 and at least one draw, "
-            f"not start={start}, most={most}, precision={precision} and draws={draws}."
+            "A calibration needs 0 < start <= most and a precision between 0 and 1, "
+            f"not start={start}, most={most} and precision={precision}."
         )
     chance, around = 1.0 / classes, tolerance(classes)
     search = Search(agreement, chance + around)
@@ -71,7 +69,7 @@ def calibrated(
         middle = 0.5 * (low + high)
         low, high = (low, middle) if search.reached(middle) else (middle, high)
     curve = tuple(sorted(search.seen.items()))
-    return Calibration(sigma=high, agreement=search.seen[high], chance=chance, tolerance=around, draws=draws, curve=curve)
+    return Calibration(sigma=high, agreement=search.seen[high], chance=chance, tolerance=around, curve=curve)
 
 
 class Search:

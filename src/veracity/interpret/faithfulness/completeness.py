@@ -38,15 +38,8 @@ class Completeness(Score):
     relative: bool = True
     softmax: bool = False
 
-    @property
-    def direction(self) -> Direction:
-        """A gap: 0 is best."""
-        return Direction.LOWER
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """No largest gap."""
-        return 0.0, np.inf
+    direction = Direction.LOWER
+    bounds = (0.0, np.inf)
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """The baseline itself, for maps over the input."""

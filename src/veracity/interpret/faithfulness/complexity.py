@@ -41,15 +41,8 @@ class Sparseness(ShapeScore):
     name = "sparseness"
     reference = "Chalasani et al., Concise explanations of neural networks using adversarial training (ICML 2020)"
 
-    @property
-    def direction(self) -> Direction:
-        """Sparser is easier to read."""
-        return Direction.HIGHER
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """A Gini index."""
-        return 0.0, 1.0
+    direction = Direction.HIGHER
+    bounds = (0.0, 1.0)
 
     def observe(self, pair: Pair) -> Tensor:
         """The Gini index of |e|, (R,)."""
@@ -67,15 +60,8 @@ class Complexity(ShapeScore):
     name = "complexity"
     reference = "Bhatt, Weller and Moura, Evaluating and aggregating feature-based model explanations (IJCAI 2020)"
 
-    @property
-    def direction(self) -> Direction:
-        """Simpler is easier to read."""
-        return Direction.LOWER
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The most is the logarithm of the number of features."""
-        return 0.0, math.inf
+    direction = Direction.LOWER
+    bounds = (0.0, math.inf)
 
     def observe(self, pair: Pair) -> Tensor:
         """The entropy of |e| / sum |e|, (R,)."""

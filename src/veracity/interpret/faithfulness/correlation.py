@@ -35,15 +35,8 @@ class SubsetScore(Score, ABC):
     perturb_baseline: float | str = "black"
     softmax: bool = False
 
-    @property
-    def direction(self) -> Direction:
-        """The more they agree, the better."""
-        return Direction.HIGHER
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """A correlation."""
-        return -1.0, 1.0
+    direction = Direction.HIGHER
+    bounds = (-1.0, 1.0)
 
     def observe(self, pair: Pair) -> Tensor:
         """Of each subset S, the sum of e over S and f(x) - f(x without S): (R, 2)."""

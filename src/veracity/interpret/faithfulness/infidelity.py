@@ -48,15 +48,8 @@ class Infidelity(Score):
     scaled: bool = False
     softmax: bool = False
 
-    @property
-    def direction(self) -> Direction:
-        """An error: 0 is best."""
-        return Direction.LOWER
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """No largest error."""
-        return 0.0, np.inf
+    direction = Direction.LOWER
+    bounds = (0.0, np.inf)
 
     def suited(self, subject: Subject) -> Self:
         """Features of a vector are masked one by one, since their neighbours mean nothing."""

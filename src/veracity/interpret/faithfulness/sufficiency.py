@@ -40,15 +40,8 @@ class Sufficiency(Score):
     threshold: float = 0.6
     abs: bool = False
 
-    @property
-    def direction(self) -> Direction:
-        """A share of agreement."""
-        return Direction.HIGHER
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """A share."""
-        return 0.0, 1.0
+    direction = Direction.HIGHER
+    bounds = (0.0, 1.0)
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Other samples in place of each, for explanations made of numbers."""

@@ -38,15 +38,8 @@ class EfficientMPRT(RandomisationScore):
         """Random weights in all layers."""
         return FullRandomisation()
 
-    @property
-    def direction(self) -> Direction:
-        """A random model has nothing simple to say."""
-        return Direction.HIGHER
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """All complexity may be lost, and any amount gained."""
-        return -1.0, math.inf
+    direction = Direction.HIGHER
+    bounds = (-1.0, math.inf)
 
     @property
     def assumption(self) -> Score:

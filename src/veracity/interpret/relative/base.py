@@ -32,15 +32,8 @@ class NoiseScore(Repeatable, ABC):
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=5))
     sigma: float = 0.001
 
-    @property
-    def direction(self) -> Direction:
-        """The less the explanation changes, the better."""
-        return Direction.LOWER
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """A ratio of lengths."""
-        return 0.0, math.inf
+    direction = Direction.LOWER
+    bounds = (0.0, math.inf)
 
     @property
     def assumption(self) -> Score:

@@ -162,6 +162,6 @@ def reset(module: nn.Module, seed: int) -> dict[str, Tensor]:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.default_generator.manual_seed(seed)
             fresh.reset_parameters()
-    except Exception:  # whatever somebody's module raises: there are no values to begin with
+    except (RuntimeError, TypeError, ValueError, AttributeError):  # it cannot be copied, or needs arguments: its entries are permuted
         return {}
     return {name: value.detach() for name, value in fresh.named_parameters(recurse=False)}
