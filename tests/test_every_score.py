@@ -16,6 +16,9 @@ from veracity.core.scores import Reads, reads_after
 
 SYMMETRY = {"equivariance", "symmetry", "invariance", "model_invariance", "action_floor"}
 
+WORST = ("sol_f_hat", "sol_f_tilde", "worst_loss")
+LIKELY = ("ln_p_f_hat", "ln_p_f_tilde", "ln_p_misclassified")
+
 
 def images(count: int = 5) -> Tensor:
     return torch.rand(count, 1, 8, 8, generator=torch.Generator().manual_seed(2))
@@ -25,6 +28,12 @@ def classifier() -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 6), nn.ReLU(), nn.Linear(6, 3)).eval()
+
+
+def labels() -> Tensor:
+    with torch.no_grad():
+        found: Tensor = classifier()(images()).argmax(1)
+    return found
 
 
 def settings(name: str) -> dict[str, object]:
@@ -41,6 +50,11 @@ def settings(name: str) -> dict[str, object]:
         "input_alignment": {"sigma": 1.0, "draws": 2},
         "input_growth": {"sigma": 1.0},
         "weight_growth": {"sigma": 1.0},
+        **{
+            name: {"radius": 30.0, "range": None, "walk": {"name": "genetic", "population": 10, "generations": 3, "elites": 2}}
+            for name in WORST
+        },
+        **{name: {"radius": 30.0, "range": None, "walk": {"name": "simple_monte_carlo", "draws": 20}} for name in LIKELY},
     }
     return {"name": name, **small.get(name, {})}
 
@@ -48,7 +62,7 @@ def settings(name: str) -> dict[str, object]:
 def test_every_score_runs_by_its_name_beside_the_others(tmp_path: Path) -> None:
     names = [name for name in SCORES if name not in SYMMETRY and type(SCORES[name]).__module__ != __name__]
     scores = [settings(name) for name in names]
-    result = Audit(models=classifier(), inputs=images(), explainers=["gradient"], scores=scores, outputs="logits").run(
+    result = Audit(models=classifier(), inputs=images(), targets=labels(), explainers=["gradient"], scores=scores, outputs="logits").run(
         tmp_path, progress=False
     )
     assert result.failures().empty
@@ -84,7 +98,15 @@ def test_a_neuron_may_be_explained(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(name for name in SCORES if name not in SYMMETRY))
 def test_maps_without_an_explainer_serve_the_scores_that_explain_nothing_anew(tmp_path: Path, name: str) -> None:
     score = SCORES.build(settings(name))
-    audit = Audit(models=classifier(), inputs=images(), explainers={"mine": images()}, scores=[score], controls=False, outputs="logits")
+    audit = Audit(
+        models=classifier(),
+        inputs=images(),
+        targets=labels(),
+        explainers={"mine": images()},
+        scores=[score],
+        controls=False,
+        outputs="logits",
+    )
     if Reads.EXPLANATION in reads_after(score):
         with pytest.raises(InputError, match="without their explainer"):
             audit.prepare()

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
         CaptumMethod,
         ConceptSensitivity,
         DeepLift,
+        ExtremalPerturbation,
         FeatureAblation,
         FeaturePermutation,
+        FullGrad,
         Function,
         GradCam,
         GradCamPlusPlus,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
         Rise,
         SimplEx,
         SmoothGrad,
+        SuperpixelLime,
+        SuperpixelShap,
         Symmetrised,
         TracIn,
     )
@@ -109,11 +113,12 @@ if TYPE_CHECKING:
         Rotations3D,
         SignFlip,
         UniformNoise,
+        WeightNeighbourhood,
         WindowShift,
     )
     from veracity.results import Result
     from veracity.scanning import Scan, scan
-    from veracity.walk import Adaptive, Exhaustive, MonteCarlo
+    from veracity.walk import Adaptive, Exhaustive, GradientSearch, MonteCarlo
 
 HOMES = {
     "veracity.advice": (
@@ -167,6 +172,7 @@ HOMES = {
         "Rotations3D",
         "SignFlip",
         "UniformNoise",
+        "WeightNeighbourhood",
         "WindowShift",
     ),
     "veracity.explain": (
@@ -175,8 +181,10 @@ HOMES = {
         "CaptumMethod",
         "ConceptSensitivity",
         "DeepLift",
+        "ExtremalPerturbation",
         "FeatureAblation",
         "FeaturePermutation",
+        "FullGrad",
         "Function",
         "GradCam",
         "GradCamPlusPlus",
@@ -194,6 +202,8 @@ HOMES = {
         "Rise",
         "SimplEx",
         "SmoothGrad",
+        "SuperpixelLime",
+        "SuperpixelShap",
         "Symmetrised",
         "TracIn",
     ),
@@ -238,6 +248,7 @@ HOMES = {
     "veracity.walk": (
         "Adaptive",
         "Exhaustive",
+        "GradientSearch",
         "MonteCarlo",
     ),
     "veracity.metaevaluation": (
@@ -272,18 +283,21 @@ __all__ = [
     "EfficientMPRT",
     "Equivariance",
     "Exhaustive",
+    "ExtremalPerturbation",
     "FaithfulnessCorrelation",
     "FastGEF",
     "FeatureAblation",
     "FeaturePermutation",
     "FiniteGroup",
     "Flips",
+    "FullGrad",
     "FullMask",
     "FullRandomisation",
     "Function",
     "GaussianNoise",
     "GradCam",
     "GradCamPlusPlus",
+    "GradientSearch",
     "GradientShap",
     "GraphInputs",
     "Group",
@@ -348,6 +362,8 @@ __all__ = [
     "SmoothMPRT",
     "Sparseness",
     "Sufficiency",
+    "SuperpixelLime",
+    "SuperpixelShap",
     "Symmetrised",
     "Symmetry",
     "TokenInputs",
@@ -355,6 +371,7 @@ __all__ = [
     "Training",
     "UniformNoise",
     "WeightGrowth",
+    "WeightNeighbourhood",
     "WindowShift",
     "advise",
     "scan",

@@ -29,6 +29,7 @@ from veracity.engine.plan import Job, plan
 from veracity.engine.prepared import Prepared, check_requests, examined
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import watching
+from veracity.engine.remarks import remarks
 from veracity.engine.resolve import (
     all_scores,
     as_confidence,
@@ -43,6 +44,7 @@ from veracity.engine.resolve import (
     check_asked,
     check_given,
     labelled,
+    prepared_for,
 )
 from veracity.engine.store import RunFolder
 from veracity.results import Result
@@ -177,7 +179,8 @@ class Audit:
         labels = as_labels(self.targets, inputs.size())
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
-        explainers = {label: one.bind(reference, space) for label, one in labelled(self.explainers, self.controls, structured).items()}
+        named = labelled(self.explainers, self.controls, structured)
+        explainers = {label: prepared_for(inputs, one.bind(reference, space)) for label, one in named.items()}
         check_given(explainers, inputs.size())
         scores = all_scores(self.scores, self.companions)
         check_asked(scores.named, scores.asked, space, explainers)
@@ -203,6 +206,7 @@ class Audit:
         problem = replace(problem, explainers=settled)
         jobs = plan(problem, budgets)
         check_requests(problem, jobs)
+        notes += remarks(problem, jobs)
         return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores)
 
     def spec(self) -> dict[str, Any]:

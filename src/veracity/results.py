@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,13 +23,13 @@ from veracity.core.measures import Direction
 from veracity.core.scores import Measured, per_sample_mean
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
-from veracity.interpret import statistics
+from veracity.interpret import medians, statistics
 from veracity.interpret.build import as_score
 
 Array = NDArray[np.float64]
 COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control"]
 DETAILS = ["frame", "control", "draws_low", "draws_high", "undefined_draws", "draws", "direction"]
-BESIDE = ["assumption", "holds", "null", "no_response", "published", "failed"]
+BESIDE = ["assumption", "holds", "null", "no_response", "censored", "infeasible", "stuck", "evaluations", "published", "failed"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ class Series:
     per_sample: Array
     measured: Measured
     no_response: NDArray[np.bool_]
+    errors: Array | None
+    remarks: Mapping[str, NDArray[np.bool_]]
     missing: int
     failed: str
 
@@ -133,6 +135,8 @@ class Result:
                     "holds": self._holds(one),
                     "null": self.manifest["score_specs"][one.score].get("null"),
                     "no_response": int(one.no_response.sum()),
+                    **{what: int(one.remarks[what].sum()) if what in one.remarks else 0 for what in ("censored", "infeasible", "stuck")},
+                    "evaluations": evaluations(one),
                     "published": published.get((one.model, one.explainer, one.score), np.nan),
                     "failed": one.failed,
                 }
@@ -149,6 +153,8 @@ class Result:
                     "control": one.control,
                     "sample": one.samples,
                     "value": one.per_sample,
+                    **({} if one.errors is None else {"error": one.errors}),
+                    **one.remarks,
                     "draws": one.counts,
                     "undefined": one.counts - np.isfinite(one.values).sum(axis=1),
                 }
@@ -167,6 +173,13 @@ class Result:
         chosen = self._of(score)
         for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
             alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
+            if self.manifest["score_specs"][score].get("centre") == "median":
+                known = {getattr(one, own): one.remarks.get("censored", np.zeros(len(one.samples), dtype=np.bool_)) for one in alike}
+                rows += [
+                    {other: group, **asdict(row)}
+                    for row in medians.median_differences({getattr(one, own): one.per_sample for one in alike}, known, confidence)
+                ]
+                continue
             shared = all(not one.sampling.nested and not one.sampling.exhaustive for one in alike)
             plain = self.manifest["score_specs"][score]["reduce"] == "mean"
             if shared:
@@ -224,6 +237,8 @@ class Result:
         """A score's mean and intervals; one that reduces its draws in its own way has none over draws."""
         if one.missing and not len(one.samples):
             return asdict(statistics.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=confidence))
+        if self.manifest["score_specs"][one.score].get("centre") == "median":
+            return asdict(medians.middle(one.per_sample, one.errors, one.bounds, confidence=confidence))
         found = asdict(statistics.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
         if self.manifest["score_specs"][one.score]["reduce"] == "mean":
             return found
@@ -251,10 +266,10 @@ class Result:
             rows = [self.folder.read_cell(cell["key"]) for cell in cells if cell["key"] in finished]
             samples, measured, counts = gathered(rows)
             about = self.manifest["score_specs"][score]
-            values, per_sample, still = derived(about, measured)
+            values, per_sample, still, errors, remarks = derived(about, measured)
             if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
                 counts = np.full(len(samples), values.shape[1])
-            errors = [failures[cell["key"]] for cell in cells if cell["key"] in failures]
+            broken = [failures[cell["key"]] for cell in cells if cell["key"] in failures]
             missing = sum(cell["key"] not in finished for cell in cells)
             unfinished = f"{missing} of {len(cells)} cells not measured yet" if missing else ""
             first = cells[0]
@@ -275,24 +290,41 @@ class Result:
                 per_sample=per_sample,
                 measured=measured,
                 no_response=still,
+                errors=errors,
+                remarks=remarks,
                 missing=missing,
-                failed=errors[0] if errors else unfinished,
+                failed=broken[0] if broken else unfinished,
             )
 
 
-def derived(about: dict[str, Any], measured: Measured) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Values (samples, draws), one value a sample, and which samples did not respond: plainly, or as the registered score does."""
+Derived = tuple[Array, Array, NDArray[np.bool_], Array | None, Mapping[str, NDArray[np.bool_]]]
+
+
+def derived(about: dict[str, Any], measured: Measured) -> Derived:
+    """Values (samples, draws), one value a sample, which samples did not respond, each value's own error, and remarks.
+
+    Plainly, or as the registered score does.
+    """
     if about.get("values", "plain") == "plain" and about["reduce"] == "mean":
         values = next(iter(measured.quantities.values()))[:, :, 0]
-        return values, per_sample_mean(values), np.zeros(len(values), dtype=np.bool_)
+        return values, per_sample_mean(values), np.zeros(len(values), dtype=np.bool_), None, {}
     score = as_score(about["spec"])
     if not len(next(iter(measured.quantities.values()))):
         measured = Measured(dict.fromkeys(score.quantities, np.zeros((0, 0, 1))))
-        return measured[score.quantities[0]][:, :, 0], np.zeros(0), np.zeros(0, dtype=np.bool_)
+        return measured[score.quantities[0]][:, :, 0], np.zeros(0), np.zeros(0, dtype=np.bool_), None, {}
     if about.get("values", "plain") == "plain":
         measured = Measured({"value": next(iter(measured.quantities.values()))})
     values = score.values(measured)
-    return values, score.reduce(values), score.no_response(measured)
+    return values, score.reduce(values), score.no_response(measured), score.errors(measured), score.remarks(measured)
+
+
+def evaluations(one: Series) -> int:
+    """How many perturbations were evaluated for a score: as the search counted them, or one a draw and level."""
+    if "evaluations" in one.measured.quantities:
+        table = one.measured["evaluations"]
+        return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
+    first = next(iter(one.measured.quantities.values()))
+    return int(one.counts.sum()) * first.shape[2] if one.counts.size else 0
 
 
 def fact_columns(facts: list[dict[str, Any]]) -> list[str]:

@@ -9,6 +9,12 @@ from veracity.core.registry import EXPLAINERS
 from veracity.explain import Foreign, as_explainer
 from veracity.testing.explainers import ExplainerConformance
 
+SMALL = {
+    "rise": {"name": "rise", "masks": 40},
+    "extremal_perturbation": {"name": "extremal_perturbation", "iterations": 2},
+}
+"""Cheaper settings; steps that need each other cannot share a call, so that there are two of them."""
+
 
 class TestRegistered(ExplainerConformance):
     @pytest.fixture(autouse=True, params=[name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT])
@@ -16,7 +22,7 @@ class TestRegistered(ExplainerConformance):
         self.name = request.param
 
     def explainer(self) -> Explainer:
-        return EXPLAINERS.build({"name": "rise", "masks": 40} if self.name == "rise" else self.name)
+        return EXPLAINERS.build(SMALL.get(self.name, self.name))
 
 
 class TestRegisteredOnSeries(TestRegistered):

@@ -20,6 +20,7 @@ HALF = np.uint64(32)
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 CHUNK = 65536  # counters at a time, so that the rounds stay in the cache
+DEVICE_CHUNK = 2**22  # pairs of numbers at a time, so that the rounds stay in memory
 
 
 Words = NDArray[np.uint64]
@@ -42,6 +43,18 @@ def philox(counter: tuple[Words, Words, Words, Words], key: tuple[int, int]) -> 
         p0 &= LOW32
         p1 &= LOW32
         c1, c3 = p1, p0
+        k0, k1 = (k0 + WEYL[0]) & LOW32, (k1 + WEYL[1]) & LOW32
+    return c0, c1, c2, c3
+
+
+def philox_on_device(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same ten rounds on int64 tensors of any device: products wrap, and arithmetic shifts are masked."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        p0, p1 = c0 * MULTIPLIERS[0], c2 * MULTIPLIERS[1]
+        c0, c2 = ((p1 >> 32) & LOW32) ^ c1 ^ k0, ((p0 >> 32) & LOW32) ^ c3 ^ k1
+        c1, c3 = p1 & LOW32, p0 & LOW32
         k0, k1 = (k0 + WEYL[0]) & LOW32, (k1 + WEYL[1]) & LOW32
     return c0, c1, c2, c3
 
@@ -90,6 +103,31 @@ class Draws:
                 for word, value in enumerate(philox((position[:, columns], draw[rows], sample[rows], purpose), key)):
                     words[rows, columns, word] = value
         return torch.from_numpy(words.view(np.int64)).reshape(len(self), 4 * blocks)[:, :count]
+
+    def words_on(self, count: int, stream: str, device: torch.device) -> Tensor:
+        """The same words, made on a device: int64 of shape (N, count)."""
+        if device.type == "cpu":
+            return self.words(count, stream)
+        blocks = -(-count // 4)
+        position = torch.arange(blocks, device=device)[None, :]
+        draw, sample = ((number.to(device) & LOW32)[:, None] for number in (self.draw, self.sample))
+        purpose = torch.full((1, 1), stream_number(stream), dtype=torch.int64, device=device)
+        key = (self.seed & LOW32, (self.seed >> 32) & LOW32)
+        found = philox_on_device((position, draw, sample, purpose), key)
+        return torch.stack(torch.broadcast_tensors(*found), dim=-1).reshape(len(self), 4 * blocks)[:, :count]
+
+    def gaussian(self, count: int, *, stream: str, device: torch.device) -> Tensor:
+        """Standard normal, float32, of shape (N, count), made on a device: the same numbers on every one, up to rounding."""
+        pairs = -(-count // 2)
+        found = torch.empty(len(self), 2 * pairs, dtype=torch.float32, device=device)
+        tall = max(1, DEVICE_CHUNK // max(1, pairs))
+        for top in range(0, len(self), tall):
+            rows = slice(top, top + tall)
+            u = self[rows].words_on(2 * pairs, stream, device).float().add_(0.5).div_(2.0**32)
+            radius, angle = u[:, :pairs].log().mul_(-2.0).sqrt_(), u[:, pairs:].mul_(2.0 * torch.pi)
+            torch.mul(radius, angle.cos(), out=found[rows, :pairs])
+            torch.mul(radius, angle.sin_(), out=found[rows, pairs:])
+        return found[:, :count]
 
     def uniform(self, *shape: int, stream: str) -> Tensor:
         """Uniform on the open interval (0, 1), float64, of shape (N, *shape)."""

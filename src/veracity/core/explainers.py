@@ -98,6 +98,7 @@ class Explainer(Component, ABC):
     stochastic   whether it draws random numbers
     categorical  whether explanations are categories, or fractions of them, rather than amounts
     structured   whether it explains inputs with a structure
+    local        whether its only forward pass is one of the inputs themselves, so that it sees their scores
     """
 
     frame: ClassVar[Frame] = Frame.INPUT
@@ -105,6 +106,7 @@ class Explainer(Component, ABC):
     stochastic: ClassVar[bool] = False
     categorical: ClassVar[bool] = False
     structured: ClassVar[bool] = False
+    local: ClassVar[bool] = False
 
     @property
     def signed(self) -> bool:
@@ -159,6 +161,10 @@ class Explainer(Component, ABC):
 
     def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Explainer:
         """The explainer with the audit's reference set and symmetry, if it needs them and has none of its own."""
+        return self
+
+    def prepare(self, inputs: Tensor) -> Explainer:
+        """The explainer once it has looked at all unperturbed inputs (samples, ...) of the audit: here as it is."""
         return self
 
     def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:

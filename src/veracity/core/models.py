@@ -127,3 +127,27 @@ class LayerScores(View):
                 "input: choose a layer after the pooling."
             )
         return seen[-1].flatten(1)
+
+
+class Heard(View):
+    """The model, remembering the scores that it gives; with `follow` it shows only the largest one of each row, (N, 1)."""
+
+    def __init__(self, model: nn.Module, *, follow: bool) -> None:
+        super().__init__(model)
+        self.follow = follow
+        self.seen: list[Tensor] = []
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Run the model and keep what it gave."""
+        scores: Tensor = self.model(*inputs)
+        self.seen.append(scores.detach())
+        return scores.gather(1, scores.detach().argmax(dim=1, keepdim=True)) if self.follow else scores
+
+    def scores(self, rows: int) -> Tensor:
+        """What was given for this many rows, (rows, K)."""
+        given = torch.cat(self.seen)
+        if len(given) != rows:
+            raise InputError(
+                f"A local explainer asks the model about its {rows} inputs alone, not about {len(given)} rows: set local = False."
+            )
+        return given

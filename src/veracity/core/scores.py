@@ -63,7 +63,8 @@ class Smoothing:
 class Request:
     """Perturb by `space` along `walk`. With `common_draws` the explainer reuses its random numbers of e(x).
 
-    `layer` is the one whose output is read, by name; `smoothing` averages every explanation that is read.
+    `layer` is the one whose output is read, by name; `smoothing` averages every explanation that is read. `follow` explains
+    the class predicted for the perturbed input instead of the target.
     """
 
     space: Space
@@ -71,11 +72,13 @@ class Request:
     common_draws: bool = False
     layer: str | None = None
     smoothing: Smoothing | None = None
+    follow: bool = False
 
     def spec(self) -> list[Any]:
         """The request as plain data."""
         smooth = self.smoothing and [self.smoothing.space.spec(), self.smoothing.count]
-        return [self.space.spec(), self.walk.spec(), self.common_draws, *([self.layer, smooth] if self.layer or smooth else [])]
+        beside = [self.layer, smooth] if self.layer or smooth else []
+        return [self.space.spec(), self.walk.spec(), self.common_draws, *beside, *(["follow"] if self.follow else [])]
 
 
 class Reading:
@@ -157,13 +160,15 @@ class Score(Component, ABC):
     """A number with a direction and a range, per sample where that is defined.
 
     `reads` is what the score is about; `before` and `after` are what must be read of the unperturbed and of the perturbed
-    subject, just that unless said otherwise. `quantities` names the columns of what it observes.
+    subject, just that unless said otherwise. `quantities` names the columns of what it observes. With `seeds` it is defined
+    for samples that the model classifies correctly, where their labels are known.
     """
 
     reads: ClassVar[Reads] = Reads.EXPLANATION
     before: ClassVar[frozenset[Reads] | None] = None
     after: ClassVar[frozenset[Reads] | None] = None
     quantities: ClassVar[tuple[str, ...]] = ("value",)
+    seeds: ClassVar[bool] = False
     measure: Measure | None = None
 
     def suited(self, subject: Subject) -> Score:
@@ -222,12 +227,26 @@ class Score(Component, ABC):
         """Samples (samples,) whose explanation did not move at all, so that their value is undefined: here none is singled out."""
         return np.zeros(len(measured[self.quantities[0]]), dtype=np.bool_)
 
+    def errors(self, measured: Measured) -> Array | None:
+        """The standard error (samples,) of each sample's value, where the draws themselves tell; here they do not."""
+        return None
+
+    def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
+        """What must be said of some samples (samples,): "censored", "infeasible", "stuck"; here nothing."""
+        return {}
+
+    @property
+    def centre(self) -> str:
+        """How samples are summed up: by their "mean", or by their "median" where values may be censored."""
+        return "mean"
+
     def about(self) -> dict[str, Any]:
         """What a reader of the results needs: the spec, whether samples are plain means of their draws, and whether those are derived."""
         return {
             "spec": self.spec(),
             "reduce": "mean" if type(self).reduce is Score.reduce else "own",
             "null": self.null,
+            "centre": self.centre,
             "values": "plain" if type(self).values is Score.values and self.quantities == ("value",) else "own",
         }
 

@@ -51,6 +51,11 @@ class Space(Component, ABC):
         """Drawn elements (N, p) at their levels (N,): here the elements themselves."""
         return elements
 
+    @property
+    def caveat(self) -> str | None:
+        """What a reader must know about how elements are drawn: here nothing."""
+        return None
+
     def endpoint(self, sigma: float) -> Self | None:
         """Where the strength is still to be found: the strong end of the path alone, at this strength; else None."""
         return None
@@ -97,6 +102,15 @@ class InputSpace(Space, ABC):
 
     def among(self, size: int, content: str) -> Self:
         """The space for a data set of this many samples, known by a hash of their content: here whatever they are."""
+        return self
+
+    @property
+    def unspanned(self) -> bool:
+        """Whether it still waits for the range of the data."""
+        return False
+
+    def spanned(self, low: float, high: float) -> Self:
+        """The space for data whose smallest and largest values are these: here whatever they are."""
         return self
 
     def instead_of(self, samples: Tensor, elements: Tensor) -> Tensor:

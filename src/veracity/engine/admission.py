@@ -38,9 +38,10 @@ def admit(
     chosen = target.choose(viewed, labels)
     kind = outputs or Outputs.detect(scores)
     classify = labels is not None and not labels.is_floating_point() and scores.ndim == 2 and scores.shape[1] > 1
-    accuracy = float((scores.argmax(1) == labels).float().mean()) if classify and labels is not None else None
+    correct = scores.argmax(1) == labels if classify and labels is not None else None
     guessed = outputs is None and kind is Outputs.LOGITS and scores.shape[1] == 1
-    return AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), guessed), accuracy
+    audited = AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), guessed, correct=correct)
+    return audited, None if correct is None else float(correct.float().mean())
 
 
 def check_mode(name: str, module: nn.Module) -> None:

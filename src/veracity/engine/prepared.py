@@ -19,7 +19,9 @@ from veracity.core.errors import InputError, Note, SpecError, VeracityError
 from veracity.core.explainers import BARE, Cost, Explainer, Frame
 from veracity.core.models import device_of, evaluating
 from veracity.core.scores import Reads, reads_after, reads_before
+from veracity.core.searches import Search
 from veracity.core.spaces import InputSpace
+from veracity.core.targets import Label, Predicted
 from veracity.core.walks import Sampling, Walk
 from veracity.engine.batching import Budget
 from veracity.engine.plan import Cell, Job, fusion
@@ -27,6 +29,7 @@ from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
 from veracity.interpret import SymmetryScore
+from veracity.interpret.robustness import Hunted
 
 SINGLE = "the single output is read as a logit, sigmoid(output); if it is not one, pass outputs='raw' or 'probabilities'."
 PACKAGES = ("veracity", "torch", "torch_geometric", "captum", "scikit-learn", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
@@ -162,9 +165,17 @@ def check_requests(problem: Problem, jobs: list[Job]) -> None:
         left_out = [label for label, one in problem.explainers.items() if not one.control and (label, name) not in measured]
         if isinstance(score, SymmetryScore) and score.reads is Reads.EXPLANATION and left_out:
             warnings.warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.", Note, stacklevel=4)
-    requests = {fusion(cell): (cell.request, cell.score.bounds) for job in jobs for cell in job.cells}
-    for request, bounds in requests.values():
-        request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, bounds)
+    requests = {fusion(cell): (cell.request, cell.score) for job in jobs for cell in job.cells}
+    for request, score in requests.values():
+        if isinstance(request.walk, Search) and isinstance(score, Hunted):
+            request.walk.hunt(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.target, torch.device("cpu"))
+        else:
+            request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.bounds)
+        if request.follow and not isinstance(problem.target, (Predicted, Label)):
+            raise SpecError(
+                f"The score '{score.name}' explains the class predicted for each perturbed input, and the target '{problem.target.name}' "
+                "is another: pass target='predicted', or give the score follow=False."
+            )
     for space in {fingerprint.of_json(request.space.spec()): request.space for request, _ in requests.values()}.values():
         if not isinstance(space, InputSpace):
             continue

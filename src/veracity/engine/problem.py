@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
@@ -17,11 +19,15 @@ from veracity.core.scores import Defaults, Score, Subject
 from veracity.core.spaces import InputSpace, Space, WeightSpace
 from veracity.core.targets import Target
 from veracity.core.training import Checkpoint, Training
+from veracity.perturb.weights import RowWeightSpace
 
 
 @dataclass(frozen=True)
 class AuditedModel:
-    """A model, what its outputs are (and whether that is a mere guess), which output of each sample is explained, and its checkpoints."""
+    """A model, what its outputs are (and whether that is a mere guess), which output of each sample is explained, and its checkpoints.
+
+    `correct` (samples,) says which samples it classifies correctly, where their labels are known.
+    """
 
     module: nn.Module
     fingerprint: str
@@ -29,6 +35,7 @@ class AuditedModel:
     targets: Tensor
     guessed: bool = False
     checkpoints: tuple[Checkpoint, ...] = ()
+    correct: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -69,13 +76,20 @@ class Problem:
 
     def space_for(self, name: str, space: Space) -> Space:
         """A space as it is walked for one model: with the strength that was found for it."""
-        fitted = space.of(self.models[name].module) if isinstance(space, WeightSpace) else space
+        fitted = space.of(self.models[name].module) if isinstance(space, (WeightSpace, RowWeightSpace)) else space
         if isinstance(fitted, InputSpace):
+            fitted = fitted.spanned(*self.span) if fitted.unspanned else fitted
             content = fingerprint.of_json([self.inputs.fingerprint(), self.models[name].targets.tolist()]) if fitted.exchanges else ""
             fitted = fitted.among(self.inputs.size(), content)
         end = fitted.endpoint(1.0)
         sigma = None if end is None else self.calibrations.get((name, fingerprint.of_json(end.spec())))
         return fitted if sigma is None else fitted.calibrated(sigma)
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """The smallest and the largest value of the inputs."""
+        parts = [torch.aminmax(self.inputs.take(part).values) for part in torch.arange(self.inputs.size()).split(256)]
+        return min(float(part.min) for part in parts), max(float(part.max) for part in parts)
 
     def context(
         self,

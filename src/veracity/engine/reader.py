@@ -11,7 +11,7 @@ from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.explainers import Cost, Explainer
 from veracity.core.inputs import Signals
-from veracity.core.models import LayerScores
+from veracity.core.models import Heard, LayerScores
 from veracity.core.scores import Reads, Smoothing
 from veracity.engine.batching import Budget
 from veracity.engine.memory import Found
@@ -74,6 +74,17 @@ class Reader:
             context = self.problem.context(self.name, draws, self.budget.rows, x.structure, self.learnt, self.training)
             found = self.explainer.explain(self.view, x.values, targets, context)
         return found.detach()
+
+    def heard(self, x: Signals, targets: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor]:
+        """e(x) of a local explainer, and the scores (R, K) that its pass saw; without targets the predicted class is explained."""
+        if self.explainer is None:
+            raise InputError("A score of explanations needs an explainer.")
+        heard = Heard(self.view, follow=targets is None)
+        chosen = torch.zeros(len(x), dtype=torch.long, device=x.values.device) if targets is None else targets
+        with torch.enable_grad():
+            context = self.problem.context(self.name, draws, max(self.budget.rows, len(x)), x.structure, self.learnt, self.training)
+            found = self.explainer.explain(heard, x.values, chosen, context)
+        return found.detach(), heard.scores(len(x))
 
     def smoothed(self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing) -> Tensor:
         """The mean over `count` draws of a space around each row, the same ones whatever the weights."""

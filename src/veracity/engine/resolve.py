@@ -278,6 +278,13 @@ def check_asked(scores: Mapping[str, Score], asked: Sequence[str], space: InputS
             raise InputError(f"The score '{name}' needs a symmetry: pass Audit(symmetry=...), for example CyclicShift(axes=(-1,)).")
 
 
+def prepared_for(inputs: Inputs, explainer: Explainer) -> Explainer:
+    """The explainer once it has looked at all inputs, if it wants to."""
+    if type(explainer).prepare is Explainer.prepare:
+        return explainer
+    return explainer.prepare(inputs.take(torch.arange(inputs.size())).values)
+
+
 def check_given(explainers: Mapping[str, Explainer], size: int) -> None:
     """Maps that were made elsewhere belong to these very inputs, one each."""
     for label, one in explainers.items():

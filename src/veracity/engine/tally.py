@@ -19,11 +19,12 @@ from veracity.engine.worst import Worst
 class Tally:
     """Quantities (Q, R) of every cell, one ask after the other, and the pairs that hurt most.
 
-    Samples that are `broken` (samples,), whose explanation holds NaN or infinity, have no score of explanations.
+    Samples that are `broken` (samples,), whose explanation holds NaN or infinity, have no score of explanations; samples that
+    are `wrong`, misclassified, have none that starts from correctly classified ones.
     """
 
-    def __init__(self, cells: Sequence[Cell], samples: Tensor, broken: Tensor) -> None:
-        self.cells, self.samples, self.broken = cells, samples, broken
+    def __init__(self, cells: Sequence[Cell], samples: Tensor, broken: Tensor, wrong: Tensor) -> None:
+        self.cells, self.samples, self.broken, self.wrong = cells, samples, broken, wrong
         self.asks: list[Ask] = []
         self.seen: list[list[Tensor]] = [[] for _ in cells]
         self.failed: dict[str, str] = {}
@@ -54,6 +55,8 @@ class Tally:
                 raise SpecError(f"The score '{cell.name}' observed numbers of shape {tuple(values.shape)}, expected {expected}.")
             if cell.score.reads is Reads.EXPLANATION:
                 columns[self.broken[ask.row]] = torch.nan
+            if cell.score.seeds:
+                columns[self.wrong[ask.row]] = torch.nan
             seen[-1][:, part] = columns.T
             if cell.key in self.worst:
                 self.worst[cell.key].see(replaced(ask, pair.element), columns[:, 0], pair.after.explanation)

@@ -14,7 +14,9 @@ from veracity.explain.concept import CAR, CAV, ConceptExplainer, ConceptSensitiv
 from veracity.explain.controls import MAPS, Constant, Control, EdgeFilter, RandomGaussian, RandomTopK, RandomUniform
 from veracity.explain.deep_lift import DeepLift
 from veracity.explain.example import InfluenceFunctions, RandomExamples, RandomMixture, RepresentationSimilarity, SimplEx, TracIn
+from veracity.explain.extremal import ExtremalPerturbation
 from veracity.explain.foreign import CaptumMethod, Foreign, Function
+from veracity.explain.full_grad import FullGrad
 from veracity.explain.grad_cam import GradCam
 from veracity.explain.grad_cam_plus import GradCamPlusPlus
 from veracity.explain.gradient_shap import GradientShap
@@ -28,6 +30,8 @@ from veracity.explain.resolve import as_explainer
 from veracity.explain.rise import Rise
 from veracity.explain.smooth_grad import SmoothGrad
 from veracity.explain.stacked import stacked
+from veracity.explain.superpixel_lime import SuperpixelLime
+from veracity.explain.superpixel_shap import SuperpixelShap
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family
 
 CONTROLS: tuple[type[Explainer], ...] = (*MAPS, RandomExamples, RandomMixture, RandomConcepts, RandomSensitivities)
@@ -45,9 +49,11 @@ __all__ = [
     "Deconvolution",
     "DeepLift",
     "EdgeFilter",
+    "ExtremalPerturbation",
     "FeatureAblation",
     "FeaturePermutation",
     "Foreign",
+    "FullGrad",
     "Function",
     "GradCam",
     "GradCamPlusPlus",
@@ -75,6 +81,8 @@ __all__ = [
     "Saliency",
     "SimplEx",
     "SmoothGrad",
+    "SuperpixelLime",
+    "SuperpixelShap",
     "Symmetrised",
     "TracIn",
     "as_explainer",

@@ -62,6 +62,7 @@ class OnePass(GradientBased, ABC):
     """A Captum method of one forward and one backward pass."""
 
     structured = True
+    local = True
     method: ClassVar[Callable[..., Any]]
     options: ClassVar[dict[str, Any]] = {}
 

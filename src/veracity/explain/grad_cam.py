@@ -30,6 +30,7 @@ class LayerMap(Explainer, ABC):
     has the input's shape.
     """
 
+    local = True
     layer: str | None = None
 
     @abstractmethod

@@ -49,22 +49,27 @@ def random_coalitions(draws: Draws, patches: int, samples: int) -> Tensor:
     return torch.stack((chosen, ~chosen), dim=2).flatten(1, 2)[:, :samples]
 
 
-def shapley_regression(present: Tensor, gains: Tensor, weights: Tensor, total: Tensor) -> Tensor:
+def shapley_regression(present: Tensor, gains: Tensor, weights: Tensor, total: Tensor, counts: Tensor | None = None) -> Tensor:
     """N weighted least squares fits whose coefficients sum to `total`: (N, S, M), (N, S), (N, S), (N,) -> (N, M).
 
-    Minimises Σ_s w_s (v_s - z_s·φ)² under Σ φ = total, as φ = total/M + the shortest solution that sums to zero.
+    Minimises Σ_s w_s (v_s - z_s·φ)² under Σ φ = total, as φ = total/M + the shortest solution that sums to zero. With
+    `counts` (N,) only the first so many players of a row take part.
 
     >>> z = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]], dtype=torch.float64)
     >>> values = shapley_regression(z, torch.tensor([[1.0, 4.0]]).double(), torch.ones(1, 2).double(), torch.tensor([7.0]).double())
     >>> [round(value, 9) for value in values[0].tolist()]
     [2.0, 5.0]
     """
-    even = total.unsqueeze(-1) / present.shape[-1]
-    centred = present - present.mean(-1, keepdim=True)
-    rest = gains - present.sum(-1) * even
+    most = present.shape[-1]
+    count = torch.full((len(present), 1), most) if counts is None else counts.unsqueeze(-1)
+    playing = torch.arange(most) < count
+    even = total.unsqueeze(-1) / count
+    sizes = present.sum(-1)
+    centred = (present - (sizes / count).unsqueeze(-1)) * playing.unsqueeze(1)
+    rest = gains - sizes * even
     pulled = (weights.unsqueeze(-1) * centred).mT
     inverse: Tensor = torch.linalg.pinv(pulled @ centred, hermitian=True, rtol=1e-10)
-    return even + (inverse @ (pulled @ rest.unsqueeze(-1))).squeeze(-1)
+    return (even + (inverse @ (pulled @ rest.unsqueeze(-1))).squeeze(-1)) * playing
 
 
 @EXPLAINERS.add

@@ -53,9 +53,22 @@ def patch_count(shape: Size, patch: int) -> int:
 
 
 def spread_over(values: Tensor, numbers: Tensor, shape: Size) -> Tensor:
-    """Each position gets its patch's value, in every channel: (N, patches) -> (N, *shape)."""
-    maps = values[:, numbers.to(values.device)]
+    """Each position gets its patch's value, in every channel: (N, patches) -> (N, *shape).
+
+    The patches' numbers are those of all rows, (*space), or of each row, (N, *space).
+    """
+    maps = looked_up(values, numbers.to(values.device).expand(len(values), *space_of(shape)))
     return over_channels(maps, shape).expand(len(values), *shape)
+
+
+def looked_up(values: Tensor, numbers: Tensor) -> Tensor:
+    """Each row's values (R, patches) at its own patches' positions: (R, *space).
+
+    >>> looked_up(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[0, 0, 1], [1, 0, 0]]))
+    tensor([[1., 1., 2.],
+            [4., 3., 3.]])
+    """
+    return values.gather(1, numbers.flatten(1)).reshape(numbers.shape)
 
 
 def over_channels(maps: Tensor, shape: Size) -> Tensor:
@@ -72,13 +85,16 @@ def sums_over(values: Tensor, numbers: Tensor, count: int) -> Tensor:
 def masked_scores(
     model: nn.Module, inputs: Tensor, targets: Tensor, present: Tensor, baseline: Tensor, numbers: Tensor, batch: int
 ) -> Tensor:
-    """Scores with some patches present and the others at the baseline: masks (N, S, patches) -> (N, S) float64, on the CPU."""
+    """Scores with some patches present and the others at the baseline: masks (N, S, patches) -> (N, S) float64, on the CPU.
+
+    The baseline is one for all rows, (1, ...), or one each, (N, ...); so are the patches' numbers, (*space) or (N, *space).
+    """
     x, shape = inputs.detach(), inputs.shape[1:]
-    numbers = numbers.to(x.device)
+    numbers, baseline = numbers.to(x.device).expand(len(x), *space_of(shape)), baseline.expand_as(x)
 
     def term(row: Tensor, item: Tensor) -> Tensor:
-        keep = present[row.cpu(), item.cpu()].to(x.device)[:, numbers]
-        return scores(model, torch.where(over_channels(keep, shape), x[row], baseline), targets[row])
+        keep = looked_up(present[row.cpu(), item.cpu()].to(x.device), numbers[row])
+        return scores(model, torch.where(over_channels(keep, shape), x[row], baseline[row]), targets[row])
 
     return table_of(term, len(x), present.shape[1], batch, x.device).double().cpu()
 

@@ -29,6 +29,7 @@ from veracity.interpret.invariance import (
 from veracity.interpret.patterns import InputAlignment, InputGrowth, WeightGrowth
 from veracity.interpret.randomisation import MPRT, EfficientMPRT, RandomLogit, SmoothMPRT
 from veracity.interpret.relative import LocalLipschitz, RelativeInputStability, RelativeOutputStability, RelativeRepresentationStability
+from veracity.interpret.robustness import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
 from veracity.interpret.sensitivity import AvgSensitivity, MaxSensitivity
 
 __all__ = [
@@ -49,6 +50,9 @@ __all__ = [
     "Insertion",
     "Invariance",
     "Likeness",
+    "LnPHat",
+    "LnPMisclassified",
+    "LnPTilde",
     "LocalLipschitz",
     "MaxSensitivity",
     "ModelFaithfulness",
@@ -66,9 +70,12 @@ __all__ = [
     "RelativeRepresentationStability",
     "SelfAgreement",
     "SmoothMPRT",
+    "SolHat",
+    "SolTilde",
     "Sparseness",
     "Sufficiency",
     "Symmetry",
     "SymmetryScore",
     "WeightGrowth",
+    "WorstLoss",
 ]

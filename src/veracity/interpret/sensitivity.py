@@ -13,6 +13,7 @@ from torch import Tensor
 from veracity.core.measures import Measure
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Pair, Request, Score, Subject
+from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
 from veracity.interpret.assumptions import ModelRobustness
 from veracity.interpret.common import Repeatable, largest
@@ -26,7 +27,8 @@ class Sensitivity(Repeatable, ABC):
     """The change of an explanation, |e(x') - e(x)|, at random inputs x' close by.
 
     With the l-infinity ball of radius .02, the Euclidean distance and ten draws (appendix G of the symmetry paper).
-    `relative` divides by |e(x)|, which makes it free of the explanation's scale; it is undefined where e(x) = 0.
+    `relative` divides by |e(x)|, which makes it free of the explanation's scale; it is undefined where e(x) = 0. With the
+    `space`, walk and `follow` of another score, such as ln_p_f_hat by Monte Carlo, it looks at the same perturbed inputs.
     """
 
     reference: ClassVar[str] = "Yeh et al., On the (in)fidelity and sensitivity of explanations, NeurIPS 2019"
@@ -35,6 +37,8 @@ class Sensitivity(Repeatable, ABC):
     radius: float = 0.02
     norm: str = "linf"
     relative: bool = False
+    space: InputSpace | None = None
+    follow: bool = False
 
     @property
     def assumption(self) -> Score:
@@ -45,7 +49,8 @@ class Sensitivity(Repeatable, ABC):
         """For every explanation, whatever the audit's symmetry."""
         if subject.explainer is None:
             return ()
-        return (Request(Ball(radius=self.radius, norm=self.norm).fit(subject.shape), self.walk, self.shares(subject.explainer)),)
+        space = (self.space or Ball(radius=self.radius, norm=self.norm)).fit(subject.shape)
+        return (Request(space, self.walk, self.shares(subject.explainer), follow=self.follow),)
 
     def observe(self, pair: Pair) -> Tensor:
         """|e(x') - e(x)|, or its share of |e(x)|."""

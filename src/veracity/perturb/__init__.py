@@ -25,7 +25,7 @@ from veracity.perturb.noise import GaussianNoise, UniformNoise
 from veracity.perturb.others import Others
 from veracity.perturb.redraw import Redraw
 from veracity.perturb.retarget import OtherClass
-from veracity.perturb.weights import FullRandomisation, LayerRandomisation, ParameterNoise, ParameterScaling, stack
+from veracity.perturb.weights import FullRandomisation, LayerRandomisation, ParameterNoise, ParameterScaling, WeightNeighbourhood, stack
 
 __all__ = [
     "Ball",
@@ -57,6 +57,7 @@ __all__ = [
     "Rotations3D",
     "SignFlip",
     "UniformNoise",
+    "WeightNeighbourhood",
     "WindowShift",
     "floor",
     "stack",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Size, Tensor
@@ -12,21 +12,34 @@ from torch import Size, Tensor
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.spaces import InputSpace, Representation
+from veracity.perturb.projection import onto_l1, onto_l2, onto_linf
 
-NORMS = ("linf", "l2")
+PROJECTIONS = {"linf": onto_linf, "l2": onto_l2, "l1": onto_l1}
+NORMS = tuple(PROJECTIONS)
+CENTRAL = -230.0
+"""Below this ln of the chance of a shorter latent the l2 map takes a series: the chance itself would soon be zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ball(InputSpace):
-    """Noise of at most `radius` added to the input, uniform in the ball |z| <= radius of the norm "linf" or "l2": x' = x + z.
+    """Noise of at most `radius` added to the input, uniform in the ball |z| <= radius of the norm "linf", "l2" or "l1": x' = x + z.
 
     Elements (N, d) are the noise itself, one number for each of the d entries of a sample, in the latents' precision. It
     is a set of perturbations without algebra: the sum of two may leave the ball, and nothing that lives in the input's
     frame moves along.
 
+    `range` keeps x' between two values: (low, high), or "data", the smallest and largest value of the inputs. An element
+    of "linf" is then a place in the box that ball and range have in common, lo = max(x - radius, low) and
+    hi = min(x + radius, high): x' = lo + (hi - lo) (z / radius + 1) / 2, so that every point of it is as likely as any other
+    (and z = 0 is its middle, not x). With "l2" and "l1" x + z is clamped, so that points of the range's walls are likelier
+    than others: see `caveat`.
+
     >>> ball = Ball(radius=0.1).fit(Size([2]))
     >>> ball.decode(torch.tensor([[0.0, 50.0]]))
     tensor([[0.0000, 0.1000]])
+    >>> within = Ball(radius=0.1, range=(0.0, 1.0)).fit(Size([2]))
+    >>> within.act(torch.tensor([[0.0, 0.1]]), torch.tensor([[0.0, 0.5]]))
+    tensor([[0.0500, 0.6000]])
     """
 
     name = "ball"
@@ -36,24 +49,65 @@ class Ball(InputSpace):
 
     radius: float = 0.02
     norm: str = "linf"
+    range: tuple[float, float] | str | None = None
     size: int | None = None
 
     def fit(self, shape: Size) -> Self:
         """The ball around inputs of this shape."""
         if self.norm not in NORMS:
             raise unknown("norm of a ball", str(self.norm), NORMS)
-        if isinstance(self.radius, bool) or not isinstance(self.radius, (int, float)) or not 0 < self.radius < math.inf:
+        if not number(self.radius) or not 0 < self.radius < math.inf:
             raise SpecError(f"The radius of a ball must be a positive number, such as 0.02, not {self.radius!r}.")
         if self.size not in (None, math.prod(shape)):
             raise InputError(f"This ball was made for samples of {self.size} entries, but one sample has shape {tuple(shape)}.")
-        return replace(self, size=math.prod(shape))
+        return replace(self, size=math.prod(shape), range=self.range if self.unspanned else self.bounds)
+
+    def spanned(self, low: float, high: float) -> Self:
+        """The ball for data whose smallest and largest values are these: they become its range where that is "data"."""
+        if not self.unspanned:
+            return self
+        if not -math.inf < low < high < math.inf:
+            raise InputError(
+                f"The inputs go from {low:g} to {high:g}, which is no range for a ball: give it one, such as range=(0.0, 1.0)."
+            )
+        return replace(self, range=(float(low), float(high)))
+
+    @property
+    def unspanned(self) -> bool:
+        """Whether the range is still to be read from the data."""
+        return isinstance(self.range, str) and self.range == "data"
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Between which values x' stays, once that is known; None if anywhere."""
+        span: Any = self.range
+        if span is None:
+            return None
+        if self.unspanned:
+            raise SpecError(
+                'The ball does not know the range of the data yet: call spanned(low, high), or give range=(low, high) for "data".'
+            )
+        two = isinstance(span, (tuple, list)) and len(span) == 2 and all(map(number, span))
+        if not two or not -math.inf < span[0] < span[1] < math.inf:
+            raise SpecError(f'The range of a ball must be "data" or two finite numbers, the lower first, such as (0.0, 1.0), not {span!r}.')
+        return float(span[0]), float(span[1])
+
+    @property
+    def caveat(self) -> str | None:
+        """That points of "l2" and "l1" are clamped to the range, where there is one."""
+        if self.range is None or self.norm == "linf":
+            return None
+        return (
+            f"Points are drawn uniformly in the {self.norm} ball and then clamped to the data range, "
+            "so that they are not uniform on what ball and range have in common."
+        )
 
     @property
     def latents(self) -> int:
-        """One for each entry of a sample."""
+        """One for each entry of a sample; one more for "l1", which says how far out to go."""
         if self.size is None:
             raise SpecError("The ball does not know the inputs' size yet: call fit(shape) with one sample's shape.")
-        return self.size
+        return self.size + (self.norm == "l1")
 
     def drawn(self, draws: Draws) -> Tensor:
         """Uniform noise; in the cube of "linf" straight from uniform numbers, without the detour over normal ones."""
@@ -62,23 +116,87 @@ class Ball(InputSpace):
         return draws.uniform(self.latents, stream="walk").mul_(2.0).sub_(1.0).mul_(self.radius)
 
     def decode(self, latent: Tensor) -> Tensor:
-        """A smooth map from Gaussian latents (N, d) onto the ball, under which their distribution becomes uniform.
+        """A smooth map from Gaussian latents (N, latents) onto the ball (N, d), under which their distribution becomes uniform.
 
         linf: z_i = radius (2 Phi(u_i) - 1). l2: z = radius F(|u|^2)^(1/d) u / |u|, F the chi-squared distribution with d
-        degrees of freedom.
+        degrees of freedom. l1: z = radius y / (sum |y_i| + E), y_i Laplace and E exponential.
         """
         if self.norm == "linf":
             return torch.erf(latent / math.sqrt(2.0)) * self.radius
-        wide = latent.double()
-        length = wide.norm(dim=1, keepdim=True).clamp(min=torch.finfo(wide.dtype).tiny)
-        half = torch.full_like(length, 0.5 * latent.shape[1])
-        share: Tensor = torch.special.gammainc(half, 0.5 * length.square()) ** (1.0 / latent.shape[1])
-        noise: Tensor = wide * (self.radius * share / length)
+        noise = radial(latent.double(), self.radius) if self.norm == "l2" else laplacian(latent.double(), self.radius)
         return noise.to(latent.dtype)
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """The inputs with their noise."""
+        """The inputs with their noise, inside the range where there is one."""
         needed = (len(x), math.prod(x.shape[1:]))
         if elements.shape != needed:
             raise InputError(f"Inputs of shape {tuple(x.shape)} need noise of shape {needed}, but the ball got {tuple(elements.shape)}.")
-        return x + elements.to(x).reshape(x.shape)
+        noise, bounds = elements.to(x).reshape(x.shape), self.bounds
+        if bounds is None:
+            return x + noise
+        if self.norm != "linf":
+            return (x + noise).clamp(*bounds)
+        low, high = (x - self.radius).clamp(min=bounds[0]), (x + self.radius).clamp(max=bounds[1])
+        return (low + (high - low) * (0.5 * (noise / self.radius + 1.0))).clamp(low, high)
+
+    def project(self, points: Tensor, x: Tensor) -> Tensor:
+        """The nearest point (N, ...) of the ball around x to each of N points, in the Euclidean distance, then of the range.
+
+        Exactly the nearest one of what "linf" ball and range have in common. With "l2" and "l1" another may be nearer, but
+        clamping never leaves the ball: for x inside the range it brings every entry closer to that of x.
+        """
+        if points.shape != x.shape:
+            raise InputError(
+                f"Points of shape {tuple(points.shape)} cannot be projected onto balls around inputs of shape {tuple(x.shape)}."
+            )
+        inside = x + PROJECTIONS[self.norm]((points - x).flatten(1), self.radius).reshape(x.shape)
+        return inside if self.bounds is None else inside.clamp(*self.bounds)
+
+    def check(self, x: Tensor) -> None:
+        """Raise if inputs lie outside the range."""
+        if self.bounds is None:
+            return
+        low, high = self.bounds
+        outside = int(((x < low) | (x > high)).flatten(1).any(dim=1).sum())
+        if outside:
+            raise InputError(
+                f"{outside} of {len(x)} samples leave the ball's range, {low:.9g} to {high:.9g}: values go from {float(x.min()):.9g} to "
+                f'{float(x.max()):.9g}, so scale the inputs into the range, widen it, or give range="data".'
+            )
+
+
+def number(value: Any) -> bool:
+    """Whether a setting is a number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def radial(u: Tensor, radius: float) -> Tensor:
+    """Uniform in the l2 ball from Gaussian latents, both (N, d): radius F(|u|^2)^(1/d) u / |u|, F chi-squared with d degrees.
+
+    With a = d / 2 and s = |u|^2 / 2, F = P(a, s) is the regularised incomplete gamma function. Around the centre, where it
+    and its slope leave the range of numbers, P(a, s) = s^a exp(-s) S / Gamma(a + 1) leaves no |u| to divide by, with
+    S = 1 / (1 - s/a) - (s/a) / (a (1 - s/a)^3) + ... (DLMF, section 8.11(iii)).
+    """
+    size, half = u.shape[1], 0.5 * u.shape[1]
+    length = u.norm(dim=1, keepdim=True)
+    energy, rest = 0.5 * length.square(), math.lgamma(half + 1.0)
+    central = (energy < half) & (half * energy.log() - energy - rest < CENTRAL)
+    away = length.where(~central, math.sqrt(size))
+    share = torch.special.gammainc(torch.full_like(away, half), 0.5 * away.square()) ** (1.0 / size)
+    close = energy.where(central, 0.0)
+    gap = 1.0 - close / half
+    series = torch.log1p(-close / (half * gap).square()) - gap.log()
+    scale: Tensor = torch.where(central, radius * math.sqrt(0.5) * ((series - close - rest) / size).exp(), radius * share / away)
+    return u * scale
+
+
+def laplacian(u: Tensor, radius: float) -> Tensor:
+    """Uniform in the l1 ball (N, d) from Gaussian latents (N, d + 1): radius y / (sum |y_i| + E) (Barthe et al. 2005, theorem 1).
+
+    The first d make y Laplace, |y_i| = -ln(2 Phi(-|u_i|)) with the sign of u_i, and the last makes E exponential, -ln Phi(u_d+1).
+    """
+    up = u[:, :-1] >= 0.0
+    size = -math.log(2.0) - torch.special.log_ndtr(torch.where(up, -u[:, :-1], u[:, :-1]))
+    total = size.sum(dim=1, keepdim=True) - torch.special.log_ndtr(u[:, -1:])
+    scale: Tensor = radius / total.clamp(min=torch.finfo(u.dtype).tiny)
+    return torch.where(up, size, -size) * scale

@@ -8,11 +8,13 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
+from veracity.core.errors import InputError
 from veracity.core.inputs import Inputs, Signals, TensorInputs
 
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
+Loss = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Tensor]
 Network = TypeVar("Network", bound=nn.Module)
 
 
@@ -27,6 +29,7 @@ def train(
     decay: float = 0.0,
     seed: int = 0,
     augment: Augmentation | None = None,
+    loss: Loss | None = None,
     report: Callable[[int, float], None] | None = None,
     checkpoint: Callable[[int, float], None] | None = None,
     reduced: bool = False,
@@ -35,12 +38,14 @@ def train(
 
     `decay` is decoupled weight decay, `report` hears each epoch's mean loss, and `checkpoint` the epochs done and the learning
     rate: before the first epoch (0) and after each. `reduced` runs the forward pass in bfloat16. Dropout's masks follow
-    from the seed as well, and the global random state comes back as it was.
+    from the seed as well, and the global random state comes back as it was. `loss` takes the place of the cross-entropy:
+    a function of the model, a batch's values, its labels and a generator on their device to one number.
     """
     data = as_inputs(inputs)
     seen = data.adapt(model)
     device = labels.device
     generator = torch.Generator().manual_seed(seed)
+    noise = torch.Generator(device=device).manual_seed(seed + 1)
     steps = -(-len(labels) // batch)
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=rate, total_steps=epochs * steps)
@@ -54,12 +59,15 @@ def train(
             for index in torch.randperm(len(labels), generator=generator).to(device).split(batch):
                 signals = augmented(data.take(index).to(device), augment, generator)
                 with torch.autocast(device.type, torch.bfloat16, enabled=reduced):
-                    loss = cross_entropy(signals.through(seen).float(), labels[index])
+                    if loss is None:
+                        error = cross_entropy(signals.through(seen).float(), labels[index])
+                    else:
+                        error = loss(seen, alone(signals), labels[index], noise)
                 optimiser.zero_grad()
-                loss.backward()
+                error.backward()
                 optimiser.step()
                 schedule.step()
-                total += loss.detach() * len(index)
+                total += error.detach() * len(index)
             model.eval()
             if report is not None:
                 report(epoch, float(total) / len(labels))
@@ -75,6 +83,13 @@ def as_inputs(inputs: Tensor | Inputs) -> Inputs:
 def augmented(signals: Signals, augment: Augmentation | None, generator: torch.Generator) -> Signals:
     """The signals with their values augmented, if at all."""
     return signals if augment is None else replace(signals, values=augment(signals.values, generator))
+
+
+def alone(signals: Signals) -> Tensor:
+    """The signals' values, where they have no structure beside them."""
+    if signals.structure:
+        raise InputError("A loss of one's own sees values alone, but these inputs have structure beside them: leave `loss` out.")
+    return signals.values
 
 
 def initialised(build: Callable[[], Network], seed: int) -> Network:
@@ -98,6 +113,21 @@ def random_shift(margin: int, axes: tuple[int, ...] = (-2, -1)) -> Augmentation:
         return x
 
     return shift
+
+
+def random_crop(margin: int) -> Augmentation:
+    """An augmentation: cut each image (N, C, H, W) at random from itself with a black margin, and mirror half of them."""
+
+    def crop(x: Tensor, generator: torch.Generator) -> Tensor:
+        count, _, height, width = x.shape
+        corners = torch.randint(0, 2 * margin + 1, (2, count, 1), generator=generator).to(x.device)
+        mirrored = torch.randint(0, 2, (count, 1), generator=generator).bool().to(x.device)
+        rows, columns = (torch.arange(side, device=x.device) for side in (height, width))
+        rows, columns = corners[0] + rows, corners[1] + torch.where(mirrored, columns.flip(0), columns)
+        image = torch.arange(count, device=x.device)[:, None, None]
+        return pad(x, (margin,) * 4).permute(0, 2, 3, 1)[image, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+    return crop
 
 
 @torch.no_grad()

@@ -14,6 +14,7 @@ from torch import Tensor
 from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
 from veracity.core.scores import Array, Defaults, Pair, Reads, Request, Score, Subject
+from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
 from veracity.interpret.assumptions import ModelRobustness, kept
 from veracity.interpret.common import Repeatable, largest
@@ -26,11 +27,14 @@ from veracity.walk import MonteCarlo
 class NoiseScore(Repeatable, ABC):
     """The largest ratio of changes among inputs with Gaussian noise of standard deviation `sigma`: five draws of .001 (appendix A.8.1).
 
-    The maximum grows with the number of draws, so that it compares explainers that got equally many.
+    The maximum grows with the number of draws, so that it compares explainers that got equally many. With the `space`, walk
+    and `follow` of another score, such as ln_p_f_hat by Monte Carlo, it looks at the same perturbed inputs.
     """
 
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=5))
     sigma: float = 0.001
+    space: InputSpace | None = None
+    follow: bool = False
 
     direction = Direction.LOWER
     bounds = (0.0, math.inf)
@@ -44,7 +48,8 @@ class NoiseScore(Repeatable, ABC):
         """For every explanation: the noise that all of these scores share."""
         if subject.explainer is None:
             return ()
-        return (Request(GaussianNoise(sigma=self.sigma).fit(subject.shape), self.walk, self.shares(subject.explainer), self.looks_at),)
+        space = (self.space or GaussianNoise(sigma=self.sigma)).fit(subject.shape)
+        return (Request(space, self.walk, self.shares(subject.explainer), self.looks_at, follow=self.follow),)
 
     @property
     def looks_at(self) -> str | None:

@@ -1,6 +1,7 @@
-"""Other weights for the same model: noise along a path, or layers that forget what they learnt."""
+"""Other weights for the same model: noise along a path or around the model, or layers that forget what they learnt."""
 
 from veracity.perturb.weights.copies import ModelCopies, stack
+from veracity.perturb.weights.neighbourhood import RowWeightSpace, WeightNeighbourhood
 from veracity.perturb.weights.noise import ParameterNoise, ParameterScaling, WeightNoise
 from veracity.perturb.weights.randomisation import FullRandomisation, LayerRandomisation, Randomisation
 
@@ -11,6 +12,8 @@ __all__ = [
     "ParameterNoise",
     "ParameterScaling",
     "Randomisation",
+    "RowWeightSpace",
+    "WeightNeighbourhood",
     "WeightNoise",
     "stack",
 ]

@@ -1,0 +1,142 @@
+"""A search on one block of samples: what it asks for is evaluated, and how bad it was is told."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from veracity.core.errors import InputError, SpecError
+from veracity.core.scores import Pair, Reading, Reads
+from veracity.core.searches import Search, Searcher
+from veracity.core.spaces import InputSpace
+from veracity.core.walks import Ask
+from veracity.engine.kept import Kept
+from veracity.engine.memory import Found
+from veracity.engine.perturbed import Perturbed
+from veracity.engine.plan import Cell
+from veracity.engine.progress import weight
+from veracity.engine.store import RunFolder
+from veracity.explain.differentiable import Form, differentiable
+from veracity.explain.softened import softened
+from veracity.interpret.robustness import Hunted
+
+BETA = 20.0
+"""How sharp the softplus is that stands for a ReLU where slopes are taken."""
+
+SLOPED = 4
+"""How many times the memory of a plain pass a pass takes whose explanation is differentiated."""
+
+KEEP = 8
+"""How many of a block's worst points are kept for the eye."""
+
+
+class Glimpse:
+    """What a score sees of one ask, row by row."""
+
+    def __init__(self, score: Hunted) -> None:
+        self.score = score
+        self.parts: dict[int, Tensor] = {}
+
+    def see(self, part: slice, pair: Pair) -> None:
+        """Some rows of the ask."""
+        self.parts[part.start] = self.score.observe(pair).detach().double()
+
+    def seen(self) -> Tensor:
+        """All rows, (R, Q)."""
+        return torch.cat([self.parts[start] for start in sorted(self.parts)])
+
+
+class Hunt:
+    """One search score of one subject on one block."""
+
+    def __init__(self, perturbed: Perturbed, cell: Cell) -> None:
+        if not isinstance(cell.score, Hunted) or not isinstance(cell.request.walk, Search):
+            raise SpecError(f"The score '{cell.name}' has no merit that the walk '{cell.request.walk.name}' could follow.")
+        self.perturbed, self.cell = perturbed, cell
+        self.rows, self.reader = perturbed.rows, perturbed.reader
+        self.score, self.walk, self.request = cell.score, cell.request.walk, cell.request
+        self.form: Form | None = None
+        if perturbed.explaining and self.walk.follows_slopes and self.reader.explainer is not None:
+            self.form = differentiable(self.reader.explainer)
+
+    def run(self, rows: Tensor, folder: RunFolder) -> None:
+        """Search around these rows of the block, as many at once as memory allows, and store what was found."""
+        space, kept = self.request.space, Kept(self.cell, self.rows.samples)
+        worst: list[tuple[Ask, Tensor]] = []
+        for some in rows.split(self.walk.together(space)) if len(rows) else ():
+            searcher = self.walk.hunt(space, self.rows.samples[some], self.rows.seed, self.score.target, self.rows.device)
+            self.follow(searcher, some)
+            kept.add(some, searcher.trace())
+            ask, merit = searcher.worst()
+            worst.append((Ask(some[ask.row], ask.draw, ask.level, ask.element), merit))
+        self.show(worst, folder)
+        kept.write(folder)
+
+    def follow(self, searcher: Searcher, some: Tensor) -> None:
+        """Evaluate until the search is done."""
+        number = 0
+        while (ask := searcher.ask()) is not None:
+            whole, glimpse = Ask(some[ask.row], ask.draw, ask.level, ask.element), Glimpse(self.score)
+            self.perturbed.observe(whole, number, glimpse.see)
+            seen = glimpse.seen()
+            slope = self.slope(whole) if searcher.slopes else None
+            searcher.tell(self.score.merit(seen), seen, slope)
+            number += 1
+
+    def slope(self, ask: Ask) -> Tensor:
+        """How the smooth merit changes along each element, (R, p), with softplus in the place of every ReLU."""
+        space, device, parts = self.request.space, self.rows.device, list[Tensor]()
+        if not isinstance(space, InputSpace):
+            raise SpecError(f"The walk '{self.walk.name}' follows slopes, and the space '{space.name}' has none: use the walk 'genetic'.")
+
+        def some(part: slice) -> None:
+            piece = ask[part]
+            with torch.enable_grad(), softened(BETA):
+                element = piece.element.to(device).detach().requires_grad_()
+                x = space.move(element, self.rows.x[piece.row.to(device)])
+                scores = x.through(self.reader.view)
+                targets = scores.argmax(dim=1) if self.request.follow else self.rows.targets[piece.row.to(device)]
+                found: Found = {Reads.SCORES: scores, Reads.INPUT: x.values}
+                if self.form is not None:
+                    draws, learnt = self.rows.draws(self.request, piece), self.reader.learnt
+                    context = self.reader.problem.context(self.reader.name, draws, self.rows.budget.rows, x.structure, learnt)
+                    found[Reads.EXPLANATION] = self.form(self.reader.view, x.values, targets, context)
+                merit = self.score.smooth(self.score.observe(self.perturbed.pair(element, piece, Reading(targets, found))))
+                if not merit.requires_grad:
+                    raise InputError(f"The score '{self.score.name}' does not depend differentiably on the input: use the walk 'genetic'.")
+                parts.append(torch.autograd.grad(merit.nan_to_num().sum(), element)[0])
+            self.rows.moved(len(piece) * weight(self.reader.cost))
+
+        self.rows.budget.spend(len(ask), self.rows.rows_each * SLOPED, some)
+        return torch.cat(parts)
+
+    def show(self, worst: list[tuple[Ask, Tensor]], folder: RunFolder) -> None:
+        """Store the inputs and maps of the block's worst points that keep the constraint."""
+        space = self.request.space
+        if not worst or not self.perturbed.explaining or not isinstance(space, InputSpace):
+            return
+        merit = torch.cat([found for _, found in worst])
+        order = merit.argsort(descending=True, stable=True)[:KEEP]
+        order = order[merit[order] >= 0]
+        if len(order) == 0:
+            return
+        row, draw, level = (torch.cat([getattr(ask, what) for ask, _ in worst])[order] for what in ("row", "draw", "level"))
+        element = torch.cat([ask.element for ask, _ in worst])
+        ask = Ask(row, draw, level, element[order.to(element.device)])
+        seen: list[tuple[slice, Pair]] = []
+        self.perturbed.observe(ask, -1, lambda part, pair: seen.append((part, pair)))
+        for part, pair in seen:
+            tensors = {
+                "sample": self.rows.samples[ask.row[part]],
+                "draw": ask.draw[part],
+                "element": ask.element[part],
+                "value": self.score.observe(pair)[:, 0],
+                "input": pair.before.input,
+                "moved": pair.after.input,
+                "explanation": pair.before.explanation,
+                "expected": pair.before.explanation,
+                "found": pair.after.explanation,
+                "label": pair.before.scores.argmax(dim=1),
+                "predicted": pair.after.scores.argmax(dim=1),
+            }
+            folder.write_tensors("worst", self.cell.key, tensors)

@@ -1,0 +1,140 @@
+"""How likely a random point close to an input is to deceive, however small that probability is."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from veracity.core.errors import SpecError
+from veracity.core.explainers import Explainer
+from veracity.core.measures import Direction
+from veracity.core.registry import SCORES
+from veracity.core.scores import Array, Measured
+from veracity.core.searches import Search
+from veracity.core.spaces import Space
+from veracity.core.walks import Walk
+from veracity.interpret.robustness.base import Hunted, Misinterpretation
+from veracity.interpret.robustness.worst import Misclassification
+from veracity.walk import SimpleMonteCarlo, SubsetSimulation
+
+REACHED, STUCK, SUNK = 1.0, 2.0, 3.0
+"""How subset simulation ended: the event reached, no further point found, ln P at the floor."""
+
+
+@dataclass(frozen=True)
+class LogProbability:
+    """ln P (samples,) as a sum over levels, its standard error (the c.o.v. of P), and which samples are censored or failed."""
+
+    value: Array
+    error: Array
+    censored: NDArray[np.bool_]
+    failed: NDArray[np.bool_]
+
+
+def by_levels(measured: Measured) -> LogProbability:
+    """From conditional probabilities p_i: ln P = sum ln p_i (eq. 21), delta^2 = sum (1 - p_i) / (p_i N) (1 + lambda_i) (eq. 28).
+
+    There is an error only where the event was reached, and no ln P where not a single p_i is known.
+    """
+    share, variance, state = (measured[name][:, 0] for name in ("probability", "variance", "state"))
+    last = np.nanmax(state, axis=1, initial=-1.0)
+    known = np.isfinite(share).any(axis=1)
+    value = np.where(known, np.nansum(np.log(share), axis=1), np.nan)
+    error = np.where(last == REACHED, np.sqrt(np.nansum(variance, axis=1)), np.nan)
+    return LogProbability(value, error, last == SUNK, last == STUCK)
+
+
+def by_counting(inside: NDArray[np.bool_], defined: NDArray[np.bool_], drawn: NDArray[np.bool_]) -> LogProbability:
+    """From independent draws (samples, draws): ln of the share inside, delta^2 = (1 - p) / (p N) (eq. 25 with lambda = 0).
+
+    Undefined draws are not inside. Where none is, ln P is censored at ln(1 / N).
+    """
+    count, hits = drawn.sum(axis=1).astype(float), inside.sum(axis=1).astype(float)
+    tried = (count > 0) & defined.any(axis=1)
+    share = np.where(tried, np.maximum(hits, 1.0) / np.maximum(count, 1.0), np.nan)
+    error = np.where(hits > 0, np.sqrt((1.0 - share) / (share * np.maximum(count, 1.0))), np.nan)
+    return LogProbability(np.log(share), error, tried & (hits == 0), np.zeros(len(share), dtype=np.bool_))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rare(Hunted, ABC):
+    """ln P_F: the logarithm of the probability of an event F under the uniform distribution on the space.
+
+    Lower is better. Each sample has the standard error of its ln P, which is the coefficient of variation of P. Samples whose
+    ln P fell to the walk's floor are censored there: they are counted, and samples are summed up by their median, so that
+    no censored value is averaged. Samples for which the walk got stuck before the event have failed, and count as censored
+    where they stopped.
+    """
+
+    direction = Direction.LOWER
+    bounds = (-math.inf, 0.0)
+    centre = "median"
+
+    def walked(self, explainer: Explainer | None, space: Space) -> Walk:
+        """As it is given, if it tells a probability."""
+        if isinstance(self.walk, Search) and not isinstance(self.walk, (SubsetSimulation, SimpleMonteCarlo)):
+            raise SpecError(
+                f"The walk '{self.walk.name}' looks for the worst point and tells no probability, which '{self.name}' needs: "
+                "give it the walk 'subset_simulation', 'simple_monte_carlo' or 'monte_carlo'."
+            )
+        return self.walk
+
+    def estimate(self, measured: Measured) -> LogProbability:
+        """ln P of every sample, from levels or from independent draws."""
+        if "probability" in measured.quantities:
+            return by_levels(measured)
+        seen = np.stack([measured[name][:, :, 0] for name in self.quantities], axis=-1)
+        merit = self.merit(torch.from_numpy(seen.reshape(-1, seen.shape[-1]))).numpy().reshape(seen.shape[:2])
+        drawn = np.isfinite(measured["loss"][:, :, 0])
+        return by_counting((merit >= self.target) & drawn, np.isfinite(merit), drawn)
+
+    def values(self, measured: Measured) -> Array:
+        """ln P of each sample, (samples, 1); censored ones at their floor."""
+        return self.estimate(measured).value[:, None]
+
+    def errors(self, measured: Measured) -> Array | None:
+        """The c.o.v. of P, which is the standard error of ln P."""
+        return self.estimate(measured).error
+
+    def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
+        """Censored and failed samples."""
+        found = self.estimate(measured)
+        return {"censored": found.censored | (found.failed & np.isfinite(found.value)), "stuck": found.failed}
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class LnPHat(Misinterpretation, Rare):
+    """ln P_F-hat: how likely a random point close by keeps the label and is explained otherwise (agreement below `threshold`)."""
+
+    name = "ln_p_f_hat"
+    kept: ClassVar[bool] = True
+    threshold: float = 0.4
+    walk: Walk = field(default_factory=SubsetSimulation)
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class LnPTilde(Misinterpretation, Rare):
+    """ln P_F-tilde: how likely a random point close by changes the label and is explained alike (agreement above `threshold`)."""
+
+    name = "ln_p_f_tilde"
+    kept: ClassVar[bool] = False
+    threshold: float = 0.6
+    walk: Walk = field(default_factory=SubsetSimulation)
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class LnPMisclassified(Misclassification, Rare):
+    """ln P of misclassification: how likely a random point close by has another label, J(x') >= 0."""
+
+    name = "ln_p_misclassified"
+    walk: Walk = field(default_factory=SubsetSimulation)
