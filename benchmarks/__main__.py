@@ -1,8 +1,9 @@
 """Run every benchmark: make bench."""
 
-from benchmarks import examples, faithfulness, symmetry
+from benchmarks import examples, faithfulness, robustness, symmetry
 
 if __name__ == "__main__":
     symmetry.main()
     examples.main()
     faithfulness.main()
+    robustness.main()

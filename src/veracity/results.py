@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,9 @@ from veracity.interpret.build import as_score
 Array = NDArray[np.float64]
 COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control"]
 DETAILS = ["frame", "control", "draws_low", "draws_high", "undefined_draws", "draws", "direction"]
-BESIDE = ["assumption", "holds", "null", "no_response", "censored", "infeasible", "stuck", "evaluations", "published", "failed"]
+COUNTED = ("censored", "infeasible", "stuck", "stiff")
+"""What is counted of samples beside their values."""
+BESIDE = ["assumption", "holds", "null", "no_response", "censored", "infeasible", "stuck", "stiff", "evaluations", "published", "failed"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ class WorstPair:
     explanation: Tensor
     expected: Tensor
     found: Tensor
+    merit: float | None = None
+    label: int | None = None
+    predicted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,7 @@ class Series:
     samples: NDArray[np.int64]
     values: Array
     counts: NDArray[np.int64]
+    drawn: int
     per_sample: Array
     measured: Measured
     no_response: NDArray[np.bool_]
@@ -85,9 +91,12 @@ class Result:
 
     def __str__(self) -> str:
         """The table's main columns as text, arrows for the better direction; then what failed, and what the models do not keep."""
+        from veracity.report.hunted import in_text
+
         table = self.table()
         arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
         shown = table[COLUMNS].assign(score=table["score"] + arrow).drop(columns=["undefined"] if not table["undefined"].any() else [])
+        shown = in_text(shown, table, self.manifest, self.samples)
         lines = [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))]
         lines += [
             f"{row['model']} / {row['score']} failed: {row['error']}" for row in self.failures().drop_duplicates("error").to_dict("records")
@@ -135,7 +144,7 @@ class Result:
                     "holds": self._holds(one),
                     "null": self.manifest["score_specs"][one.score].get("null"),
                     "no_response": int(one.no_response.sum()),
-                    **{what: int(one.remarks[what].sum()) if what in one.remarks else 0 for what in ("censored", "infeasible", "stuck")},
+                    **{what: int(one.remarks[what].sum()) if what in one.remarks else 0 for what in COUNTED},
                     "evaluations": evaluations(one),
                     "published": published.get((one.model, one.explainer, one.score), np.nan),
                     "failed": one.failed,
@@ -225,7 +234,7 @@ class Result:
             if cell["score"] == score and (kept := self.folder.read_tensors("worst", cell["key"])):
                 pairs.setdefault((cell["model"], cell["explainer"]), []).extend(unpacked(cell, kept))
         sign = -1.0 if any(one.direction is Direction.LOWER for one in self._of(score)) else 1.0
-        return [pair for found in pairs.values() for pair in sorted(found, key=lambda pair: sign * pair.value)[:count]]
+        return [pair for found in pairs.values() for pair in sorted(found, key=lambda pair: badness_first(pair, sign))[:count]]
 
     def save_report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that opens anywhere."""
@@ -238,8 +247,12 @@ class Result:
         if one.missing and not len(one.samples):
             return asdict(statistics.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=confidence))
         if self.manifest["score_specs"][one.score].get("centre") == "median":
-            return asdict(medians.middle(one.per_sample, one.errors, one.bounds, confidence=confidence))
+            errors = None if one.errors is None else np.where(one.remarks.get("stiff", False), np.inf, one.errors)
+            middle = asdict(medians.middle(one.per_sample, errors, one.bounds, confidence=confidence))
+            return {**middle, "undefined_draws": undefined(one)}
         found = asdict(statistics.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
+        if "undefined" in one.measured.quantities:
+            found["undefined_draws"] = undefined(one)
         if self.manifest["score_specs"][one.score]["reduce"] == "mean":
             return found
         own = asdict(statistics.estimate(one.per_sample, one.sampling, one.bounds, confidence=confidence))
@@ -267,6 +280,7 @@ class Result:
             samples, measured, counts = gathered(rows)
             about = self.manifest["score_specs"][score]
             values, per_sample, still, errors, remarks = derived(about, measured)
+            drawn = int(counts.sum())
             if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
                 counts = np.full(len(samples), values.shape[1])
             broken = [failures[cell["key"]] for cell in cells if cell["key"] in failures]
@@ -287,6 +301,7 @@ class Result:
                 samples=samples,
                 values=values,
                 counts=counts,
+                drawn=drawn,
                 per_sample=per_sample,
                 measured=measured,
                 no_response=still,
@@ -308,7 +323,7 @@ def derived(about: dict[str, Any], measured: Measured) -> Derived:
     if about.get("values", "plain") == "plain" and about["reduce"] == "mean":
         values = next(iter(measured.quantities.values()))[:, :, 0]
         return values, per_sample_mean(values), np.zeros(len(values), dtype=np.bool_), None, {}
-    score = as_score(about["spec"])
+    score = as_score({name: value for name, value in about["spec"].items() if name != "space"})
     if not len(next(iter(measured.quantities.values()))):
         measured = Measured(dict.fromkeys(score.quantities, np.zeros((0, 0, 1))))
         return measured[score.quantities[0]][:, :, 0], np.zeros(0), np.zeros(0, dtype=np.bool_), None, {}
@@ -324,7 +339,16 @@ def evaluations(one: Series) -> int:
         table = one.measured["evaluations"]
         return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
     first = next(iter(one.measured.quantities.values()))
-    return int(one.counts.sum()) * first.shape[2] if one.counts.size else 0
+    return one.drawn * int(first.shape[2])
+
+
+def undefined(one: Series) -> int:
+    """How many evaluations of a search had no value, or how many draws have one quantity without the other."""
+    if "undefined" in one.measured.quantities:
+        table = one.measured["undefined"]
+        return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
+    seen = np.stack([np.isfinite(table) for table in one.measured.quantities.values()])
+    return int((seen.any(axis=0) & ~seen.all(axis=0)).sum())
 
 
 def fact_columns(facts: list[dict[str, Any]]) -> list[str]:
@@ -362,13 +386,15 @@ def gathered(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, N
         table[row[here], draw[here], level[here]] = whole["value"].to_numpy()[here]
         found[name] = table
     first = quantity == quantity[0] if len(quantity) else np.zeros(0, dtype=np.bool_)
-    counts = np.bincount(row[first], minlength=len(samples)) // shape[2]
+    drawn = np.unique(row[first] * max(1, shape[1]) + draw[first]) // max(1, shape[1])
+    counts = np.bincount(drawn, minlength=len(samples))
     return samples, Measured(found), counts
 
 
 def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPair]:
     """The stored pairs of one cell."""
     for number in range(len(kept["sample"])):
+        known: dict[str, Any] = {name: kind(kept[name][number]) for name, kind in SEARCHED.items() if name in kept}
         yield WorstPair(
             model=cell["model"],
             explainer=cell["explainer"],
@@ -376,8 +402,22 @@ def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPai
             draw=int(kept["draw"][number]),
             element=[float(part) for part in kept["element"][number]],
             value=float(kept["value"][number]),
-            **{name: kept[name][number] for name in ("input", "moved", "explanation", "expected", "found")},
+            input=kept["input"][number],
+            moved=kept["moved"][number],
+            explanation=kept["explanation"][number],
+            expected=kept["expected"][number],
+            found=kept["found"][number],
+            **known,
         )
+
+
+SEARCHED: dict[str, Callable[[Tensor], Any]] = {"merit": float, "label": int, "predicted": int}
+"""What is kept of a pair that a search found."""
+
+
+def badness_first(pair: WorstPair, sign: float) -> float:
+    """What pairs are sorted by: a search knows how bad its own are; else the value counts."""
+    return sign * pair.value if pair.merit is None else -pair.merit
 
 
 def compared(first: Result, second: Result) -> pd.DataFrame:

@@ -12,11 +12,13 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from veracity.interpret.robustness import Hunted
 from veracity.report.assumed import assumed
+from veracity.report.hunted import Limits, hunted, limits, outcome, spent
 from veracity.report.kinds import has_ceiling, has_null, score_of
 from veracity.report.verdict import SYMMETRY_SCORES
-from veracity.report.view import missing
-from veracity.report.wording import ARROWS, MINUS, decimals, frame_title, in_order, title_of
+from veracity.report.view import COARSE, missing
+from veracity.report.wording import ARROWS, MINUS, centre, decimals, frame_title, in_order, reach, title_of
 from veracity.report.wording import number as written
 from veracity.results import Result
 
@@ -64,10 +66,22 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
     for (model, score), group in sorted_frame[frame["explainer"] != ""].groupby(["model", "score"], sort=False):
         rows = group.sort_values(["place", "control", "better"], ascending=[True, True, False], kind="stable")
         known = {"published": "published"} if "published" in rows and rows["published"].notna().any() else {}
-        table = explained(f"{model}: {score}", rows, {**beside(manifest, str(score)), **known})
-        below(table, *remarks(rows), said.get((str(model), str(score)), ""))
+        rare = hunted(manifest, str(score))
+        if rare is None:
+            table = explained(f"{model}: {score}", rows, {**beside(manifest, str(score)), **known})
+        else:
+            table = searched(f"{model}: {score}", rows, rare, limits(rare, result.samples(str(score))), known)
+        below(
+            table, *remarks(rows), *([spent(rows.to_dict("records"))] if rare is not None else ()), said.get((str(model), str(score)), "")
+        )
         yield table
     for score, rows in frame[frame["explainer"] == ""].groupby("score", sort=False):
+        rare = hunted(manifest, str(score))
+        if rare is not None:
+            table = searched(str(score), rows, rare, limits(rare, result.samples(str(score))), {}, left="model")
+            below(table, spent(rows.to_dict("records")))
+            yield table
+            continue
         table = ruled(str(score), ["model"], ["value", "interval", "n", "undefined", "accuracy"])
         for row in rows.to_dict("records"):
             accuracy = manifest["models"][row["model"]]["accuracy"]
@@ -116,6 +130,26 @@ def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> Tab
         for row in group.to_dict("records"):
             others = [number(row[column], 3 if column == "self_agreement" else digits) for column in besides.values()]
             table.add_row(escape(row["explainer"]), *common(row, digits), *others, style="dim" if row["control"] else None)
+    return table
+
+
+def searched(title: str, rows: pd.DataFrame, score: Hunted, bounds: Limits, besides: Mapping[str, str], left: str = "explainer") -> Table:
+    """A worst case or a probability: the mean, or the median where some are only bounds, and how the samples ended."""
+    better = str(rows["direction"].iloc[0])
+    middle = "median" if score.centre == "median" else "value"
+    table = ruled(
+        title + ("" if better == "higher" else " (lower is better)"), [left], [f"{middle} {ARROWS[better]}", "interval", *besides]
+    )
+    table.add_column("samples", overflow="fold")
+    digits = COARSE if middle == "median" else decimals(rows["value"])
+    for row in rows.to_dict("records"):
+        limit, floor = bounds.get((row["model"], row["explainer"]), (math.nan, math.nan))
+        value = "undefined" if math.isnan(row["value"]) else centre(row["value"], limit, digits).replace(MINUS, "-")
+        ends = "" if math.isnan(row["low"]) else reach(row["low"], row["high"], floor, digits, " .. ").replace(MINUS, "-")
+        others = [number(row[column], digits) for column in besides.values()]
+        told = outcome(score, {key: item for key, item in row.items() if not missing(item)})
+        name = escape(str(row[left]))
+        table.add_row(name, value, escape(row["failed"]) or ends, *others, told or str(row["n"]), style="dim" if row["control"] else None)
     return table
 
 

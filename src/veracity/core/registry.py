@@ -97,6 +97,8 @@ def plain_kinds(hint: Any) -> tuple[type, ...]:
 
 EXPLAINERS: Registry[Any] = Registry("explainer", "explainers", "veracity.explain")
 GROUPS: Registry[Any] = Registry("group", "groups", "veracity.perturb")
+SPACES: Registry[Any] = Registry("space", "spaces", "veracity.perturb")
+"""Spaces without algebra, beside the groups."""
 MEASURES: Registry[Any] = Registry("measure", "measures", "veracity.measure")
 SCORES: Registry[Any] = Registry("score", "scores", "veracity.interpret")
 WALKS: Registry[Any] = Registry("walk", "walks", "veracity.walk")

@@ -232,7 +232,7 @@ class Score(Component, ABC):
         return None
 
     def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
-        """What must be said of some samples (samples,): "censored", "infeasible", "stuck"; here nothing."""
+        """What must be said of some samples (samples,): "censored", "infeasible", "stuck", "stiff"; here nothing."""
         return {}
 
     @property

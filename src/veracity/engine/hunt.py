@@ -91,16 +91,17 @@ class Hunt:
 
         def some(part: slice) -> None:
             piece = ask[part]
-            with torch.enable_grad(), softened(BETA):
+            with torch.enable_grad():
                 element = piece.element.to(device).detach().requires_grad_()
                 x = space.move(element, self.rows.x[piece.row.to(device)])
-                scores = x.through(self.reader.view)
-                targets = scores.argmax(dim=1) if self.request.follow else self.rows.targets[piece.row.to(device)]
-                found: Found = {Reads.SCORES: scores, Reads.INPUT: x.values}
-                if self.form is not None:
-                    draws, learnt = self.rows.draws(self.request, piece), self.reader.learnt
-                    context = self.reader.problem.context(self.reader.name, draws, self.rows.budget.rows, x.structure, learnt)
-                    found[Reads.EXPLANATION] = self.form(self.reader.view, x.values, targets, context)
+                with softened(BETA):
+                    scores = x.through(self.reader.view)
+                    targets = scores.argmax(dim=1) if self.request.follow else self.rows.targets[piece.row.to(device)]
+                    found: Found = {Reads.SCORES: scores, Reads.INPUT: x.values}
+                    if self.form is not None:
+                        draws, learnt = self.rows.draws(self.request, piece), self.reader.learnt
+                        context = self.reader.problem.context(self.reader.name, draws, self.rows.budget.rows, x.structure, learnt)
+                        found[Reads.EXPLANATION] = self.form(self.reader.view, x.values, targets, context)
                 merit = self.score.smooth(self.score.observe(self.perturbed.pair(element, piece, Reading(targets, found))))
                 if not merit.requires_grad:
                     raise InputError(f"The score '{self.score.name}' does not depend differentiably on the input: use the walk 'genetic'.")
@@ -123,20 +124,25 @@ class Hunt:
         row, draw, level = (torch.cat([getattr(ask, what) for ask, _ in worst])[order] for what in ("row", "draw", "level"))
         element = torch.cat([ask.element for ask, _ in worst])
         ask = Ask(row, draw, level, element[order.to(element.device)])
-        seen: list[tuple[slice, Pair]] = []
-        self.perturbed.observe(ask, -1, lambda part, pair: seen.append((part, pair)))
-        for part, pair in seen:
-            tensors = {
-                "sample": self.rows.samples[ask.row[part]],
-                "draw": ask.draw[part],
-                "element": ask.element[part],
-                "value": self.score.observe(pair)[:, 0],
-                "input": pair.before.input,
-                "moved": pair.after.input,
-                "explanation": pair.before.explanation,
-                "expected": pair.before.explanation,
-                "found": pair.after.explanation,
-                "label": pair.before.scores.argmax(dim=1),
-                "predicted": pair.after.scores.argmax(dim=1),
-            }
-            folder.write_tensors("worst", self.cell.key, tensors)
+        parts: dict[int, dict[str, Tensor]] = {}
+        self.perturbed.observe(ask, -1, lambda part, pair: parts.__setitem__(part.start, self.shown(ask[part], pair)))
+        whole = {name: torch.cat([parts[start][name].cpu() for start in sorted(parts)]) for name in parts[0]}
+        folder.write_tensors("worst", self.cell.key, whole)
+
+    def shown(self, ask: Ask, pair: Pair) -> dict[str, Tensor]:
+        """Some points as they are kept: what was perturbed how, its explanations, its classes, and how bad it is."""
+        seen = self.score.observe(pair)
+        return {
+            "sample": self.rows.samples[ask.row],
+            "draw": ask.draw,
+            "element": ask.element,
+            "value": seen[:, 0],
+            "merit": self.score.merit(seen),
+            "input": pair.before.input,
+            "moved": pair.after.input,
+            "explanation": pair.before.explanation,
+            "expected": self.score.expected(pair),
+            "found": pair.after.explanation,
+            "label": pair.before.scores.argmax(dim=1),
+            "predicted": pair.after.scores.argmax(dim=1),
+        }

@@ -13,7 +13,7 @@ from veracity.core.explainers import Cost, Explainer, Need
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
 from veracity.core.spaces import WeightSpace
 from veracity.engine.batching import Budget
-from veracity.engine.problem import Problem
+from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
 
 BLOCK = 64
@@ -118,7 +118,7 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
                 ]
                 cells = tuple(
                     Cell(
-                        fingerprint.of_json([base, score.spec(), request.spec()]),
+                        fingerprint.of_json([base, score.spec(), request.spec(), *seeds(score, model, start, stop)]),
                         name,
                         score,
                         request,
@@ -128,6 +128,11 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
                 )
                 if cells:
                     yield Job(model_name, label, start, stop, fingerprint.of_json(base), learnt, per_map * (stop - start), cells)
+
+
+def seeds(score: Score, model: AuditedModel, start: int, stop: int) -> list[list[bool]]:
+    """Which samples of a block a score starts from, where that depends on their labels."""
+    return [] if not score.seeds or model.correct is None else [model.correct[start:stop].tolist()]
 
 
 def reached(request: Request, explainer: Explainer | None) -> bool:

@@ -63,8 +63,8 @@ def median_differences(
 ) -> list[Difference]:
     """Every pair's median difference over samples, by order statistics, with Bonferroni's correction for all pairs at once.
 
-    Where one of two values is `censored`, the difference is at least as far from zero as it looks, which a median does not
-    mind; where both are, nothing is known about it, and the sample is left out.
+    Where the lower of two values is `censored`, the difference is at least as far from zero as it looks, which a median does
+    not mind; where the upper one is, or both are, nothing is known about it, and the sample is left out.
 
     >>> floor = np.full(8, -100.0)
     >>> (row,) = median_differences({"a": np.arange(-20.0, -12.0), "b": floor}, {"a": floor > 0, "b": floor < 0})
@@ -76,7 +76,8 @@ def median_differences(
     found = []
     for first, second in pairs:
         gap = values[first] - values[second]
-        table = np.sort(gap[np.isfinite(gap) & ~(censored[first] & censored[second])])
+        unknown = (censored[first] & (gap >= 0)) | (censored[second] & (gap <= 0)) | (censored[first] & censored[second])
+        table = np.sort(gap[np.isfinite(gap) & ~unknown])
         low, high = medians(table, level)
         middle_of = float(np.median(table)) if len(table) else np.nan
         status = "too few" if np.isnan(low) else "exact" if low == high else "ok"

@@ -11,6 +11,7 @@ from torch import Size, Tensor
 
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError, unknown
+from veracity.core.registry import SPACES
 from veracity.core.spaces import InputSpace, Representation
 from veracity.perturb.projection import onto_l1, onto_l2, onto_linf
 
@@ -20,6 +21,7 @@ CENTRAL = -230.0
 """Below this ln of the chance of a shorter latent the l2 map takes a series: the chance itself would soon be zero."""
 
 
+@SPACES.add
 @dataclass(frozen=True, kw_only=True)
 class Ball(InputSpace):
     """Noise of at most `radius` added to the input, uniform in the ball |z| <= radius of the norm "linf", "l2" or "l1": x' = x + z.

@@ -10,6 +10,7 @@ from typing import Self
 from torch import Size, Tensor
 
 from veracity.core.errors import InputError, SpecError
+from veracity.core.registry import SPACES
 from veracity.core.spaces import InputSpace, Representation
 from veracity.perturb.ball import Ball
 
@@ -53,6 +54,7 @@ class AddedNoise(InputSpace, ABC):
         return x + elements.to(x).reshape(x.shape)
 
 
+@SPACES.add
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise(AddedNoise):
     """Gaussian noise, x' = x + sigma_l eta with eta ~ N(0, 1) and sigma_l = (l + 1) / levels * sigma (section A.5).
@@ -120,6 +122,7 @@ class GaussianNoise(AddedNoise):
         return super().act(elements, x)
 
 
+@SPACES.add
 @dataclass(frozen=True, kw_only=True)
 class UniformNoise(AddedNoise):
     """Independent uniform noise in every entry, z ~ U(low, high), or U(-radius, radius) where a radius is given (section A.3).

@@ -16,6 +16,13 @@ from veracity.recipes.faithfulness_tabular import (
 )
 from veracity.recipes.gef_agreement import gef_agreement
 from veracity.recipes.meta_evaluation import meta_evaluation_mnist, meta_evaluation_mnist_saliency
+from veracity.recipes.robustness_cifar import robustness_architectures, robustness_cifar10
+from veracity.recipes.robustness_convergence import robustness_convergence
+from veracity.recipes.robustness_discrepancy import robustness_discrepancy
+from veracity.recipes.robustness_images import robustness_fashion_mnist, robustness_mnist
+from veracity.recipes.robustness_lime_shap import robustness_lime_shap
+from veracity.recipes.robustness_spaces import robustness_spaces
+from veracity.recipes.robustness_training import robustness_training
 from veracity.recipes.several import Audits, JointResult
 from veracity.recipes.symmetry_cifar import symmetry_cifar, symmetry_cifar_shifted, symmetry_training
 from veracity.recipes.symmetry_digits import symmetry_digits
@@ -46,6 +53,15 @@ __all__ = [
     "meta_evaluation_mnist",
     "meta_evaluation_mnist_saliency",
     "recipe",
+    "robustness_architectures",
+    "robustness_cifar10",
+    "robustness_convergence",
+    "robustness_discrepancy",
+    "robustness_fashion_mnist",
+    "robustness_lime_shap",
+    "robustness_mnist",
+    "robustness_spaces",
+    "robustness_training",
     "run_recipe",
     "symmetry_cifar",
     "symmetry_cifar_shifted",

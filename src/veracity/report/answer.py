@@ -11,8 +11,8 @@ from markupsafe import Markup
 from veracity.report.chance import blind_remarks, chance_sentences
 from veracity.report.phrases import listing, name, say
 from veracity.report.verdict import AGAINST_CHANCE, KEPT, KEPT_OR_NOT, PHRASES, SYMMETRY_SCORES, Verdict, against_chance, verdict
-from veracity.report.view import Result, frames_of
-from veracity.report.wording import count, decimals, frame_title, interval, number, word_of
+from veracity.report.view import Result, digits_of, frames_of
+from veracity.report.wording import UNDEFINED, count, frame_title, interval, number, word_of
 
 SLACK = 0.01
 
@@ -107,7 +107,12 @@ def lead(
     lower = known[0].direction == "lower"
     in_order = sorted(known, key=lambda row: row.value if lower else -row.value)
     ends = [(in_order[-1], "worst")] if judged(known) else [(in_order[0], "best"), (in_order[-1], "worst")]
-    digits = decimals(row.value for row in known)
+    digits = digits_of(known)
+    if len({row.known for row in known}) == 1 and len(known) > 1 and known[0].bounded:
+        return [
+            *said,
+            say("By {}, explainers cannot be told apart: every {} is {}.", word_of(score), known[0].middle, known[0].shown(digits)),
+        ]
     openings = ["The" if score in SYMMETRY_SCORES else f"By {word_of(score)}, the", "The"][: len(ends)]
     several = len(answers) > 1
     said += [extreme(*end, digits, opening, several=several) for end, opening in zip(ends, openings, strict=True)]
@@ -129,10 +134,11 @@ def shares(answers: Sequence[ModelAnswer]) -> Markup:
 
 
 def extreme(row: Result, word: str, digits: int, opening: str = "The", *, several: bool) -> Markup:
-    """The best or the worst mean."""
+    """The best or the worst mean, or median."""
     where = say(" on {}", name(row.model)) if several else ""
-    shown = (number(row.value, digits), interval(row.low, row.high, digits))
-    return say("{} {} mean is that of {}{}: {} ({}).", opening, word, name(row.explainer), where, *shown)
+    shown = row.shown(digits) if row.ends() == UNDEFINED and row.hunted else f"{row.shown(digits)} ({row.ends(digits)})"
+    told = f"; {row.outcome}" if row.outcome else ""
+    return say("{} {} {} is that of {}{}: {}{}.", opening, word, row.middle, name(row.explainer), where, shown, told)
 
 
 def models_sentences(rows: Sequence[Result]) -> list[Markup]:

@@ -10,8 +10,10 @@ from veracity.core.scores import Score
 from veracity.interpret import Completeness, Infidelity, Likeness, LocalLipschitz
 from veracity.interpret.build import as_score
 from veracity.interpret.faithfulness.complexity import ShapeScore
+from veracity.interpret.robustness import Hunted
 from veracity.interpret.sensitivity import Sensitivity
 from veracity.report.sampling import about
+from veracity.report.wording import DEFINITIONS
 
 DISTANCES = frozenset({"max_sensitivity", "avg_sensitivity"})
 """Scores in the explanation's own units, where a run does not say with which settings they were taken."""
@@ -31,7 +33,12 @@ def score_of(manifest: Mapping[str, Any], label: str) -> Score | None:
 
 
 def has_null(label: str, score: Score | None) -> bool:
-    """Whether a score does not depend on the explanation's scale, so that random ones, which have one of their own, can stand beside."""
+    """Whether a score does not depend on the explanation's scale, so that random ones, which have one of their own, can stand beside.
+
+    Not beside robustness: random maps are the most robust of all to one kind of misinterpretation, and the least to the other.
+    """
+    if isinstance(score, Hunted):
+        return False
     if score is None:
         return label not in DISTANCES
     scaled = getattr(score, "relative", False) if isinstance(score, Sensitivity) else getattr(score, "scaled", False)
@@ -50,4 +57,4 @@ def about_shape(score: Score | None) -> bool:
 
 def definition(score: Score | None) -> str:
     """What a score is, in its own first words; "" if nobody here knows it."""
-    return "" if score is None else type(score).summary()
+    return "" if score is None else (isinstance(score, Hunted) and DEFINITIONS.get(score.name)) or type(score).summary()

@@ -24,9 +24,11 @@ from veracity.report.figures.chart import legend
 from veracity.report.figures.learnt import draw_learnt, learnt_data, learnt_sentence
 from veracity.report.figures.overview import OverviewData, draw_overview, overview_data
 from veracity.report.figures.scale import key
-from veracity.report.kinds import about_shape, score_of
+from veracity.report.hunted import hunted, setting, spent
+from veracity.report.kinds import about_shape, definition, score_of
 from veracity.report.plots import sensitivity_plot
 from veracity.report.reading import Reading, read
+from veracity.report.robust import adversaries, profile_plot, robust_caveat, robust_plots
 from veracity.report.section import Section, section
 from veracity.report.summary import MANY, failing, leaders
 from veracity.report.verdict import KEPT, SYMMETRY_SCORES
@@ -53,7 +55,9 @@ def render(run: RunView) -> str:
         models=models,
         keys={name: key(index) for index, name in enumerate(models)},
         legend=legend(models),
-        behaviours=[(item.score, draw_behaviour(item)) for item in behaviours],
+        behaviours=[
+            (item.score, draw_behaviour(item), told(reading, item.score), robust_plots(reading, item.score, {})) for item in behaviours
+        ],
         advice=advice.any,
         robust=robust_sentence(advice),
         remedies=draw_advice(advice),
@@ -61,10 +65,15 @@ def render(run: RunView) -> str:
         learnt_sentence=learnt_sentence(learnt),
         sections=made,
         many=len(made) > MANY,
+        chances=any(row.chance for table in tables for row in table.rows),
+        medians=any(item.middle == "median" for item in made),
         summary=summary(reading, made, tables),
         overview=[(table.model, draw_overview(table)) for table in tables],
         assumptions=[one for one in reading.assumed if one.score in glance],
         calibration=calibration_plot(reading),
+        adversaries=adversaries(reading),
+        profile=profile_plot(reading),
+        robustness=robust_caveat(reading),
         references=references(reading, own),
         symmetric=any(row.score in SYMMETRY_SCORES or row.score == "action_floor" for row in rows),
         still=any(row.no_response for row in rows),
@@ -97,6 +106,15 @@ def references(reading: Reading, own: Sequence[str]) -> list[str]:
     )
 
 
+def told(reading: Reading, score: str) -> list[str]:
+    """What a score of the models is, and where it looked and at what cost, if it is one of robustness."""
+    found = hunted(reading.manifest, score)
+    rows = [row for row in reading.rows if row.score == score and not row.explainer]
+    if found is None:
+        return [DEFINITIONS[score]] if score in DEFINITIONS else []
+    return [definition(found), setting(found), spent([vars(row) for row in rows])]
+
+
 def write(run: RunView, path: str | Path) -> Path:
     """Write the report of a run to a file and return the file's path."""
     return saved(lambda: render(run), path)
@@ -125,7 +143,8 @@ def keyfacts(rows: Sequence[Result], manifest: Mapping[str, Any], models: Sequen
     found = [
         ("Symmetry", str(manifest.get("symmetry") or "")),
         ("Samples", f"{data['samples']:,}" + (f" of shape {shape}" if shape else "") if "samples" in data else ""),
-        ("Draws per sample", spread(row.draws for row in rows if row.explainer)),
+        ("Draws per sample", spread(row.draws for row in rows if row.explainer and not row.hunted)),
+        ("Evaluations", f"{total:,}" if (total := sum(row.evaluations for row in rows if row.hunted)) else ""),
         ("Models", count(len(models), "model")),
         ("Explainers", headcount(rows)),
         ("Seed", str(manifest.get("seed", ""))),

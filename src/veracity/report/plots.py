@@ -13,6 +13,7 @@ from veracity.report.figures.training import draw_training, training_data, train
 from veracity.report.phrases import say
 from veracity.report.plot import Plot, explained, sign, signs
 from veracity.report.reading import Reading
+from veracity.report.robust import robust_plots
 from veracity.report.sampling import drawn
 from veracity.report.verdict import KEPT, SYMMETRY_SCORES
 from veracity.report.view import explanation_scores
@@ -30,7 +31,8 @@ def plots(reading: Reading, score: str, ranking: RankingData) -> tuple[Plot, ...
             *made,
         ]
     along = [*path_plots(reading, score, ranking), *curve_plots(reading, score, ranking)]
-    return tuple(plot for plot in (*along, *made) if plot is not None)
+    near = robust_plots(reading, score, explained(ranking))
+    return tuple(plot for plot in (*along, *near, *made) if plot is not None)
 
 
 def symmetrisation_plot(reading: Reading, score: str) -> Plot | None:

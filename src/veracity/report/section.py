@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from veracity.interpret.robustness.base import Hunted, Misinterpretation
+from veracity.interpret.robustness.probability import Rare
 from veracity.report.answer import Answer, answer
 from veracity.report.figures.boxes import boxes_data, draw_boxes
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
 from veracity.report.figures.matrix import MatrixData, draw_matrix, matrix_data
 from veracity.report.figures.ranking import RankingData, draw_ranking, ranking_data
+from veracity.report.hunted import setting, spent
 from veracity.report.kinds import definition, has_ceiling, has_null, score_of
 from veracity.report.plot import Plot
 from veracity.report.plots import plots
@@ -29,6 +32,9 @@ class Section:
     score: str
     title: str
     definition: str
+    hunted: bool
+    rare: bool
+    spent: tuple[str, ...]
     measure: str
     direction: str
     digits: int
@@ -45,6 +51,11 @@ class Section:
     assumptions: tuple[str, ...] = ()
     shared: bool = False
     sources: tuple[str, ...] = ()
+
+    @property
+    def middle(self) -> str:
+        """How samples are summed up: by their mean or their median."""
+        return self.rows[0].middle if self.rows else "mean"
 
     @property
     def published(self) -> bool:
@@ -80,7 +91,7 @@ def section(reading: Reading, score: str) -> Section:
     chances = known is not None and has_null(score, known) and not has_ceiling(score, known)
     place = {label: index for index, label in enumerate(ranking.order)}
     exhibits = gallery_data(
-        run.worst(score, 1),
+        () if isinstance(known, Misinterpretation) else run.worst(score, 1),
         {model: best_first(mine, model, controls=False)[::-1] for model in models},
         score=score,
         frames={row.explainer: row.frame for row in mine},
@@ -91,11 +102,14 @@ def section(reading: Reading, score: str) -> Section:
         score=score,
         title=title_of(score),
         definition=DEFINITIONS.get(score) or definition(known),
+        hunted=isinstance(known, Hunted),
+        rare=isinstance(known, Rare),
+        spent=(setting(known), *evaluations(mine, models)) if isinstance(known, Hunted) else (),
         measure=reading.measure(score),
         direction=mine[0].direction,
         digits=ranking.digits,
         frames=tuple(group.frame for group in ranking.frames),
-        averaged=about(reading.manifest, score).get("reduce", "mean") == "mean",
+        averaged=about(reading.manifest, score).get("reduce", "mean") == "mean" and not isinstance(known, Hunted),
         answer=answer(reading.rows, score, models, reading.level, chances=chances),
         ranking=draw_ranking(ranking),
         rows=tuple(sorted(mine, key=lambda row: (models.index(row.model), place[row.explainer]))),
@@ -108,6 +122,12 @@ def section(reading: Reading, score: str) -> Section:
         shared=shared(reading.manifest, score),
         sources=tuple(sources(reading, score)),
     )
+
+
+def evaluations(rows: Sequence[Result], models: Sequence[str]) -> list[str]:
+    """How many evaluations a score took on each model."""
+    held = {model: [vars(row) for row in rows if row.model == model] for model in models}
+    return [f"{model}: {spent(mine)}" if len(models) > 1 else spent(mine) for model, mine in held.items() if mine]
 
 
 def sources(reading: Reading, score: str) -> list[str]:

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veracity.core.scores import Measured, Score
+from veracity.interpret.robustness import Hunted
+from veracity.report.hunted import Limits, limits, outcome
 from veracity.report.kinds import has_ceiling, has_null, score_of
-from veracity.report.wording import in_order
+from veracity.report.wording import centre, decimals, in_order, reach
 
 
 class WorstPair(Protocol):
@@ -73,6 +75,16 @@ class WorstPair(Protocol):
     @property
     def found(self) -> Tensor:
         """What e(g x) is."""
+        ...
+
+    @property
+    def label(self) -> int | None:
+        """The class predicted before, where a search kept it."""
+        ...
+
+    @property
+    def predicted(self) -> int | None:
+        """The class predicted after, where a search kept it."""
         ...
 
 
@@ -159,6 +171,10 @@ class Result:
     model that says on which samples the score means what it says, and `holds` their share; `null` is what an unrelated
     explanation scores, where that is known; the explanations of `no_response` samples did not move at all; `published` is somebody's figure
     for the same.
+
+    Of worst cases and probabilities, `hunted`, `outcome` says how the samples ended, and `evaluations` what they cost; `middle` is
+    how samples are summed up, `limit` what the middle lies at or below where that is all that is known, `floor` where values are
+    censored.
     """
 
     model: str
@@ -184,6 +200,30 @@ class Result:
     null: float = math.nan
     no_response: int = 0
     published: float = math.nan
+    evaluations: int = 0
+    hunted: bool = False
+    outcome: str = ""
+    middle: str = "mean"
+    limit: float = math.nan
+    floor: float = math.nan
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the value is only known to lie at or below something."""
+        return math.isfinite(self.limit)
+
+    @property
+    def known(self) -> float:
+        """The value, or what it lies at or below."""
+        return self.limit if self.bounded else self.value
+
+    def shown(self, digits: int = 3) -> str:
+        """The value in words."""
+        return centre(self.value, self.limit, digits)
+
+    def ends(self, digits: int = 3) -> str:
+        """The interval in words."""
+        return reach(self.low, self.high, self.floor, digits)
 
     @property
     def defined(self) -> bool:
@@ -201,20 +241,43 @@ class Result:
         return not self.failed and not math.isfinite(self.value) and self.no_response > 0
 
 
+COARSE = 2
+"""How many decimals of ln P can be told apart."""
+
+
+def digits_of(rows: Sequence[Result], *more: float) -> int:
+    """How many decimals tell the values of these rows apart; of ln P no more than there is to tell."""
+    return COARSE if rows and all(row.middle == "median" for row in rows) else decimals([*(row.value for row in rows), *more])
+
+
 TEXT = {"model", "explainer", "frame", "score", "direction", "failed", "assumption"}
-WHOLE = {"n", "undefined", "undefined_draws", "no_response"}
-LATER = ("assumption", "holds", "null", "no_response", "published")
+WHOLE = {"n", "undefined", "undefined_draws", "no_response", "evaluations"}
+LATER = ("assumption", "holds", "null", "no_response", "published", "evaluations")
 """Columns that a table may lack."""
+DERIVED = ("hunted", "outcome", "middle", "limit", "floor")
+"""What is no column of the table."""
 
 
 def results(run: RunView) -> list[Result]:
     """The run's table as records, in its order; with nothing beside a score that is on another scale."""
     table = run.table()
-    names = [item.name for item in fields(Result)]
+    names = [item.name for item in fields(Result) if item.name not in DERIVED]
     whole = table.assign(**{name: None for name in LATER if name not in table})
-    rows = [Result(**{name: plain(name, record[name]) for name in names}) for record in whole[names].to_dict("records")]
+    records = whole.to_dict("records")
+    rows = [Result(**{name: plain(name, record[name]) for name in names}) for record in records]
     scores = {label: score_of(run.manifest, label) for label in dict.fromkeys(row.score for row in rows)}
-    return [comparable(row, scores[row.score]) for row in rows]
+    bounds = {label: limits(score, run.samples(label)) for label, score in scores.items() if isinstance(score, Hunted)}
+    told = [in_words(row, scores[row.score], record, bounds.get(row.score, {})) for row, record in zip(rows, records, strict=True)]
+    return [comparable(row, scores[row.score]) for row in told]
+
+
+def in_words(row: Result, score: Score | None, record: Mapping[Any, Any], bounds: Limits) -> Result:
+    """A row of a worst case or a probability with how its samples ended; any other as it is."""
+    if not isinstance(score, Hunted):
+        return row
+    limit, floor = bounds.get((row.model, row.explainer), (math.nan, math.nan))
+    said = outcome(score, {name: value for name, value in record.items() if not missing(value)})
+    return replace(row, hunted=True, outcome=said, middle=score.centre, limit=limit, floor=floor)
 
 
 def comparable(row: Result, score: Score | None) -> Result:

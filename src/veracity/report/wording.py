@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from datetime import datetime
 
 MINUS = "\N{MINUS SIGN}"
+AT_MOST = "\N{LESS-THAN OR EQUAL TO}"
 UNDEFINED = "undefined"
 LARGE = 100.0
 """From here on a number needs fewer decimals."""
@@ -31,6 +33,31 @@ DEFINITIONS = {
         "How far a small change of the input can move an explanation: the largest distance |e(x') - e(x)| among random inputs x' in a "
         "small ball around x. Smaller is better; it is measured in the explanation's own units, so that it compares samples and "
         "models before it compares explainers."
+    ),
+    "sol_f_hat": (
+        "The worst misinterpretation found that leaves the label as it is (F-hat): how alike the explanations of the input and of the "
+        "most differently explained point close to it are. A search finds a bound: the true worst case can only be worse."
+    ),
+    "sol_f_tilde": (
+        "The worst misinterpretation found that changes the label (F-tilde): how alike the explanations of the input and of the most "
+        "similarly explained point of another class close to it are. Samples around which no point of another class was found have "
+        "no value and are counted as not feasible."
+    ),
+    "worst_loss": (
+        "The largest prediction loss found close to the input: by how much the score of another class exceeds that of the predicted "
+        "one. From 0 on the point is misclassified."
+    ),
+    "ln_p_f_hat": (
+        "How likely it is that a random point close to the input keeps its label and is explained otherwise (F-hat), as the natural "
+        "logarithm of that probability. Samples are summed up by their median, since some are only known to lie below a floor."
+    ),
+    "ln_p_f_tilde": (
+        "How likely it is that a random point close to the input changes its label and is explained alike (F-tilde), as the natural "
+        "logarithm of that probability. Samples are summed up by their median, since some are only known to lie below a floor."
+    ),
+    "ln_p_misclassified": (
+        "How likely it is that a random point close to the input changes its label, as the natural logarithm of that probability; the "
+        "median over samples."
     ),
     "model_invariance": "The mean, over transforms g, of how alike the model's output for g x and for x are.",
     "action_floor": (
@@ -57,6 +84,11 @@ NAMES = {
     "smooth_mprt": "SmoothMPRT",
     "efficient_mprt": "EfficientMPRT",
     "mu_fidelity": "MuFidelity",
+    "sol_f_hat": "sol F-hat",
+    "sol_f_tilde": "sol F-tilde",
+    "ln_p_f_hat": "ln P of F-hat",
+    "ln_p_f_tilde": "ln P of F-tilde",
+    "ln_p_misclassified": "ln P of misclassification",
 }
 """Scores that are called by a name of their own."""
 
@@ -97,9 +129,11 @@ def title_of(score: str) -> str:
 
     >>> title_of("model_invariance"), title_of("fast_gef"), title_of("RIS, no floor")
     ('Model invariance', 'Fast-GEF', 'RIS, no floor')
+    >>> title_of("ln_p_f_hat, r = .1")
+    'ln P of F-hat, r = .1'
     """
     text = word_of(score)
-    return text[:1].upper() + text[1:]
+    return text if text.startswith("ln ") else text[:1].upper() + text[1:]
 
 
 def word_of(score: str) -> str:
@@ -107,8 +141,12 @@ def word_of(score: str) -> str:
 
     >>> word_of("model_invariance"), word_of("fast_gef")
     ('model invariance', 'Fast-GEF')
+    >>> word_of("sol_f_hat at r = 0.1")
+    'sol F-hat at r = 0.1'
     """
-    return NAMES.get(score) or score.replace("_", " ")
+    first = re.match(r"\w*", score)
+    known = first.group() if first else ""
+    return NAMES[known] + score[len(known) :] if known in NAMES else score.replace("_", " ")
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -146,6 +184,27 @@ def interval(low: float, high: float, digits: int = 3) -> str:
     if not (math.isfinite(low) and math.isfinite(high)):
         return UNDEFINED
     return f"{number(low, digits)} to {number(high, digits)}"
+
+
+def centre(value: float, limit: float, digits: int = 3) -> str:
+    """The middle of all samples for the page: a number, or what it lies at or below where that is all that is known.
+
+    >>> centre(-101.3, -100.0), centre(0.25, math.nan)
+    ('≤ −100.0', '0.250')
+    """
+    return f"{AT_MOST} {number(limit, digits)}" if math.isfinite(limit) else number(value, digits)
+
+
+def reach(low: float, high: float, floor: float, digits: int = 3, link: str = " to ") -> str:
+    """An interval of which what lies at the floor or below is only known to do so.
+
+    >>> reach(-101.3, -8.0, -100.0), reach(-20.0, -8.0, -100.0)
+    ('≤ −100.0 to −8.000', '−20.000 to −8.000')
+    """
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return UNDEFINED
+    ends = [centre(end, floor if end <= floor else math.nan, digits) for end in (low, high)]
+    return ends[0] if ends[0] == ends[1] and ends[0].startswith(AT_MOST) else link.join(ends)
 
 
 def count(quantity: int, one: str, many: str = "") -> str:

@@ -28,9 +28,9 @@ class Genetic(Search):
     It begins with `population` points of the space, the middle of the box with latents of standard deviation `spread` around
     it (1: uniform in the space). In each of `generations` generations the `elites` best survive, and the others are children
     of two parents each, chosen with a probability that falls linearly with their rank; half of the entries, at random,
-    come from either parent, and a share `rate` of them moves by Gaussian noise of standard deviation `step`. Latents
-    measure a ball in units of its radius, so that steps scale with it. Points that keep the constraint rank before all
-    that do not, which rank by how far they are from it.
+    come from either parent, and a share `rate` of them moves by Gaussian noise of standard deviation `step`; all do where
+    none would, so that few latents do not make copies. Latents measure a ball in units of its radius, so that steps scale
+    with it. Points that keep the constraint rank before all that do not, which rank by how far they are from it.
 
     Evaluations: population + generations * (population - elites).
     """
@@ -105,6 +105,7 @@ class Generations:
         first, second = (self.latent.gather(1, parent) for parent in chosen.unbind(2))
         child = torch.where(coins(draws, entries, "genetic.cross", self.device).reshape(noise.shape), first, second)
         moved = share_of(draws, entries, "genetic.mutate", self.device, self.walk.rate).reshape(noise.shape)
+        moved = moved | ~moved.any(dim=2, keepdim=True)
         return (child + noise * moved * self.walk.step).clamp(-LARGEST, LARGEST)
 
     def tell(self, merit: Tensor, seen: Tensor, slope: Tensor | None = None) -> None:

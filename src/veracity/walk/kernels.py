@@ -30,8 +30,8 @@ class Kernel(Component, ABC):
         """
 
     def adapted(self, width: Tensor, accepted: Tensor) -> Tensor:
-        """Widths (A,) after a step of which shares (A,) were accepted: w exp(share - acceptance), within (0.001, 0.999)."""
-        return (width * torch.exp(accepted - self.acceptance)).clamp(1e-3, 0.999)
+        """Widths (A,) after a step of which shares (A,) were accepted: w exp(share - acceptance), within (1e-6, 0.999)."""
+        return (width * torch.exp(accepted - self.acceptance)).clamp(1e-6, 0.999)
 
 
 @KERNELS.add

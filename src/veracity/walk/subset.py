@@ -160,7 +160,8 @@ class Levels:
             probability=share,
             variance=torch.where(stuck, torch.nan, (1.0 - share) / (share * count) * factor),
             factor=factor,
-            threshold=threshold,
+            threshold=torch.where(stuck, torch.nan, threshold),
+            width=self.width if self.level else torch.full_like(share, torch.nan),
             acceptance=self.accepted if self.level else torch.full_like(share, torch.nan),
             state=ended(reached, stuck, sunk.to(self.device)),
         )
@@ -175,7 +176,7 @@ class Levels:
         Nothing, NaN, where all of them are undefined, or where chains may just not have moved.
         """
         defined = (self.merit > -torch.inf).any(dim=1) & (self.level == 0)
-        return torch.where(defined, 1.0 / self.walk.population, torch.nan)
+        return self.merit.new_full((len(self.merit),), 1.0 / self.walk.population).where(defined, torch.nan)
 
     def keep(self, going: Tensor, threshold: Tensor) -> None:
         """Let go of the samples that are done."""

@@ -116,10 +116,14 @@ class Misinterpretation(Hunted, ABC):
         return (Request(space, walk, self.shares(subject.explainer), follow=self.follow),)
 
     def observe(self, pair: Pair) -> Tensor:
-        """Agreement and J, (R, 2)."""
-        before, after = (one if self.signed else one.abs() for one in (pair.before.explanation, pair.after.explanation))
+        """Agreement and J, (R, 2); where the space moves the input's frame, the explanation is expected to move along."""
+        expected, found = (one if self.signed else one.abs() for one in (self.expected(pair), pair.after.explanation))
         label = pair.before.scores.argmax(dim=1)
-        return torch.stack((self.compare(after, before), loss(pair.after.scores, label).double()), dim=1)
+        return torch.stack((self.compare(found, expected), loss(pair.after.scores, label).double()), dim=1)
+
+    def expected(self, pair: Pair) -> Tensor:
+        """The explanation before, moved with the input."""
+        return pair.move(pair.before.explanation)
 
     def badness(self, agreement: Tensor) -> Tensor:
         """How far an agreement is from harmless, at least 0: monotone, without a pole."""

@@ -27,28 +27,40 @@ from veracity.walk import SimpleMonteCarlo, SubsetSimulation
 REACHED, STUCK, SUNK = 1.0, 2.0, 3.0
 """How subset simulation ended: the event reached, no further point found, ln P at the floor."""
 
+STIFF = 0.05
+"""The width of a kernel's steps below which its chains hardly move, so that intervals no longer cover (docs/robustness.md)."""
+
 
 @dataclass(frozen=True)
 class LogProbability:
-    """ln P (samples,) as a sum over levels, its standard error (the c.o.v. of P), and which samples are censored or failed."""
+    """ln P (samples,), its standard error (the c.o.v. of P), and which samples are censored, failed, or stiff.
+
+    Where an event is a narrow corner of few dimensions, chains move in steps so small that they stay close to where they
+    began, and neither ln P nor its error can be trusted: such samples are `stiff`, and have no error.
+    """
 
     value: Array
     error: Array
     censored: NDArray[np.bool_]
     failed: NDArray[np.bool_]
+    stiff: NDArray[np.bool_]
 
 
-def by_levels(measured: Measured) -> LogProbability:
+def by_levels(measured: Measured, floor: float = -math.inf) -> LogProbability:
     """From conditional probabilities p_i: ln P = sum ln p_i (eq. 21), delta^2 = sum (1 - p_i) / (p_i N) (1 + lambda_i) (eq. 28).
 
-    There is an error only where the event was reached, and no ln P where not a single p_i is known.
+    There is an error only where the event was reached, and no ln P where not a single p_i is known. A search that
+    the walk's `floor` ended is censored there.
     """
     share, variance, state = (measured[name][:, 0] for name in ("probability", "variance", "state"))
     last = np.nanmax(state, axis=1, initial=-1.0)
     known = np.isfinite(share).any(axis=1)
-    value = np.where(known, np.nansum(np.log(share), axis=1), np.nan)
-    error = np.where(last == REACHED, np.sqrt(np.nansum(variance, axis=1)), np.nan)
-    return LogProbability(value, error, last == SUNK, last == STUCK)
+    total = np.nansum(np.log(share), axis=1)
+    value = np.where(known, np.where(last == SUNK, np.maximum(total, floor), total), np.nan)
+    narrowest = np.nanmin(measured["width"][:, 0], axis=1, initial=1.0) if "width" in measured.quantities else np.ones(len(value))
+    stiff = (last == REACHED) & (narrowest < STIFF)
+    error = np.where((last == REACHED) & ~stiff, np.sqrt(np.nansum(variance, axis=1)), np.nan)
+    return LogProbability(value, error, last == SUNK, last == STUCK, stiff)
 
 
 def by_counting(inside: NDArray[np.bool_], defined: NDArray[np.bool_], drawn: NDArray[np.bool_]) -> LogProbability:
@@ -60,7 +72,8 @@ def by_counting(inside: NDArray[np.bool_], defined: NDArray[np.bool_], drawn: ND
     tried = (count > 0) & defined.any(axis=1)
     share = np.where(tried, np.maximum(hits, 1.0) / np.maximum(count, 1.0), np.nan)
     error = np.where(hits > 0, np.sqrt((1.0 - share) / (share * np.maximum(count, 1.0))), np.nan)
-    return LogProbability(np.log(share), error, tried & (hits == 0), np.zeros(len(share), dtype=np.bool_))
+    nowhere = np.zeros(len(share), dtype=np.bool_)
+    return LogProbability(np.log(share), error, tried & (hits == 0), nowhere, nowhere)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +102,7 @@ class Rare(Hunted, ABC):
     def estimate(self, measured: Measured) -> LogProbability:
         """ln P of every sample, from levels or from independent draws."""
         if "probability" in measured.quantities:
-            return by_levels(measured)
+            return by_levels(measured, float(getattr(self.walk, "floor", -math.inf)))
         seen = np.stack([measured[name][:, :, 0] for name in self.quantities], axis=-1)
         merit = self.merit(torch.from_numpy(seen.reshape(-1, seen.shape[-1]))).numpy().reshape(seen.shape[:2])
         drawn = np.isfinite(measured["loss"][:, :, 0])
@@ -104,9 +117,10 @@ class Rare(Hunted, ABC):
         return self.estimate(measured).error
 
     def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
-        """Censored and failed samples."""
+        """Censored, failed and stiff samples."""
         found = self.estimate(measured)
-        return {"censored": found.censored | (found.failed & np.isfinite(found.value)), "stuck": found.failed}
+        censored = found.censored | (found.failed & np.isfinite(found.value))
+        return {"censored": censored, "stuck": found.failed, "stiff": found.stiff}
 
 
 @SCORES.add

@@ -10,6 +10,7 @@ from typing import Self
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
+from veracity.core.registry import SPACES
 from veracity.core.spaces import Space
 from veracity.perturb.weights.copies import parameters_of
 
@@ -31,6 +32,7 @@ class RowWeightSpace(Space, ABC):
         """The parameters that N elements (N, p) make of the model's, by name, each (N, ...); the model is never changed."""
 
 
+@SPACES.add
 @dataclass(frozen=True, kw_only=True)
 class WeightNeighbourhood(RowWeightSpace):
     """Gaussian noise on every parameter, w' = w (1 + sigma u) with u standard normal; or w' = w + sigma u if not `relative`.

@@ -10,8 +10,8 @@ from markupsafe import Markup
 from veracity.report.figures.chart import ChartGroup, ChartRow, draw_chart, lane_centre
 from veracity.report.figures.ranking import draw_lane, extent, readout
 from veracity.report.figures.scale import Scale, key, scale_for
-from veracity.report.view import Result
-from veracity.report.wording import decimals, title_of
+from veracity.report.view import Result, digits_of
+from veracity.report.wording import title_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ def behaviour_data(
         score=score,
         rows=tuple((place.get(row.model, len(place)), row, percentage(accuracy.get(row.model))) for row in mine),
         scale=scale_for(values),
-        digits=decimals(values),
+        digits=digits_of(mine, *values),
         level=level,
     )
 
@@ -60,7 +60,7 @@ def draw_behaviour(data: BehaviourData) -> Markup:
     rows = [
         ChartRow(
             name=Markup("{}<span>{}</span> <small>{}</small>").format(
-                key(index) if result.model else "", result.model or "every model", accuracy
+                key(index) if result.model else "", result.model or "every model", ", ".join(filter(None, (accuracy, result.outcome)))
             ),
             lanes=[draw_lane(index, result, data.scale, y=lane_centre(0, 1), digits=data.digits)],
             readouts=[readout(result, data.digits)],
@@ -68,4 +68,5 @@ def draw_behaviour(data: BehaviourData) -> Markup:
         for index, result, accuracy in data.rows
     ]
     groups = [ChartGroup(heading="", rows=rows)]
-    return draw_chart(groups, data.scale, lanes=1, main="mean", more=f"{data.level} interval", label=title_of(data.score))
+    middle = data.rows[0][1].middle if data.rows else "mean"
+    return draw_chart(groups, data.scale, lanes=1, main=middle, more=f"{data.level} interval", label=title_of(data.score))

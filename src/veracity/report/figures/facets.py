@@ -23,21 +23,27 @@ class Facet:
     captions: tuple[Markup, ...] = ()
 
 
-def draw_facets(facets: Sequence[Facet], shown: int = SHOWN) -> Markup:
-    """The plots as HTML, under headings where there are several kinds; of very many, all but the first fold away."""
+def draw_facets(facets: Sequence[Facet], shown: int = SHOWN, *, broad: bool = False) -> Markup:
+    """The plots as HTML, under headings where there are several kinds; of very many, all but the first fold away.
+
+    Those that hold many lines are `broad`.
+    """
     frames = in_order(item.frame for item in facets)
     parts = []
     for frame in frames:
         mine = [item for item in facets if item.frame == frame]
         heading = Markup('<h4 class="kind">{}</h4>').format(frame_title(frame)) if len(frames) > 1 else Markup("")
-        rest = Markup("<details><summary>{}</summary>{}</details>").format(count(len(mine) - shown, "more plot"), draw_grid(mine[shown:]))
-        parts += [heading, draw_grid(mine[:shown]), rest if len(mine) > shown else Markup("")]
+        rest = Markup("<details><summary>{}</summary>{}</details>").format(
+            count(len(mine) - shown, "more plot"), draw_grid(mine[shown:], broad)
+        )
+        parts += [heading, draw_grid(mine[:shown], broad), rest if len(mine) > shown else Markup("")]
     return Markup("").join(parts)
 
 
-def draw_grid(facets: Sequence[Facet]) -> Markup:
+def draw_grid(facets: Sequence[Facet], broad: bool) -> Markup:
     """Plots beside and under one another."""
-    return Markup('<div class="facets">{}</div>').format(Markup("").join(draw_facet(item) for item in facets))
+    css = "facets broad" if broad else "facets"
+    return Markup('<div class="{}">{}</div>').format(css, Markup("").join(draw_facet(item) for item in facets))
 
 
 def draw_facet(facet: Facet) -> Markup:

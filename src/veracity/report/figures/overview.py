@@ -9,18 +9,21 @@ from markupsafe import Markup
 
 from veracity.report.assumed import Assumed
 from veracity.report.verdict import Verdict, against_chance
-from veracity.report.view import Result
-from veracity.report.wording import ARROWS, decimals, interval, number, title_of
+from veracity.report.view import Result, digits_of
+from veracity.report.wording import ARROWS, number, title_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One number of the table in words: its interval, whether it is the best of its row, and whether it tells nothing from chance."""
+    """One number of the table in words: its interval, whether it is the best of its row, whether it tells nothing from chance, and how a
+    search ended.
+    """
 
     value: str
     ends: str = ""
     best: bool = False
     faint: bool = False
+    outcome: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +84,11 @@ def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assu
         return None
     known = [row for row in rows if row.defined and not row.control]
     lower = rows[0].direction == "lower"
-    values = [row.value for row in known]
-    top = (min(values) if lower else max(values)) if len(values) > 1 else None
-    digits = decimals(row.value for row in rows)
-    cells = {row.explainer: cell(row, digits, best=row.value == top and not row.control) for row in rows}
+    values = [row.known for row in known]
+    alike = len(set(values)) == 1 and any(row.bounded for row in known)
+    top = (min(values) if lower else max(values)) if len(values) > 1 and not alike else None
+    digits = digits_of(rows)
+    cells = {row.explainer: cell(row, digits, best=row.known == top and not row.control) for row in rows}
     chances = sorted({round(row.chance, 12) for row in known if row.chance == row.chance})
     return OverviewRow(
         score=score,
@@ -100,7 +104,7 @@ def cell(row: Result, digits: int, *, best: bool) -> Cell:
     if not row.defined:
         return Cell(value="no result" if row.failed else "no response" if row.still else "undefined", faint=True)
     faint = not row.control and against_chance(row) in (Verdict.LEVEL, Verdict.BEHIND)
-    return Cell(value=number(row.value, digits), ends=interval(row.low, row.high, digits), best=best, faint=faint)
+    return Cell(value=row.shown(digits), ends=row.ends(digits), best=best, faint=faint, outcome=row.outcome)
 
 
 def draw_overview(data: OverviewData) -> Markup:
@@ -112,26 +116,30 @@ def draw_overview(data: OverviewData) -> Markup:
         )
         for place, name in enumerate(data.explainers)
     )
-    assumed = any(row.assumption for row in data.rows)
-    head = Markup('<tr><th scope="col">Score</th>{}<th scope="col">Chance</th>{}</tr>').format(
-        Markup('<th scope="col">Assumption fails</th>') if assumed else "", named
+    assumed, chances = any(row.assumption for row in data.rows), any(row.chance for row in data.rows)
+    head = Markup('<tr><th scope="col">Score</th>{}{}{}</tr>').format(
+        Markup('<th scope="col">Assumption fails</th>') if assumed else "",
+        Markup('<th scope="col">Chance</th>') if chances else "",
+        named,
     )
-    body = Markup("").join(draw_line(row, last, assumed=assumed) for row in data.rows)
+    body = Markup("").join(draw_line(row, last, assumed=assumed, chances=chances) for row in data.rows)
     frame = '<div class="scroll" tabindex="0"><table class="overview"><thead>{}</thead><tbody>{}</tbody></table></div>'
     return Markup(frame).format(head, body)
 
 
-def draw_line(row: OverviewRow, controls_from: int, *, assumed: bool) -> Markup:
+def draw_line(row: OverviewRow, controls_from: int, *, assumed: bool, chances: bool) -> Markup:
     """One score."""
     better = f"{row.direction} is better"
     title = Markup('<th scope="row">{} <abbr title="{}">{}</abbr></th>').format(title_of(row.score), better, ARROWS.get(row.direction, ""))
     cells = Markup("").join(draw_cell(item, control=place >= controls_from) for place, item in enumerate(row.cells))
     fails = Markup("<td>{}</td>").format(row.assumption) if assumed else Markup("")
-    return Markup("<tr>{}{}<td>{}</td>{}</tr>").format(title, fails, row.chance, cells)
+    chance = Markup("<td>{}</td>").format(row.chance) if chances else Markup("")
+    return Markup("<tr>{}{}{}{}</tr>").format(title, fails, chance, cells)
 
 
 def draw_cell(item: Cell, *, control: bool) -> Markup:
     """One number over its interval."""
     css = " ".join(word for word, wanted in (("best", item.best), ("faint", item.faint), ("control", control)) if wanted)
     ends = Markup("<small>{}</small>").format(item.ends) if item.ends else ""
-    return Markup("<td{}>{}{}</td>").format(Markup(' class="{}"').format(css) if css else "", item.value, ends)
+    told = Markup("<small>{}</small>").format(item.outcome) if item.outcome else ""
+    return Markup("<td{}>{}{}{}</td>").format(Markup(' class="{}"').format(css) if css else "", item.value, ends, told)

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane, lane_centre
 from veracity.report.figures.scale import DIAMOND, Scale, mark, scale_for, shape_of
-from veracity.report.view import Result, frames_of
-from veracity.report.wording import decimals, frame_title, interval, number, word_of
+from veracity.report.view import Result, digits_of, frames_of
+from veracity.report.wording import frame_title, interval, number, word_of
 
 FLOOR = "M3 -6H0V6H3"
 CEILING = "M-3 -6H0V6H-3"
@@ -45,6 +45,7 @@ class RankingData:
     scale: Scale
     digits: int
     level: str
+    middle: str = "mean"
 
     @property
     def explainers(self) -> tuple[RankedRow, ...]:
@@ -71,8 +72,9 @@ def ranking_data(rows: Sequence[Result], score: str, models: Sequence[str], leve
         models=tuple(models),
         frames=tuple(ranked_frame(frame, [row for row in mine if row.frame == frame], models) for frame in frames_of(mine)),
         scale=scale_for(places),
-        digits=decimals(places),
+        digits=digits_of(mine, *places),
         level=level,
+        middle=mine[0].middle if mine else "mean",
     )
 
 
@@ -124,7 +126,7 @@ def draw_ranking(data: RankingData) -> Markup:
         groups,
         data.scale,
         lanes=len(data.models),
-        main="mean",
+        main=data.middle,
         more=f"{data.level} interval",
         label=f"Ranking by {word_of(data.score)}",
     )
@@ -152,7 +154,7 @@ def readout(result: Result | None, digits: int) -> Readout:
         return Readout(main="no result")
     if not result.defined:
         return Readout(main="no response" if result.still else "undefined")
-    return Readout(main=number(result.value, digits), more=interval(result.low, result.high, digits))
+    return Readout(main=result.shown(digits), more=result.ends(digits))
 
 
 def draw_lane(model: int, result: Result, scale: Scale, *, y: float, digits: int) -> Markup:
@@ -193,8 +195,8 @@ def span(low: float, high: float, y: float, scale: Scale, css: str) -> Markup:
 def describe(result: Result, digits: int) -> str:
     """A lane in words."""
     parts = [
-        f"{f'{result.explainer} on ' if result.explainer else ''}{result.model}: {number(result.value, digits)}",
-        f"interval {interval(result.low, result.high, digits)}",
+        f"{f'{result.explainer} on ' if result.explainer else ''}{result.model}: {result.shown(digits)}",
+        f"interval {result.ends(digits)}",
         f"over draws {interval(result.draws_low, result.draws_high, digits)}",
     ]
     if math.isfinite(result.random_control):
@@ -205,4 +207,5 @@ def describe(result: Result, digits: int) -> str:
         parts.append(f"known null {number(result.null, digits)}")
     if math.isfinite(result.published):
         parts.append(f"published {number(result.published, digits)}")
+    parts += [result.outcome] if result.outcome else []
     return "; ".join(parts)

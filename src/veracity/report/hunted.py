@@ -1,0 +1,141 @@
+"""Worst cases and probabilities of misinterpretation in words: what was found, at what cost, and what is only a bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from veracity.interpret.robustness.base import Hunted, Misinterpretation
+from veracity.interpret.robustness.probability import Rare
+from veracity.interpret.robustness.worst import Sol
+from veracity.report.kinds import score_of
+from veracity.report.wording import AT_MOST, compact, count
+from veracity.walk import Strongest
+
+NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
+Limits = Mapping[tuple[str, str], tuple[float, float]]
+
+
+def hunted(manifest: Mapping[str, Any], label: str) -> Hunted | None:
+    """The robustness score behind a label; None if it is another kind of score."""
+    found = score_of(manifest, label)
+    return found if isinstance(found, Hunted) else None
+
+
+def outcome(score: Hunted, row: Mapping[Any, Any]) -> str:
+    """How the samples of one table row ended: feasible or not, censored, stuck, undefined; and how many evaluations had no value.
+
+    >>> from veracity.interpret.robustness import LnPHat, SolHat
+    >>> outcome(SolHat(), {"n": 4, "undefined": 6, "infeasible": 6})
+    '4 of 10 feasible'
+    >>> outcome(LnPHat(), {"n": 10, "undefined": 1, "censored": 2, "stuck": 1})
+    '2 of 10 censored, 1 stuck, 1 undefined'
+    """
+    n, vain, censored, stuck = (int(row.get(name) or 0) for name in ("n", "infeasible", "censored", "stuck"))
+    rest = int(row.get("undefined") or 0) - vain
+    said = []
+    if isinstance(score, Sol) and n + vain:
+        said.append(f"{n} of {n + vain} feasible")
+    if isinstance(score, Rare) and n:
+        said.append(f"{censored} of {n} censored" if censored else "none censored")
+    said += [f"{number} {what}" for what, number in (("stuck", stuck), ("stiff", int(row.get("stiff") or 0))) if number]
+    said += [f"{rest} undefined"] if rest > 0 else []
+    broken = int(row.get("undefined_draws") or 0)
+    return ", ".join(said + ([count(broken, "undefined evaluation")] if broken else []))
+
+
+def spent(rows: Sequence[Mapping[Any, Any]]) -> str:
+    """How many evaluations one score took, exactly: of each explainer, and of all together.
+
+    >>> spent([{"explainer": "a", "evaluations": 500}, {"explainer": "b", "evaluations": 500}])
+    '500 evaluations for each of 2 explainers, 1,000 in all.'
+    >>> spent([{"explainer": "a", "evaluations": 55000}])
+    '55,000 evaluations.'
+    >>> spent([{"explainer": "a", "evaluations": 500}, {"explainer": "b", "evaluations": 700}])
+    '1,200 evaluations: 500 for a; 700 for b.'
+    """
+    found = {str(row["explainer"] or row.get("model")): int(row.get("evaluations") or 0) for row in rows}
+    total, what = sum(found.values()), "explainer" if any(row["explainer"] for row in rows) else "model"
+    if len(found) < 2:
+        return f"{count(total, 'evaluation')}."
+    if len(set(found.values())) == 1:
+        return f"{count(total // len(found), 'evaluation')} for each of {count(len(found), what)}, {total:,} in all."
+    alike = {number: [name for name, other in found.items() if other == number] for number in found.values()}
+    parts = [f"{number:,} {'each ' if len(names) > 1 else ''}for {', '.join(names)}" for number, names in alike.items()]
+    return f"{count(total, 'evaluation')}: {'; '.join(parts)}."
+
+
+def limits(score: Hunted, samples: pd.DataFrame) -> Limits:
+    """What is only a bound, by (model, explainer): what the median lies at or below, NaN if it is known, and the floor of all values.
+
+    Some values are known to lie at or below where they stopped. Where that could move the median, the median is a bound.
+    """
+    if not isinstance(score, Rare):
+        return {}
+    found = {}
+    for (model, explainer), mine in samples.groupby(["model", "explainer"], sort=False):
+        values = mine["value"].to_numpy(dtype=np.float64)
+        hidden = [mine[what].to_numpy(dtype=np.bool_) for what in ("censored", "stuck") if what in mine]
+        known = np.isfinite(values)
+        below = np.any(hidden, axis=0)[known] if hidden else np.zeros(int(known.sum()), dtype=np.bool_)
+        cut = mine["censored"].to_numpy(dtype=np.bool_)[known] if "censored" in mine else below
+        found[str(model), str(explainer)] = limit(values[known], below, floor_of(score, values[known][cut]))
+    return found
+
+
+def limit(values: NDArray[np.float64], below: NDArray[np.bool_], floor: float) -> tuple[float, float]:
+    """The bound on the median of values (n,) of which those that are `below` may be smaller, NaN if it is none; and the floor.
+
+    >>> limit(np.array([-101.3, -101.3, -9.0]), np.array([True, True, False]), -100.0)
+    (-100.0, -100.0)
+    >>> limit(np.array([-101.3, -12.0, -9.0]), np.array([True, False, False]), -100.0)
+    (nan, -100.0)
+    """
+    if not len(values):
+        return math.nan, floor
+    middle = float(np.median(values))
+    known = float(np.median(np.where(below, -np.inf, values))) == middle
+    return math.nan if known else middle if math.isnan(floor) else max(middle, floor), floor
+
+
+def floor_of(score: Hunted, censored: NDArray[np.float64]) -> float:
+    """Where values are censored: at the walk's floor, or else where the highest of them stopped; NaN if none can be."""
+    own = getattr(score.walk, "floor", None)
+    return float(own) if own is not None else float(censored.max()) if len(censored) else math.nan
+
+
+def in_text(shown: pd.DataFrame, table: pd.DataFrame, manifest: Mapping[str, Any], samples: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """The columns of a run's table that are `shown`, with bounds as such, how samples ended, and evaluations; as they are elsewhere."""
+    scores = {label: score for label in table["score"].unique() if (score := hunted(manifest, str(label))) is not None}
+    if not scores:
+        return shown
+    bounds = {label: limits(score, samples(str(label))) for label, score in scores.items()}
+    records = [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+    def middle(row: Mapping[str, Any]) -> str:
+        value, (limit, _) = float(row["value"]), bounds.get(row["score"], {}).get((row["model"], row["explainer"]), (math.nan, math.nan))
+        return "" if math.isnan(value) else f"{AT_MOST} {limit:.1f}" if math.isfinite(limit) else f"{value:.3f}"
+
+    return shown.drop(columns=["self_agreement", "random_control"] if len(scores) == table["score"].nunique() else []).assign(
+        value=[middle(row) for row in records],
+        samples=[outcome(scores[row["score"]], row) if row["score"] in scores else "" for row in records],
+        evaluations=[f"{int(row['evaluations']):,}" if row["score"] in scores else "" for row in records],
+    )
+
+
+def setting(score: Hunted) -> str:
+    """Where a score looked, how, and what the event is, in a sentence."""
+    where = f"within {compact(score.radius)} of the input ({NORMS.get(score.norm, score.norm)})" if score.space is None else "in its space"
+    walks = [one.name.replace("_", " ") for one in (score.walk.parts() if isinstance(score.walk, Strongest) else [score.walk])]
+    said = f"Here the {'walk' if len(walks) == 1 else 'walks'} {' and '.join(walks)} looked {where}"
+    if not isinstance(score, Misinterpretation):
+        return f"{said}."
+    below = score.kept == (score.compare.direction.value == "higher")
+    event = "F-hat" if score.kept else "F-tilde"
+    maps = "signed" if score.signed else "absolute"
+    return f"{said}, comparing {maps} maps; {event} is an agreement {'below' if below else 'above'} {compact(score.threshold)}."
