@@ -16,15 +16,25 @@ from hunted import LINEAR, SEED, audit_of, by_hand, counted, grid, images, linea
 from veracity import Result
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError, Note, SpecError
-from veracity.core.targets import Class
+from veracity.core.scores import Score
+from veracity.core.targets import Class, Neuron
 from veracity.engine.memory import Memory
 from veracity.interpret import Equivariance
 from veracity.interpret.robustness import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
 from veracity.interpret.sensitivity import MaxSensitivity
 from veracity.measure import mse
-from veracity.perturb import Ball, CyclicShift, Rotation
-from veracity.perturb.weights import WeightNeighbourhood
-from veracity.walk import Genetic, GradientSearch, MonteCarlo, SimpleMonteCarlo, Strongest, SubsetSimulation
+from veracity.perturb import Ball, CyclicShift, GaussianNoise, Rotation
+from veracity.perturb.weights import ParameterNoise, WeightNeighbourhood
+from veracity.walk import (
+    Adaptive,
+    CrankNicolson,
+    Genetic,
+    GradientSearch,
+    MonteCarlo,
+    SimpleMonteCarlo,
+    Strongest,
+    SubsetSimulation,
+)
 
 AROUND = {"radius": 0.4, "range": (0.0, 1.0)}
 GENETIC = Genetic(population=20, generations=5, elites=4)
@@ -337,7 +347,7 @@ def test_a_misclassified_seed_is_named_and_counted(tmp_path: Path) -> None:
 
 def test_no_seed_at_all(tmp_path: Path) -> None:
     net, x = tanh_net(), images(3)
-    with pytest.raises(InputError, match="classifies none of the 3 samples correctly") as raised:
+    with pytest.raises(InputError, match="No model classifies any of the 3 samples correctly") as raised:
         audit_of(net, x, [SolHat(**AROUND, walk=GENETIC)], targets=(net(x).argmax(1) + 1) % 3).run(tmp_path, progress=False)
     sentence(raised)
 
@@ -389,10 +399,37 @@ def test_a_fixed_target_does_not_follow(tmp_path: Path) -> None:
 
 def test_a_model_with_one_output(tmp_path: Path) -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(16, 1)).double().eval()
-    audit = audit_of(net, images(2), [WorstLoss(**AROUND, walk=GENETIC)], targets=None)
-    with pytest.warns(Note, match="labels are not known"), pytest.warns(Note, match="needs a model with at least two outputs"):
-        result = audit.run(tmp_path, progress=False)
-    assert result.failures()["score"].tolist() == ["worst_loss"]
+    with pytest.raises(InputError, match="needs a model with an output for each of at least two classes, which 'net' has not"):
+        audit_of(net, images(2), [WorstLoss(**AROUND, walk=GENETIC)], targets=None).prepare()
+
+
+def test_numbers_are_no_classes() -> None:
+    with pytest.raises(InputError, match="needs class numbers as targets"):
+        audit_of(tanh_net(), images(2), [WorstLoss(**AROUND, walk=GENETIC)], targets=torch.tensor([0.5, 1.5])).prepare()
+
+
+@pytest.mark.parametrize(
+    ("score", "wrong"),
+    [
+        (WorstLoss(space=ParameterNoise(sigma=0.1), walk=GENETIC), "use WeightNeighbourhood"),
+        (WorstLoss(space=GaussianNoise(sigma=0.1, levels=3), walk=GENETIC), "has 3 levels"),
+        (SolHat(walk=Adaptive()), "stops when a mean is known"),
+        (LnPHat(threshold=-2.0), "from -1 to 1, not -2.0"),
+        (LnPHat(threshold="a"), "from -1 to 1, not 'a'"),
+        (LnPHat(measure=mse), "give one in units of 'mse'"),
+        (LnPHat(walk=SubsetSimulation(rho="a")), "'rho' of the walk"),
+        (LnPHat(walk=SubsetSimulation(kernel=CrankNicolson(width=3.0))), "must lie between 0 and 1, not 3.0"),
+        (SolHat(walk=Strongest(searches="genetic")), "takes searches"),
+    ],
+)
+def test_settings_that_make_no_sense(score: Score, wrong: str) -> None:
+    with pytest.raises(SpecError, match=wrong):
+        audit_of(tanh_net(), images(2), [score]).prepare()
+
+
+def test_a_neuron_has_no_label() -> None:
+    with pytest.raises(SpecError, match="is about predicted classes"):
+        audit_of(tanh_net(), images(2), [WorstLoss(**AROUND, walk=GENETIC)], target=Neuron(layer="1", unit=0)).prepare()
 
 
 def holes(share: float) -> Callable[[nn.Module, Tensor, Tensor], Tensor]:

@@ -23,6 +23,7 @@ from veracity.engine.batching import Budget
 from veracity.engine.calibration import Strengths, calibrate_all
 from veracity.engine.executors import Task, executor
 from veracity.engine.forecast import Forecast, forecast
+from veracity.engine.hunted import check_classes
 from veracity.engine.learning import learn_all
 from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
 from veracity.engine.plan import Job, plan
@@ -202,6 +203,7 @@ class Audit:
             models[name] = replace(admitted, checkpoints=checkpoints.get(name, ()))
         walk = as_walk(self.walk, space)
         problem = Problem(models, inputs, explainers, scores.named, target, Defaults(space, walk), seed, training, self.examples)
+        check_classes(problem, labels)
         settled, notes = examined(problem)
         problem = replace(problem, explainers=settled)
         jobs = plan(problem, budgets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -31,7 +32,7 @@ COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefine
 DETAILS = ["frame", "control", "draws_low", "draws_high", "undefined_draws", "draws", "direction"]
 COUNTED = ("censored", "infeasible", "stuck", "stiff")
 """What is counted of samples beside their values."""
-BESIDE = ["assumption", "holds", "null", "no_response", "censored", "infeasible", "stuck", "stiff", "evaluations", "published", "failed"]
+BESIDE = ["bound", "assumption", "holds", "null", "no_response", *COUNTED, "evaluations", "published", "failed"]
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Result:
         table = self.table()
         arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
         shown = table[COLUMNS].assign(score=table["score"] + arrow).drop(columns=["undefined"] if not table["undefined"].any() else [])
-        shown = in_text(shown, table, self.manifest, self.samples)
+        shown = in_text(shown, table, self.manifest)
         lines = [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))]
         lines += [
             f"{row['model']} / {row['score']} failed: {row['error']}" for row in self.failures().drop_duplicates("error").to_dict("records")
@@ -117,26 +118,29 @@ class Result:
         return list(self._read())
 
     def table(self) -> pd.DataFrame:
-        """One row a model, explainer and score, with intervals, controls and self-agreement."""
+        """One row a model, explainer and score, with intervals, controls and self-agreement.
+
+        Where `bound`, the value is only known to lie at or below what it says; a low end of minus infinity is not known.
+        """
         confidence = float(self.manifest["spec"].get("confidence", 0.95))
         shown = set(self.manifest["scores"])
         published = {
             (entry["model"], entry["explainer"], entry["score"]): entry["value"] for entry in self.manifest["spec"].get("published", ())
         }
-        means = {(one.model, one.explainer, one.score): mean(one.per_sample) for one in self.series if np.isfinite(one.per_sample).any()}
+        by = {(one.model, one.explainer, one.score): one for one in self.series}
         rows = []
         for one in self.series:
             if one.score not in shown:
                 continue
-            estimate = self._estimate(one, confidence)
+            estimate, centre = self._estimate(one, confidence), self._centre(one.score)
             rows.append(
                 {
                     "model": one.model,
                     "explainer": one.explainer,
                     "score": one.score,
                     **estimate,
-                    "self_agreement": means.get((one.model, one.explainer, "self_agreement"), np.nan),
-                    "random_control": means.get((one.model, null_of(one), one.score), np.nan) if one.explainer else np.nan,
+                    "self_agreement": summed(by.get((one.model, one.explainer, "self_agreement")), centre),
+                    "random_control": summed(by.get((one.model, null_of(one), one.score)), centre) if one.explainer else np.nan,
                     "frame": one.frame,
                     "control": one.control,
                     "direction": one.direction.value,
@@ -173,7 +177,10 @@ class Result:
         return pd.concat(frames, ignore_index=True)
 
     def differences(self, score: str, between: str = "explainers") -> pd.DataFrame:
-        """Paired differences between a model's explainers of one kind (or an explainer's models), with simultaneous intervals."""
+        """Paired differences between a model's explainers of one kind (or an explainer's models), with simultaneous intervals.
+
+        Of medians, `bound` is "at least" or "at most" where censored values leave no more to say, and an end is infinite then.
+        """
         if between not in ("explainers", "models"):
             raise InputError(f"Differences are between 'explainers' or 'models', not '{between}'.")
         own, other = ("explainer", "model") if between == "explainers" else ("model", "explainer")
@@ -182,12 +189,10 @@ class Result:
         chosen = self._of(score)
         for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
             alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
-            if self.manifest["score_specs"][score].get("centre") == "median":
-                known = {getattr(one, own): one.remarks.get("censored", np.zeros(len(one.samples), dtype=np.bool_)) for one in alike}
-                rows += [
-                    {other: group, **asdict(row)}
-                    for row in medians.median_differences({getattr(one, own): one.per_sample for one in alike}, known, confidence)
-                ]
+            if self._centre(score) == "median":
+                below = {getattr(one, own): censored(one) for one in alike}
+                tables = {getattr(one, own): one.per_sample for one in alike}
+                rows += [{other: group, **asdict(row)} for row in medians.median_differences(tables, below, confidence)]
                 continue
             shared = all(not one.sampling.nested and not one.sampling.exhaustive for one in alike)
             plain = self.manifest["score_specs"][score]["reduce"] == "mean"
@@ -197,7 +202,7 @@ class Result:
             else:
                 found = statistics.differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
             rows += [{other: group, **asdict(row)} for row in found]
-        return pd.DataFrame(rows, columns=[other, "first", "second", "difference", "low", "high", "n", "differs"])
+        return pd.DataFrame(rows, columns=[other, "first", "second", "difference", "low", "high", "n", "differs", "bound"])
 
     def facts(self) -> pd.DataFrame:
         """What explainers learnt about the models before they explained anything: one row a fact, such as a concept's accuracy."""
@@ -246,10 +251,9 @@ class Result:
         """A score's mean and intervals; one that reduces its draws in its own way has none over draws."""
         if one.missing and not len(one.samples):
             return asdict(statistics.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=confidence))
-        if self.manifest["score_specs"][one.score].get("centre") == "median":
-            errors = None if one.errors is None else np.where(one.remarks.get("stiff", False), np.inf, one.errors)
-            middle = asdict(medians.middle(one.per_sample, errors, one.bounds, confidence=confidence))
-            return {**middle, "undefined_draws": undefined(one)}
+        if self._centre(one.score) == "median":
+            middle = medians.middle(one.per_sample, one.errors, one.bounds, censored=censored(one), confidence=confidence)
+            return {**asdict(middle), "undefined_draws": undefined(one)}
         found = asdict(statistics.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
         if "undefined" in one.measured.quantities:
             found["undefined_draws"] = undefined(one)
@@ -257,6 +261,10 @@ class Result:
             return found
         own = asdict(statistics.estimate(one.per_sample, one.sampling, one.bounds, confidence=confidence))
         return {**own, "undefined_draws": found["undefined_draws"], "draws": found["draws"]}
+
+    def _centre(self, score: str) -> str:
+        """How samples are summed up: by their mean or their median."""
+        return str(self.manifest["score_specs"][score].get("centre", "mean"))
 
     def _holds(self, one: Series) -> float:
         """The share of samples on which the model does what a score assumes; NaN if it assumes nothing."""
@@ -370,6 +378,19 @@ def mean(values: Array) -> float:
     return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else float("nan")
 
 
+def censored(one: Series) -> NDArray[np.bool_]:
+    """Which samples are only known to lie at or below their value."""
+    return one.remarks.get("censored", np.zeros(len(one.samples), dtype=np.bool_))
+
+
+def summed(one: Series | None, centre: str) -> float:
+    """The mean or the median of what is defined; NaN if nothing is, or if no more than a bound is known."""
+    if one is None or centre != "median":
+        return math.nan if one is None else mean(one.per_sample)
+    found = medians.middle(one.per_sample, None, one.bounds, censored=censored(one))
+    return math.nan if found.bound else found.value
+
+
 def gathered(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
     """The rows of cells in any order: the samples, each quantity as (samples, draws, levels) NaN-padded, and how many draws each had."""
     if not tables:
@@ -421,7 +442,10 @@ def badness_first(pair: WorstPair, sign: float) -> float:
 
 
 def compared(first: Result, second: Result) -> pd.DataFrame:
-    """Second minus first for every model, explainer and score that both have; paired by sample if the data are the same."""
+    """Second minus first for every model, explainer and score that both have; paired by sample if the data are the same.
+
+    Scores whose samples are summed up by a median are compared by medians: paired, by the median of the differences.
+    """
     differing = [key for key in ("symmetry", "score_specs", "seed") if first.manifest.get(key) != second.manifest.get(key)]
     if differing:
         warnings.warn(f"The two runs differ in {', '.join(differing).replace('score_specs', 'scores')}.", Note, stacklevel=2)
@@ -435,24 +459,38 @@ def compared(first: Result, second: Result) -> pd.DataFrame:
     alone = sorted({" / ".join(part for part in key if part) for key in set(series[0]) ^ set(series[1])})
     if alone:
         warnings.warn(f"In one run only: {', '.join(alone)}.", Note, stacklevel=2)
-    return pd.DataFrame([versus(series[0][key], series[1][key], same, confidence) for key in shared])
+    centres = {key: first.manifest["score_specs"][key[2]].get("centre", "mean") for key in shared}
+    return pd.DataFrame([versus(series[0][key], series[1][key], same, confidence, centres[key]) for key in shared])
 
 
-def versus(one: Series, other: Series, same: bool, confidence: float) -> dict[str, Any]:
+def versus(one: Series, other: Series, same: bool, confidence: float, centre: str = "mean") -> dict[str, Any]:
     """One row of a comparison; by sample number where both runs saw the same data."""
-    before, after = one.per_sample, other.per_sample
+    here, there = np.arange(len(one.samples)), np.arange(len(other.samples))
     if same:
         _, here, there = np.intersect1d(one.samples, other.samples, return_indices=True)
-        before, after = before[here], after[there]
+    before, after = one.per_sample[here], other.per_sample[there]
+    found = {"model": one.model, "explainer": one.explainer, "score": one.score}
+    if centre == "median":
+        return {**found, **versus_medians(before, after, censored(one)[here], censored(other)[there], same, confidence), "paired": same}
     gap = statistics.paired(after, before, confidence) if same else statistics.welch(after, before, confidence)
+    numbers = {"before": mean(before), "after": mean(after), "difference": gap.value, "low": gap.low, "high": gap.high}
+    return {**found, **numbers, "before_bound": False, "after_bound": False, "bound": "", "paired": same}
+
+
+def versus_medians(
+    before: Array, after: Array, below: NDArray[np.bool_], beneath: NDArray[np.bool_], same: bool, confidence: float
+) -> dict[str, Any]:
+    """The medians before and after, of values of which some are censored, and their difference."""
+    old, new = (medians.middle(table, None, (-np.inf, np.inf), censored=hidden) for table, hidden in ((before, below), (after, beneath)))
+    values, known = {"after": after, "before": before}, {"after": beneath, "before": below}
+    gap = medians.median_differences(values, known, confidence)[0] if same else medians.separate_medians(values, known, confidence)
     return {
-        "model": one.model,
-        "explainer": one.explainer,
-        "score": one.score,
-        "before": mean(before),
-        "after": mean(after),
-        "difference": gap.value,
+        "before": old.value,
+        "after": new.value,
+        "difference": gap.difference,
         "low": gap.low,
         "high": gap.high,
-        "paired": same,
+        "before_bound": old.bound,
+        "after_bound": new.bound,
+        "bound": gap.bound,
     }

@@ -58,7 +58,7 @@ def test_the_corner_of_a_box() -> None:
     play(searcher, SAMPLES, linear)
     ask, merit = searcher.worst()
     corner = 0.1 * directions(SAMPLES, 20).sign()
-    torch.testing.assert_close(ask.element, corner.float(), atol=1e-5, rtol=0.0)
+    torch.testing.assert_close(ask.element, corner.double(), atol=1e-5, rtol=0.0)
     torch.testing.assert_close(merit, linear(SAMPLES, corner).double(), rtol=1e-4, atol=0.0)
     assert ask.row.tolist() == [0, 1, 2]
 
@@ -117,7 +117,7 @@ def test_starts_are_the_centre_and_uniform_points() -> None:
     asked = hunted(GradientSearch(population=400), Line(width=50), torch.arange(5)).ask()
     assert asked is not None
     spread = asked.element.reshape(5, 400, 50).std(dim=2)
-    torch.testing.assert_close(spread[:, 0], torch.full((5,), NEAR), atol=0.05, rtol=0.0)
+    torch.testing.assert_close(spread[:, 0], torch.full((5,), NEAR, dtype=torch.float64), atol=0.05, rtol=0.0)
     assert float(spread[:, 1:].mean()) == pytest.approx(1.0, abs=0.02)
 
 
@@ -245,11 +245,11 @@ def test_slopes_in_double_precision_and_no_samples() -> None:
     searcher = hunted(GradientSearch(population=2, steps=2), Ball(radius=0.1).fit(Size([4])))
     ask = searcher.ask()
     assert ask is not None
-    assert ask.element.dtype == torch.float32
+    assert ask.element.dtype == torch.float64
     searcher.tell(torch.zeros(6, dtype=torch.float64), torch.zeros(6, 2), torch.ones(6, 4, dtype=torch.float64))
     after = searcher.ask()
     assert after is not None
-    assert after.element.dtype == torch.float32
+    assert after.element.dtype == torch.float64
     assert (after.element > ask.element).all()
     assert hunted(GradientSearch(), Line(), torch.arange(0)).ask() is None
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -32,8 +33,8 @@ class Verdict:
 def judge(table: pd.DataFrame, rules: Sequence[str], explainers: Sequence[str] = (), models: Sequence[str] = ()) -> Verdict:
     """Each rule against each row of its score, controls left out: the low end for >=, the high end for <=.
 
-    The choice of explainers is for scores of explanations; scores of models are judged all the same. Without an interval
-    nothing is held.
+    The choice of explainers is for scores of explanations; scores of models are judged all the same. Without an interval, or
+    where the end that counts is not known, nothing is held.
     """
     for column, names in (("explainer", explainers), ("model", models)):
         present = set(table.loc[~table["control"].astype(bool), column]) - {""}
@@ -54,13 +55,26 @@ def judge(table: pd.DataFrame, rules: Sequence[str], explainers: Sequence[str] =
         for row in rows.to_dict("records"):
             judged += 1
             value = row[end]
-            if row["failed"] or math.isnan(value) or not HOLDS[sign](value, bound):
+            if row["failed"] or not math.isfinite(value) or not HOLDS[sign](value, bound):
                 who = " / ".join(part for part in (row["model"], row["explainer"]) if part)
-                few = f"only {row['n']} samples have a value" if row["n"] < 2 else "there is a single draw that all samples share"
-                none = f"no interval, since {few}"
-                why = row["failed"] or (none if math.isnan(value) else f"{end} end {value:.6g} of {row['value']:.6g}")
-                broken.append(f"{score}{sign}{bound:g} for {who}: {why}")
+                broken.append(f"{score}{sign}{bound:g} for {who}: {row['failed'] or why(row, end)}")
     return Verdict(judged, tuple(broken))
+
+
+def why(row: Mapping[Any, Any], end: str) -> str:
+    """Why a row does not hold: its end, or that there is none.
+
+    >>> row = {"n": 30, "value": -100.0, "bound": True, "low": -math.inf, "high": -9.5}
+    >>> why(row, "low"), why(row, "high")
+    ('low end not known, since samples are censored', 'high end -9.5 of at most -100')
+    """
+    value = row[end]
+    if math.isnan(value):
+        few = f"only {row['n']} samples have a value" if row["n"] < 2 else f"{row['n']} samples are too few for it, or share a single draw"
+        return f"no interval, since {few}"
+    if math.isinf(value):
+        return f"{end} end not known, since samples are censored"
+    return f"{end} end {value:.6g} of {'at most ' if row['bound'] else ''}{row['value']:.6g}"
 
 
 def parsed(rule: str) -> tuple[str, str, float]:

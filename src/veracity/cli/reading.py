@@ -33,15 +33,16 @@ class Format(StrEnum):
 
 @app.command()
 def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help="json: one object a line.")) -> None:
-    """Print a run's table."""
+    """Print a run's table; in json and csv, an end that is not known is empty."""
     result = Result(folder)
     if format is Format.TABLE:
         Console().print(tables.results(result))
     elif format is Format.CSV:
-        typer.echo(result.table().to_csv(index=False), nl=False)
+        typer.echo(result.table().replace([-math.inf, math.inf], math.nan).to_csv(index=False), nl=False)
     else:
         for row in result.table().to_dict("records"):
-            typer.echo(json.dumps({key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}))
+            known = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+            typer.echo(json.dumps(known, allow_nan=False))
 
 
 @app.command()

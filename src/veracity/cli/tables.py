@@ -14,11 +14,11 @@ from rich.table import Table
 
 from veracity.interpret.robustness import Hunted
 from veracity.report.assumed import assumed
-from veracity.report.hunted import Limits, hunted, limits, outcome, spent
+from veracity.report.hunted import hunted, outcome, spent
 from veracity.report.kinds import has_ceiling, has_null, score_of
 from veracity.report.verdict import SYMMETRY_SCORES
 from veracity.report.view import COARSE, missing
-from veracity.report.wording import ARROWS, MINUS, centre, decimals, frame_title, in_order, reach, title_of
+from veracity.report.wording import ARROWS, MINUS, centre, decimals, frame_title, in_order, interval, title_of
 from veracity.report.wording import number as written
 from veracity.results import Result
 
@@ -70,7 +70,7 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
         if rare is None:
             table = explained(f"{model}: {score}", rows, {**beside(manifest, str(score)), **known})
         else:
-            table = searched(f"{model}: {score}", rows, rare, limits(rare, result.samples(str(score))), known)
+            table = searched(f"{model}: {score}", rows, rare, known)
         below(
             table, *remarks(rows), *([spent(rows.to_dict("records"))] if rare is not None else ()), said.get((str(model), str(score)), "")
         )
@@ -78,7 +78,7 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
     for score, rows in frame[frame["explainer"] == ""].groupby("score", sort=False):
         rare = hunted(manifest, str(score))
         if rare is not None:
-            table = searched(str(score), rows, rare, limits(rare, result.samples(str(score))), {}, left="model")
+            table = searched(str(score), rows, rare, {}, left="model")
             below(table, spent(rows.to_dict("records")))
             yield table
             continue
@@ -133,7 +133,7 @@ def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> Tab
     return table
 
 
-def searched(title: str, rows: pd.DataFrame, score: Hunted, bounds: Limits, besides: Mapping[str, str], left: str = "explainer") -> Table:
+def searched(title: str, rows: pd.DataFrame, score: Hunted, besides: Mapping[str, str], left: str = "explainer") -> Table:
     """A worst case or a probability: the mean, or the median where some are only bounds, and how the samples ended."""
     better = str(rows["direction"].iloc[0])
     middle = "median" if score.centre == "median" else "value"
@@ -143,9 +143,7 @@ def searched(title: str, rows: pd.DataFrame, score: Hunted, bounds: Limits, besi
     table.add_column("samples", overflow="fold")
     digits = COARSE if middle == "median" else decimals(rows["value"])
     for row in rows.to_dict("records"):
-        limit, floor = bounds.get((row["model"], row["explainer"]), (math.nan, math.nan))
-        value = "undefined" if math.isnan(row["value"]) else centre(row["value"], limit, digits).replace(MINUS, "-")
-        ends = "" if math.isnan(row["low"]) else reach(row["low"], row["high"], floor, digits, " .. ").replace(MINUS, "-")
+        value, ends = middle_of(row["value"], "at most" if row["bound"] else "", digits) or "undefined", reach(row, digits)
         others = [number(row[column], digits) for column in besides.values()]
         told = outcome(score, {key: item for key, item in row.items() if not missing(item)})
         name = escape(str(row[left]))
@@ -166,9 +164,26 @@ def ruled(title: str, left: list[str], right: list[str]) -> Table:
 def common(row: dict[Any, Any], digits: int = 3) -> list[str]:
     """Value, interval (or what went wrong), samples, undefined samples."""
     nothing = "no response" if row.get("no_response") else "undefined"
-    value = nothing if math.isnan(row["value"]) else number(row["value"], digits)
-    ends = "" if math.isnan(row["low"]) else f"{number(row['low'], digits)} .. {number(row['high'], digits)}"
-    return [value, escape(row["failed"]) or ends, str(row["n"]), str(row["undefined"])]
+    value = middle_of(row["value"], "at most" if row.get("bound") else "", digits) or nothing
+    return [value, escape(row["failed"]) or reach(row, digits), str(row["n"]), str(row["undefined"])]
+
+
+def middle_of(value: float, bound: str, digits: int = 3) -> str:
+    """A number, with a sign where it is a bound, or nothing.
+
+    >>> middle_of(-100.0, "at most"), middle_of(math.nan, "")
+    ('≤ -100.0', '')
+    """
+    return "" if math.isnan(value) else centre(value, bound, digits).replace(MINUS, "-")
+
+
+def reach(row: Mapping[Any, Any], digits: int = 3) -> str:
+    """The interval of a row, or nothing.
+
+    >>> reach({"low": -20.0, "high": -8.5}), reach({"low": -math.inf, "high": -8.5})
+    ('-20.000 .. -8.500', '≤ -8.500')
+    """
+    return "" if math.isnan(row["low"]) else interval(row["low"], row["high"], digits, " .. ").replace(MINUS, "-")
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -186,8 +201,8 @@ def comparison(frame: pd.DataFrame, title: str) -> Group:
     for (model, score), rows in frame.groupby(["model", "score"], sort=False):
         table = ruled(f"{model}: {score}", ["explainer"], ["before", "after", "difference", "interval", "paired"])
         for row in rows.to_dict("records"):
-            ends = "" if math.isnan(row["low"]) else f"{number(row['low'])} .. {number(row['high'])}"
-            numbers = [number(row[name]) for name in ("before", "after", "difference")]
-            table.add_row(escape(row["explainer"]), *numbers, ends, "yes" if row["paired"] else "no")
+            bounds = {name: "at most" if row[f"{name}_bound"] else "" for name in ("before", "after")} | {"difference": row["bound"]}
+            numbers = [middle_of(row[name], bound) for name, bound in bounds.items()]
+            table.add_row(escape(row["explainer"]), *numbers, reach(row), "yes" if row["paired"] else "no")
         parts.append(table)
     return Group(escape(title), *parts)

@@ -20,6 +20,7 @@ HALF = np.uint64(32)
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 CHUNK = 65536  # counters at a time, so that the rounds stay in the cache
+FEW = 64  # numbers a row that are made in float64
 DEVICE_CHUNK = 2**22  # pairs of numbers at a time, so that the rounds stay in memory
 
 
@@ -117,13 +118,16 @@ class Draws:
         return torch.stack(torch.broadcast_tensors(*found), dim=-1).reshape(len(self), 4 * blocks)[:, :count]
 
     def gaussian(self, count: int, *, stream: str, device: torch.device) -> Tensor:
-        """Standard normal, float32, of shape (N, count), made on a device: the same numbers on every one, up to rounding."""
-        pairs = -(-count // 2)
-        found = torch.empty(len(self), 2 * pairs, dtype=torch.float32, device=device)
+        """Standard normal, of shape (N, count), made on a device: the same numbers on every one, up to rounding.
+
+        In float32, or in float64 for up to 64 numbers, where tails are decided by few of them.
+        """
+        pairs, kind = -(-count // 2), torch.float64 if count <= FEW else torch.float32
+        found = torch.empty(len(self), 2 * pairs, dtype=kind, device=device)
         tall = max(1, DEVICE_CHUNK // max(1, pairs))
         for top in range(0, len(self), tall):
             rows = slice(top, top + tall)
-            u = self[rows].words_on(2 * pairs, stream, device).float().add_(0.5).div_(2.0**32)
+            u = self[rows].words_on(2 * pairs, stream, device).to(kind).add_(0.5).div_(2.0**32)
             radius, angle = u[:, :pairs].log().mul_(-2.0).sqrt_(), u[:, pairs:].mul_(2.0 * torch.pi)
             torch.mul(radius, angle.cos(), out=found[rows, :pairs])
             torch.mul(radius, angle.sin_(), out=found[rows, pairs:])

@@ -40,7 +40,8 @@ def admit(
     classify = labels is not None and not labels.is_floating_point() and scores.ndim == 2 and scores.shape[1] > 1
     correct = scores.argmax(1) == labels if classify and labels is not None else None
     guessed = outputs is None and kind is Outputs.LOGITS and scores.shape[1] == 1
-    audited = AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), guessed, correct=correct)
+    classes = scores.shape[1] if scores.ndim == 2 else None
+    audited = AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), guessed, correct=correct, classes=classes)
     return audited, None if correct is None else float(correct.float().mean())
 
 

@@ -21,9 +21,9 @@ from veracity.core.models import device_of, evaluating
 from veracity.core.scores import Reads, reads_after, reads_before
 from veracity.core.searches import Search
 from veracity.core.spaces import InputSpace
-from veracity.core.targets import Label, Predicted
 from veracity.core.walks import Sampling, Walk
 from veracity.engine.batching import Budget
+from veracity.engine.hunted import check_hunted
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
@@ -167,15 +167,12 @@ def check_requests(problem: Problem, jobs: list[Job]) -> None:
             warnings.warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.", Note, stacklevel=4)
     requests = {fusion(cell): (cell.request, cell.score) for job in jobs for cell in job.cells}
     for request, score in requests.values():
+        if isinstance(score, Hunted):
+            check_hunted(score, request, problem.target)
         if isinstance(request.walk, Search) and isinstance(score, Hunted):
             request.walk.hunt(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.target, torch.device("cpu"))
         else:
             request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.bounds)
-        if request.follow and not isinstance(problem.target, (Predicted, Label)):
-            raise SpecError(
-                f"The score '{score.name}' explains the class predicted for each perturbed input, and the target '{problem.target.name}' "
-                "is another: pass target='predicted', or give the score follow=False."
-            )
     for space in {fingerprint.of_json(request.space.spec()): request.space for request, _ in requests.values()}.values():
         if not isinstance(space, InputSpace):
             continue

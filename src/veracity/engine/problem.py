@@ -26,7 +26,8 @@ from veracity.perturb.weights import RowWeightSpace
 class AuditedModel:
     """A model, what its outputs are (and whether that is a mere guess), which output of each sample is explained, and its checkpoints.
 
-    `correct` (samples,) says which samples it classifies correctly, where their labels are known.
+    `correct` (samples,) says which samples it classifies correctly, where their labels are known; `classes` is how many outputs
+    a sample has, where they are a row of numbers.
     """
 
     module: nn.Module
@@ -36,6 +37,7 @@ class AuditedModel:
     guessed: bool = False
     checkpoints: tuple[Checkpoint, ...] = ()
     correct: Tensor | None = None
+    classes: int | None = None
 
 
 @dataclass(frozen=True)

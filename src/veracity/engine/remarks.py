@@ -11,6 +11,7 @@ from veracity.core.spaces import InputSpace
 from veracity.engine.plan import Job
 from veracity.engine.problem import Problem
 from veracity.interpret.robustness import Hunted
+from veracity.walk.gradient import sloped
 
 SHOWN = 10
 """How many samples are named before the rest is only counted."""
@@ -32,14 +33,15 @@ def once(notes: Iterable[dict[str, str]]) -> list[dict[str, str]]:
 def seeds(problem: Problem) -> Iterator[dict[str, str]]:
     """Scores that start from correctly classified samples leave the others out."""
     names = [label for label, score in problem.scores.items() if score.seeds]
+    known = [model.correct for model in problem.models.values() if model.correct is not None]
+    if names and known and len(known) == len(problem.models) and not any(one.any() for one in known):
+        raise InputError(f"No model classifies any of the {len(known[0])} samples correctly, so that '{names[0]}' has no seed.")
     for name, model in problem.models.items() if names else ():
         if model.correct is None:
             text = "the labels are not known, and the model's own predictions stand for them: pass targets=... to leave out its mistakes."
             yield {"model": name, "explainer": "", "text": text}
             continue
         wrong = (~model.correct).nonzero()[:, 0].tolist()
-        if len(wrong) == len(model.correct):
-            raise InputError(f"Model '{name}' classifies none of the {len(wrong)} samples correctly, so that '{names[0]}' has no seed.")
         if wrong:
             listed = ", ".join(str(number) for number in wrong[:SHOWN]) + (", ..." if len(wrong) > SHOWN else "")
             text = f"{len(wrong)} of {len(model.correct)} samples are misclassified and have no {', '.join(names)}: {listed}."
@@ -73,5 +75,7 @@ def searches(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
         for cell in job.cells:
             walk = getattr(cell.score, "walk", None)
             if isinstance(walk, Search) and walk.follows_slopes and walk.spec() != cell.request.walk.spec():
-                text = f"'{cell.name}' is searched without gradients, since no differentiable form is known: its worst case may be weaker."
+                sloping = isinstance(cell.request.space, InputSpace) and sloped(cell.request.space)
+                why = "no differentiable form of the explainer is known" if sloping else "elements of the space do not vary smoothly"
+                text = f"'{cell.name}' is searched without gradients, since {why}: its worst case may be weaker."
                 yield {"model": job.model, "explainer": job.explainer, "text": text}

@@ -89,6 +89,10 @@ class Precomputed(Explainer):
         """With the audit's reference set and symmetry for the inner explainer."""
         return self if self.inner is None else replace(self, explainer=self.inner.bind(reference, space))
 
+    def prepare(self, inputs: Tensor) -> Precomputed:
+        """Around the prepared inner explainer."""
+        return self if self.inner is None else replace(self, explainer=self.inner.prepare(inputs))
+
     def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Precomputed:
         """Around the settled inner explainer."""
         return self if self.inner is None else replace(self, explainer=self.inner.settled(model, inputs, targets, context))

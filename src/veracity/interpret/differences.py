@@ -25,7 +25,8 @@ class Difference:
     """The mean of first - second over the `n` samples that have both, and whether its interval leaves zero out.
 
     `status` is "ok"; "exact" where every sample has the same difference, so that the interval has no width; or "too few"
-    where fewer than two samples have both values, so that there is no interval (NaN).
+    where fewer than two samples have both values, so that there is no interval (NaN). `bound` is "at least" or "at most" where
+    no more than that is known of the difference, as of a median of censored values; then an end may be infinite.
     """
 
     first: str
@@ -36,6 +37,7 @@ class Difference:
     n: int
     differs: bool
     status: str
+    bound: str = ""
 
 
 def differences(values: Mapping[str, Array], confidence: float = 0.95) -> list[Difference]:

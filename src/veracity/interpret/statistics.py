@@ -42,7 +42,8 @@ class Estimate:
     share their draws it allows for other draws too. `draws_low` to `draws_high` is the interval for these very samples had
     every perturbation been drawn: no width where all were, NaN where it cannot be known (one draw a sample, or values that
     were reduced before). `n` samples have a value, `undefined` have none; `undefined_draws` counts the measurements that
-    were made and came out undefined, `draws` is the mean number of measurements a sample.
+    were made and came out undefined, `draws` is the mean number of measurements a sample. Where `bound`, the value is only
+    known to lie at or below what it says; a low end of minus infinity is not known.
     """
 
     value: float
@@ -54,6 +55,7 @@ class Estimate:
     undefined: int
     undefined_draws: int
     draws: float
+    bound: bool = False
 
 
 def estimate(

@@ -108,7 +108,7 @@ def lead(
     in_order = sorted(known, key=lambda row: row.value if lower else -row.value)
     ends = [(in_order[-1], "worst")] if judged(known) else [(in_order[0], "best"), (in_order[-1], "worst")]
     digits = digits_of(known)
-    if len({row.known for row in known}) == 1 and len(known) > 1 and known[0].bounded:
+    if len({row.value for row in known}) == 1 and len(known) > 1 and all(row.bound for row in known):
         return [
             *said,
             say("By {}, explainers cannot be told apart: every {} is {}.", word_of(score), known[0].middle, known[0].shown(digits)),

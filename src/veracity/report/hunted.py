@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from veracity.interpret.robustness.base import Hunted, Misinterpretation
 from veracity.interpret.robustness.probability import Rare
@@ -18,7 +16,6 @@ from veracity.report.wording import AT_MOST, compact, count
 from veracity.walk import Strongest
 
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
-Limits = Mapping[tuple[str, str], tuple[float, float]]
 
 
 def hunted(manifest: Mapping[str, Any], label: str) -> Hunted | None:
@@ -70,62 +67,30 @@ def spent(rows: Sequence[Mapping[Any, Any]]) -> str:
     return f"{count(total, 'evaluation')}: {'; '.join(parts)}."
 
 
-def limits(score: Hunted, samples: pd.DataFrame) -> Limits:
-    """What is only a bound, by (model, explainer): what the median lies at or below, NaN if it is known, and the floor of all values.
-
-    Some values are known to lie at or below where they stopped. Where that could move the median, the median is a bound.
-    """
-    if not isinstance(score, Rare):
-        return {}
-    found = {}
-    for (model, explainer), mine in samples.groupby(["model", "explainer"], sort=False):
-        values = mine["value"].to_numpy(dtype=np.float64)
-        hidden = [mine[what].to_numpy(dtype=np.bool_) for what in ("censored", "stuck") if what in mine]
-        known = np.isfinite(values)
-        below = np.any(hidden, axis=0)[known] if hidden else np.zeros(int(known.sum()), dtype=np.bool_)
-        cut = mine["censored"].to_numpy(dtype=np.bool_)[known] if "censored" in mine else below
-        found[str(model), str(explainer)] = limit(values[known], below, floor_of(score, values[known][cut]))
-    return found
-
-
-def limit(values: NDArray[np.float64], below: NDArray[np.bool_], floor: float) -> tuple[float, float]:
-    """The bound on the median of values (n,) of which those that are `below` may be smaller, NaN if it is none; and the floor.
-
-    >>> limit(np.array([-101.3, -101.3, -9.0]), np.array([True, True, False]), -100.0)
-    (-100.0, -100.0)
-    >>> limit(np.array([-101.3, -12.0, -9.0]), np.array([True, False, False]), -100.0)
-    (nan, -100.0)
-    """
-    if not len(values):
-        return math.nan, floor
-    middle = float(np.median(values))
-    known = float(np.median(np.where(below, -np.inf, values))) == middle
-    return math.nan if known else middle if math.isnan(floor) else max(middle, floor), floor
-
-
-def floor_of(score: Hunted, censored: NDArray[np.float64]) -> float:
-    """Where values are censored: at the walk's floor, or else where the highest of them stopped; NaN if none can be."""
-    own = getattr(score.walk, "floor", None)
-    return float(own) if own is not None else float(censored.max()) if len(censored) else math.nan
-
-
-def in_text(shown: pd.DataFrame, table: pd.DataFrame, manifest: Mapping[str, Any], samples: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
-    """The columns of a run's table that are `shown`, with bounds as such, how samples ended, and evaluations; as they are elsewhere."""
+def in_text(shown: pd.DataFrame, table: pd.DataFrame, manifest: Mapping[str, Any]) -> pd.DataFrame:
+    """The columns of a run's table that are `shown`: bounds as such, and of robustness how samples ended and what they cost."""
+    records = [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+    written = shown.assign(
+        value=[at_most(row["value"], row["bound"]) for row in records],
+        low=[at_most(row["low"]) for row in records],
+        high=[at_most(row["high"], math.isinf(row["low"])) for row in records],
+    )
     scores = {label: score for label in table["score"].unique() if (score := hunted(manifest, str(label))) is not None}
     if not scores:
-        return shown
-    bounds = {label: limits(score, samples(str(label))) for label, score in scores.items()}
-    records = [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
-
-    def middle(row: Mapping[str, Any]) -> str:
-        value, (limit, _) = float(row["value"]), bounds.get(row["score"], {}).get((row["model"], row["explainer"]), (math.nan, math.nan))
-        return "" if math.isnan(value) else f"{AT_MOST} {limit:.1f}" if math.isfinite(limit) else f"{value:.3f}"
-
-    return shown.drop(columns=["self_agreement", "random_control"] if len(scores) == table["score"].nunique() else []).assign(
-        value=[middle(row) for row in records],
+        return written
+    return written.drop(columns=["self_agreement", "random_control"] if len(scores) == table["score"].nunique() else []).assign(
         samples=[outcome(scores[row["score"]], row) if row["score"] in scores else "" for row in records],
         evaluations=[f"{int(row['evaluations']):,}" if row["score"] in scores else "" for row in records],
     )
+
+
+def at_most(value: float, bound: bool = False) -> str:
+    """A number of a plain text table, with a sign where it is a `bound`; nothing where there is none.
+
+    >>> at_most(-9.5), at_most(-9.5, True), at_most(-math.inf)
+    ('-9.500', '≤ -9.500', '')
+    """
+    return f"{AT_MOST} {value:.3f}" if bound and math.isfinite(value) else f"{value:.3f}" if math.isfinite(value) else ""
 
 
 def setting(score: Hunted) -> str:

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from veracity.core.scores import Measured, Score
 from veracity.interpret.robustness import Hunted
-from veracity.report.hunted import Limits, limits, outcome
+from veracity.report.hunted import outcome
 from veracity.report.kinds import has_ceiling, has_null, score_of
-from veracity.report.wording import centre, decimals, in_order, reach
+from veracity.report.wording import centre, decimals, in_order, interval
 
 
 class WorstPair(Protocol):
@@ -139,7 +139,7 @@ class RunView(Protocol):
         ...
 
     def differences(self, score: str) -> pd.DataFrame:
-        """Paired differences: model, first, second, difference, low, high, n, differs."""
+        """Paired differences: model, first, second, difference, low, high, n, differs, bound."""
         ...
 
     def failures(self) -> pd.DataFrame:
@@ -170,11 +170,10 @@ class Result:
     `frame` is where explanations live: "input", "training set", "concepts"; "" for models. `assumption` is the score of the
     model that says on which samples the score means what it says, and `holds` their share; `null` is what an unrelated
     explanation scores, where that is known; the explanations of `no_response` samples did not move at all; `published` is somebody's figure
-    for the same.
+    for the same. Where `bound`, the value is only known to lie at or below what it says; a low end of minus infinity is not known.
 
     Of worst cases and probabilities, `hunted`, `outcome` says how the samples ended, and `evaluations` what they cost; `middle` is
-    how samples are summed up, `limit` what the middle lies at or below where that is all that is known, `floor` where values are
-    censored.
+    how samples are summed up.
     """
 
     model: str
@@ -204,26 +203,15 @@ class Result:
     hunted: bool = False
     outcome: str = ""
     middle: str = "mean"
-    limit: float = math.nan
-    floor: float = math.nan
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the value is only known to lie at or below something."""
-        return math.isfinite(self.limit)
-
-    @property
-    def known(self) -> float:
-        """The value, or what it lies at or below."""
-        return self.limit if self.bounded else self.value
+    bound: bool = False
 
     def shown(self, digits: int = 3) -> str:
         """The value in words."""
-        return centre(self.value, self.limit, digits)
+        return centre(self.value, "at most" if self.bound else "", digits)
 
     def ends(self, digits: int = 3) -> str:
         """The interval in words."""
-        return reach(self.low, self.high, self.floor, digits)
+        return interval(self.low, self.high, digits)
 
     @property
     def defined(self) -> bool:
@@ -252,9 +240,9 @@ def digits_of(rows: Sequence[Result], *more: float) -> int:
 
 TEXT = {"model", "explainer", "frame", "score", "direction", "failed", "assumption"}
 WHOLE = {"n", "undefined", "undefined_draws", "no_response", "evaluations"}
-LATER = ("assumption", "holds", "null", "no_response", "published", "evaluations")
+LATER = ("assumption", "holds", "null", "no_response", "published", "evaluations", "bound")
 """Columns that a table may lack."""
-DERIVED = ("hunted", "outcome", "middle", "limit", "floor")
+DERIVED = ("hunted", "outcome", "middle")
 """What is no column of the table."""
 
 
@@ -266,18 +254,16 @@ def results(run: RunView) -> list[Result]:
     records = whole.to_dict("records")
     rows = [Result(**{name: plain(name, record[name]) for name in names}) for record in records]
     scores = {label: score_of(run.manifest, label) for label in dict.fromkeys(row.score for row in rows)}
-    bounds = {label: limits(score, run.samples(label)) for label, score in scores.items() if isinstance(score, Hunted)}
-    told = [in_words(row, scores[row.score], record, bounds.get(row.score, {})) for row, record in zip(rows, records, strict=True)]
+    told = [in_words(row, scores[row.score], record) for row, record in zip(rows, records, strict=True)]
     return [comparable(row, scores[row.score]) for row in told]
 
 
-def in_words(row: Result, score: Score | None, record: Mapping[Any, Any], bounds: Limits) -> Result:
+def in_words(row: Result, score: Score | None, record: Mapping[Any, Any]) -> Result:
     """A row of a worst case or a probability with how its samples ended; any other as it is."""
     if not isinstance(score, Hunted):
         return row
-    limit, floor = bounds.get((row.model, row.explainer), (math.nan, math.nan))
     said = outcome(score, {name: value for name, value in record.items() if not missing(value)})
-    return replace(row, hunted=True, outcome=said, middle=score.centre, limit=limit, floor=floor)
+    return replace(row, hunted=True, outcome=said, middle=score.centre)
 
 
 def comparable(row: Result, score: Score | None) -> Result:
@@ -311,7 +297,7 @@ def plain(name: str, value: Any) -> Any:
         return as_text(value)
     if name in WHOLE:
         return 0 if missing(value) else int(value)
-    if name == "control":
+    if name in ("control", "bound"):
         return not missing(value) and bool(value)
     return as_number(value)
 

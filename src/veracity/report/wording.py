@@ -9,6 +9,9 @@ from datetime import datetime
 
 MINUS = "\N{MINUS SIGN}"
 AT_MOST = "\N{LESS-THAN OR EQUAL TO}"
+AT_LEAST = "\N{GREATER-THAN OR EQUAL TO}"
+SIGNS = {"": "", "at most": f"{AT_MOST} ", "at least": f"{AT_LEAST} "}
+"""What stands before a number of which no more is known."""
 UNDEFINED = "undefined"
 LARGE = 100.0
 """From here on a number needs fewer decimals."""
@@ -175,36 +178,25 @@ def decimals(values: Iterable[float]) -> int:
     return 3 if largest >= 0.1 or largest == 0 else min(2 - math.floor(math.log10(largest)), 12)
 
 
-def interval(low: float, high: float, digits: int = 3) -> str:
-    """An interval for the page.
+def interval(low: float, high: float, digits: int = 3, link: str = " to ") -> str:
+    """An interval for the page; an infinite end is one that is not known.
 
-    >>> interval(0.25, 0.5)
-    '0.250 to 0.500'
+    >>> interval(0.25, 0.5), interval(-math.inf, -8.0), interval(80.0, math.inf, 1)
+    ('0.250 to 0.500', '≤ −8.000', '≥ 80.0')
     """
-    if not (math.isfinite(low) and math.isfinite(high)):
+    if math.isnan(low) or math.isnan(high):
         return UNDEFINED
-    return f"{number(low, digits)} to {number(high, digits)}"
+    ends = [number(end, digits) for end in (low, high) if math.isfinite(end)]
+    return SIGNS["at most" if math.isinf(low) else "at least"] + ends[0] if len(ends) == 1 else link.join(ends) or "not known"
 
 
-def centre(value: float, limit: float, digits: int = 3) -> str:
-    """The middle of all samples for the page: a number, or what it lies at or below where that is all that is known.
+def centre(value: float, bound: str = "", digits: int = 3) -> str:
+    """The middle of all samples for the page: a number, or what it is "at most" or "at least" where that is all that is known.
 
-    >>> centre(-101.3, -100.0), centre(0.25, math.nan)
+    >>> centre(-100.0, "at most"), centre(0.25)
     ('≤ −100.0', '0.250')
     """
-    return f"{AT_MOST} {number(limit, digits)}" if math.isfinite(limit) else number(value, digits)
-
-
-def reach(low: float, high: float, floor: float, digits: int = 3, link: str = " to ") -> str:
-    """An interval of which what lies at the floor or below is only known to do so.
-
-    >>> reach(-101.3, -8.0, -100.0), reach(-20.0, -8.0, -100.0)
-    ('≤ −100.0 to −8.000', '−20.000 to −8.000')
-    """
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return UNDEFINED
-    ends = [centre(end, floor if end <= floor else math.nan, digits) for end in (low, high)]
-    return ends[0] if ends[0] == ends[1] and ends[0].startswith(AT_MOST) else link.join(ends)
+    return f"{SIGNS[bound] if math.isfinite(value) else ''}{number(value, digits)}"
 
 
 def count(quantity: int, one: str, many: str = "") -> str:

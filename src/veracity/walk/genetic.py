@@ -142,12 +142,18 @@ def ranked(place: Tensor, population: int) -> Tensor:
 
 def coins(draws: Draws, count: int, stream: str, device: torch.device) -> Tensor:
     """`count` fair coins a row, (N, count), from one word for 32 of them."""
-    words = draws.words_on(-(-count // 32), stream, device)
-    return ((words[:, :, None] >> torch.arange(32, device=device)) & 1).bool().flatten(1)[:, :count]
+    bits = (octets(draws, -(-count // 8), stream, device)[:, :, None] >> torch.arange(8, dtype=torch.uint8, device=device)) & 1
+    return bits.bool().flatten(1)[:, :count]
 
 
 def share_of(draws: Draws, count: int, stream: str, device: torch.device, rate: float) -> Tensor:
     """Which of `count` entries a row mutate, each with probability `rate` to one part in 256: (N, count), from a byte each."""
-    words = draws.words_on(-(-count // 4), stream, device)
-    place = torch.arange(0, 32, 8, device=device)
-    return ((words[:, :, None] >> place) & 255).flatten(1)[:, :count] < max(1, round(rate * 256))
+    most = max(1, round(rate * 256))
+    found = octets(draws, count, stream, device)
+    return found < most if most < 256 else torch.ones_like(found, dtype=torch.bool)
+
+
+def octets(draws: Draws, count: int, stream: str, device: torch.device) -> Tensor:
+    """`count` random bytes a row, uint8 (N, count): the four of every word, the lowest first."""
+    words = draws.words_on(-(-count // 4), stream, device).contiguous()
+    return words.view(torch.uint8).reshape(len(draws), -1, 8)[:, :, :4].flatten(1)[:, :count]

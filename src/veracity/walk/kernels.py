@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.component import Component
+from veracity.core.errors import SpecError
 from veracity.core.registry import KERNELS
 
 EDGE = 1e-7
@@ -28,6 +29,13 @@ class Kernel(Component, ABC):
         With the logarithm (A, n) of the ratio by which the target's and the proposal's densities differ there and back; None
         if it is 0, so that the event alone decides.
         """
+
+    def check(self) -> None:
+        """Raise on settings that make no step."""
+        for setting in ("acceptance", "width"):
+            value = getattr(self, setting)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < 1.0:
+                raise SpecError(f"The setting '{setting}' of the kernel '{self.name}' must lie between 0 and 1, not {value!r}.")
 
     def adapted(self, width: Tensor, accepted: Tensor) -> Tensor:
         """Widths (A,) after a step of which shares (A,) were accepted: w exp(share - acceptance), within (1e-6, 0.999)."""

@@ -71,13 +71,14 @@ class Counting:
         self.record.see(self.asked, merit, seen)
         self.hits += (merit >= self.target).double().cpu().reshape(len(self.samples), -1).sum(dim=1)
         if self.made >= self.walk.draws:
-            share = self.hits.clamp(min=1.0) / self.made
+            blank = self.record.undefined >= self.made
+            share = torch.where(blank, torch.nan, self.hits.clamp(min=1.0) / self.made)
             self.record.mark(
                 torch.arange(len(self.samples)),
                 0,
                 probability=share,
                 variance=torch.where(self.hits > 0, (1.0 - share) / (share * self.made), torch.nan),
-                state=torch.where(self.hits > 0, 1.0, 3.0),
+                state=torch.where(blank, torch.nan, torch.where(self.hits > 0, 1.0, 3.0)),
             )
 
     def trace(self) -> Trace:

@@ -26,11 +26,11 @@ class Strongest(Search):
     """
 
     name = "strongest"
-    searches: Sequence[Search] = (Genetic(), GradientSearch())
+    searches: Sequence[Search] | str = (Genetic(), GradientSearch())
 
     def parts(self) -> list[Search]:
         """The searches as objects."""
-        found = [WALKS.build(one) for one in self.searches]
+        found = [] if isinstance(self.searches, str) else [WALKS.build(one) for one in self.searches]
         if not found or not all(isinstance(one, Search) for one in found):
             raise SpecError(f"The walk '{self.name}' takes searches, such as (Genetic(), GradientSearch()), not {self.searches!r}.")
         return found

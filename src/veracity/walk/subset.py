@@ -49,6 +49,7 @@ class SubsetSimulation(Search):
         kernel = KERNELS.build(self.kernel) if isinstance(self.kernel, (str, Mapping)) else self.kernel
         if not isinstance(kernel, Kernel):
             raise SpecError(f"The kernel of the walk '{self.name}' is CrankNicolson() or Window(), not {self.kernel!r}.")
+        kernel.check()
         return Levels(self, kernel, space, samples, seed, target, device)
 
     @property
@@ -68,15 +69,16 @@ class SubsetSimulation(Search):
 
     def length(self, space: Space) -> int:
         """Evaluations of a sample that never reaches the event."""
+        self.check()
         return self.population * (1 + self.steps * (self.levels - 1))
 
     def check(self) -> None:
         """Raise on settings that make no levels."""
         whole(self.population, 10, "population", self.name)
         whole(self.steps, 1, "steps", self.name)
-        if not 0.0 < self.rho <= 0.5:
+        if isinstance(self.rho, bool) or not isinstance(self.rho, (int, float)) or not 0.0 < self.rho <= 0.5:
             raise SpecError(f"The setting 'rho' of the walk '{self.name}' must lie in (0, 0.5], such as 0.1, not {self.rho!r}.")
-        if not -math.inf < self.floor < 0.0:
+        if isinstance(self.floor, bool) or not isinstance(self.floor, (int, float)) or not -math.inf < self.floor < 0.0:
             raise SpecError(f"The setting 'floor' of the walk '{self.name}' is the ln P to stop at, such as -100, not {self.floor!r}.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from veracity.core.spaces import Space
 from veracity.core.walks import Walk
 from veracity.interpret.robustness.base import Hunted, Misinterpretation
 from veracity.interpret.robustness.worst import Misclassification
-from veracity.walk import SimpleMonteCarlo, SubsetSimulation
+from veracity.walk import Exhaustive, SimpleMonteCarlo, SubsetSimulation
 
 REACHED, STUCK, SUNK = 1.0, 2.0, 3.0
 """How subset simulation ended: the event reached, no further point found, ln P at the floor."""
@@ -97,7 +97,15 @@ class Rare(Hunted, ABC):
                 f"The walk '{self.walk.name}' looks for the worst point and tells no probability, which '{self.name}' needs: "
                 "give it the walk 'subset_simulation', 'simple_monte_carlo' or 'monte_carlo'."
             )
+        self.check_units()
         return self.walk
+
+    def check_units(self) -> None:
+        """Raise if the threshold is the usual one, of a correlation, and the measure is none."""
+        usual = next((item.default for item in fields(self) if item.name == "threshold"), None)
+        if usual is None or self.compare.range == (-1.0, 1.0) or getattr(self, "threshold", None) != usual:
+            return
+        raise SpecError(f"The threshold {usual} of '{self.name}' is one of a correlation: give one in units of '{self.compare.name}'.")
 
     def estimate(self, measured: Measured) -> LogProbability:
         """ln P of every sample, from levels or from independent draws."""
@@ -106,7 +114,9 @@ class Rare(Hunted, ABC):
         seen = np.stack([measured[name][:, :, 0] for name in self.quantities], axis=-1)
         merit = self.merit(torch.from_numpy(seen.reshape(-1, seen.shape[-1]))).numpy().reshape(seen.shape[:2])
         drawn = np.isfinite(measured["loss"][:, :, 0])
-        return by_counting((merit >= self.target) & drawn, np.isfinite(merit), drawn)
+        found = by_counting((merit >= self.target) & drawn, np.isfinite(merit), drawn)
+        whole = isinstance(self.walk, Exhaustive)
+        return replace(found, error=np.where(np.isfinite(found.error), 0.0, found.error)) if whole else found
 
     def values(self, measured: Measured) -> Array:
         """ln P of each sample, (samples, 1); censored ones at their floor."""

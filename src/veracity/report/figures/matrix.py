@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 from markupsafe import Markup
 
-from veracity.report.wording import interval, number
+from veracity.report.view import as_text
+from veracity.report.wording import centre, interval
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Row minus column over the samples that both have, with its corrected interval."""
+    """Row minus column over the samples that both have, with its corrected interval; `bound` as in `wording.centre`."""
 
     value: float
     low: float
     high: float
     n: int
     differs: bool
+    bound: str = ""
 
     @property
     def flipped(self) -> Difference:
         """Column minus row."""
-        return Difference(value=-self.value, low=-self.high, high=-self.low, n=self.n, differs=self.differs)
+        bound = {"at least": "at most", "at most": "at least"}.get(self.bound, "")
+        return Difference(value=-self.value, low=-self.high, high=-self.low, n=self.n, differs=self.differs, bound=bound)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,7 @@ def matrix_data(differences: pd.DataFrame, model: str, order: Sequence[str]) -> 
             high=float(record["high"]),
             n=int(record["n"]),
             differs=bool(record["differs"]),
+            bound=as_text(record.get("bound")),
         )
         first, second = str(record["first"]), str(record["second"])
         cells[first, second], cells[second, first] = found, found.flipped
@@ -88,9 +93,10 @@ def draw_cell(data: MatrixData, row: int, column: int, digits: int) -> Markup:
     if cell is None:
         return Markup('<td class="none"></td>')
     if not math.isfinite(cell.value):
-        return Markup('<td class="same" title="{} minus {}: undefined">?</td>').format(data.names[row], data.names[column])
-    text = number(cell.value, digits).replace("0.", ".", 1)
-    title = f"{data.names[row]} minus {data.names[column]}: {number(cell.value)}, {interval(cell.low, cell.high)}, {cell.n} samples"
+        return Markup('<td class="same" title="{} minus {}: not known">?</td>').format(data.names[row], data.names[column])
+    text = re.sub(r"(?<!\d)0\.", ".", centre(cell.value, cell.bound, digits))
+    shown = f"{centre(cell.value, cell.bound)}, {interval(cell.low, cell.high)}"
+    title = f"{data.names[row]} minus {data.names[column]}: {shown}, {cell.n} samples"
     css = ("up" if cell.value > 0 else "down") if cell.differs else "same"
     shade = round(0.08 + 0.5 * abs(cell.value) / data.largest, 3)
     return Markup('<td class="{}" style="--a:{}" title="{}">{}</td>').format(css, shade, title, text)

@@ -84,11 +84,11 @@ def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assu
         return None
     known = [row for row in rows if row.defined and not row.control]
     lower = rows[0].direction == "lower"
-    values = [row.known for row in known]
-    alike = len(set(values)) == 1 and any(row.bounded for row in known)
+    values = [row.value for row in known]
+    alike = len(set(values)) == 1 and any(row.bound for row in known)
     top = (min(values) if lower else max(values)) if len(values) > 1 and not alike else None
     digits = digits_of(rows)
-    cells = {row.explainer: cell(row, digits, best=row.known == top and not row.control) for row in rows}
+    cells = {row.explainer: cell(row, digits, best=row.value == top and not row.control) for row in rows}
     chances = sorted({round(row.chance, 12) for row in known if row.chance == row.chance})
     return OverviewRow(
         score=score,

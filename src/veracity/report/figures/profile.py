@@ -87,7 +87,7 @@ def profile(title: str, lines: Sequence[Along]) -> list[Profile]:
     if not every:
         return []
     radii = [radius for line in met for radius, _ in line.results]
-    heights = [value for row in every for value in (row.known, max(row.low, row.floor) if row.low < row.floor else row.low, row.high)]
+    heights = [value for row in every for value in (row.value, row.low, row.high)]
     heights += [0.0] if every[0].middle == "median" else []
     return [Profile(title=title, middle=every[0].middle, lines=met, across=axis_for(radii, parts=4), up=tight_scale(heights, parts=5))]
 
@@ -102,13 +102,13 @@ def draw_profile(item: Profile) -> Facet:
     plane = Plane(across=item.across.scale, up=item.up, labels=item.across.labels, height=HEIGHT)
     parts, told = [], []
     for line in item.lines:
-        places = [(item.across.at(radius), result.known) for radius, result in line.results]
-        spots = [spot(line.label, x, radius, result) for (x, _), (radius, result) in zip(places, line.results, strict=True)]
-        known = [one for one, (_, result) in zip(spots, line.results, strict=True) if not result.bounded]
+        places = [(item.across.at(radius), result.value) for radius, result in line.results]
+        spots = [spot(line.label, x, radius, result, item.up.low) for (x, _), (radius, result) in zip(places, line.results, strict=True)]
+        known = [one for one, (_, result) in zip(spots, line.results, strict=True) if not result.bound]
         bounds = [
             mark(plane.across.percent(one.x), plane.top(one.y), ARROW, "arrow")
             for one, (_, result) in zip(spots, line.results, strict=True)
-            if result.bounded
+            if result.bound
         ]
         parts += [group(line.index, draw_paths([places], "curve", plane) + Markup("").join(bounds)), draw_spots(known, line.index, plane)]
         told.append(f"{line.label} {', '.join(f'{result.shown()} at {compact(radius)}' for radius, result in line.results)}")
@@ -116,8 +116,8 @@ def draw_profile(item: Profile) -> Facet:
     return Facet(title=f"{item.title} ({item.middle})", frame="", drawing=drawing)
 
 
-def spot(label: str, x: float, radius: float, result: Result) -> Spot:
-    """One point with its interval."""
-    low = max(result.low, result.floor) if math.isfinite(result.floor) else result.low
+def spot(label: str, x: float, radius: float, result: Result, bottom: float) -> Spot:
+    """One point with its interval, which reaches down to the bottom where its low end is not known."""
+    low = bottom if math.isinf(result.low) else result.low
     title = f"{label} at radius {compact(radius)}: {result.shown()} ({result.ends()})"
-    return Spot(x=x, y=result.known, low=low, high=result.high, title=title)
+    return Spot(x=x, y=result.value, low=low, high=result.high, title=title)

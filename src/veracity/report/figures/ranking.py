@@ -185,8 +185,8 @@ def draw_room(low: float, high: float, y: float, scale: Scale) -> Markup:
 
 
 def span(low: float, high: float, y: float, scale: Scale, css: str) -> Markup:
-    """An interval as a line; nothing where it is undefined."""
-    if not (math.isfinite(low) and math.isfinite(high)):
+    """An interval as a line, to the edge of the axis where an end is not known; nothing where it is undefined."""
+    if math.isnan(low) or math.isnan(high):
         return Markup("")
     line = Markup('<line class="{}" x1="{}%" x2="{}%" y1="{}" y2="{}"/>')
     return line.format(css, scale.percent(low), scale.percent(high), y, y)
