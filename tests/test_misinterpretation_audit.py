@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,13 @@ from veracity import Result
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.scores import Score
+from veracity.core.spaces import InputSpace
 from veracity.core.targets import Class, Neuron
 from veracity.engine.memory import Memory
 from veracity.interpret import Equivariance
 from veracity.interpret.robustness import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
 from veracity.interpret.sensitivity import MaxSensitivity
-from veracity.measure import mse
+from veracity.measure import mse, ssim
 from veracity.perturb import Ball, CyclicShift, GaussianNoise, Rotation
 from veracity.perturb.weights import ParameterNoise, WeightNeighbourhood
 from veracity.walk import (
@@ -490,3 +492,54 @@ def test_a_search_without_slopes_is_said(tmp_path: Path) -> None:
     with pytest.warns(Note, match="'sol_f_hat' is searched without gradients"):
         result = audit_of(tanh_net(), images(2), [SolHat(**AROUND, walk=BOTH)], explainers={"holes": outside}).run(tmp_path, progress=False)
     assert one(result, "sol_f_hat")["evaluations"] == 2 * 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brighter(InputSpace):
+    """A space of one's own, which nobody registered: every pixel brighter by up to a tenth."""
+
+    name = "brighter"
+
+    @property
+    def latents(self) -> int:
+        return 1
+
+    def decode(self, latent: Tensor) -> Tensor:
+        return 0.1 * torch.special.ndtr(latent)
+
+    def act(self, elements: Tensor, x: Tensor) -> Tensor:
+        return x + elements.to(x).reshape(-1, 1, 1, 1)
+
+
+def test_a_space_of_ones_own_is_searched_and_read(tmp_path: Path) -> None:
+    scores = [SolHat(space=Brighter(), walk=GENETIC), LnPMisclassified(space=Brighter(), walk=SUBSET)]
+    audit_of(tanh_net(), images(2), scores).run(tmp_path, progress=False)
+    result = Result(tmp_path)
+    assert one(result, "sol_f_hat")["evaluations"] == 2 * 100
+    assert "2 of 2 feasible" in str(result)
+    assert "2 of 2 censored" in str(result)
+
+
+def test_a_ball_has_no_say_in_another_space() -> None:
+    with pytest.raises(SpecError, match="looks in the space 'brighter', and not in a ball: leave out radius"):
+        audit_of(tanh_net(), images(2), [SolHat(space=Brighter(), radius=0.3, walk=GENETIC)]).prepare()
+
+
+def test_a_window_that_does_not_fit_is_said_before_anything_runs() -> None:
+    with pytest.raises(InputError, match="The window of 'ssim'"):
+        audit_of(tanh_net(), images(2), [SolHat(measure=ssim, **AROUND, walk=GENETIC)]).prepare()
+
+
+def test_a_map_without_variance_is_undefined_and_not_in_vain(tmp_path: Path) -> None:
+    around = {"radius": 5.0, "range": None}
+    result = audit_of(tanh_net(), images(3), [SolTilde(**around, walk=GENETIC)], explainers=["constant_map", "input_x_gradient"]).run(
+        tmp_path, progress=False
+    )
+    table = result.table().set_index("explainer")
+    assert table.loc["constant_map", ["infeasible", "undefined"]].tolist() == [0, 3]
+    assert table.loc["input_x_gradient", "n"] == 3
+
+
+def test_labels_that_are_no_classes() -> None:
+    with pytest.raises(InputError, match="The targets go from 20 to 21, and there are 3 classes"):
+        audit_of(tanh_net(), images(2), [WorstLoss(**AROUND, walk=GENETIC)], targets=torch.tensor([20, 21])).prepare()

@@ -25,7 +25,7 @@ from veracity.core.scores import Measured, per_sample_mean
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
 from veracity.interpret import medians, statistics
-from veracity.interpret.build import as_score
+from veracity.interpret.build import as_read
 
 Array = NDArray[np.float64]
 COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control"]
@@ -35,7 +35,7 @@ COUNTED = ("censored", "infeasible", "stuck", "stiff")
 BESIDE = ["bound", "assumption", "holds", "null", "no_response", *COUNTED, "evaluations", "published", "failed"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WorstPair:
     """One perturbation that hurt: the input and its explanation, before and after."""
 
@@ -53,6 +53,10 @@ class WorstPair:
     merit: float | None = None
     label: int | None = None
     predicted: int | None = None
+
+    def __repr__(self) -> str:
+        """Who, where and how bad; not its tensors."""
+        return f"WorstPair(model={self.model!r}, explainer={self.explainer!r}, sample={self.sample}, value={self.value:.3f})"
 
 
 @dataclass(frozen=True)
@@ -331,7 +335,7 @@ def derived(about: dict[str, Any], measured: Measured) -> Derived:
     if about.get("values", "plain") == "plain" and about["reduce"] == "mean":
         values = next(iter(measured.quantities.values()))[:, :, 0]
         return values, per_sample_mean(values), np.zeros(len(values), dtype=np.bool_), None, {}
-    score = as_score({name: value for name, value in about["spec"].items() if name != "space"})
+    score = as_read(about["spec"])
     if not len(next(iter(measured.quantities.values()))):
         measured = Measured(dict.fromkeys(score.quantities, np.zeros((0, 0, 1))))
         return measured[score.quantities[0]][:, :, 0], np.zeros(0), np.zeros(0, dtype=np.bool_), None, {}

@@ -90,3 +90,12 @@ def test_failing_code_of_the_user_is_told_in_its_own_words(tmp_path: Path) -> No
     (tmp_path / "w.pt").write_text("plain text")
     with pytest.raises(VeracityError, match=r"w\.pt"):
         load_weights("net", small_net(), tmp_path / "w.pt")
+
+
+def test_scores_may_be_a_list_or_a_table_of_labels(tmp_path: Path) -> None:
+    start = 'data = "small:labelled_series"\ncompanions = false\n[models.a]\nbuild = "small:small_net"\n'
+    wide = '[scores.wide]\nname = "worst_loss"\nradius = 0.5\nwalk = {name = "genetic", population = 10, elites = 2}\n'
+    (tmp_path / "audit.toml").write_text(f'{start}[scores.near]\nname = "worst_loss"\n{wide}')
+    audit, _ = read(tmp_path / "audit.toml")
+    assert list(audit.scores) == ["near", "wide"]
+    assert not audit.companions

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,19 +15,14 @@ from veracity.interpret.robustness import LnPHat, LnPMisclassified, SolTilde
 ROW = {
     "model": "net", "frame": "input", "low": -20.0, "high": -9.0, "n": 10, "undefined": 0, "self_agreement": 1.0, "random_control": 0.25,
     "control": False, "direction": "lower", "failed": "", "censored": 0, "infeasible": 0, "stuck": 0, "evaluations": 55_000,
+    "bound": False,
 }  # fmt: skip
 
 
-def printed(score: Score, rows: list[dict[str, Any]], below: dict[str, list[float]] | None = None) -> list[str]:
+def printed(score: Score, rows: list[dict[str, Any]]) -> list[str]:
     table = pd.DataFrame([{**ROW, "score": score.name, **row} for row in rows])
-    each = [
-        {"model": "net", "explainer": name, "value": value, "censored": value <= -100.0, "stuck": False}
-        for name, values in (below or {}).items()
-        for value in values
-    ]
     run = SimpleNamespace(
         table=lambda: table,
-        samples=lambda label: pd.DataFrame(each, columns=["model", "explainer", "value", "censored", "stuck"]),
         manifest={"spec": {}, "title": "run", "models": {"net": {"accuracy": None}}, "score_specs": {score.name: {"spec": score.spec()}}},
         path="r",
     )
@@ -43,13 +39,12 @@ def test_a_censored_median_is_a_bound() -> None:
     lines = printed(
         LnPHat(),
         [
-            {"explainer": "ig", "value": -100.0, "low": -100.0, "high": -9.0, "censored": 2, "n": 3},
+            {"explainer": "ig", "value": -100.0, "bound": True, "low": -math.inf, "high": -9.0, "censored": 2, "n": 3},
             {"explainer": "gradient", "value": -12.5, "censored": 1, "n": 3, "stuck": 1},
         ],
-        {"ig": [-100.0, -100.0, -9.0], "gradient": [-100.0, -12.5, -9.0]},
     )
     assert line(lines, "explainer") == "explainer median ↓ interval samples"
-    assert line(lines, "ig") == "ig ≤ -100.0 ≤ -100.0 .. -9.00 2 of 3 censored"
+    assert line(lines, "ig") == "ig ≤ -100.0 ≤ -9.00 2 of 3 censored"
     assert line(lines, "gradient") == "gradient -12.50 -20.00 .. -9.00 1 of 3 censored, 1 stuck"
     assert "55,000 evaluations for each of 2 explainers, 110,000 in all." in " ".join(" ".join(lines).split())
     assert max(map(len, lines)) <= 80
@@ -64,6 +59,6 @@ def test_worst_cases_say_how_often_they_are_feasible() -> None:
 
 
 def test_scores_of_models_have_a_table_of_their_own() -> None:
-    lines = printed(LnPMisclassified(), [{"explainer": "", "frame": "", "value": -12.0}], {"": [-12.0]})
+    lines = printed(LnPMisclassified(), [{"explainer": "", "frame": "", "value": -12.0}])
     assert line(lines, "model") == "model median ↓ interval samples"
     assert line(lines, "net") == "net -12.00 -20.00 .. -9.00 none censored"

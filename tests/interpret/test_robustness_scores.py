@@ -173,7 +173,7 @@ def test_counting_by_hand() -> None:
     inside = np.array([[True, False, False, False], [False] * 4, [False] * 4, [True, True, False, False]])
     drawn = np.array([[True] * 4, [True] * 4, [False] * 4, [True, True, False, False]])
     found = by_counting(inside, drawn, drawn)
-    assert found.value.tolist() == pytest.approx([math.log(0.25), math.log(0.25), NAN, 0.0], nan_ok=True)
+    assert found.value.tolist() == pytest.approx([math.log(0.25), math.log(0.75), NAN, 0.0], nan_ok=True)
     assert found.error.tolist() == pytest.approx([math.sqrt(0.75 / (0.25 * 4)), NAN, NAN, 0.0], nan_ok=True)
     assert found.censored.tolist() == [False, True, False, False]
 
@@ -183,9 +183,9 @@ def test_draws_of_plain_monte_carlo_are_counted() -> None:
     lost = np.array([[[-1.0], [-1.0], [1.0], [-1.0]], [[-1.0], [-1.0], [-1.0], [2.0]]])
     measured = Measured({"agreement": agreement, "loss": lost})
     walk = MonteCarlo(draws=4)
-    assert LnPHat(walk=walk).values(measured)[:, 0].tolist() == pytest.approx([math.log(1 / 4), math.log(1 / 4)])
+    assert LnPHat(walk=walk).values(measured)[:, 0].tolist() == pytest.approx([math.log(1 / 4), math.log(3 / 4)])
     assert LnPHat(walk=walk).remarks(measured)["censored"].tolist() == [False, True]
-    assert LnPTilde(walk=walk).values(measured)[:, 0].tolist() == pytest.approx([math.log(1 / 4), math.log(1 / 4)])
+    assert LnPTilde(walk=walk).values(measured)[:, 0].tolist() == pytest.approx([math.log(3 / 4), math.log(1 / 4)])
     assert LnPTilde(walk=walk).remarks(measured)["censored"].tolist() == [True, False]
     assert LnPMisclassified(walk=walk).values(Measured({"loss": lost}))[:, 0].tolist() == pytest.approx([math.log(1 / 4)] * 2)
 

@@ -21,16 +21,22 @@ from veracity.core.errors import Note
 from veracity.core.scores import Measured
 from veracity.interpret.robustness import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
 from veracity.measure import mse
+from veracity.report.answer import answer
 from veracity.report.figures.adversaries import NONE, NOT_KEPT, Kept, Point, adversaries_data, draw_adversaries
 from veracity.report.figures.dots import dots_data
 from veracity.report.figures.fans import SEEDS, shown
+from veracity.report.figures.matrix import draw_matrix, matrix_data
 from veracity.report.figures.profile import draw_profiles, profile_data
+from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.rarity import descent, middle
 from veracity.report.figures.search import course, harmed, search_data, titles
-from veracity.report.hunted import limits, setting, spent
+from veracity.report.hunted import setting, spent
 from veracity.report.reading import read
 from veracity.report.robust import adversaries, kept_of
 from veracity.report.section import section
+from veracity.report.view import Result as Row
+from veracity.report.view import sure
+from veracity.report.wording import MINUS
 from veracity.results import Result
 from veracity.walk import Genetic, GradientSearch, Strongest, SubsetSimulation
 
@@ -123,7 +129,7 @@ def test_the_text_of_a_result_says_bounds_outcomes_and_evaluations(result: Resul
     for row in censored.to_dict("records"):
         if 2 * row["censored"] > row["n"]:
             line = next(text for text in str(result).splitlines() if row["explainer"] in text and f" {row['score']} ↓" in text)
-            assert "≤ -5.0" in line
+            assert "≤ -5.000" in line
             assert f"{row['censored']} of {row['n']} censored" in line
 
 
@@ -222,18 +228,6 @@ def test_dots_have_intervals_and_arrows() -> None:
     assert data.up.low <= -100
 
 
-def test_medians_that_could_lie_lower_are_bounds() -> None:
-    def of(values: list[float], censored: list[bool], stuck: list[bool]) -> tuple[float, float]:
-        frame = pd.DataFrame({"model": "net", "explainer": "ig", "value": values, "censored": censored, "stuck": stuck})
-        return limits(LnPHat(), frame)["net", "ig"]
-
-    assert of([-100, -100, -9, math.nan], [True, True, False, False], [False] * 4) == (-100.0, -100.0)
-    assert math.isnan(of([-100, -12, -9], [True, False, False], [False] * 3)[0])
-    assert of([-100, -9], [True, False], [False] * 2)[0] == -54.5  # half a median is unknown
-    assert of([-20, -12, -3], [False] * 3, [False, False, True])[0] == -12.0  # stuck above the median
-    assert limits(SolHat(), pd.DataFrame()) == {}
-
-
 def test_the_radius_profile_takes_scores_that_differ_by_it_alone(result: Result) -> None:
     reading = read(result)
     data = profile_data(SCORES, reading.rows, reading.models, EXPLAINERS)
@@ -247,7 +241,7 @@ def test_the_radius_profile_takes_scores_that_differ_by_it_alone(result: Result)
     html = draw_profiles(data)
     assert "by radius: gradient" in html
     assert html.count("<figure") == 2
-    bounded = [row for line in data[1].lines for _, row in line.results if row.bounded]
+    bounded = [row for line in data[1].lines for _, row in line.results if row.bound]
     assert html.count('class="arrow"') == len(bounded)
 
 
@@ -308,3 +302,61 @@ def test_of_many_seeds_some_are_drawn() -> None:
     kept = shown(paths)
     assert len(kept) == SEEDS
     assert (kept[0], kept[-1]) == (paths[0], paths[-1])
+
+
+def row_of(explainer: str, value: float, bound: bool, low: float = -math.inf) -> Row:
+    return Row(
+        model="net", explainer=explainer, frame="input", control=False, score="ln_p_f_hat", value=value, low=low, high=-5.0,
+        draws_low=low, draws_high=-5.0, n=9, undefined=0, undefined_draws=0, draws=1.0, self_agreement=math.nan,
+        random_control=math.nan, direction="lower", failed="", middle="median", hunted=True, bound=bound,
+    )  # fmt: skip
+
+
+def test_the_best_of_bounds_is_not_claimed() -> None:
+    low, high, known = row_of("a", -12.0, True), row_of("b", -9.0, True), row_of("c", -9.0, False, -11.0)
+    assert sure(low, [low, known])
+    assert sure(known, [low, known])
+    assert not sure(low, [low, high])  # b may lie lower
+    assert not sure(high, [low, high])  # nor is it the highest for sure
+    told = [str(text).replace(MINUS, "-") for text in answer([low, high], "ln_p_f_hat", ["net"]).sentences]
+    assert "By ln P of F-hat, the best median may be that of" in told[0]
+    assert "≤ -12.00 (≤ -5.00)" in told[0]
+    told = [str(text).replace(MINUS, "-") for text in answer([low, known], "ln_p_f_hat", ["net"]).sentences]
+    assert "the best median is that of" in told[0]
+    assert "-9.00 (-11.00 to -5.00)" in told[1]
+
+
+def test_open_intervals_are_drawn_to_the_edge() -> None:
+    data = ranking_data([row_of("a", -12.0, True), row_of("c", -9.0, False, -11.0)], "ln_p_f_hat", ["net"])
+    drawn = draw_ranking(data).replace(MINUS, "-")
+    assert math.isfinite(data.scale.low)
+    assert re.search(r'class="population" x1="0\.0%"', drawn)
+    assert "interval ≤ -5.00; over draws ≤ -5.00" in drawn
+    assert not re.search(r"\b(nan|inf)\b", drawn)
+
+
+def test_a_matrix_of_differences_shows_bounds_on_both_sides() -> None:
+    pair = {"model": "net", "n": 9, "differs": True, "bound": ""}
+    rows = pd.DataFrame(
+        [
+            {**pair, "first": "a", "second": "b", "difference": 10.5, "low": 2.0, "high": math.inf, "bound": "at least"},
+            {**pair, "first": "a", "second": "c", "difference": 0.25, "low": 0.125, "high": 0.5},
+            {
+                **pair,
+                "first": "b",
+                "second": "c",
+                "difference": math.nan,
+                "low": -math.inf,
+                "high": math.inf,
+                "bound": "",
+                "differs": False,
+            },
+        ]
+    )
+    drawn = draw_matrix(matrix_data(rows, "net", ["a", "b", "c"])).replace(MINUS, "-")
+    assert ">≥ 10.50<" in drawn
+    assert ">≤ -10.50<" in drawn
+    assert "a minus b: ≥ 10.500, ≥ 2.000, 9 samples" in drawn
+    assert "b minus a: ≤ -10.500, ≤ -2.000, 9 samples" in drawn
+    assert ">.25<" in drawn
+    assert "b minus c: not known" in drawn

@@ -33,10 +33,10 @@ def test_its_interval_covers() -> None:
     assert abs(float(value.std() / error.mean()) - 1) < 0.25
 
 
-def test_without_a_hit_it_is_censored_at_one_point() -> None:
+def test_without_a_hit_it_is_censored_at_three_hits() -> None:
     searcher = hunted(SimpleMonteCarlo(draws=50), unit_box(2), lambda ask: ask.element[:, 0], target=9.0)
     trace = searcher.trace()
-    assert trace.quantities["probability"].tolist() == [1 / 50]
+    assert trace.quantities["probability"].tolist() == [3 / 50]
     assert trace.quantities["variance"].isnan().all()
     assert trace.quantities["state"].tolist() == [3.0]
     assert 0.4 < searcher.worst()[1].item() < 0.5

@@ -28,11 +28,12 @@ KEYS = {
     "checkpoints": dict,
     "examples": int,
     "explainers": (list, dict),
-    "scores": list,
+    "scores": (list, dict),
     "symmetry": (str, dict),
     "walk": (str, dict),
     "target": (str, int, dict),
     "controls": bool,
+    "companions": bool,
     "outputs": str,
     "seed": int,
     "confidence": (float, int),
@@ -102,7 +103,7 @@ def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> N
         kinds = known[key] if isinstance(known[key], tuple) else (known[key],)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             wanted = " or ".join(KIND_NAMES[kind] for kind in kinds)
-            raise SpecError(f"In {where}, '{key}' must be {wanted}, not {value!r}.")
+            raise SpecError(f"In {where}, '{key}' must be {wanted}, not {str(value)[:80]}.")
 
 
 def data(where: str) -> tuple[Any, Tensor | None]:

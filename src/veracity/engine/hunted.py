@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import Field, fields
+from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Size, Tensor
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.scores import Request
@@ -14,10 +17,15 @@ from veracity.core.targets import Class, Label, Predicted, Target
 from veracity.engine.problem import Problem
 from veracity.interpret.robustness import Hunted, Misinterpretation
 
+BALL = ("radius", "norm", "range")
+"""Settings of the ball that any other space takes the place of."""
 
-def check_hunted(score: Hunted, request: Request, target: Target) -> None:
-    """Raise if a score of misinterpretation cannot be measured with this space, walk and target."""
+
+def check_hunted(score: Hunted, request: Request, target: Target, shape: Size) -> None:
+    """Raise if a score of misinterpretation cannot be measured with this space, walk and target on inputs of this shape."""
     space, walk = request.space, request.walk
+    if score.space is not None and (idle := [item.name for item in fields(score) if item.name in BALL and changed(score, item)]):
+        raise SpecError(f"The score '{score.name}' looks in the space '{space.name}', and not in a ball: leave out {', '.join(idle)}.")
     if not isinstance(target, (Predicted, Label, Class)):
         raise SpecError(f"The score '{score.name}' is about predicted classes, and the target '{target.name}' looks at something else.")
     if request.follow and isinstance(target, Class):
@@ -36,6 +44,12 @@ def check_hunted(score: Hunted, request: Request, target: Target) -> None:
         raise SpecError(f"The walk '{walk.name}' stops when a mean is known, which '{score.name}' is not: use the walk 'monte_carlo'.")
     if isinstance(score, Misinterpretation):
         check_threshold(score)
+        score.compare(*torch.rand((2, 1, *shape), generator=torch.Generator().manual_seed(0)))
+
+
+def changed(score: Hunted, item: Field[Any]) -> bool:
+    """Whether a setting is not the usual one."""
+    return bool(getattr(score, item.name) != item.default)
 
 
 def check_threshold(score: Misinterpretation) -> None:
@@ -55,5 +69,12 @@ def check_classes(problem: Problem, labels: Tensor | None) -> None:
     for model, audited in problem.models.items():
         if audited.classes is None or audited.classes < 2:
             raise InputError(f"The score '{name}' needs a model with an output for each of at least two classes, which '{model}' has not.")
-    if labels is not None and labels.is_floating_point():
+    if labels is None:
+        return
+    if labels.is_floating_point():
         raise InputError(f"The score '{name}' needs class numbers as targets, not {labels.dtype} numbers: it is about classifiers.")
+    most = min(audited.classes or 0 for audited in problem.models.values())
+    if int(labels.min()) < 0 or int(labels.max()) >= most:
+        raise InputError(
+            f"The targets go from {int(labels.min())} to {int(labels.max())}, and there are {most} classes, from 0 to {most - 1}."
+        )

@@ -168,7 +168,7 @@ def check_requests(problem: Problem, jobs: list[Job]) -> None:
     requests = {fusion(cell): (cell.request, cell.score) for job in jobs for cell in job.cells}
     for request, score in requests.values():
         if isinstance(score, Hunted):
-            check_hunted(score, request, problem.target)
+            check_hunted(score, request, problem.target, problem.inputs.shape)
         if isinstance(request.walk, Search) and isinstance(score, Hunted):
             request.walk.hunt(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.target, torch.device("cpu"))
         else:

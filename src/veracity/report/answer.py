@@ -11,7 +11,7 @@ from markupsafe import Markup
 from veracity.report.chance import blind_remarks, chance_sentences
 from veracity.report.phrases import listing, name, say
 from veracity.report.verdict import AGAINST_CHANCE, KEPT, KEPT_OR_NOT, PHRASES, SYMMETRY_SCORES, Verdict, against_chance, verdict
-from veracity.report.view import Result, digits_of, frames_of
+from veracity.report.view import Result, digits_of, frames_of, sure
 from veracity.report.wording import UNDEFINED, count, frame_title, interval, number, word_of
 
 SLACK = 0.01
@@ -115,7 +115,7 @@ def lead(
         ]
     openings = ["The" if score in SYMMETRY_SCORES else f"By {word_of(score)}, the", "The"][: len(ends)]
     several = len(answers) > 1
-    said += [extreme(*end, digits, opening, several=several) for end, opening in zip(ends, openings, strict=True)]
+    said += [extreme(row, word, known, digits, opening, several=several) for (row, word), opening in zip(ends, openings, strict=True)]
     return [*said, *(chance_sentences(known, [item.model for item in answers], digits) if chances else [])]
 
 
@@ -133,12 +133,13 @@ def shares(answers: Sequence[ModelAnswer]) -> Markup:
     return say("Of the explainers, {} respect", listing(parts))
 
 
-def extreme(row: Result, word: str, digits: int, opening: str = "The", *, several: bool) -> Markup:
-    """The best or the worst mean, or median."""
+def extreme(row: Result, word: str, rows: Sequence[Result], digits: int, opening: str = "The", *, several: bool) -> Markup:
+    """The best or the worst mean, or median, of some rows; where one is only known to lie at or below a value, it may be another's."""
     where = say(" on {}", name(row.model)) if several else ""
     shown = row.shown(digits) if row.ends() == UNDEFINED and row.hunted else f"{row.shown(digits)} ({row.ends(digits)})"
     told = f"; {row.outcome}" if row.outcome else ""
-    return say("{} {} {} is that of {}{}: {}{}.", opening, word, row.middle, name(row.explainer), where, shown, told)
+    verb = "is" if sure(row, rows) else "may be"
+    return say("{} {} {} {} that of {}{}: {}{}.", opening, word, row.middle, verb, name(row.explainer), where, shown, told)
 
 
 def models_sentences(rows: Sequence[Result]) -> list[Markup]:

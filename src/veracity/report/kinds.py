@@ -8,7 +8,7 @@ from typing import Any
 from veracity.core.errors import VeracityError
 from veracity.core.scores import Score
 from veracity.interpret import Completeness, Infidelity, Likeness, LocalLipschitz
-from veracity.interpret.build import as_score
+from veracity.interpret.build import as_read
 from veracity.interpret.faithfulness.complexity import ShapeScore
 from veracity.interpret.robustness import Hunted
 from veracity.interpret.sensitivity import Sensitivity
@@ -27,7 +27,7 @@ def score_of(manifest: Mapping[str, Any], label: str) -> Score | None:
     """
     spec = about(manifest, label).get("spec")
     try:
-        return as_score(spec) if spec else None
+        return as_read(spec) if spec else None
     except (VeracityError, TypeError):
         return None
 

@@ -229,6 +229,13 @@ class Result:
         return not self.failed and not math.isfinite(self.value) and self.no_response > 0
 
 
+def sure(row: Result, rows: Sequence[Result]) -> bool:
+    """Whether the lowest or the highest of some rows is that for sure: bounds say how high a value can be, not how low."""
+    others = [one for one in rows if one is not row]
+    lowest = all(row.value <= one.value for one in others)
+    return not (lowest and any(one.bound for one in others)) and (lowest or not row.bound)
+
+
 COARSE = 2
 """How many decimals of ln P can be told apart."""
 

@@ -14,6 +14,9 @@ from veracity.core.walks import Ask
 from veracity.walk.elements import whole
 from veracity.walk.record import NOTHING, Record, owned
 
+NO_HIT = 3.0
+"""How many hits in N draws stand for none: P is at most 3 / N with a confidence of 95 %."""
+
 
 @WALKS.add
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +75,7 @@ class Counting:
         self.hits += (merit >= self.target).double().cpu().reshape(len(self.samples), -1).sum(dim=1)
         if self.made >= self.walk.draws:
             blank = self.record.undefined >= self.made
-            share = torch.where(blank, torch.nan, self.hits.clamp(min=1.0) / self.made)
+            share = torch.where(blank, torch.nan, (torch.where(self.hits > 0, self.hits, NO_HIT) / self.made).clamp(max=1.0))
             self.record.mark(
                 torch.arange(len(self.samples)),
                 0,
@@ -82,7 +85,7 @@ class Counting:
             )
 
     def trace(self) -> Trace:
-        """One line a sample; without a hit, ln P is censored at ln(1 / draws)."""
+        """One line a sample; without a hit, ln P is censored at ln(3 / draws)."""
         return self.record.trace()
 
     def worst(self) -> tuple[Ask, Tensor]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.autograd import grad
 from torch.nn.functional import cross_entropy
 
-from veracity.core.errors import SpecError, unknown
+from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.models import evaluating
 from veracity.perturb.ball import Ball
 from veracity.zoo.store import loaded
@@ -162,6 +162,10 @@ def train_robust(model: Network, inputs: Tensor, labels: Tensor, scheme: Scheme,
     >>> model(torch.eye(2)).argmax(dim=1)
     tensor([0, 1])
     """
+    if not hasattr(scheme, "check") or not hasattr(scheme, "loss"):
+        raise SpecError(f"A scheme is Plain(), GradientPenalty(), HessianPenalty() or PGD(radius=..., range=...), not {scheme!r}.")
+    if labels.is_floating_point():
+        raise InputError(f"The labels must be class numbers, not {labels.dtype}: convert them with labels.long().")
     scheme.check(inputs)
     return train(model, inputs, labels, epochs=epochs, loss=scheme.loss, **settings)
 

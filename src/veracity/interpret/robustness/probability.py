@@ -23,6 +23,7 @@ from veracity.core.walks import Walk
 from veracity.interpret.robustness.base import Hunted, Misinterpretation
 from veracity.interpret.robustness.worst import Misclassification
 from veracity.walk import Exhaustive, SimpleMonteCarlo, SubsetSimulation
+from veracity.walk.simple import NO_HIT
 
 REACHED, STUCK, SUNK = 1.0, 2.0, 3.0
 """How subset simulation ended: the event reached, no further point found, ln P at the floor."""
@@ -66,11 +67,11 @@ def by_levels(measured: Measured, floor: float = -math.inf) -> LogProbability:
 def by_counting(inside: NDArray[np.bool_], defined: NDArray[np.bool_], drawn: NDArray[np.bool_]) -> LogProbability:
     """From independent draws (samples, draws): ln of the share inside, delta^2 = (1 - p) / (p N) (eq. 25 with lambda = 0).
 
-    Undefined draws are not inside. Where none is, ln P is censored at ln(1 / N).
+    Undefined draws are not inside. Where none is, ln P is censored at ln(3 / N), which P exceeds with a chance of 5 % at most.
     """
     count, hits = drawn.sum(axis=1).astype(float), inside.sum(axis=1).astype(float)
     tried = (count > 0) & defined.any(axis=1)
-    share = np.where(tried, np.maximum(hits, 1.0) / np.maximum(count, 1.0), np.nan)
+    share = np.where(tried, np.minimum(np.where(hits > 0, hits, NO_HIT) / np.maximum(count, 1.0), 1.0), np.nan)
     error = np.where(hits > 0, np.sqrt((1.0 - share) / (share * np.maximum(count, 1.0))), np.nan)
     nowhere = np.zeros(len(share), dtype=np.bool_)
     return LogProbability(np.log(share), error, tried & (hits == 0), nowhere, nowhere)

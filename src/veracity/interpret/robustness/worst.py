@@ -51,9 +51,12 @@ class Sol(Misinterpretation, ABC):
         return np.where(np.isfinite(flat.max(axis=1)), found, np.nan)[:, None]
 
     def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
-        """Samples that were searched in vain."""
+        """Samples that were searched in vain, where every evaluation could tell."""
         searched = np.isfinite(measured["loss"]).any(axis=(1, 2))
-        return {"infeasible": searched & ~np.isfinite(self.values(measured)[:, 0])}
+        clear = np.isfinite(measured["agreement"]) | ~np.isfinite(measured["loss"])
+        if "undefined" in measured.quantities:
+            clear = np.nan_to_num(measured["undefined"]) == 0
+        return {"infeasible": searched & clear.all(axis=(1, 2)) & ~np.isfinite(self.values(measured)[:, 0])}
 
 
 @SCORES.add

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from veracity.report.assumed import Assumed
 from veracity.report.verdict import Verdict, against_chance
-from veracity.report.view import Result, digits_of
+from veracity.report.view import Result, digits_of, sure
 from veracity.report.wording import ARROWS, number, title_of
 
 
@@ -84,9 +84,8 @@ def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assu
         return None
     known = [row for row in rows if row.defined and not row.control]
     lower = rows[0].direction == "lower"
-    values = [row.value for row in known]
-    alike = len(set(values)) == 1 and any(row.bound for row in known)
-    top = (min(values) if lower else max(values)) if len(values) > 1 and not alike else None
+    best = (min if lower else max)(known, key=lambda row: row.value, default=None)
+    top = best.value if best is not None and len(known) > 1 and sure(best, known) else None
     digits = digits_of(rows)
     cells = {row.explainer: cell(row, digits, best=row.value == top and not row.control) for row in rows}
     chances = sorted({round(row.chance, 12) for row in known if row.chance == row.chance})
