@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
@@ -18,6 +17,7 @@ from veracity.core.searches import Search
 from veracity.explain import DeepLift, GradCam, InputXGradient, IntegratedGradients
 from veracity.interpret import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
 from veracity.recipes.base import Scale
+from veracity.recipes.several import bounded
 from veracity.results import Result
 from veracity.walk import Genetic, GradientSearch, Strongest, SubsetSimulation
 
@@ -145,7 +145,7 @@ def one_standing(name: str, result: Result) -> pd.DataFrame:
                 "audit": name,
                 "model": model,
                 "explainer": explainer,
-                **{score: by["value"].get(score, np.nan) for score in MEASURED},
+                **{score: bounded(dict(by.loc[score])) if score in by.index else "" for score in MEASURED},
                 "seeds": seeds,
                 "F-tilde found": seeds - int(by["infeasible"].get("sol_f_tilde", seeds)),
                 **{f"{score} censored": int(by["censored"].get(score, 0)) for score in MEASURED[2:]},

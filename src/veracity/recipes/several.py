@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from veracity.audit import Audit
@@ -106,9 +109,20 @@ def named(name: str, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def shown(rows: pd.DataFrame) -> pd.DataFrame:
-    """The columns that have something to say: not those that are empty, or 0 for all."""
-    found = rows[SHOWN]
+    """The columns that have something to say: not those that are empty, or 0 for all; bounds as such, open ends empty."""
+    found = rows[SHOWN].replace([np.inf, -np.inf], np.nan)
+    if rows["bound"].any():
+        found["value"] = [bounded(row) for row in rows.to_dict("records")]
     return found.loc[:, [bool((found[name].notna() & ~found[name].isin(["", 0])).any()) for name in SHOWN]]
+
+
+def bounded(row: Mapping[Any, Any]) -> str:
+    """A value as text, and as a bound where it is only one.
+
+    >>> bounded({"value": -100.0, "bound": True}), bounded({"value": 0.25, "bound": False})
+    ('≤ -100.0', '0.250')
+    """
+    return "" if math.isnan(row["value"]) else f"≤ {row['value']:.1f}" if row["bound"] else f"{row['value']:.3f}"
 
 
 def plain(table: pd.DataFrame, widest: int | None = None) -> str:
