@@ -9,11 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from veracity import Audit
+from veracity import Audit, Result
+from veracity.walk import Genetic, GradientSearch, Strongest, SubsetSimulation
 
 LINEAR = torch.tensor([[2.0, 1.0, 1.0], [0.5, 2.0, -1.0]], dtype=torch.float64)
 SEED = torch.tensor([[0.8, 0.5, 0.4]], dtype=torch.float64)
 """An input of class 0 whose scores are 2.5 and 1.0."""
+
+AROUND = {"radius": 0.4, "range": (0.0, 1.0)}
+GENETIC = Genetic(population=20, generations=5, elites=4)
+SUBSET = SubsetSimulation(population=40, steps=3, floor=-12.0)
+BOTH = Strongest(searches=(GENETIC, GradientSearch(population=2, steps=4)))
 
 
 def linear_net() -> nn.Module:
@@ -74,3 +80,12 @@ def grid(x: Tensor, radius: float, count: int, *, walls: bool = False) -> Tensor
     low, high = (x[0] - radius).clamp(min=0.0), (x[0] + radius).clamp(max=1.0)
     place = torch.linspace(0, 1, count, dtype=torch.float64) if walls else (torch.arange(count, dtype=torch.float64) + 0.5) / count
     return low + (high - low) * torch.cartesian_prod(place, place, place)
+
+
+def one(result: Result, score: str) -> dict[str, float]:
+    (row,) = result.table().query(f"score == '{score}'").to_dict("records")
+    return row
+
+
+def values(result: Result, score: str) -> list[float]:
+    return result.samples(score)["value"].tolist()

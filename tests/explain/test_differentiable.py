@@ -227,7 +227,9 @@ def test_grad_cam_away_from_the_score_is_one_sentence(x: Tensor) -> None:
             self.conv(x)
             return x.flatten(1)[:, :3]
 
-    with pytest.raises(InputError, match="grad_cam needs a layer on the way to the score, but the score depends on none"):
+    with pytest.raises(
+        InputError, match="grad_cam needs a layer on the way to the score, but the score does not depend on any convolution"
+    ):
         form_maps(GradCam(), Beside(), x)
 
 

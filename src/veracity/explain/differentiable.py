@@ -13,21 +13,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from veracity.core.errors import InputError
 from veracity.core.explainers import Context, Explainer
 from veracity.core.inputs import Signals
 from veracity.explain.captum_adapters import Gradient, InputXGradient, IntegratedGradients, Saliency
 from veracity.explain.deep_lift import DeepLift
-from veracity.explain.grad_cam import INTERPOLATION, GradCam, LayerMap
+from veracity.explain.grad_cam import GradCam, LayerMap, interpolated
 from veracity.explain.grad_cam_plus import GradCamPlusPlus
 from veracity.explain.gradient_shap import GradientShap
 from veracity.explain.passes import Terms, at, by_rows, pairs, pick
@@ -109,36 +106,10 @@ def differences(explainer: DeepLift, model: nn.Module, inputs: Tensor, targets: 
 
 def layer_maps(explainer: LayerMap, combine: Combine, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
     """The map of a layer's activations and their gradients, both in the graph of the input: (N, ...)."""
-    seen: list[Tensor] = []
-
-    def keep(_module: nn.Module, _args: Any, output: Any) -> Any:
-        if not isinstance(output, Tensor) or not output.is_floating_point():
-            return None
-        seen.append(output if output.requires_grad else output.requires_grad_())
-        return output.clone()
-
     with torch.enable_grad():
         x = tracked(inputs)
-        handles = [layer.register_forward_hook(keep) for layer in explainer.candidates(model)]
-        try:
-            score = pick(model(x.clone()), targets).sum()
-        finally:
-            for handle in handles:
-                handle.remove()
-        gradient, activation = last_used(explainer, score, seen)
-        result, space = combine(gradient, activation).clamp(min=0.0), x.shape[2:]
-        if result.shape[2:] != space:
-            result = functional.interpolate(result, size=space, mode=INTERPOLATION[len(space)], align_corners=False)
-        return result + 0.0 * x
-
-
-def last_used(explainer: LayerMap, score: Tensor, activations: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """The last activation that the score depends on, after its gradient; both keep their graphs."""
-    for activation in reversed(activations):
-        (gradient,) = torch.autograd.grad(score, activation, create_graph=True, allow_unused=True)
-        if gradient is not None:
-            return gradient, activation
-    raise InputError(f"{explainer.name} needs a layer on the way to the score, but the score depends on none that may be meant.")
+        gradient, activation = explainer.last_used(*explainer.activations(model, x, targets), graph=True)
+        return interpolated(combine(gradient, activation).clamp(min=0.0), x.shape[2:]) + 0.0 * x
 
 
 def plus_plus(gradient: Tensor, activation: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Size, Tensor, nn
-from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.instancenorm import _InstanceNorm
@@ -18,7 +17,7 @@ from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.models import evaluating
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.grad_cam import INTERPOLATION
+from veracity.explain.grad_cam import interpolated
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.passes import by_rows, pick
 
@@ -153,6 +152,5 @@ class FullGrad(GradientBased):
         result = rescaled(found.inputs).sum(1, keepdim=True)
         for term in found.over_positions:
             if term.ndim == inputs.ndim:
-                layer = rescaled(term).sum(1, keepdim=True)
-                result = result + functional.interpolate(layer, size=space, mode=INTERPOLATION[len(space)], align_corners=False)
+                result = result + interpolated(rescaled(term).sum(1, keepdim=True), space)
         return result.expand_as(inputs).contiguous()

@@ -67,6 +67,17 @@ class LayerMap(Explainer, ABC):
 
     def maps(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         """One forward and one backward pass for these rows."""
+        gradient, activation = self.last_used(*self.activations(model, inputs.detach(), targets))
+        space = inputs.shape[2:]
+        if activation.ndim != inputs.ndim or not space:
+            raise InputError(
+                f"{self.name} needs a layer with maps over the input's axes: the inputs have shape {tuple(inputs.shape)}, "
+                f"the layer's output has shape {tuple(activation.shape)}."
+            )
+        return interpolated(functional.relu(self.combined(gradient, activation)), space).expand_as(inputs).contiguous()
+
+    def activations(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The summed score of a forward pass, and what the layers that may be meant gave on the way, in their order."""
         seen: list[Tensor] = []
 
         def keep(_module: nn.Module, _args: Any, output: Any) -> Any:
@@ -78,30 +89,26 @@ class LayerMap(Explainer, ABC):
         handles = [layer.register_forward_hook(keep) for layer in self.candidates(model)]
         try:
             with torch.enable_grad():
-                score = pick(model(inputs.detach().clone()), targets).sum()
+                return pick(model(inputs.clone()), targets).sum(), seen
         finally:
             for handle in handles:
                 handle.remove()
-        gradient, activation = self.last_used(score, seen)
-        space = inputs.shape[2:]
-        if activation.ndim != inputs.ndim or not space:
-            raise InputError(
-                f"{self.name} needs a layer with maps over the input's axes: the inputs have shape {tuple(inputs.shape)}, "
-                f"the layer's output has shape {tuple(activation.shape)}."
-            )
-        result = functional.relu(self.combined(gradient, activation))
-        if result.shape[2:] != space:
-            result = functional.interpolate(result, size=space, mode=INTERPOLATION[len(space)], align_corners=False)
-        return result.expand_as(inputs).contiguous()
 
-    def last_used(self, score: Tensor, activations: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """The last activation that the score depends on, after its gradient."""
+    def last_used(self, score: Tensor, activations: Sequence[Tensor], *, graph: bool = False) -> tuple[Tensor, Tensor]:
+        """The last activation that the score depends on, after its gradient; with a `graph` both can be differentiated again."""
         for activation in reversed(activations) if score.requires_grad else ():
-            (gradient,) = torch.autograd.grad(score, activation, retain_graph=True, allow_unused=True)
+            (gradient,) = torch.autograd.grad(score, activation, retain_graph=True, create_graph=graph, allow_unused=True)
             if gradient is not None:
-                return gradient, activation.detach()
+                return gradient, activation if graph else activation.detach()
         what = f"the layer '{self.layer}'" if self.layer is not None else "any convolution"
         raise InputError(f"{self.name} needs a layer on the way to the score, but the score does not depend on {what}.")
+
+
+def interpolated(maps: Tensor, space: Size) -> Tensor:
+    """Maps (N, 1, ...) at the positions of the input, linearly, corners not aligned."""
+    if maps.shape[2:] == space:
+        return maps
+    return functional.interpolate(maps, size=space, mode=INTERPOLATION[len(space)], align_corners=False)
 
 
 @EXPLAINERS.add
