@@ -1,9 +1,10 @@
 """Run every benchmark: make bench."""
 
-from benchmarks import examples, faithfulness, robustness, symmetry
+from benchmarks import examples, faithfulness, robustness, stability, symmetry
 
 if __name__ == "__main__":
     symmetry.main()
     examples.main()
     faithfulness.main()
     robustness.main()
+    stability.main()

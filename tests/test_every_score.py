@@ -14,6 +14,8 @@ from veracity.core.errors import InputError
 from veracity.core.registry import SCORES
 from veracity.core.scores import Reads, reads_after
 
+STABILITY = {"mege", "reco", "reco_auc", "reco_ks"}
+"""Of cross-trained models alone: tests/test_stability_audit.py."""
 SYMMETRY = {"equivariance", "symmetry", "invariance", "model_invariance", "action_floor"}
 
 WORST = ("sol_f_hat", "sol_f_tilde", "worst_loss")
@@ -40,6 +42,7 @@ def settings(name: str) -> dict[str, object]:
     """Of scores whose usual size does not fit eight by eight pixels."""
     small = {
         "faithfulness_correlation": {"subset_size": 8, "nr_runs": 6},
+        "mu_f": {"nr_runs": 6},
         "mu_fidelity": {"nr_samples": 6, "patch_size": 2},
         "region_perturbation": {"patch_size": 4},
         "infidelity": {"patch_size": 4},
@@ -60,7 +63,7 @@ def settings(name: str) -> dict[str, object]:
 
 
 def test_every_score_runs_by_its_name_beside_the_others(tmp_path: Path) -> None:
-    names = [name for name in SCORES if name not in SYMMETRY and type(SCORES[name]).__module__ != __name__]
+    names = [name for name in SCORES if name not in SYMMETRY | STABILITY and type(SCORES[name]).__module__ != __name__]
     scores = [settings(name) for name in names]
     result = Audit(models=classifier(), inputs=images(), targets=labels(), explainers=["gradient"], scores=scores, outputs="logits").run(
         tmp_path, progress=False
@@ -95,7 +98,7 @@ def test_a_neuron_may_be_explained(tmp_path: Path) -> None:
     assert result.table()["value"].between(-1, 1).all()
 
 
-@pytest.mark.parametrize("name", sorted(name for name in SCORES if name not in SYMMETRY))
+@pytest.mark.parametrize("name", sorted(name for name in SCORES if name not in SYMMETRY | STABILITY))
 def test_maps_without_an_explainer_serve_the_scores_that_explain_nothing_anew(tmp_path: Path, name: str) -> None:
     score = SCORES.build(settings(name))
     audit = Audit(

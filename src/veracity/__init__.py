@@ -10,10 +10,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from veracity.advice import Advice, advise
     from veracity.audit import Audit
+    from veracity.core.crosstrained import CrossTrained
     from veracity.core.graphs import GraphInputs
     from veracity.core.targets import Class, Custom, Label, Neuron, Predicted
     from veracity.core.tokens import TokenInputs
     from veracity.core.training import Checkpoint, Training
+    from veracity.degradation import DegradationCheck, DegradationResult
+    from veracity.distance_check import DistanceCheck, DistanceResult
     from veracity.explain import (
         CAR,
         CAV,
@@ -67,15 +70,20 @@ if TYPE_CHECKING:
         LnPTilde,
         LocalLipschitz,
         MaxSensitivity,
+        MeGe,
         ModelFaithfulness,
         ModelInvariance,
         ModelRobustness,
         ModelSensitivity,
+        MuF,
         MuFidelity,
         PixelFlipping,
         PublicFastGEF,
         PublicGEF,
         RandomLogit,
+        ReCo,
+        ReCoAUC,
+        ReCoKS,
         RegionPerturbation,
         RelativeInputStability,
         RelativeOutputStability,
@@ -93,11 +101,13 @@ if TYPE_CHECKING:
     from veracity.metaevaluation import MetaEvaluation, MetaResult
     from veracity.perturb import (
         Ball,
+        ConvolutionNoise,
         CubeRotations,
         CyclicShift,
         Dihedral,
         FiniteGroup,
         Flips,
+        Folds,
         FullMask,
         FullRandomisation,
         GaussianNoise,
@@ -121,6 +131,7 @@ if TYPE_CHECKING:
         UniformNoise,
         WeightNeighbourhood,
         WindowShift,
+        WrongLabels,
     )
     from veracity.results import Result
     from veracity.scanning import Scan, scan
@@ -136,6 +147,7 @@ if TYPE_CHECKING:
         SubsetSimulation,
         Window,
     )
+    from veracity.zoo.trainer import Trainer
 
 HOMES = {
     "veracity.advice": (
@@ -143,7 +155,9 @@ HOMES = {
         "advise",
     ),
     "veracity.audit": ("Audit",),
+    "veracity.core.crosstrained": ("CrossTrained",),
     "veracity.core.graphs": ("GraphInputs",),
+    "veracity.zoo.trainer": ("Trainer",),
     "veracity.core.tokens": ("TokenInputs",),
     "veracity.core.training": (
         "Checkpoint",
@@ -163,11 +177,13 @@ HOMES = {
     ),
     "veracity.perturb": (
         "Ball",
+        "ConvolutionNoise",
         "CubeRotations",
         "CyclicShift",
         "Dihedral",
         "FiniteGroup",
         "Flips",
+        "Folds",
         "FullMask",
         "FullRandomisation",
         "GaussianNoise",
@@ -191,6 +207,7 @@ HOMES = {
         "UniformNoise",
         "WeightNeighbourhood",
         "WindowShift",
+        "WrongLabels",
     ),
     "veracity.explain": (
         "CAR",
@@ -245,15 +262,20 @@ HOMES = {
         "LocalLipschitz",
         "MPRT",
         "MaxSensitivity",
+        "MeGe",
         "ModelFaithfulness",
         "ModelInvariance",
         "ModelRobustness",
         "ModelSensitivity",
+        "MuF",
         "MuFidelity",
         "PixelFlipping",
         "PublicFastGEF",
         "PublicGEF",
         "RandomLogit",
+        "ReCo",
+        "ReCoAUC",
+        "ReCoKS",
         "RegionPerturbation",
         "RelativeInputStability",
         "RelativeOutputStability",
@@ -280,6 +302,14 @@ HOMES = {
         "SubsetSimulation",
         "Window",
     ),
+    "veracity.degradation": (
+        "DegradationCheck",
+        "DegradationResult",
+    ),
+    "veracity.distance_check": (
+        "DistanceCheck",
+        "DistanceResult",
+    ),
     "veracity.metaevaluation": (
         "MetaEvaluation",
         "MetaResult",
@@ -303,13 +333,19 @@ __all__ = [
     "Completeness",
     "Complexity",
     "ConceptSensitivity",
+    "ConvolutionNoise",
     "CrankNicolson",
+    "CrossTrained",
     "CubeRotations",
     "Custom",
     "CyclicShift",
     "DeepLift",
+    "DegradationCheck",
+    "DegradationResult",
     "Deletion",
     "Dihedral",
+    "DistanceCheck",
+    "DistanceResult",
     "EfficientMPRT",
     "Equivariance",
     "Exhaustive",
@@ -320,6 +356,7 @@ __all__ = [
     "FeaturePermutation",
     "FiniteGroup",
     "Flips",
+    "Folds",
     "FullGrad",
     "FullMask",
     "FullRandomisation",
@@ -350,6 +387,7 @@ __all__ = [
     "LnPTilde",
     "LocalLipschitz",
     "MaxSensitivity",
+    "MeGe",
     "MetaEvaluation",
     "MetaResult",
     "Mirror",
@@ -358,6 +396,7 @@ __all__ = [
     "ModelRobustness",
     "ModelSensitivity",
     "MonteCarlo",
+    "MuF",
     "MuFidelity",
     "Neuron",
     "NodePermutations",
@@ -378,6 +417,9 @@ __all__ = [
     "RandomMasks",
     "RandomOrderMasks",
     "RandomTopK",
+    "ReCo",
+    "ReCoAUC",
+    "ReCoKS",
     "RegionPerturbation",
     "RelativeInputStability",
     "RelativeOutputStability",
@@ -407,6 +449,7 @@ __all__ = [
     "Symmetry",
     "TokenInputs",
     "TracIn",
+    "Trainer",
     "Training",
     "UniformNoise",
     "WeightGrowth",
@@ -414,6 +457,7 @@ __all__ = [
     "Window",
     "WindowShift",
     "WorstLoss",
+    "WrongLabels",
     "advise",
     "scan",
 ]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.component import encode
+from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, Note
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, device_of
@@ -21,7 +22,9 @@ from veracity.core.targets import as_target
 from veracity.engine.admission import admit, check_mode, first_budget
 from veracity.engine.batching import Budget
 from veracity.engine.calibration import Strengths, calibrate_all
+from veracity.engine.crosstraining import Trained, finished_folds, stand_ins, trained_folds
 from veracity.engine.executors import Task, executor
+from veracity.engine.folded import accounted, check_crossed, comparable, on_device, trained_or_missing, unfolded
 from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.hunted import check_classes
 from veracity.engine.learning import learn_all
@@ -74,11 +77,52 @@ def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Jo
     return [job for job in (job.without(set(failed)) for job in jobs) if job.cells]
 
 
+def moved(model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
+    """A model on a device; copied there if it is elsewhere."""
+    if isinstance(model, CrossTrained):
+        return on_device(model, device)
+    return model if device_of(model) == where else deepcopy(model).to(where)
+
+
+def crossed(audit: Audit) -> dict[str, CrossTrained]:
+    """The models that are trained for each fold of the data, by name."""
+    return {name: model for name, model in as_models(audit.models).items() if isinstance(model, CrossTrained)}
+
+
+def standing_in(audit: Audit) -> dict[str, Trained]:
+    """Untrained networks in the place of every cross-trained model's, as far as they are known."""
+    models = crossed(audit)
+    inputs = as_inputs(audit.inputs)
+    labels = as_labels(audit.targets, inputs.size())
+    found = {name: stand_ins(model, inputs, labels, name) for name, model in models.items()}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder) -> Prepared | None:
+    """The audit, looked at before anything is written; None if its models must be trained first.
+
+    Then it is looked at with untrained networks, so that a mistake does not come to light only after the training.
+    """
+    models = crossed(audit)
+    if not models:
+        return audit.prepare(**settings)
+    inputs = as_inputs(audit.inputs)
+    labels = as_labels(audit.targets, inputs.size())
+    if all(finished_folds(model, inputs, labels, store, name) for name, model in models.items()):
+        return None
+    stands = standing_in(audit)
+    if set(stands) == set(models):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Note)
+            audit.prepare(**settings, trained=stands, rehearsal=True)
+    return None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Audit:
     """What to audit: models, data, explainers, the symmetry they should respect, and the scores to measure.
 
-    models       {"name": module}, or one module
+    models       {"name": module}, or one module; a CrossTrained in the place of a module is trained once for each fold of the data
     inputs       a tensor (samples, ...), graphs (PyG's Data in a list, or Batch), or an Inputs such as TokenInputs
     targets      labels (samples,), needed only for target="label" and for the accuracy
     explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}
@@ -96,7 +140,7 @@ class Audit:
     outputs      "logits", "probabilities" or "raw" if the outputs should not be recognised by themselves
     """
 
-    models: Mapping[str, nn.Module] | nn.Module
+    models: Mapping[str, nn.Module | CrossTrained] | nn.Module | CrossTrained
     inputs: Tensor | Inputs | Sequence[Any]
     targets: Tensor | None = None
     explainers: Sequence[Any] | Mapping[str, Any] = ()
@@ -129,9 +173,11 @@ class Audit:
         """Measure what the folder does not hold yet, and return the result."""
         store = RunFolder(str(folder))
         store.check_writable()
-        prepared = self.prepare(workers=workers, batch=batch, memory=memory)
+        settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
+        ready = rehearsed(self, settings, store)
         with store.writing():
             store.sweep()
+            prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress))
             prepared, strengths = calibrated(prepared, store, progress)
             lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
             store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
@@ -155,21 +201,35 @@ class Audit:
     def on(self, device: str) -> Audit:
         """The same audit with its models on a device; a model that is elsewhere is copied there."""
         where = as_device(device)
-        models = {
-            name: module if device_of(module) == where else deepcopy(module).to(where) for name, module in as_models(self.models).items()
-        }
-        return replace(self, models=models)
+        return replace(self, models={name: moved(model, where, device) for name, model in as_models(self.models).items()})
+
+    def cross_train(self, store: RunFolder, progress: bool) -> dict[str, Trained]:
+        """The models of every fold of every cross-trained model: found in the folder, or trained now."""
+        models, inputs = crossed(self), as_inputs(self.inputs)
+        labels = as_labels(self.targets, inputs.size())
+        return {name: trained_folds(model, inputs, labels, store, progress, name) for name, model in models.items()}
 
     def forecast(
         self, folder: str | Path | None = None, *, workers: int = 1, batch: int | None = None, memory: int | None = None
     ) -> Forecast:
         """What a run would cost: passes, seconds, memory. Nothing is written."""
-        prepared = self.prepare(workers=workers, batch=batch, memory=memory)
+        prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=standing_in(self), rehearsal=True)
         finished = RunFolder(str(folder)).finished() if folder is not None else set()
         return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers)
 
-    def prepare(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> Prepared:
-        """Resolve every name, look at every model, and plan; raises on anything that could not work."""
+    def prepare(
+        self,
+        *,
+        workers: int = 1,
+        batch: int | None = None,
+        memory: int | None = None,
+        trained: Mapping[str, Trained] | None = None,
+        rehearsal: bool = False,
+    ) -> Prepared:
+        """Resolve every name, look at every model, and plan; raises on anything that could not work.
+
+        `trained` holds the folds' models of every cross-trained one; in a `rehearsal` nothing is said of their predictions.
+        """
         for what, value in (("batch", batch), ("workers", workers), ("memory", memory), ("examples", self.examples)):
             if value is not None:
                 as_whole(value, what, least=1)
@@ -192,15 +252,18 @@ class Audit:
         accuracies: dict[str, float | None] = {}
         modules = as_models(self.models)
         training = as_training(self.training, self.concepts)
-        checkpoints = as_checkpoints(self.checkpoints, modules)
+        checkpoints = as_checkpoints(self.checkpoints, {name: one for name, one in modules.items() if isinstance(one, nn.Module)})
         check_needs(explainers, training, checkpoints, list(modules))
-        for name, given in modules.items():
+        check_crossed(scores, modules, labels)
+        folds = {name: trained_or_missing(name, trained) for name, model in modules.items() if isinstance(model, CrossTrained)}
+        for name, label, fold, given in unfolded(modules, folds):
             module = inputs.adapt(given)
             check_mode(name, module)
             budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
             check_training(name, module, training, explainers)
-            admitted, accuracies[name] = admit(name, module, inputs, labels, target, kind, budgets[name])
-            models[name] = replace(admitted, checkpoints=checkpoints.get(name, ()))
+            admitted, accuracies[label] = admit(name, module, inputs, labels, target, kind, budgets[name])
+            models[name] = replace(admitted, checkpoints=checkpoints.get(label, ()), place=fold)
+        records = accounted(models, folds, accuracies)
         walk = as_walk(self.walk, space)
         problem = Problem(models, inputs, explainers, scores.named, target, Defaults(space, walk), seed, training, self.examples)
         check_classes(problem, labels)
@@ -208,13 +271,14 @@ class Audit:
         problem = replace(problem, explainers=settled)
         jobs = plan(problem, budgets)
         check_requests(problem, jobs)
-        notes += remarks(problem, jobs)
-        return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores)
+        notes += [] if rehearsal else remarks(problem, jobs) + comparable(records)
+        return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores, records)
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
         return {
             "models": list(as_models(self.models)),
+            **({"cross_trained": {name: one.spec() for name, one in found.items()}} if (found := crossed(self)) else {}),
             "explainers": {label: one.spec() for label, one in labelled(self.explainers, self.controls).items() if not one.control},
             "symmetry": encode(self.symmetry),
             "scores": encode(self.scores),

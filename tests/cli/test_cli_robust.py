@@ -22,6 +22,7 @@ ROW = {
 def printed(score: Score, rows: list[dict[str, Any]]) -> list[str]:
     table = pd.DataFrame([{**ROW, "score": score.name, **row} for row in rows])
     run = SimpleNamespace(
+        folds=pd.DataFrame,
         table=lambda: table,
         manifest={"spec": {}, "title": "run", "models": {"net": {"accuracy": None}}, "score_specs": {score.name: {"spec": score.spec()}}},
         path="r",

@@ -24,7 +24,10 @@ def row(explainer: str, frame: str, value: float, **changes: Any) -> dict[str, A
 
 def printed(*rows: dict[str, Any]) -> list[str]:
     run = SimpleNamespace(
-        table=lambda: pd.DataFrame(list(rows)), manifest={"spec": {}, "title": "[b]", "models": {"net": {"accuracy": None}}}, path="r"
+        folds=pd.DataFrame,
+        table=lambda: pd.DataFrame(list(rows)),
+        manifest={"spec": {}, "title": "[b]", "models": {"net": {"accuracy": None}}},
+        path="r",
     )
     console = Console(width=80, file=io.StringIO())
     console.print(tables.results(run))  # type: ignore[arg-type]
@@ -76,7 +79,7 @@ def test_long_names_fold_within_eighty_columns() -> None:
 
 def shown(manifest: dict[str, Any], *rows: dict[str, Any], samples: Any = None) -> list[str]:
     whole = {"spec": {}, "title": "run", "models": {"net": {"accuracy": None}, "other": {"accuracy": None}}, **manifest}
-    run = SimpleNamespace(table=lambda: pd.DataFrame(list(rows)), manifest=whole, path="r", samples=samples)
+    run = SimpleNamespace(folds=pd.DataFrame, table=lambda: pd.DataFrame(list(rows)), manifest=whole, path="r", samples=samples)
     console = Console(width=80, file=io.StringIO())
     console.print(tables.results(run))  # type: ignore[arg-type]
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]

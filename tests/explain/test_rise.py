@@ -6,9 +6,11 @@ import pytest
 import torch
 from shift_invariant import context_of, explain
 from torch import Tensor, nn
+from torch.nn import functional
 
 from veracity.core.errors import SpecError
 from veracity.explain import Rise
+from veracity.explain.rise import smooth_masks
 
 Cells = list[list[float]]
 
@@ -98,3 +100,25 @@ def test_misuse_is_told() -> None:
     ):
         with pytest.raises(SpecError, match=sentence):
             explainer.check(nn.Identity(), x, targets)
+
+
+@pytest.mark.parametrize(("space", "cells"), [((28, 28), (7, 7)), ((9, 31), (7, 7)), ((5, 40), (5, 7)), ((13,), (4,))], ids=str)
+def test_masks_are_interpolated_and_cut_out(space: tuple[int, ...], cells: tuple[int, ...]) -> None:
+    """The same as torch's own interpolation of the whole grid, from which each mask is cut."""
+    generator = torch.Generator().manual_seed(0)
+    size = torch.Size(-(-length // number) for length, number in zip(space, cells, strict=True))
+    grid = (torch.rand(30, *cells, generator=generator) < 0.5).float()
+    offset = torch.stack([torch.randint(side, (30,), generator=generator) for side in size], dim=1)
+    found = smooth_masks(grid, offset, torch.Size(space), size)
+    larger = [(number + 1) * side if side > 1 else number for number, side in zip(cells, size, strict=True)]
+    whole = functional.interpolate(grid[:, None], size=larger, mode=["linear", "bilinear"][len(space) - 1], align_corners=False)
+    for row in range(30):
+        window = [slice(int(start), int(start) + length) for start, length in zip(offset[row], space, strict=True)]
+        torch.testing.assert_close(found[row], whole[row, 0][tuple(window)], rtol=0, atol=5e-7)
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.3, 1e-11, 1 - 1e-11])
+def test_cells_are_kept_where_their_uniform_numbers_lie_below(keep: float) -> None:
+    draws = context_of(3).draws
+    kept, _ = Rise(masks=50, keep=keep).drawn(draws, torch.Size((7, 7)), torch.Size((4, 4)), torch.device("cpu"))
+    assert torch.equal(kept, draws.uniform(50, 7, 7, stream="rise.cells") < keep)

@@ -14,6 +14,7 @@ from veracity.explain import (
     GradientShap,
     GuidedBackprop,
     InputXGradient,
+    InputXSaliency,
     IntegratedGradients,
     Lime,
     LRPEpsilon,
@@ -22,15 +23,17 @@ from veracity.explain import (
     SmoothGrad,
     stacked,
 )
-from veracity.explain.captum_adapters import QUADRATURES
+from veracity.explain.quadrature import QUADRATURES
 
 COPIES, ROWS = 4, 5
 FORMS: list[Explainer] = [
     Gradient(),
     Saliency(),
     InputXGradient(),
+    InputXSaliency(),
     *[IntegratedGradients(steps=6, method=method, baseline=0.1) for method in QUADRATURES],
     SmoothGrad(draws=3, noise=0.1),
+    SmoothGrad(draws=3, sigma=0.2),
     GradientShap(draws=3),
     GradientShap(draws=3, noise=0.2, baselines=torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(2))),
 ]

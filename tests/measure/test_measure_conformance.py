@@ -28,6 +28,26 @@ class TestSpearman(MeasureConformance):
         return measures.spearman
 
 
+class TestRankDistance(MeasureConformance):
+    def measure(self) -> Measure:
+        return measures.rank_distance
+
+
+class TestSignedRankDistance(MeasureConformance):
+    def measure(self) -> Measure:
+        return measures.signed_rank_distance
+
+
+class TestRootRankDistance(MeasureConformance):
+    def measure(self) -> Measure:
+        return measures.root_rank_distance
+
+
+class TestSlicedWasserstein(MeasureConformance):
+    def measure(self) -> Measure:
+        return measures.sliced_wasserstein
+
+
 class TestCategoricalAgreement(MeasureConformance):
     def measure(self) -> Measure:
         return measures.categorical_agreement

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from veracity.core.draws import Draws
-from veracity.measure import average_ranks, spearman
+from veracity.measure import average_ranks, rank, spearman
 
 rows = st.integers(1, 30).flatmap(
     lambda width: st.lists(st.lists(st.integers(-3, 3), min_size=width, max_size=width), min_size=1, max_size=4)
@@ -60,3 +60,33 @@ def test_spearman_ignores_growing_functions_and_turns_with_falling_ones() -> Non
 
 def test_spearman_of_a_constant_is_undefined() -> None:
     assert spearman(torch.full((1, 9), 0.1), torch.arange(9.0)[None]).isnan().all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows)
+def test_short_and_long_floats_have_the_same_ranks(x: list[list[int]]) -> None:
+    whole = torch.tensor(x)
+    ranks = [average_ranks(whole.to(kind) / 4).tolist() for kind in (torch.float16, torch.bfloat16, torch.float32, torch.float64)]
+    assert ranks == 4 * [stats.rankdata(x, axis=1).tolist()]
+
+
+def test_extreme_floats_keep_their_order_and_both_zeros_tie() -> None:
+    x = torch.tensor([[float("inf"), 0.0, -0.0, -1e-45, 1e-45, -3.4e38, float("-inf"), 3.4e38, -1.0]])
+    assert average_ranks(x).tolist() == [[9.0, 5.5, 5.5, 4.0, 7.0, 2.0, 1.0, 8.0, 3.0]]
+
+
+def test_spearman_is_the_same_to_the_last_digit_in_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = (Draws.of(3, torch.arange(40)).normal(1, 7, 9, stream=name).float().clamp(min=-0.5) for name in "ab")
+    whole = spearman(a, b)
+    alone = torch.cat([spearman(a[[row]], b[[row]]) for row in range(40)])
+    monkeypatch.setattr(rank, "CHUNK", 3 * 63)
+    assert torch.equal(whole, alone)
+    assert torch.equal(whole, spearman(a, b))
+    assert torch.equal(whole, spearman(a.double(), b.double()))
+    assert spearman(a, a).tolist() == [1.0] * 40
+
+
+def test_spearman_leaves_what_it_is_given_and_asks_for_no_gradient() -> None:
+    a = Draws.of(0, torch.arange(3)).normal(8, stream="a").float().requires_grad_()
+    assert not spearman(a, a.detach().flip(1)).requires_grad
+    assert a.grad is None

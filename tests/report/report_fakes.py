@@ -67,6 +67,14 @@ class FakeRun:
     values: Mapping[str, Mapping[tuple[str, str], np.ndarray]] = field(default_factory=dict)
     advised: list[dict[str, Any]] = field(default_factory=list)
     series: Sequence[Any] = ()
+    distances: Mapping[str, Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
+    fold_rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def sets(self, score: str) -> Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
+        return self.distances.get(score, {})
+
+    def folds(self) -> pd.DataFrame:
+        return pd.DataFrame(self.fold_rows, columns=["model", "fold", "held_out", "trained_on", "samples", "accuracy", "seconds"])
 
     def facts(self) -> pd.DataFrame:
         return pd.DataFrame(self.learnt)

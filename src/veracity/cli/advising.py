@@ -18,6 +18,7 @@ from veracity.cli.main import app
 from veracity.cli.running import Workers, default_workers, resumable
 from veracity.core.errors import SpecError
 from veracity.core.registry import RECIPES
+from veracity.engine.resolve import as_models
 from veracity.recipes import Scale
 from veracity.results import Result
 from veracity.scanning import Scan
@@ -45,11 +46,11 @@ def subjects(file: Path | None, model: str | None, data: str | None, weights: Pa
     """The models and the inputs, from a file or from the options."""
     if file is not None:
         audit, _ = audit_file.read(file)
-        return dict(audit.models) if not isinstance(audit.models, nn.Module) else {"model": audit.models}, audit.inputs
+        return {name: one for name, one in as_models(audit.models).items() if isinstance(one, nn.Module)}, audit.inputs
     if model is None or data is None:
         raise SpecError("A scan needs an audit file, or --model module:function and --data module:function.")
     entry = {"build": model, **({} if weights is None else {"weights": str(weights)})}
-    return {"model": audit_file.model("model", entry, Path.cwd())}, audit_file.data(data)[0]
+    return {"model": audit_file.built("model", entry, Path.cwd())}, audit_file.data(data)[0]
 
 
 def show(name: str, found: Scan) -> None:

@@ -15,8 +15,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from veracity.audit import Audit
+from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.importing import imported
+from veracity.core.registry import TRAINERS
 from veracity.engine.resolve import as_tensor
 
 KEYS = {
@@ -41,6 +43,7 @@ KEYS = {
     "models": dict,
 }
 MODEL_KEYS = {"build": str, "weights": str, "settings": dict}
+CROSSED_KEYS = {"fit": (str, dict), "folds": int, "build": str, "seed": int, "reseed": bool, "kept": str}
 KIND_NAMES = {str: "text", list: "a list", dict: "a table", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -143,10 +146,15 @@ def loaded(where: str | None) -> Tensor | None:
     return reference
 
 
-def model(name: str, entry: Any, here: Path) -> nn.Module:
-    """A model from its table in the audit file, in evaluation mode if it comes with weights."""
+def model(name: str, entry: Any, here: Path) -> nn.Module | CrossTrained:
+    """A model from its table in the audit file, in evaluation mode if it comes with weights; or a learning algorithm."""
     if not isinstance(entry, Mapping):
         raise SpecError(f'[models.{name}] must be a table such as {{build = "module:function"}}.')
+    return cross_trained(name, entry, here) if "fit" in entry else built(name, entry, here)
+
+
+def built(name: str, entry: Mapping[str, Any], here: Path) -> nn.Module:
+    """A model from the function that builds it, with its weights if they are in a file."""
     check(entry, MODEL_KEYS, f"[models.{name}]")
     if "build" not in entry:
         raise SpecError(f'[models.{name}] needs build = "module:function".')
@@ -156,6 +164,19 @@ def model(name: str, entry: Any, here: Path) -> nn.Module:
     if "weights" in entry:
         load_weights(name, module, here / entry["weights"])
     return module
+
+
+def cross_trained(name: str, entry: Mapping[str, Any], here: Path) -> CrossTrained:
+    """A learning algorithm from its table: `fit` is a trainer's name, a table with its settings, or module:function."""
+    check(entry, CROSSED_KEYS, f"[models.{name}]")
+    settings = dict(entry)
+    fit = settings["fit"]
+    settings["fit"] = imported(fit) if isinstance(fit, str) and ":" in fit else TRAINERS.build(fit)
+    if "build" in settings:
+        settings["build"] = imported(settings["build"])
+    if "kept" in settings:
+        settings["kept"] = str(here / settings["kept"])
+    return CrossTrained(**settings)
 
 
 def load_weights(name: str, module: nn.Module, path: Path) -> None:

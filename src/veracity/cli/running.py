@@ -14,9 +14,10 @@ from rich.console import Console
 
 from veracity.cli import audit_file, tables
 from veracity.cli.main import app
+from veracity.distance_check import DistanceResult
 from veracity.engine.forecast import Forecast
-from veracity.metaevaluation import MetaResult
 from veracity.recipes import Scale, run_recipe
+from veracity.recipes.base import Found
 from veracity.recipes.several import JointResult
 from veracity.results import Result
 
@@ -40,12 +41,12 @@ def resumable() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def finish(result: Result | MetaResult | JointResult, folder: Path, started: float) -> None:
+def finish(result: Found, folder: Path, started: float) -> None:
     """The table, where everything is, and exit code 1 if something failed."""
     console = Console()
     console.print(tables.results(result) if isinstance(result, Result) else str(result), soft_wrap=not isinstance(result, Result))
     console.print(f"{folder / 'report.html'} written; run folder {folder}; {time.perf_counter() - started:.0f} s", soft_wrap=True)
-    if not isinstance(result, MetaResult) and len(result.failures()):
+    if isinstance(result, (Result, JointResult, DistanceResult)) and len(result.failures()):
         raise typer.Exit(1)
 
 

@@ -14,8 +14,11 @@ from rich.table import Table
 
 from veracity.interpret.robustness import Hunted
 from veracity.report.assumed import assumed
+from veracity.report.crosstrained import fold_sentence
+from veracity.report.figures.folded import folded_data
 from veracity.report.hunted import hunted, outcome, spent
 from veracity.report.kinds import has_ceiling, has_null, score_of
+from veracity.report.stable import columns, stable
 from veracity.report.verdict import SYMMETRY_SCORES
 from veracity.report.view import COARSE, missing
 from veracity.report.wording import ARROWS, MINUS, centre, decimals, frame_title, in_order, interval, title_of
@@ -40,7 +43,8 @@ def results(result: Result) -> Group:
     spaced: list[Table | str] = []
     for table in parts:
         spaced += [table, ""] if table.caption and table is not parts[-1] else [table]
-    return Group(escape(result.manifest.get("title") or result.path), *spaced)
+    folded = folded_data(result.folds(), list(result.manifest["models"])).models
+    return Group(escape(result.manifest.get("title") or result.path), *spaced, *(escape(fold_sentence(one)) for one in folded))
 
 
 def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
@@ -67,7 +71,9 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
         rows = group.sort_values(["place", "control", "better"], ascending=[True, True, False], kind="stable")
         known = {"published": "published"} if "published" in rows and rows["published"].notna().any() else {}
         rare = hunted(manifest, str(score))
-        if rare is None:
+        if stable(manifest, str(score)) is not None:
+            table = across_folds(f"{model}: {score}", rows, known)
+        elif rare is None:
             table = explained(f"{model}: {score}", rows, {**beside(manifest, str(score)), **known})
         else:
             table = searched(f"{model}: {score}", rows, rare, known)
@@ -119,8 +125,8 @@ def below(table: Table, *sentences: str) -> None:
 def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> Table:
     """One score on one model; each kind of explanation under a line of its own where there are several."""
     better = str(rows["direction"].iloc[0])
-    columns = [f"value {ARROWS[better]}", "interval", "n", "undefined", *besides]
-    table = ruled(title + ("" if better == "higher" else " (lower is better)"), ["explainer"], columns)
+    headings = [f"value {ARROWS[better]}", "interval", "n", "undefined", *besides]
+    table = ruled(title + ("" if better == "higher" else " (lower is better)"), ["explainer"], headings)
     digits = decimals(rows["value"])
     several = rows["frame"].nunique() > 1
     for kind, group in rows.groupby("frame", sort=False):
@@ -130,6 +136,25 @@ def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> Tab
         for row in group.to_dict("records"):
             others = [number(row[column], 3 if column == "self_agreement" else digits) for column in besides.values()]
             table.add_row(escape(row["explainer"]), *common(row, digits), *others, style="dim" if row["control"] else None)
+    return table
+
+
+def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> Table:
+    """A score of stability: how many pairs of models it is made of, its permutation null, and how rarely that is as high."""
+    records = rows.to_dict("records")
+    numbers = pd.DataFrame([columns(row) for row in records]).drop(columns="null")
+    numbers = numbers.loc[:, (numbers != "").any()]
+    if "p" not in numbers:
+        besides = {"random": "random_control", **besides}
+    table = ruled(title, ["explainer"], [f"value {ARROWS[str(rows['direction'].iloc[0])]}", "interval", *numbers.columns, *besides])
+    digits = decimals(rows["value"])
+    for row, beside_it in zip(records, numbers.to_numpy().tolist(), strict=True):
+        value, ends, *_ = common(row, digits)
+        others = [number(row[column], digits) for column in besides.values()]
+        table.add_row(escape(row["explainer"]), value, ends, *beside_it, *others, style="dim" if row["control"] else None)
+    lost = [f"{row['explainer']} ({row['undefined']} samples)" for row in records if row["undefined"]]
+    if lost:
+        below(table, f"No distance, since maps are constant: {', '.join(lost)}.")
     return table
 
 

@@ -141,6 +141,35 @@ class First:
         return self.inputs.adapt(model)
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some samples of a data set, by their numbers (n,) in it."""
+
+    inputs: Inputs
+    index: Tensor
+
+    @property
+    def shape(self) -> Size:
+        """One sample's shape."""
+        return self.inputs.shape
+
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.index)
+
+    def take(self, index: Tensor) -> Signals:
+        """These samples."""
+        return self.inputs.take(self.index[index.to(self.index.device)])
+
+    def fingerprint(self) -> str:
+        """A hash of the content."""
+        return fingerprint.of_json([self.inputs.fingerprint(), fingerprint.of_tensor(self.index)])
+
+    def adapt(self, model: nn.Module) -> nn.Module:
+        """As the whole data set does."""
+        return self.inputs.adapt(model)
+
+
 def check_finite(values: Tensor) -> None:
     """Raise if a sample holds NaN or infinity."""
     bad = (~values.isfinite().flatten(1).all(dim=1)).nonzero()

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 class Reads(Enum):
     """What can be read of a subject: its explanations, the model's probabilities, the scores that the target picks from,
-    the input itself, or one layer's output.
+    the input itself, one layer's output, whether the model is right, or the class that it predicts.
     """
 
     EXPLANATION = "explanation"
@@ -32,6 +32,8 @@ class Reads(Enum):
     SCORES = "scores"
     INPUT = "input"
     REPRESENTATION = "representation"
+    CORRECT = "correct"
+    CLASS = "class"
 
 
 OUTPUTS = frozenset({Reads.OUTPUT, Reads.SCORES, Reads.REPRESENTATION})
@@ -42,13 +44,15 @@ OUTPUTS = frozenset({Reads.OUTPUT, Reads.SCORES, Reads.REPRESENTATION})
 class Subject:
     """What is scored: a model, and an explainer of it unless the score is about the model alone.
 
-    `shape` is one sample's; `layers` are the model's layers with weights of their own, by name, in their order.
+    `shape` is one sample's; `layers` are the model's layers with weights of their own, by name, in their order; `folds` is in
+    how many folds the data were cut where the model is cross-trained, else 0.
     """
 
     model: str
     explainer: Explainer | None
     shape: Size
     layers: tuple[str, ...] = ()
+    folds: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,16 @@ class Reading:
         return self[Reads.REPRESENTATION]
 
     @property
+    def correct(self) -> Tensor:
+        """Whether the model is right about each row, 1 or 0, (R,)."""
+        return self[Reads.CORRECT]
+
+    @property
+    def predicted(self) -> Tensor:
+        """The class that the model predicts for each row, (R,)."""
+        return self[Reads.CLASS]
+
+    @property
     def score(self) -> Tensor:
         """The explained score y_c of each row, (R,)."""
         return self.scores.gather(1, self.target.to(self.scores.device)[:, None]).squeeze(1)
@@ -161,7 +175,8 @@ class Score(Component, ABC):
 
     `reads` is what the score is about; `before` and `after` are what must be read of the unperturbed and of the perturbed
     subject, just that unless said otherwise. `quantities` names the columns of what it observes. With `seeds` it is defined
-    for samples that the model classifies correctly, where their labels are known.
+    for samples that the model classifies correctly, where their labels are known. A `pooled` score is one number of the whole
+    data set, which no mean over samples gives.
     """
 
     reads: ClassVar[Reads] = Reads.EXPLANATION
@@ -169,6 +184,7 @@ class Score(Component, ABC):
     after: ClassVar[frozenset[Reads] | None] = None
     quantities: ClassVar[tuple[str, ...]] = ("value",)
     seeds: ClassVar[bool] = False
+    pooled: ClassVar[bool] = False
     measure: Measure | None = None
 
     def suited(self, subject: Subject) -> Score:
@@ -235,6 +251,14 @@ class Score(Component, ABC):
         """What must be said of some samples (samples,): "censored", "infeasible", "stuck", "stiff"; here nothing."""
         return {}
 
+    def pool(self, measured: Measured, weights: Array) -> Array:
+        """The data set's value (B,), where a score is `pooled`, if sample n counts weights[b, n] times; weights (B, samples)."""
+        raise SpecError(f"The score '{self.name}' is not pooled over the data set.")
+
+    def permuted(self, measured: Measured, orders: NDArray[np.int64]) -> Array | None:
+        """The value (B,) if sample n had the labels of sample orders[b, n]; None where there is no such null."""
+        return None
+
     @property
     def centre(self) -> str:
         """How samples are summed up: by their "mean", or by their "median" where values may be censored."""
@@ -247,6 +271,7 @@ class Score(Component, ABC):
             "reduce": "mean" if type(self).reduce is Score.reduce else "own",
             "null": self.null,
             "centre": self.centre,
+            **({"pooled": True} if self.pooled else {}),
             "values": "plain" if type(self).values is Score.values and self.quantities == ("value",) else "own",
         }
 

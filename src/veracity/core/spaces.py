@@ -138,8 +138,8 @@ class InputSpace(Space, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FiniteSpace(InputSpace, ABC):
-    """A space that can be counted out."""
+class Countable(Space, ABC):
+    """A space that can be counted out, whatever it acts on."""
 
     @property
     @abstractmethod
@@ -169,6 +169,21 @@ class FiniteSpace(InputSpace, ABC):
         """The element whose number is the latent's quantile."""
         quantile = torch.special.ndtr(latent.double()[:, 0])
         return self.unrank((quantile * self.order).long().clamp_(0, self.order - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FiniteSpace(Countable, InputSpace, ABC):
+    """A space of inputs that can be counted out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSpace(Countable, ABC):
+    """A space whose elements change what the model learnt from: a draw is another trained model, shared by all samples.
+
+    The models themselves are artefacts of the run; an element (N, 1) says which of them takes the place of the sample's own.
+    """
+
+    nested = False
 
 
 @dataclass(frozen=True, kw_only=True)

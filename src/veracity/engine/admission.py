@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -42,6 +44,8 @@ def admit(
     guessed = outputs is None and kind is Outputs.LOGITS and scores.shape[1] == 1
     classes = scores.shape[1] if scores.ndim == 2 else None
     audited = AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), guessed, correct=correct, classes=classes)
+    if classes is not None:
+        audited = replace(audited, predicted=scores.argmax(1))
     return audited, None if correct is None else float(correct.float().mean())
 
 

@@ -15,7 +15,7 @@ from veracity.core.explainers import Frame
 from veracity.core.models import device_of, evaluating
 from veracity.core.scores import OUTPUTS, Reading, Reads, Request
 from veracity.core.searches import Search
-from veracity.core.spaces import InputSpace, WeightSpace
+from veracity.core.spaces import InputSpace, TrainingSpace, WeightSpace
 from veracity.core.walks import Ask
 from veracity.engine.batching import Budget
 from veracity.engine.copied import Copied, came_from
@@ -27,6 +27,7 @@ from veracity.engine.perturbed import Perturbed, pair_of
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
 from veracity.engine.reader import Reader
+from veracity.engine.refitted import Refitted, verdicts
 from veracity.engine.rows import Rows, repeats
 from veracity.engine.store import RunFolder
 from veracity.engine.tally import Tally
@@ -82,14 +83,16 @@ class Block:
         broken = torch.zeros(len(self.samples), dtype=torch.bool) if maps is None else ~maps.flatten(1).isfinite().all(1).cpu()
         tally = Tally(cells, self.samples, broken, ~self.correct)
         walker = request.walk.start(request.space, self.samples, self.problem.seed, cells[0].score.bounds)
-        copied = self.copied(request, after)
-        perturbed = None if copied else Perturbed(self.rows, self.reader, request, before, after)
+        copied, refitted = self.copied(request, after), self.refitted(request, after)
+        perturbed = None if copied or refitted else Perturbed(self.rows, self.reader, request, before, after)
         last, number = before.get(Reads.EXPLANATION), 0
         with torch.no_grad():
             while (ask := walker.ask()) is not None:
                 tally.open(ask)
                 if copied is not None:
                     last = self.on_copies(copied, ask, before, last, tally)
+                elif refitted is not None:
+                    refitted.observe(ask, before, tally.see)
                 elif perturbed is not None:
                     perturbed.observe(ask, number, tally.see)
                 walker.tell(tally.told())
@@ -116,6 +119,10 @@ class Block:
         self.copies = self.copies or Copies(self.model.module, self.problem.seed)
         return Copied(self.rows, self.reader, self.copies, request, request.space, after)
 
+    def refitted(self, request: Request, after: frozenset[Reads]) -> Refitted | None:
+        """The block under the models of the other folds, if it is the training set that is perturbed."""
+        return Refitted(self.rows, self.reader, request, after, self.folder) if isinstance(request.space, TrainingSpace) else None
+
     def on_copies(self, copied: Copied, ask: Ask, before: Found, last: Tensor | None, tally: Tally) -> Tensor | None:
         """Perturbations of the weights; comes back with the last copy's explanations, from which a path may go on."""
         for part, pairs, found in copied.read(ask):
@@ -131,7 +138,7 @@ class Block:
 
     def base(self, what: frozenset[Reads], request: Request) -> Found:
         """What is read of the unperturbed block."""
-        found: Found = {Reads.INPUT: self.x.values}
+        found: Found = {Reads.INPUT: self.x.values, **verdicts(self.model, self.samples, what, self.device)}
         if what & OUTPUTS:
             key = fingerprint.of_json([self.rows.key, request.layer])
             known = MEMORY.recall(key, what & OUTPUTS, lambda missing: self.base_outputs(missing, request.layer))

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from veracity.core import fingerprint
 from veracity.core.explainers import Cost, Explainer, Need
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
-from veracity.core.spaces import WeightSpace
+from veracity.core.spaces import TrainingSpace, WeightSpace
 from veracity.engine.batching import Budget
-from veracity.engine.problem import AuditedModel, Problem
+from veracity.engine.problem import Problem
 from veracity.engine.store import SCHEMA
 
 BLOCK = 64
@@ -49,8 +51,7 @@ class Job:
 
     model: str
     explainer: str
-    start: int
-    stop: int
+    samples: tuple[int, ...]
     base_key: str
     learnt: str
     base_cost: Cost
@@ -85,54 +86,80 @@ def plan(problem: Problem, budgets: Mapping[str, Budget]) -> list[Job]:
 
 
 def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
-    count = problem.inputs.size()
     training = {(name, label): problem.training_key(name, one) for name in problem.models for label, one in problem.explainers.items()}
-    for start in range(0, count, BLOCK):
-        stop = min(start + BLOCK, count)
-        samples = torch.arange(start, stop)
+    for samples, model_name in blocks(problem):
+        model = problem.models[model_name]
         block = problem.inputs.take(samples).fingerprint()
-        for model_name, model in problem.models.items():
-            for label in ("", *problem.explainers):
-                explainer = problem.explainers.get(label)
-                subject = problem.subject(model_name, explainer)
-                learnt = problem.learnt_key(model_name, label) if label else ""
-                base = {
-                    "algorithms": [SCHEMA, ALGORITHMS],
-                    "model": model.fingerprint,
-                    "outputs": model.outputs.value,
-                    "target": [problem.target.spec(), model.targets[start:stop].tolist()],
-                    "explainer": explainer.spec() if explainer else None,
-                    "batch": budgets[model_name].rows if explainer and explainer.batch_dependent else None,
-                    "learnt": learnt,
-                    "training": training.get((model_name, label), ""),
-                    "block": [block, start],
-                    "seed": problem.seed,
-                }
-                per_map = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
-                scores = {name: score.suited(subject) for name, score in problem.scores.items()}
-                wanted = [
-                    (name, score, replace(request, space=problem.space_for(model_name, request.space)))
-                    for name, score in scores.items()
-                    for request in score.requests(subject, problem.defaults)
-                    if reached(request, explainer)
-                ]
-                cells = tuple(
-                    Cell(
-                        fingerprint.of_json([base, score.spec(), request.spec(), *seeds(score, model, start, stop)]),
-                        name,
-                        score,
-                        request,
-                        *costs(score, request, per_map, stop - start),
-                    )
-                    for name, score, request in wanted
+        for label in ("", *problem.explainers):
+            explainer = problem.explainers.get(label)
+            subject = problem.subject(model_name, explainer)
+            learnt = problem.learnt_key(model_name, label) if label else ""
+            base = {
+                "algorithms": [SCHEMA, ALGORITHMS],
+                "model": model.fingerprint,
+                "outputs": model.outputs.value,
+                "target": [problem.target.spec(), model.targets[samples].tolist()],
+                "explainer": explainer.spec() if explainer else None,
+                "batch": budgets[model_name].rows if explainer and explainer.batch_dependent else None,
+                "learnt": learnt,
+                "training": training.get((model_name, label), ""),
+                "block": [block, numbers(samples)],
+                "seed": problem.seed,
+            }
+            per_map = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
+            scores = {name: score.suited(subject) for name, score in problem.scores.items()}
+            wanted = [
+                (name, score, replace(request, space=problem.space_for(model_name, request.space)))
+                for name, score in scores.items()
+                for request in score.requests(subject, problem.defaults)
+                if reached(request, explainer)
+            ]
+            cells = tuple(
+                Cell(
+                    fingerprint.of_json([base, score.spec(), request.spec(), *beyond(score, request, problem, model_name, samples)]),
+                    name,
+                    score,
+                    request,
+                    *costs(score, request, per_map, len(samples)),
                 )
-                if cells:
-                    yield Job(model_name, label, start, stop, fingerprint.of_json(base), learnt, per_map * (stop - start), cells)
+                for name, score, request in wanted
+            )
+            if cells:
+                passes = per_map * len(samples)
+                yield Job(model_name, label, tuple(samples.tolist()), fingerprint.of_json(base), learnt, passes, cells)
 
 
-def seeds(score: Score, model: AuditedModel, start: int, stop: int) -> list[list[bool]]:
-    """Which samples of a block a score starts from, where that depends on their labels."""
-    return [] if not score.seeds or model.correct is None else [model.correct[start:stop].tolist()]
+def blocks(problem: Problem) -> list[tuple[Tensor, str]]:
+    """The samples of every block and the model that is asked about them, in the order of their first samples."""
+    every = torch.arange(problem.inputs.size())
+    parts = [
+        (part, name)
+        for name, model in problem.models.items()
+        for part in (every if model.place is None else model.place.samples).split(BLOCK)
+    ]
+    return sorted(parts, key=lambda part: int(part[0][0]))
+
+
+def numbers(samples: Tensor) -> int | list[int]:
+    """Which samples a block holds: its first, where they follow each other."""
+    first = int(samples[0])
+    together = int(samples[-1]) - first == len(samples) - 1
+    return first if together else samples.tolist()
+
+
+def beyond(score: Score, request: Request, problem: Problem, name: str, samples: Tensor) -> list[Any]:
+    """What else a cell depends on: its samples' labels where a score looks at them, and the models of the other folds."""
+    model = problem.models[name]
+    found: list[Any] = []
+    right = score.seeds or Reads.CORRECT in reads_before(score) | reads_after(score)
+    if right and model.correct is not None:
+        found.append(model.correct[samples].tolist())
+    if isinstance(request.space, TrainingSpace):
+        for element in range(request.space.order):
+            other = problem.models[problem.sibling(name, element)]
+            right_there = [] if other.correct is None else other.correct[samples].tolist()
+            found.append([other.fingerprint, other.targets[samples].tolist(), right_there])
+    return found
 
 
 def reached(request: Request, explainer: Explainer | None) -> bool:

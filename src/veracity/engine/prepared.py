@@ -47,6 +47,7 @@ class Prepared:
     accuracies: dict[str, float | None]
     notes: list[dict[str, str]]
     scores: Scores
+    folds: tuple[dict[str, Any], ...] = ()
     facts: tuple[dict[str, Any], ...] = ()
     calibrations: tuple[dict[str, Any], ...] = ()
 
@@ -65,15 +66,21 @@ class Prepared:
             "score_specs": {name: score.about() for name, score in problem.scores.items()},
             "versions": versions(),
             "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()},
-            "models": {
-                name: {"fingerprint": model.fingerprint, "accuracy": self.accuracies[name], "outputs": model.outputs.value}
-                for name, model in problem.models.items()
-            },
+            "models": {name: self.about(name) for name in self.accuracies},
+            **({"folds": self.folds} if self.folds else {}),
             "notes": self.notes,
             "facts": self.facts,
             "calibrations": self.calibrations,
             "cells": [entry for job in self.jobs for entry in self.entries(job)],
         }
+
+    def about(self, name: str) -> dict[str, Any]:
+        """A model's line in the manifest; of a cross-trained one, all folds' models together."""
+        problem = self.problem
+        parts = [model for key, model in problem.models.items() if problem.label(key) == name]
+        hashes = [model.fingerprint for model in parts]
+        whole = hashes[0] if parts[0].place is None else fingerprint.of_json(hashes)
+        return {"fingerprint": whole, "accuracy": self.accuracies[name], "outputs": parts[0].outputs.value}
 
     def entries(self, job: Job) -> list[dict[str, Any]]:
         """The manifest's lines on one job's cells."""
@@ -82,15 +89,16 @@ class Prepared:
             {
                 "key": cell.key,
                 "base": job.base_key,
-                "model": job.model,
+                "model": self.problem.label(job.model),
                 "explainer": job.explainer,
                 "control": explainer is not None and explainer.control,
                 "signed": explainer is None or explainer.signed,
                 "frame": explainer.frame.value if explainer else "",
                 "categorical": explainer is not None and explainer.categorical,
                 "score": cell.name,
-                "start": job.start,
-                "stop": job.stop,
+                "start": job.samples[0],
+                "stop": job.samples[-1] + 1,
+                **({} if job.samples[-1] - job.samples[0] == len(job.samples) - 1 else {"samples": list(job.samples)}),
                 "sampling": asdict(sampling_of(cell, explainer)),
                 "bounds": [str(bound) for bound in cell.score.bounds],
                 "direction": cell.score.direction.value,
@@ -115,6 +123,8 @@ def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str
     notes: list[dict[str, str]] = []
     settled: dict[str, Explainer] = {}
     for name, model in problem.models.items():
+        if model.place is not None and model.place.fold > 0:
+            continue
         x = problem.inputs.take(torch.arange(min(2, problem.inputs.size()))).to(device_of(model.module))
         targets = model.targets[: len(x)].to(x.values.device)
         draws = Draws.of(problem.seed, torch.arange(len(x)))
@@ -130,16 +140,17 @@ def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str
                             "calls model(inputs, *context.structure)."
                         )
                     notes += [
-                        {"model": name, "explainer": label, "text": text} for text in explainer.check(view, x.values, targets, context)
+                        {"model": problem.label(name), "explainer": label, "text": text}
+                        for text in explainer.check(view, x.values, targets, context)
                     ]
                     found = explainer.settled(view, x.values, targets, context)
                 except VeracityError as error:
-                    raise type(error)(f"On model '{name}': {error}") from error
+                    raise type(error)(f"On model '{problem.label(name)}': {error}") from error
                 if label not in settled or found.stochastic:
                     settled[label] = found
     notes += [
         {"model": name, "explainer": "", "text": SINGLE}
-        for name, model in problem.models.items()
+        for name, model in {problem.label(key): model for key, model in problem.models.items()}.items()
         if model.guessed and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values())
     ]
     for note in notes:

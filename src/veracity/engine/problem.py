@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.draws import Draws
+from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Explainer, Frame
 from veracity.core.inputs import Inputs
 from veracity.core.models import viewed, weighted_layers
@@ -27,7 +28,8 @@ class AuditedModel:
     """A model, what its outputs are (and whether that is a mere guess), which output of each sample is explained, and its checkpoints.
 
     `correct` (samples,) says which samples it classifies correctly, where their labels are known; `classes` is how many outputs
-    a sample has, where they are a row of numbers.
+    a sample has, where they are a row of numbers, and `predicted` (samples,) which of them is the largest. The model of a fold
+    knows its `place` among all models of the folds.
     """
 
     module: nn.Module
@@ -38,6 +40,21 @@ class AuditedModel:
     checkpoints: tuple[Checkpoint, ...] = ()
     correct: Tensor | None = None
     classes: int | None = None
+    predicted: Tensor | None = None
+    place: FoldPlace | None = None
+
+
+@dataclass(frozen=True)
+class FoldPlace:
+    """Which model a fold's model belongs to, the number of its fold, the names of all folds' models, and the samples of its own.
+
+    It is audited on those alone, which it never saw.
+    """
+
+    label: str
+    fold: int
+    siblings: tuple[str, ...]
+    samples: Tensor
 
 
 @dataclass(frozen=True)
@@ -57,7 +74,31 @@ class Problem:
 
     def subject(self, name: str, explainer: Explainer | None) -> Subject:
         """One model and one explainer of it, as scores see them."""
-        return Subject(name, explainer, self.inputs.shape, weighted_layers(self.models[name].module))
+        model = self.models[name]
+        folds = len(model.place.siblings) if model.place else 0
+        return Subject(name, explainer, self.inputs.shape, weighted_layers(model.module), folds)
+
+    def label(self, name: str) -> str:
+        """What a model is called in results: the model of a fold by the name of all of them."""
+        place = self.models[name].place
+        return name if place is None else place.label
+
+    def correct(self, label: str) -> Tensor | None:
+        """Which samples (samples,) a model classifies correctly; a cross-trained one, by the model that never saw each sample."""
+        parts = [model for name, model in self.models.items() if self.label(name) == label]
+        found = parts[0].correct
+        for model in parts:
+            if found is None or model.correct is None or model.place is None:
+                continue
+            found = found.index_copy(0, model.place.samples, model.correct[model.place.samples])
+        return found
+
+    def sibling(self, name: str, element: int) -> str:
+        """The model that is as many folds further on as the element of a space of folds says, plus one."""
+        place = self.models[name].place
+        if place is None:
+            raise SpecError(f"The model '{name}' is not cross-trained: it has no other folds.")
+        return place.siblings[(place.fold + 1 + element) % len(place.siblings)]
 
     def view(self, name: str, module: nn.Module | None = None) -> nn.Module:
         """A model, or a copy of it with other weights, as a map to the scores that are explained."""

@@ -33,18 +33,19 @@ def once(notes: Iterable[dict[str, str]]) -> list[dict[str, str]]:
 def seeds(problem: Problem) -> Iterator[dict[str, str]]:
     """Scores that start from correctly classified samples leave the others out."""
     names = [label for label, score in problem.scores.items() if score.seeds]
-    known = [model.correct for model in problem.models.values() if model.correct is not None]
-    if names and known and len(known) == len(problem.models) and not any(one.any() for one in known):
+    models = {problem.label(name): problem.correct(problem.label(name)) for name in problem.models}
+    known = [correct for correct in models.values() if correct is not None]
+    if names and known and len(known) == len(models) and not any(one.any() for one in known):
         raise InputError(f"No model classifies any of the {len(known[0])} samples correctly, so that '{names[0]}' has no seed.")
-    for name, model in problem.models.items() if names else ():
-        if model.correct is None:
+    for name, correct in models.items() if names else ():
+        if correct is None:
             text = "the labels are not known, and the model's own predictions stand for them: pass targets=... to leave out its mistakes."
             yield {"model": name, "explainer": "", "text": text}
             continue
-        wrong = (~model.correct).nonzero()[:, 0].tolist()
+        wrong = (~correct).nonzero()[:, 0].tolist()
         if wrong:
             listed = ", ".join(str(number) for number in wrong[:SHOWN]) + (", ..." if len(wrong) > SHOWN else "")
-            text = f"{len(wrong)} of {len(model.correct)} samples are misclassified and have no {', '.join(names)}: {listed}."
+            text = f"{len(wrong)} of {len(correct)} samples are misclassified and have no {', '.join(names)}: {listed}."
             yield {"model": name, "explainer": "", "text": text}
 
 
@@ -78,4 +79,4 @@ def searches(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
                 sloping = isinstance(cell.request.space, InputSpace) and sloped(cell.request.space)
                 why = "no differentiable form of the explainer is known" if sloping else "elements of the space do not vary smoothly"
                 text = f"'{cell.name}' is searched without gradients, since {why}: its worst case may be weaker."
-                yield {"model": job.model, "explainer": job.explainer, "text": text}
+                yield {"model": problem.label(job.model), "explainer": job.explainer, "text": text}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
+from veracity.core.crosstrained import CrossTrained
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer, Frame
@@ -31,14 +32,14 @@ from veracity.walk import Exhaustive, MonteCarlo
 EXHAUSTIVE_UP_TO = 512
 
 
-def as_models(models: Mapping[str, nn.Module] | nn.Module) -> dict[str, nn.Module]:
+def as_models(models: Mapping[str, nn.Module | CrossTrained] | nn.Module | CrossTrained) -> dict[str, nn.Module | CrossTrained]:
     """Models by name."""
     named = dict(models) if isinstance(models, Mapping) else {"model": models}
     if not named:
         raise InputError("There is no model to audit: pass models={'name': module}.")
     for name, module in named.items():
-        if not isinstance(module, nn.Module):
-            raise InputError(f"Model '{name}' must be a torch.nn.Module, not {type(module).__name__}.")
+        if not isinstance(module, (nn.Module, CrossTrained)):
+            raise InputError(f"Model '{name}' must be a torch.nn.Module, or a CrossTrained, not {type(module).__name__}.")
     return named
 
 

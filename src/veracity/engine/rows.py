@@ -13,7 +13,7 @@ from veracity.core.models import device_of
 from veracity.core.scores import Request
 from veracity.core.walks import Ask
 from veracity.engine.batching import Budget
-from veracity.engine.plan import Job
+from veracity.engine.plan import Job, numbers
 from veracity.engine.problem import Problem
 from veracity.engine.progress import weight
 from veracity.engine.reader import Reader
@@ -26,13 +26,13 @@ class Rows:
         model = problem.models[job.model]
         self.seed, self.moved = problem.seed, moved
         self.device = device_of(model.module)
-        self.samples = torch.arange(job.start, job.stop)
+        self.samples = torch.tensor(job.samples)
         self.x = problem.inputs.take(self.samples).to(self.device)
         self.targets = model.targets[self.samples].to(self.device)
         self.budget: Budget = reader.budget
         self.rows_each = max(reader.cost.forward, reader.cost.backward)
         about = [model.fingerprint, model.outputs.value, problem.target.spec(), str(self.device)]
-        self.key = fingerprint.of_json([*about, self.x.fingerprint(), job.start])
+        self.key = fingerprint.of_json([*about, self.x.fingerprint(), numbers(self.samples)])
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -42,14 +42,15 @@ class Rows:
         fresh = piece.draw * request.space.levels + piece.level + 1
         return Draws(self.seed, self.samples[piece.row], torch.zeros_like(fresh) if request.common_draws else fresh)
 
-    def explained(self, reader: Reader, request: Request, ask: Ask) -> Tensor:
-        """Explanations of the block's own samples, in the order of the ask."""
+    def explained(self, reader: Reader, request: Request, ask: Ask, targets: Tensor | None = None) -> Tensor:
+        """Explanations of the block's own samples, in the order of the ask; of other outputs (samples,) where a model has its own."""
+        chosen = self.targets if targets is None else targets
         parts: list[Tensor] = []
 
         def look(part: slice) -> None:
             piece = ask[part]
             here = piece.row.to(self.device)
-            parts.append(reader.explanation(self.x[here], self.targets[here], self.draws(request, piece), request.smoothing))
+            parts.append(reader.explanation(self.x[here], chosen[here], self.draws(request, piece), request.smoothing))
             self.moved(len(piece) * weight(reader.cost))
 
         self.budget.spend(len(ask), self.rows_each * repeats(request), look)

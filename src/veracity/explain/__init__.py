@@ -7,6 +7,7 @@ from veracity.explain.captum_adapters import (
     Gradient,
     GuidedBackprop,
     InputXGradient,
+    InputXSaliency,
     IntegratedGradients,
     Saliency,
 )
@@ -29,6 +30,7 @@ from veracity.explain.precomputed import Precomputed
 from veracity.explain.resolve import as_explainer
 from veracity.explain.rise import Rise
 from veracity.explain.smooth_grad import SmoothGrad
+from veracity.explain.stability_set import stability_explainers
 from veracity.explain.stacked import stacked
 from veracity.explain.superpixel_lime import SuperpixelLime
 from veracity.explain.superpixel_shap import SuperpixelShap
@@ -62,6 +64,7 @@ __all__ = [
     "GuidedBackprop",
     "InfluenceFunctions",
     "InputXGradient",
+    "InputXSaliency",
     "IntegratedGradients",
     "KernelShap",
     "LRPEpsilon",
@@ -87,6 +90,7 @@ __all__ = [
     "TracIn",
     "as_explainer",
     "smallest_draws",
+    "stability_explainers",
     "stacked",
     "symmetrised_family",
     "tcav_scores",

@@ -17,7 +17,6 @@ import captum.attr
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.errors import unknown
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.inputs import Signals
 from veracity.core.registry import EXPLAINERS
@@ -25,8 +24,7 @@ from veracity.explain.baselines import Baseline, as_row, check_baseline, check_c
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.nonlinear import nonlinear_steps
 from veracity.explain.passes import Structure, by_rows, pick, tile
-
-QUADRATURES = ("gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid")
+from veracity.explain.quadrature import captums, check_quadrature
 
 
 @contextmanager
@@ -112,6 +110,23 @@ class InputXGradient(OnePass):
     method = captum.attr.InputXGradient
 
 
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class InputXSaliency(OnePass):
+    """The input times the size of its gradient: e(x) = x ⊙ |∇f(x)|, which has the input's sign and not the gradient's.
+
+    The form that the stability paper calls Gradient ⊙ Input; `input_x_gradient` is the usual one.
+    """
+
+    name = "input_x_saliency"
+    reference = "Fel et al., How good is your explanation? (WACV 2022), appendix B"
+    method = captum.attr.Saliency
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        """Attributions of the inputs' shape."""
+        return inputs.detach() * super().explain(model, inputs, targets, context)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModifiedRelu(OnePass, ABC):
     """A gradient whose ReLU modules pass back something else."""
@@ -155,7 +170,8 @@ class IntegratedGradients(GradientBased):
     """Gradients along the straight line from a baseline: e(x) = (x - b) ⊙ ∫ ∇f(b + t(x - b)) dt over t in [0, 1].
 
     Equivariant for permutation representations that leave the baseline in place (Proposition D.6). `method` names the
-    quadrature; `baseline` is a number or one input.
+    quadrature with `steps` points; `baseline` is a number or one input. "trapezoid" has its points at regular intervals, both
+    ends included, and weights that add up to 1; those of Captum's "riemann_trapezoid" add up to 1 - 1 / steps.
     """
 
     name = "integrated_gradients"
@@ -172,8 +188,7 @@ class IntegratedGradients(GradientBased):
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit or a model without gradients."""
         check_count(self.name, "steps", self.steps)
-        if self.method not in QUADRATURES:
-            raise unknown(f"method of {self.name}", self.method, QUADRATURES)
+        check_quadrature(self.name, self.method, self.steps)
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         return super().check(model, inputs, targets, context)
 
@@ -181,9 +196,11 @@ class IntegratedGradients(GradientBased):
         """Attributions of the inputs' shape; they sum to f(x) - f(b) up to the quadrature's error."""
         method = captum.attr.IntegratedGradients(model)
         rows, steps = tile(len(inputs), self.steps, context.batch)
-        settings = {"baselines": as_row(self.baseline, inputs), "n_steps": self.steps, "method": self.method}
+        rule, factor = captums(self.method, self.steps)
+        settings = {"baselines": as_row(self.baseline, inputs), "n_steps": self.steps, "method": rule}
 
         def some(x: Tensor, t: Tensor, s: Structure) -> Tensor:
-            return attribute(method, x, t, s, internal_batch_size=steps * len(x), **settings)
+            found = attribute(method, x, t, s, internal_batch_size=steps * len(x), **settings)
+            return found if factor == 1.0 else factor * found
 
         return by_rows(some, inputs, targets, rows, context.structure)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from veracity.core.explainers import Context, Explainer
 from veracity.core.inputs import Signals
-from veracity.explain.captum_adapters import Gradient, InputXGradient, IntegratedGradients, Saliency
+from veracity.explain.captum_adapters import Gradient, InputXGradient, InputXSaliency, IntegratedGradients, Saliency
 from veracity.explain.deep_lift import DeepLift
 from veracity.explain.grad_cam import GradCam, LayerMap, interpolated
 from veracity.explain.grad_cam_plus import GradCamPlusPlus
@@ -54,6 +54,8 @@ def differentiable(explainer: Explainer) -> Form | None:
         return lambda *given: weighted_gradients(1, plain, *given).abs()
     if kind is Gradient:
         return partial(weighted_gradients, 1, plain)
+    if kind is InputXSaliency:
+        return lambda model, x, *given: x * weighted_gradients(1, plain, model, x, *given).abs()
     if kind is InputXGradient:
         return partial(weighted_gradients, 1, times_input)
     if isinstance(explainer, IntegratedGradients) and kind is IntegratedGradients:

@@ -37,6 +37,9 @@ class GradCamPlusPlus(LayerMap):
     α_kij is the closed form for the score exp(S). The common factor exp(S) of all weights is left out: it
     scales a map as a whole, and is infinite from a score of 89 on. Activations below zero count as zero, as after a ReLU,
     so that no α divides by zero. Layer and size are chosen as for grad_cam.
+
+    The stability paper (Fel et al. 2022, appendix B) prints w_k = Σ_ij α_kij, without (g_kij)⁺, and α in derivatives of the
+    logit itself, whose second and third are zero in a piecewise linear network. Here it is the original method.
     """
 
     name = "grad_cam_plus_plus"

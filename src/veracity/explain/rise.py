@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import torch
 from torch import Size, Tensor, nn
@@ -14,7 +15,6 @@ from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import check_count
-from veracity.explain.grad_cam import INTERPOLATION
 from veracity.explain.passes import mean_of, scores
 from veracity.explain.patches import over_channels, space_of
 
@@ -31,19 +31,34 @@ def grid_of(space: Size, cells: int) -> tuple[Size, Size]:
     return count, Size(-(-size // number) for size, number in zip(space, count, strict=True))
 
 
+def ramps(cells: int, side: int, like: Tensor) -> Tensor:
+    """How much each cell weighs at each position of an axis one cell longer, by linear interpolation: (cells, positions).
+
+    >>> ramps(2, 2, torch.zeros(()))[0]
+    tensor([1.0000, 1.0000, 0.6667, 0.3333, 0.0000, 0.0000])
+    """
+    larger = (cells + 1) * side if side > 1 else cells
+    alone = torch.eye(cells, dtype=like.dtype, device=like.device)
+    return functional.interpolate(alone.unsqueeze(1), size=larger, mode="linear", align_corners=False).squeeze(1)
+
+
 def smooth_masks(grid: Tensor, offset: Tensor, space: Size, size: Size) -> Tensor:
     """Grids (R, *cells) of kept and dropped cells as masks (R, *space): one cell larger, interpolated, cut out at offsets (R, axes).
+
+    One axis after the other, each as a single product with the weights of all its cells.
 
     >>> smooth_masks(torch.tensor([[1.0, 0.0]]), torch.tensor([[1]]), Size((4,)), Size((2,)))
     tensor([[1.0000, 0.6667, 0.3333, 0.0000]])
     """
-    larger = [(number + 1) * side if side > 1 else number for number, side in zip(grid.shape[1:], size, strict=True)]
-    masks = functional.interpolate(grid.unsqueeze(1), size=larger, mode=INTERPOLATION[len(space)], align_corners=False).squeeze(1)
-    row = torch.arange(len(grid), device=grid.device)
+    rows, cells, width, place = len(grid), grid.shape[-1], space[-1], torch.arange(max(space), device=grid.device)
+    lines = grid.reshape(rows, -1, cells).transpose(0, 1).reshape(-1, cells) @ ramps(cells, size[-1], grid)
+    lines = lines.reshape(-1, rows, lines.shape[1])
+    lines = lines.gather(2, (offset[:, -1:] + place[:width]).expand(len(lines), rows, width))
     if len(space) == 1:
-        return masks[row[:, None], offset[:, :1] + torch.arange(space[0], device=grid.device)]
-    down, right = (offset[:, axis, None] + torch.arange(space[axis], device=grid.device) for axis in (0, 1))
-    return masks[row[:, None, None], down[:, :, None], right[:, None, :]]
+        return lines.squeeze(0)
+    columns = ramps(grid.shape[1], size[0], grid).T @ lines.flatten(1)
+    chosen = (offset[:, :1] + place[: space[0]]) * rows + torch.arange(rows, device=grid.device)[:, None]
+    return columns.reshape(-1, width).index_select(0, chosen.flatten()).reshape(rows, *space)
 
 
 @EXPLAINERS.add
@@ -79,21 +94,25 @@ class Rise(Explainer):
         """Attributions of the inputs' shape, the same in every channel."""
         x, shape, space = inputs.detach(), inputs.shape[1:], space_of(inputs.shape[1:])
         count, size = grid_of(space, self.cells if len(shape) > 1 else space[0])
-        kept, offsets = self.drawn(context.draws, count, size)
+        kept, offsets = self.drawn(context.draws, count, size, x.device)
 
         def term(row: Tensor, item: Tensor) -> Tensor:
-            here, there = row.cpu(), item.cpu()
-            masks = smooth_masks(kept[here, there].to(x), offsets[here, there].to(x.device), space, size)
+            masks = smooth_masks(kept[row, item].to(x), offsets[row, item], space, size)
             score = scores(model, x[row] * over_channels(masks, shape), targets[row])
             return score.to(masks).reshape(-1, *[1] * len(space)) * masks
 
         mean = mean_of(term, x.new_zeros(len(x), *space), self.masks, context.batch)
         return over_channels(mean / self.keep, shape).expand_as(x).contiguous()
 
-    def drawn(self, draws: Draws, count: Size, size: Size) -> tuple[Tensor, Tensor]:
-        """Which cells each mask keeps, (N, masks, *cells), and where it is cut out, (N, masks, axes)."""
+    def drawn(self, draws: Draws, count: Size, size: Size, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Which cells each mask keeps, (N, masks, *cells), and where it is cut out, (N, masks, axes), on the device.
+
+        A cell is kept where its uniform number (word + 1/2) / 2**32 lies below `keep`, told from the word alone.
+        """
+        below = ceil(self.keep * 2**32 - 0.5)
         parts = torch.arange(len(draws)).split(max(1, TOGETHER // (self.masks * count.numel())))
-        kept = torch.cat([draws[part].uniform(self.masks, *count, stream="rise.cells") < self.keep for part in parts])
-        shares = draws.uniform(self.masks, len(size), stream="rise.offset")
-        sides = torch.tensor(size)
-        return kept, (shares * sides).long().clamp(max=sides - 1)
+        kept = torch.cat([draws[part].words_on(self.masks * count.numel(), "rise.cells", device) < below for part in parts])
+        shares = draws.words_on(self.masks * len(size), "rise.offset", device).double().add_(0.5).div_(2.0**32)
+        sides = torch.tensor(size, device=device)
+        offsets = (shares.reshape(-1, self.masks, len(size)) * sides).long().clamp(max=sides - 1)
+        return kept.reshape(-1, self.masks, *count), offsets

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from torch import Size, Tensor, nn
 
+from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import check_count
@@ -20,7 +22,7 @@ from veracity.explain.passes import Terms, mean_gradient
 class SmoothGrad(GradientBased):
     """The mean gradient around the input: e(x) = E[∇f(x + σ ε)], ε standard normal.
 
-    σ is `noise` times the sample's own range, max(x) - min(x).
+    σ is `noise` times the sample's own range, max(x) - min(x), or the number `sigma` for all samples where it is given.
     """
 
     name = "smooth_grad"
@@ -29,6 +31,7 @@ class SmoothGrad(GradientBased):
     structured = True
     draws: int = 25
     noise: float = 0.15
+    sigma: float | None = None
 
     def cost(self, shape: Size) -> Cost:
         """One pass each way for each draw."""
@@ -37,6 +40,8 @@ class SmoothGrad(GradientBased):
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit or a model without gradients."""
         check_count(self.name, "draws", self.draws)
+        if self.sigma is not None and not 0 <= self.sigma < inf:
+            raise SpecError(f"sigma of {self.name} is a standard deviation, a number of at least 0, not {self.sigma!r}.")
         return super().check(model, inputs, targets, context)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
@@ -46,7 +51,12 @@ class SmoothGrad(GradientBased):
 
     def terms(self, x: Tensor, context: Context) -> Terms:
         """Noisy inputs, all of the same weight."""
-        axes = tuple(range(1, x.ndim))
-        spread = self.noise * (x.amax(axes, keepdim=True) - x.amin(axes, keepdim=True))
-        noise, one = noise_of(context.draws, x, self.draws, "smooth_grad"), x.new_ones(())
+        spread, noise, one = self.spread(x), noise_of(context.draws, x, self.draws, "smooth_grad"), x.new_ones(())
         return lambda row, item: (x[row] + spread[row] * noise(row, item), one)
+
+    def spread(self, x: Tensor) -> Tensor:
+        """σ of each sample, (N, 1, ...)."""
+        axes = tuple(range(1, x.ndim))
+        if self.sigma is not None:
+            return x.new_full((len(x), *[1] * len(axes)), self.sigma)
+        return self.noise * (x.amax(axes, keepdim=True) - x.amin(axes, keepdim=True))

@@ -19,16 +19,16 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from captum.attr._utils.approximation_methods import approximation_parameters
 from torch import Tensor
 from torch.func import grad
 
 from veracity.core.explainers import Context, Explainer
 from veracity.explain.baselines import as_row
-from veracity.explain.captum_adapters import Gradient, InputXGradient, IntegratedGradients, Saliency
+from veracity.explain.captum_adapters import Gradient, InputXGradient, InputXSaliency, IntegratedGradients, Saliency
 from veracity.explain.gradient_shap import GradientShap
 from veracity.explain.passes import Structure, Terms, at, pairs, pick
 from veracity.explain.precomputed import Precomputed
+from veracity.explain.quadrature import points_and_weights
 from veracity.explain.smooth_grad import SmoothGrad
 
 Call = Callable[..., Tensor]
@@ -49,6 +49,8 @@ def stacked(explainer: Explainer) -> Form | None:
         return lambda *given: weighted_gradients(1, plain, *given).abs()
     if type(explainer) is Gradient:
         return partial(weighted_gradients, 1, plain)
+    if type(explainer) is InputXSaliency:
+        return lambda call, x, *given: x.detach() * weighted_gradients(1, plain, call, x, *given).abs()
     if type(explainer) is InputXGradient:
         return partial(weighted_gradients, 1, times_input)
     if type(explainer) is IntegratedGradients:
@@ -88,8 +90,8 @@ def times_input(x: Tensor, context: Context) -> Terms:
 
 def along_the_line(explainer: IntegratedGradients, x: Tensor, context: Context) -> Terms:
     """The points and weights of the quadrature between baseline and input."""
-    baseline, (sizes, places) = as_row(explainer.baseline, x), approximation_parameters(explainer.method)
-    share, weight = (x.new_tensor(values(explainer.steps)).reshape(-1, *[1] * (x.ndim - 1)) for values in (places, sizes))
+    baseline, rule = as_row(explainer.baseline, x), points_and_weights(explainer.method, explainer.steps)
+    share, weight = (x.new_tensor(values).reshape(-1, *[1] * (x.ndim - 1)) for values in rule)
 
     def terms(row: Tensor, item: Tensor) -> tuple[Tensor, Tensor]:
         difference = x[row] - baseline

@@ -9,6 +9,7 @@ from veracity.interpret.faithfulness import (
     Infidelity,
     Insertion,
     ModelFaithfulness,
+    MuF,
     MuFidelity,
     PixelFlipping,
     RegionPerturbation,
@@ -31,6 +32,7 @@ from veracity.interpret.randomisation import MPRT, EfficientMPRT, RandomLogit, S
 from veracity.interpret.relative import LocalLipschitz, RelativeInputStability, RelativeOutputStability, RelativeRepresentationStability
 from veracity.interpret.robustness import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
 from veracity.interpret.sensitivity import AvgSensitivity, MaxSensitivity
+from veracity.interpret.stability import MeGe, ReCo, ReCoAUC, ReCoKS, StabilityScore
 
 __all__ = [
     "GEF",
@@ -55,15 +57,20 @@ __all__ = [
     "LnPTilde",
     "LocalLipschitz",
     "MaxSensitivity",
+    "MeGe",
     "ModelFaithfulness",
     "ModelInvariance",
     "ModelRobustness",
     "ModelSensitivity",
+    "MuF",
     "MuFidelity",
     "PixelFlipping",
     "PublicFastGEF",
     "PublicGEF",
     "RandomLogit",
+    "ReCo",
+    "ReCoAUC",
+    "ReCoKS",
     "RegionPerturbation",
     "RelativeInputStability",
     "RelativeOutputStability",
@@ -73,6 +80,7 @@ __all__ = [
     "SolHat",
     "SolTilde",
     "Sparseness",
+    "StabilityScore",
     "Sufficiency",
     "Symmetry",
     "SymmetryScore",

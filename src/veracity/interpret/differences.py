@@ -25,7 +25,8 @@ class Difference:
     """The mean of first - second over the `n` samples that have both, and whether its interval leaves zero out.
 
     `status` is "ok"; "exact" where every sample has the same difference, so that the interval has no width; or "too few"
-    where fewer than two samples have both values, so that there is no interval (NaN). `bound` is "at least" or "at most" where
+    where fewer than two samples have both values, so that there is no interval (NaN); "overlapping" where the interval leaves zero
+    out but the two numbers' own intervals overlap, so that they are not ranked. `bound` is "at least" or "at most" where
     no more than that is known of the difference, as of a median of censored values; then an end may be infinite.
     """
 

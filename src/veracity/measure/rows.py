@@ -7,12 +7,18 @@ from torch import Tensor
 from veracity.core.errors import InputError
 
 
-def paired(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Two batches of one shape as float64; raises if their shapes differ or there is nothing to compare."""
+def alike(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Two batches as they are; raises if their shapes differ or there is nothing to compare."""
     if a.shape != b.shape:
         raise InputError(f"A measure compares two batches of one shape, not {tuple(a.shape)} and {tuple(b.shape)}.")
     if a.ndim < 2 or a.shape[1:].numel() == 0:
         raise InputError(f"A measure compares batches of shape (samples, ...) with at least one entry a sample, not {tuple(a.shape)}.")
+    return a, b
+
+
+def paired(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Two batches of one shape as float64; raises as `alike` does."""
+    a, b = alike(a, b)
     return a.double(), b.double()
 
 

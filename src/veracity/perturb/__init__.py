@@ -1,6 +1,7 @@
 """What can be perturbed: the input by a group element, by noise or by masks, the model's weights, the target, or nothing at all."""
 
 from veracity.perturb.ball import Ball
+from veracity.perturb.folds import Folds
 from veracity.perturb.group import (
     CubeRotations,
     CyclicShift,
@@ -20,20 +21,31 @@ from veracity.perturb.group import (
     WindowShift,
     floor,
 )
+from veracity.perturb.labels import WrongLabels, wrong_labels
 from veracity.perturb.masks import FullMask, OrderedMasks, RandomMasks, RandomOrderMasks
 from veracity.perturb.noise import GaussianNoise, UniformNoise
 from veracity.perturb.others import Others
 from veracity.perturb.redraw import Redraw
 from veracity.perturb.retarget import OtherClass
-from veracity.perturb.weights import FullRandomisation, LayerRandomisation, ParameterNoise, ParameterScaling, WeightNeighbourhood, stack
+from veracity.perturb.weights import (
+    ConvolutionNoise,
+    FullRandomisation,
+    LayerRandomisation,
+    ParameterNoise,
+    ParameterScaling,
+    WeightNeighbourhood,
+    stack,
+)
 
 __all__ = [
     "Ball",
+    "ConvolutionNoise",
     "CubeRotations",
     "CyclicShift",
     "Dihedral",
     "FiniteGroup",
     "Flips",
+    "Folds",
     "FullMask",
     "FullRandomisation",
     "GaussianNoise",
@@ -59,6 +71,8 @@ __all__ = [
     "UniformNoise",
     "WeightNeighbourhood",
     "WindowShift",
+    "WrongLabels",
     "floor",
     "stack",
+    "wrong_labels",
 ]

@@ -3,6 +3,7 @@
 from veracity.recipes.alignment_patterns import alignment_patterns
 from veracity.recipes.assumptions import assumptions
 from veracity.recipes.base import Recipe, Scale, recipe, run_recipe
+from veracity.recipes.distance_check import distance_check
 from veracity.recipes.faithfulness_ablation import faithfulness_ablation
 from veracity.recipes.faithfulness_controls import faithfulness_controls
 from veracity.recipes.faithfulness_images import faithfulness_fashion_mnist, faithfulness_mnist
@@ -24,6 +25,10 @@ from veracity.recipes.robustness_lime_shap import robustness_lime_shap
 from veracity.recipes.robustness_spaces import robustness_spaces
 from veracity.recipes.robustness_training import robustness_training
 from veracity.recipes.several import Audits, JointResult
+from veracity.recipes.stability_degradation import stability_degradation
+from veracity.recipes.stability_digits import stability_digits
+from veracity.recipes.stability_images import stability_eurosat, stability_fashion_mnist
+from veracity.recipes.stability_lipschitz import stability_lipschitz
 from veracity.recipes.symmetry_cifar import symmetry_cifar, symmetry_cifar_shifted, symmetry_training
 from veracity.recipes.symmetry_digits import symmetry_digits
 from veracity.recipes.symmetry_ecg import symmetry_ecg, symmetry_enforced, symmetry_sensitivity
@@ -39,6 +44,7 @@ __all__ = [
     "Scale",
     "alignment_patterns",
     "assumptions",
+    "distance_check",
     "faithfulness_ablation",
     "faithfulness_adult",
     "faithfulness_avila",
@@ -63,6 +69,11 @@ __all__ = [
     "robustness_spaces",
     "robustness_training",
     "run_recipe",
+    "stability_degradation",
+    "stability_digits",
+    "stability_eurosat",
+    "stability_fashion_mnist",
+    "stability_lipschitz",
     "symmetry_cifar",
     "symmetry_cifar_shifted",
     "symmetry_digits",

@@ -8,18 +8,45 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, Protocol
 
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from veracity.audit import Audit
 from veracity.core.registry import RECIPES
+from veracity.degradation.check import MARK as DEGRADATION
+from veracity.distance_check import MARK as DISTANCES
 from veracity.engine.progress import bar
-from veracity.metaevaluation import MetaEvaluation, MetaResult, check_writable
-from veracity.recipes.several import Audits, JointResult, begun
-from veracity.results import Result
+from veracity.engine.store import RunFolder
+from veracity.metaevaluation import MARK as META
+from veracity.recipes.several import MARK as SEVERAL
 
-Assemble = Callable[[Path, "Scale"], Audit | MetaEvaluation | Audits]
+MARKS = (META, SEVERAL, DEGRADATION, DISTANCES)
+"""Files by which a folder that holds several runs is known."""
+
+
+class Found(Protocol):
+    """What a run found: it prints as a table, and writes a report."""
+
+    def save_report(self, path: str | Path) -> Path:
+        """Write the report, one HTML file."""
+        ...
+
+
+class Assembled(Protocol):
+    """What a recipe puts together: an Audit, a MetaEvaluation, Audits, a DegradationCheck, or whatever runs as they do."""
+
+    def on(self, device: str) -> Assembled:
+        """The same on a device."""
+        ...
+
+    @property
+    def run(self) -> Callable[..., Any]:
+        """Measure what the folder does not hold yet, with workers= and progress=."""
+        ...
+
+
+Assemble = Callable[[Path, "Scale"], Assembled]
 
 
 class Scale(StrEnum):
@@ -44,7 +71,7 @@ class Recipe:
 
 
 def recipe(name: str, reference: str = "") -> Callable[[Assemble], Recipe]:
-    """Register a function (folder, scale) -> Audit, MetaEvaluation or Audits as a recipe."""
+    """Register a function (folder, scale) -> Audit, or whatever else runs into a folder, as a recipe."""
 
     def wrap(assemble: Assemble) -> Recipe:
         made: Recipe = RECIPES.add(Recipe(name, assemble, reference))
@@ -55,12 +82,13 @@ def recipe(name: str, reference: str = "") -> Callable[[Assemble], Recipe]:
 
 def run_recipe(
     name: str, folder: Path, scale: Scale = Scale.SMALL, *, workers: int = 1, device: str = "cpu", progress: bool = True
-) -> Result | MetaResult | JointResult:
+) -> Found:
     """Assemble what the recipe measures, run it on a device into the folder, and write report.html there."""
     chosen: Recipe = RECIPES[name]
-    if not begun(folder):
-        check_writable(str(folder))
-    result = chosen.assemble(folder, scale).on(device).run(folder, workers=workers, progress=progress)
+    store = RunFolder(str(folder))
+    if not any(store.files.exists(mark) for mark in MARKS):
+        store.check_writable()
+    result: Found = chosen.assemble(folder, scale).on(device).run(folder, workers=workers, progress=progress)
     result.save_report(folder / "report.html")
     return result
 

@@ -1,8 +1,23 @@
 """The report of a run: one HTML file that needs nothing else."""
 
+from veracity.report.degradation import render_degradation, write_degradation
+from veracity.report.distances import render_distances, write_distances
 from veracity.report.joint import render_joint, write_joint
 from veracity.report.meta import render_meta, write_meta
 from veracity.report.page import render, write
 from veracity.report.view import RunView, WorstPair
 
-__all__ = ["RunView", "WorstPair", "render", "render_joint", "render_meta", "write", "write_joint", "write_meta"]
+__all__ = [
+    "RunView",
+    "WorstPair",
+    "render",
+    "render_degradation",
+    "render_distances",
+    "render_joint",
+    "render_meta",
+    "write",
+    "write_degradation",
+    "write_distances",
+    "write_joint",
+    "write_meta",
+]

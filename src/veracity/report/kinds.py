@@ -12,9 +12,12 @@ from veracity.interpret.build import as_read
 from veracity.interpret.faithfulness.complexity import ShapeScore
 from veracity.interpret.robustness import Hunted
 from veracity.interpret.sensitivity import Sensitivity
+from veracity.interpret.stability import MeGe, StabilityScore
 from veracity.report.sampling import about
 from veracity.report.wording import DEFINITIONS
 
+FREE = frozenset({"rank_distance", "signed_rank_distance", "root_rank_distance", "spearman", "kendall", "pearson", "cosine"})
+"""Measures that do not depend on the explanations' scale."""
 DISTANCES = frozenset({"max_sensitivity", "avg_sensitivity"})
 """Scores in the explanation's own units, where a run does not say with which settings they were taken."""
 
@@ -39,6 +42,8 @@ def has_null(label: str, score: Score | None) -> bool:
     """
     if isinstance(score, Hunted):
         return False
+    if isinstance(score, MeGe):
+        return score.compare.name in FREE
     if score is None:
         return label not in DISTANCES
     scaled = getattr(score, "relative", False) if isinstance(score, Sensitivity) else getattr(score, "scaled", False)
@@ -57,4 +62,4 @@ def about_shape(score: Score | None) -> bool:
 
 def definition(score: Score | None) -> str:
     """What a score is, in its own first words; "" if nobody here knows it."""
-    return "" if score is None else (isinstance(score, Hunted) and DEFINITIONS.get(score.name)) or type(score).summary()
+    return "" if score is None else (isinstance(score, Hunted | StabilityScore) and DEFINITIONS.get(score.name)) or type(score).summary()

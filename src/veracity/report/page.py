@@ -16,7 +16,9 @@ from markupsafe import Markup
 from veracity.core.errors import StoreError
 from veracity.interpret import SymmetryScore
 from veracity.interpret.gef import Alignment
+from veracity.interpret.stability import MeGe, ReCo, StabilityScore
 from veracity.report.answer import headcount
+from veracity.report.crosstrained import crosstraining
 from veracity.report.faithful import calibration_plot
 from veracity.report.figures.advice import advice_data, draw_advice, robust_sentence
 from veracity.report.figures.behaviour import behaviour_data, draw_behaviour
@@ -46,12 +48,13 @@ def render(run: RunView) -> str:
     made = [section(reading, score) for score in explanation_scores(rows)]
     glance = [item.score for item in made if item.score not in SYMMETRY_SCORES]
     tables = overview_data(rows, glance, models, reading.assumed) if len(glance) > 1 else []
+    trained = crosstraining(reading)
     advice, learnt = advice_data(run.advice(), models), learnt_data(run.facts(), reading.level)
     return template().render(
         title=manifest.get("title") or "Explanation audit",
         path=run.path,
         manifest=manifest,
-        facts=keyfacts(rows, manifest, models),
+        facts=[*keyfacts(rows, manifest, models), *trained.facts],
         models=models,
         keys={name: key(index) for index, name in enumerate(models)},
         legend=legend(models),
@@ -67,13 +70,14 @@ def render(run: RunView) -> str:
         many=len(made) > MANY,
         chances=any(row.chance for table in tables for row in table.rows),
         medians=any(item.middle == "median" for item in made),
-        summary=summary(reading, made, tables),
+        summary=[*summary(reading, made, tables), *([list(trained.warnings)] if trained.warnings else [])],
         overview=[(table.model, draw_overview(table)) for table in tables],
         assumptions=[one for one in reading.assumed if one.score in glance],
         calibration=calibration_plot(reading),
         adversaries=adversaries(reading),
         profile=profile_plot(reading),
         robustness=robust_caveat(reading),
+        crosstraining=trained,
         references=references(reading, own),
         symmetric=any(row.score in SYMMETRY_SCORES or row.score == "action_floor" for row in rows),
         still=any(row.no_response for row in rows),
@@ -87,15 +91,16 @@ def render(run: RunView) -> str:
 
 
 def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[OverviewData]) -> list[list[Markup]]:
-    """What is said at the top: a paragraph a score, or of many the scores of paths and symmetries, and all others together."""
+    """What is said at the top: a paragraph a score, or of many the scores of paths, symmetries and stability, and all others together."""
     if len(sections) <= MANY:
         return [list(item.answer.sentences) for item in sections]
     kinds = {item.score: score_of(reading.manifest, item.score) for item in sections}
     paths = [item for item in sections if isinstance(kinds[item.score], Alignment) and item.null != item.null]
-    first = [item for item in sections if item.score in SYMMETRY_SCORES or item in paths]
-    shapes = [score for score, kind in kinds.items() if about_shape(kind)]
+    stable = {type(kind): score for score, kind in reversed(kinds.items()) if isinstance(kind, MeGe | ReCo)}
+    first = [item for item in sections if item.score in SYMMETRY_SCORES or item in paths or item.score in stable.values()]
+    without = [score for score, kind in kinds.items() if about_shape(kind) or isinstance(kind, StabilityScore)]
     paragraphs = [list(item.answer.sentences) for item in first[:MANY]]
-    return [*paragraphs, [*leaders(tables, shapes), *failing(reading.assumed, reading.models)]]
+    return [*paragraphs, [*leaders(tables, without), *failing(reading.assumed, reading.models)]]
 
 
 def references(reading: Reading, own: Sequence[str]) -> list[str]:
@@ -143,7 +148,7 @@ def keyfacts(rows: Sequence[Result], manifest: Mapping[str, Any], models: Sequen
     found = [
         ("Symmetry", str(manifest.get("symmetry") or "")),
         ("Samples", f"{data['samples']:,}" + (f" of shape {shape}" if shape else "") if "samples" in data else ""),
-        ("Draws per sample", spread(row.draws for row in rows if row.explainer and not row.hunted)),
+        ("Draws per sample", spread(row.draws for row in rows if row.explainer and not row.hunted and not row.pooled)),
         ("Evaluations", f"{total:,}" if (total := sum(row.evaluations for row in rows if row.hunted)) else ""),
         ("Models", count(len(models), "model")),
         ("Explainers", headcount(rows)),

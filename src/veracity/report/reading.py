@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
+import pandas as pd
 
 from veracity.interpret import Likeness
 from veracity.report.assumed import Assumed, assumed
@@ -19,11 +21,12 @@ from veracity.report.view import Result, RunView, explanation_scores, frames_of,
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A run, its table as records, and the names of its models."""
+    """A run, its table as records, the names of its models, and the paired differences of its pooled scores."""
 
     run: RunView
     rows: tuple[Result, ...]
     models: tuple[str, ...]
+    paired: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def manifest(self) -> Mapping[str, Any]:
@@ -67,6 +70,15 @@ class Reading:
         """What the scores of explanations take for granted of each model, and on how many samples it holds."""
         return assumed(self.manifest, self.run.samples, explanation_scores(self.rows), self.models)
 
+    def differences(self, score: str) -> pd.DataFrame:
+        """The paired differences of a score."""
+        return self.paired[score] if score in self.paired else self.run.differences(score)
+
+    def name(self, score: str) -> str:
+        """What the score behind a label is called in the registry; the label where nobody here knows it."""
+        known = score_of(self.manifest, score)
+        return score if known is None else known.name
+
     def of(self, score: str) -> list[Result]:
         """The rows of a score of explanations."""
         return [row for row in self.rows if row.score == score and row.explainer]
@@ -89,4 +101,23 @@ class Reading:
 def read(run: RunView) -> Reading:
     """A run's table and models."""
     rows = results(run)
-    return Reading(run=run, rows=tuple(rows), models=tuple(model_names(rows, run.manifest)))
+    paired = {label: run.differences(label) for label in dict.fromkeys(row.score for row in rows if row.pooled)}
+    first = Reading(run=run, rows=tuple(rows), models=tuple(model_names(rows, run.manifest)), paired=paired)
+    return replace(first, rows=tuple(replace(row, leads=leads(row, first)) if row.pooled else row for row in rows))
+
+
+def leads(row: Result, reading: Reading) -> bool:
+    """Whether a pooled score is ahead of that of every other explainer of its kind, by simultaneous paired differences."""
+    others = [one for one in reading.of(row.score) if (one.model, one.frame) == (row.model, row.frame) and one.defined and not one.control]
+    sign = -1.0 if row.direction == "lower" else 1.0
+    apart = apart_of(reading.differences(row.score), row.model)
+    behind = (
+        sign * one.value < sign * row.value and frozenset((row.explainer, one.explainer)) in apart for one in others if one is not row
+    )
+    return row.defined and not row.control and len(others) > 1 and all(behind)
+
+
+def apart_of(differences: pd.DataFrame, model: str) -> frozenset[frozenset[str]]:
+    """The pairs of explainers whose simultaneous paired difference leaves zero out on a model; columns model, first, second, differs."""
+    records = differences[differences["model"] == model].to_dict("records")
+    return frozenset(frozenset((str(row["first"]), str(row["second"]))) for row in records if bool(row["differs"]))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from veracity.core.scores import Score
 from veracity.interpret.robustness.base import Hunted, Misinterpretation
 from veracity.interpret.robustness.probability import Rare
+from veracity.interpret.stability import StabilityScore
 from veracity.report.answer import Answer, answer
 from veracity.report.figures.boxes import boxes_data, draw_boxes
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
@@ -21,6 +23,8 @@ from veracity.report.plot import Plot
 from veracity.report.plots import plots
 from veracity.report.reading import Reading
 from veracity.report.sampling import about, shared
+from veracity.report.stable import setting as stable_setting
+from veracity.report.stable import stability_sentences, undefined_pairs
 from veracity.report.view import Result, frames_of
 from veracity.report.wording import DEFINITIONS, frame_title, title_of
 
@@ -51,6 +55,12 @@ class Section:
     assumptions: tuple[str, ...] = ()
     shared: bool = False
     sources: tuple[str, ...] = ()
+    pooled: bool = False
+
+    @property
+    def permuted(self) -> bool:
+        """Whether labels were permuted to find what no signal scores."""
+        return any(row.p_value == row.p_value for row in self.rows)
 
     @property
     def middle(self) -> str:
@@ -88,10 +98,11 @@ def section(reading: Reading, score: str) -> Section:
     run, models, mine = reading.run, reading.models, reading.of(score)
     ranking = ranking_data(reading.rows, score, models, reading.level)
     known = score_of(reading.manifest, score)
+    pooled = known is not None and known.pooled
     chances = known is not None and has_null(score, known) and not has_ceiling(score, known)
     place = {label: index for index, label in enumerate(ranking.order)}
     exhibits = gallery_data(
-        () if isinstance(known, Misinterpretation) else run.worst(score, 1),
+        () if isinstance(known, Misinterpretation) or pooled else run.worst(score, 1),
         {model: best_first(mine, model, controls=False)[::-1] for model in models},
         score=score,
         frames={row.explainer: row.frame for row in mine},
@@ -104,24 +115,46 @@ def section(reading: Reading, score: str) -> Section:
         definition=DEFINITIONS.get(score) or definition(known),
         hunted=isinstance(known, Hunted),
         rare=isinstance(known, Rare),
-        spent=(setting(known), *evaluations(mine, models)) if isinstance(known, Hunted) else (),
-        measure=reading.measure(score),
+        spent=settings(known, mine, models),
+        measure="" if isinstance(known, StabilityScore) else reading.measure(score),
         direction=mine[0].direction,
         digits=ranking.digits,
         frames=tuple(group.frame for group in ranking.frames),
         averaged=about(reading.manifest, score).get("reduce", "mean") == "mean" and not isinstance(known, Hunted),
-        answer=answer(reading.rows, score, models, reading.level, chances=chances),
+        answer=answered(reading, score, chances=chances),
         ranking=draw_ranking(ranking),
         rows=tuple(sorted(mine, key=lambda row: (models.index(row.model), place[row.explainer]))),
-        boxes=draw_boxes(boxes_data(run.samples(score), ranking)),
-        plots=plots(reading, score, ranking),
+        boxes=Markup("") if pooled else draw_boxes(boxes_data(run.samples(score), ranking)),
+        plots=() if pooled else plots(reading, score, ranking),
         gallery=tuple((model, draw_gallery(items, ranking.digits)) for model, items in exhibits.models),
         gallery_notes=tuple(gallery_notes(exhibits)),
         matrices=tuple(matrices(reading, score, ranking)),
         assumptions=tuple(assumption_sentences(reading, score)),
-        shared=shared(reading.manifest, score),
+        shared=shared(reading.manifest, score) and not pooled,
         sources=tuple(sources(reading, score)),
+        pooled=pooled,
     )
+
+
+def answered(reading: Reading, label: str, *, chances: bool) -> Answer:
+    """What a score says; one of stability has words of its own."""
+    found = answer(reading.rows, label, reading.models, reading.level, chances=chances)
+    score = score_of(reading.manifest, label)
+    if not isinstance(score, StabilityScore):
+        return found
+    lost = {model: undefined_pairs([row for row in reading.of(label) if row.model == model]) for model in reading.models}
+    return replace(
+        found,
+        sentences=tuple(stability_sentences(reading.rows, score, label, reading.models, reading.differences(label))),
+        models=tuple(replace(item, remarks=(*item.remarks, *lost[item.model])) for item in found.models),
+    )
+
+
+def settings(score: Score | None, rows: Sequence[Result], models: Sequence[str]) -> tuple[str, ...]:
+    """With which settings a score was taken, and at what cost, where that has to be said."""
+    if isinstance(score, StabilityScore):
+        return (stable_setting(score),)
+    return (setting(score), *evaluations(rows, models)) if isinstance(score, Hunted) else ()
 
 
 def evaluations(rows: Sequence[Result], models: Sequence[str]) -> list[str]:
@@ -144,7 +177,7 @@ def assumption_sentences(reading: Reading, score: str) -> list[str]:
 
 def matrices(reading: Reading, score: str, ranking: RankingData) -> list[tuple[MatrixData, str, Markup]]:
     """The differences on each model between explanations of the same kind; others are not on the same scale."""
-    differences, mine = reading.run.differences(score), reading.of(score)
+    differences, mine = reading.differences(score), reading.of(score)
     made = []
     for model in reading.models:
         for frame in frames_of(mine):

@@ -26,11 +26,19 @@ def leaders(tables: Sequence[OverviewData], without: Sequence[str] = ()) -> list
         first = [(label, number) for label, number in sorted(wins.items(), key=lambda item: -item[1]) if number]
         if not first:
             continue
+        if len(rows) == 1:
+            said.append(say("By {}{}, {} has the best mean.", word_of(rows[0].score), on(table, tables), name(first[0][0])))
+            continue
         where = say("On {}, of", name(table.model)) if len(tables) > 1 else "Of"
         parts = [say("{} has the best mean in {}", name(label), number) for label, number in first]
         end = "; no explainer is best throughout" if first[0][1] < len(rows) else ""
         said.append(say("{} {}, {}{}.", where, count(len(rows), "score"), listing(parts), end))
     return said
+
+
+def on(table: OverviewData, tables: Sequence[OverviewData]) -> Markup:
+    """Which model a table is of, where there are several."""
+    return say(" on {}", name(table.model)) if len(tables) > 1 else Markup("")
 
 
 def failing(assumed: Sequence[Assumed], models: Sequence[str]) -> list[Markup]:

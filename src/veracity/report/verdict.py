@@ -8,6 +8,8 @@ from enum import Enum
 from veracity.report.view import Result
 
 KEPT = 0.99
+ALPHA = 0.05
+"""The p-value up to which a score is told from what permuted labels give."""
 SYMMETRY_SCORES = frozenset({"equivariance", "invariance", "symmetry", "model_invariance"})
 
 
@@ -47,9 +49,11 @@ def verdict(row: Result) -> Verdict:
 
 
 def against_chance(row: Result) -> Verdict:
-    """Where the interval lies to what an explanation that has nothing to do with the model scores."""
+    """Where the interval lies to what an explanation that has nothing to do with the model scores; by its p-value if there is one."""
     if row.still:
         return Verdict.STILL
+    if row.defined and math.isfinite(row.p_adjusted):
+        return Verdict.AHEAD if row.p_adjusted <= ALPHA else Verdict.LEVEL
     if not row.defined or not all(math.isfinite(value) for value in (row.low, row.high, row.chance)):
         return Verdict.UNKNOWN
     above, below = row.low > row.chance, row.high < row.chance

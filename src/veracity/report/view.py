@@ -14,6 +14,7 @@ from torch import Tensor
 
 from veracity.core.scores import Measured, Score
 from veracity.interpret.robustness import Hunted
+from veracity.interpret.trend import holm
 from veracity.report.hunted import outcome
 from veracity.report.kinds import has_ceiling, has_null, score_of
 from veracity.report.wording import centre, decimals, in_order, interval
@@ -158,6 +159,14 @@ class RunView(Protocol):
         """Every draw's value by (model, explainer): (samples, draws), in the order in which they were drawn."""
         ...
 
+    def sets(self, score: str) -> Mapping[tuple[str, str], tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """The distances in S= and in S!= by (model, explainer), of a score of stability."""
+        ...
+
+    def folds(self) -> pd.DataFrame:
+        """One row a fold of each cross-trained model: model, fold, samples, accuracy, seconds; empty where there is none."""
+        ...
+
     def advice(self) -> Sequence[Mapping[str, Any]]:
         """What to do about each explainer: model, explainer, branch, guideline, robust, and the fields of `Advice`."""
         ...
@@ -174,6 +183,11 @@ class Result:
 
     Of worst cases and probabilities, `hunted`, `outcome` says how the samples ended, and `evaluations` what they cost; `middle` is
     how samples are summed up.
+
+    Of `pooled` scores, which are one number of the whole data set, `pairs_same` and `pairs_differ` are the sizes of S= and S!=;
+    `null_mean` and `null_high` are the mean and the 95 % quantile under permuted labels, and `p_value` is the share of permutations
+    that score as high, `p_adjusted` by Holm's correction for the explainers of the model. Only where it `leads`, do simultaneous
+    paired differences put it ahead of every other explainer.
     """
 
     model: str
@@ -204,6 +218,14 @@ class Result:
     outcome: str = ""
     middle: str = "mean"
     bound: bool = False
+    pairs_same: int = 0
+    pairs_differ: int = 0
+    null_mean: float = math.nan
+    null_high: float = math.nan
+    p_value: float = math.nan
+    p_adjusted: float = math.nan
+    pooled: bool = False
+    leads: bool = False
 
     def shown(self, digits: int = 3) -> str:
         """The value in words."""
@@ -220,8 +242,8 @@ class Result:
 
     @property
     def chance(self) -> float:
-        """What an explanation that has nothing to do with the model scores: by theory, or else as the random control does."""
-        return self.null if math.isfinite(self.null) else self.random_control
+        """What an explanation that has nothing to do with the model scores: in theory, with permuted labels, or as the random control."""
+        return next((value for value in (self.null, self.null_mean) if math.isfinite(value)), self.random_control)
 
     @property
     def still(self) -> bool:
@@ -230,7 +252,12 @@ class Result:
 
 
 def sure(row: Result, rows: Sequence[Result]) -> bool:
-    """Whether the lowest or the highest of some rows is that for sure: bounds say how high a value can be, not how low."""
+    """Whether the lowest or the highest of some rows is that for sure: bounds say how high a value can be, not how low.
+
+    Pooled scores are ranked by their differences alone.
+    """
+    if row.pooled:
+        return row.leads
     others = [one for one in rows if one is not row]
     lowest = all(row.value <= one.value for one in others)
     return not (lowest and any(one.bound for one in others)) and (lowest or not row.bound)
@@ -246,10 +273,11 @@ def digits_of(rows: Sequence[Result], *more: float) -> int:
 
 
 TEXT = {"model", "explainer", "frame", "score", "direction", "failed", "assumption"}
-WHOLE = {"n", "undefined", "undefined_draws", "no_response", "evaluations"}
-LATER = ("assumption", "holds", "null", "no_response", "published", "evaluations", "bound")
+WHOLE = {"n", "undefined", "undefined_draws", "no_response", "evaluations", "pairs_same", "pairs_differ"}
+POOLED = ("pairs_same", "pairs_differ", "null_mean", "null_high", "p_value")
+LATER = ("assumption", "holds", "null", "no_response", "published", "evaluations", "bound", *POOLED)
 """Columns that a table may lack."""
-DERIVED = ("hunted", "outcome", "middle")
+DERIVED = ("hunted", "outcome", "middle", "p_adjusted", "pooled", "leads")
 """What is no column of the table."""
 
 
@@ -262,11 +290,26 @@ def results(run: RunView) -> list[Result]:
     rows = [Result(**{name: plain(name, record[name]) for name in names}) for record in records]
     scores = {label: score_of(run.manifest, label) for label in dict.fromkeys(row.score for row in rows)}
     told = [in_words(row, scores[row.score], record) for row, record in zip(rows, records, strict=True)]
-    return [comparable(row, scores[row.score]) for row in told]
+    return corrected([comparable(row, scores[row.score]) for row in told])
+
+
+def corrected(rows: Sequence[Result]) -> list[Result]:
+    """The rows with their p-values corrected for how many explainers a score asks about on a model; those of controls stand alone."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for place, row in enumerate(rows):
+        if math.isfinite(row.p_value) and not row.control:
+            groups.setdefault((row.score, row.model), []).append(place)
+    found = {place: row.p_value for place, row in enumerate(rows) if row.control}
+    for places in groups.values():
+        adjusted = holm(np.array([rows[place].p_value for place in places]))
+        found |= dict(zip(places, map(float, adjusted), strict=True))
+    return [replace(row, p_adjusted=found[place]) if place in found else row for place, row in enumerate(rows)]
 
 
 def in_words(row: Result, score: Score | None, record: Mapping[Any, Any]) -> Result:
-    """A row of a worst case or a probability with how its samples ended; any other as it is."""
+    """A row of a worst case or a probability with how its samples ended, and one of a pooled score as such; any other as it is."""
+    if score is not None and score.pooled:
+        return replace(row, pooled=True, middle="value")
     if not isinstance(score, Hunted):
         return row
     said = outcome(score, {name: value for name, value in record.items() if not missing(value)})

@@ -62,6 +62,23 @@ DEFINITIONS = {
         "How likely it is that a random point close to the input changes its label, as the natural logarithm of that probability; the "
         "median over samples."
     ),
+    "mege": (
+        "How little an explanation depends on whether the model learnt from the sample: 1 / (1 + the mean distance in S=), the nearer to 1 "
+        "the better (MeGe, mean generalisability). It is one number of the whole data set."
+    ),
+    "reco": (
+        "How far explanations lie apart where models contradict each other, beyond where they agree: the largest TPR + TNR - 1 "
+        "over all thresholds on the distance, 1 where one of them separates both sets (ReCo, relative consistency). Few distances at "
+        "either end may decide it, so that it is worth no more than what it is above its null."
+    ),
+    "reco_auc": (
+        "Relative consistency as an area: the mean of TPR + TNR - 1 over all thresholds on the distance. It is about 0 where "
+        "distances have nothing to do with who is right."
+    ),
+    "reco_ks": (
+        "Relative consistency as a one-sided Kolmogorov-Smirnov distance: the largest gap, over all thresholds, between the share of S= "
+        "and the share of S≠ that lies below. No single distance decides it."
+    ),
     "model_invariance": "The mean, over transforms g, of how alike the model's output for g x and for x are.",
     "action_floor": (
         "What the transform itself costs: how alike x and x moved there and back again are. Where that is not perfect, no score of an "
@@ -86,7 +103,12 @@ NAMES = {
     "mprt": "MPRT",
     "smooth_mprt": "SmoothMPRT",
     "efficient_mprt": "EfficientMPRT",
+    "mu_f": "muF",
     "mu_fidelity": "MuFidelity",
+    "mege": "MeGe",
+    "reco": "ReCo",
+    "reco_auc": "ReCo (area)",
+    "reco_ks": "ReCo (KS)",
     "sol_f_hat": "sol F-hat",
     "sol_f_tilde": "sol F-tilde",
     "ln_p_f_hat": "ln P of F-hat",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
-from veracity.core.spaces import FiniteSpace, Space, WeightSpace
+from veracity.core.spaces import Countable, Space, WeightSpace
 
 DISTINCT = 100_000
 """The largest space from which draws are taken without replacement."""
@@ -21,9 +21,9 @@ Elements = Callable[[Tensor, Tensor], Tensor]
 """From rows of a block (R,) and draw numbers (R,) to elements (R, p)."""
 
 
-def countable(space: Space) -> FiniteSpace | None:
+def countable(space: Space) -> Countable | None:
     """The space, if it is small enough for distinct draws."""
-    return space if isinstance(space, FiniteSpace) and space.order <= DISTINCT else None
+    return space if isinstance(space, Countable) and space.order <= DISTINCT else None
 
 
 def owners(space: Space, samples: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ def owners(space: Space, samples: Tensor) -> Tensor:
     return samples if space.nested else torch.zeros_like(samples)
 
 
-def by_rank(space: FiniteSpace) -> Elements:
+def by_rank(space: Countable) -> Elements:
     """Draw d is element number d, for every sample."""
     return lambda _row, draw: space.unrank(draw)
 
@@ -44,7 +44,7 @@ def independent(space: Space, samples: Tensor, seed: int) -> Elements:
     return lambda row, draw: space.drawn(Draws(seed, owner[row], draw))
 
 
-def distinct(space: FiniteSpace, samples: Tensor, seed: int, most: int) -> Elements:
+def distinct(space: Countable, samples: Tensor, seed: int, most: int) -> Elements:
     """Draw d is the d-th element of the sample's own random order, of which the first `most` are kept."""
     owner = owners(space, samples)
     tall = max(1, SHUFFLED // space.order)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from veracity.core.errors import SpecError
 from veracity.core.registry import WALKS
-from veracity.core.spaces import FiniteSpace, Space
+from veracity.core.spaces import Countable, Space
 from veracity.core.walks import Sampling, Walk, Walker
 from veracity.walk.elements import by_rank
 from veracity.walk.planned import Planned
@@ -41,9 +41,9 @@ class Exhaustive(Walk):
         return counted(space).order
 
 
-def counted(space: Space) -> FiniteSpace:
+def counted(space: Space) -> Countable:
     """The space, if it can be visited as a whole."""
-    if not isinstance(space, FiniteSpace):
+    if not isinstance(space, Countable):
         raise SpecError(f"The walk 'exhaustive' needs a finite space, and '{space.name}' has no end: use the walk 'monte_carlo'.")
     if space.order > LARGEST:
         count = f"{space.order:,}" if space.order < 10**12 else f"about 10^{math.floor(math.log10(space.order))}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from veracity.core.registry import WALKS
-from veracity.core.spaces import FiniteSpace, Space
+from veracity.core.spaces import Countable, Space
 from veracity.core.walks import Sampling, Walk, Walker
 from veracity.walk.elements import by_rank, countable, distinct, independent, whole
 from veracity.walk.planned import Planned
@@ -49,6 +49,6 @@ class MonteCarlo(Walk):
         finite = self.without_replacement(space)
         return self.draws if finite is None else min(self.draws, finite.order)
 
-    def without_replacement(self, space: Space) -> FiniteSpace | None:
+    def without_replacement(self, space: Space) -> Countable | None:
         """The space, if its elements are drawn at most once."""
         return None if self.replace else countable(space)

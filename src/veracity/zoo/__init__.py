@@ -1,1 +1,9 @@
-"""Small networks, many of them with a known symmetry, and weights for them."""
+"""Small networks, many of them with a known symmetry, weights for them, and trainers."""
+
+from veracity.zoo.certified import certified_constant
+from veracity.zoo.lipschitz import Lipschitz
+from veracity.zoo.resnet18 import ResNet18
+from veracity.zoo.small_cnn import SmallCNN
+from veracity.zoo.trainer import BaseTrainer, Trainer
+
+__all__ = ["BaseTrainer", "Lipschitz", "ResNet18", "SmallCNN", "Trainer", "certified_constant"]

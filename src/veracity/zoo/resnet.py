@@ -49,7 +49,7 @@ class Block(nn.Module):
         self.norm1, self.relu1 = nn.BatchNorm2d(after), nn.ReLU()
         self.conv2 = nn.Conv2d(after, after, 3, padding=1, bias=False)
         self.norm2, self.relu2 = nn.BatchNorm2d(after), nn.ReLU()
-        self.shortcut = Shortcut(stride, after - before)
+        self.shortcut: nn.Module = Shortcut(stride, after - before)
 
     def forward(self, x: Tensor) -> Tensor:
         """Features (N, after, ...)."""

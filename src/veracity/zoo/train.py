@@ -33,20 +33,25 @@ def train(
     report: Callable[[int, float], None] | None = None,
     checkpoint: Callable[[int, float], None] | None = None,
     reduced: bool = False,
+    rows: Tensor | None = None,
+    stop: Callable[[int, float], bool] | None = None,
 ) -> Network:
     """Train in place on the labels' device, from a seed, and return the model in evaluation mode.
 
     `decay` is decoupled weight decay, `report` hears each epoch's mean loss, and `checkpoint` the epochs done and the learning
     rate: before the first epoch (0) and after each. `reduced` runs the forward pass in bfloat16. Dropout's masks follow
     from the seed as well, and the global random state comes back as it was. `loss` takes the place of the cross-entropy:
-    a function of the model, a batch's values, its labels and a generator on their device to one number.
+    a function of the model, a batch's values, its labels and a generator on their device to one number. `rows` are the numbers
+    of the samples to learn from, all of them by default, and `stop` hears each epoch's mean loss, with the model in evaluation
+    mode, and ends the training where it says so.
     """
     data = as_inputs(inputs)
     seen = data.adapt(model)
     device = labels.device
     generator = torch.Generator().manual_seed(seed)
     noise = torch.Generator(device=device).manual_seed(seed + 1)
-    steps = -(-len(labels) // batch)
+    learnt = torch.arange(len(labels), device=device) if rows is None else rows.to(device)
+    steps = -(-len(learnt) // batch)
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=rate, total_steps=epochs * steps)
     hear = checkpoint or (lambda done, rate: None)
@@ -56,7 +61,7 @@ def train(
         for epoch in range(epochs):
             model.train()
             total = torch.zeros((), device=device)
-            for index in torch.randperm(len(labels), generator=generator).to(device).split(batch):
+            for index in learnt[torch.randperm(len(learnt), generator=generator).to(device)].split(batch):
                 signals = augmented(data.take(index).to(device), augment, generator)
                 with torch.autocast(device.type, torch.bfloat16, enabled=reduced):
                     if loss is None:
@@ -70,8 +75,10 @@ def train(
                 total += error.detach() * len(index)
             model.eval()
             if report is not None:
-                report(epoch, float(total) / len(labels))
+                report(epoch, float(total) / len(learnt))
             hear(epoch + 1, float(schedule.get_last_lr()[0]))
+            if stop is not None and stop(epoch, float(total) / len(learnt)):
+                break
     return model.eval()
 
 

@@ -34,6 +34,8 @@ from veracity.engine.store.files import Files
 
 Array = NDArray[Any]
 SCHEMA = 1
+SEVERAL = ("meta.json", "audits.json", "degradation.json", "distance_check.json")
+"""Files by which a folder that holds something else than one run is known."""
 MANIFEST = "manifest.json"
 NEEDED = {"spec", "scores", "score_specs", "data", "models", "cells", "notes", "seed"}
 OURS = {lock.NAME, "models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "advice", "advice.json"}
@@ -68,7 +70,7 @@ class RunFolder:
     def manifest(self) -> dict[str, Any]:
         """The manifest, if this version can read it."""
         if not self.files.exists(MANIFEST):
-            several = any(self.files.exists(name) for name in ("meta.json", "audits.json"))
+            several = any(self.files.exists(name) for name in SEVERAL)
             hint = " It holds several runs: see its report.html, or the run folders in it." if several else ""
             raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.{hint}")
         try:

@@ -6,6 +6,7 @@ from veracity.interpret.faithfulness.complexity import Complexity, Sparseness
 from veracity.interpret.faithfulness.correlation import FaithfulnessCorrelation, MuFidelity
 from veracity.interpret.faithfulness.flipping import Deletion, Insertion, PixelFlipping, RegionPerturbation
 from veracity.interpret.faithfulness.infidelity import Infidelity
+from veracity.interpret.faithfulness.mu_f import MuF
 from veracity.interpret.faithfulness.sufficiency import Sufficiency
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Infidelity",
     "Insertion",
     "ModelFaithfulness",
+    "MuF",
     "MuFidelity",
     "PixelFlipping",
     "RegionPerturbation",

@@ -86,7 +86,18 @@ def ranked_frame(frame: str, rows: Sequence[Result], models: Sequence[str]) -> R
 
 def extent(row: Result) -> tuple[float, ...]:
     """Every number that a row puts on the axis."""
-    return (row.value, row.low, row.high, row.draws_low, row.draws_high, row.self_agreement, row.random_control, row.null, row.published)
+    return (
+        row.value,
+        row.low,
+        row.high,
+        row.draws_low,
+        row.draws_high,
+        row.self_agreement,
+        row.random_control,
+        row.null,
+        row.null_high,
+        row.published,
+    )
 
 
 def ranked(rows: Sequence[Result], models: Sequence[str]) -> tuple[RankedRow, ...]:
@@ -165,6 +176,7 @@ def draw_lane(model: int, result: Result, scale: Scale, *, y: float, digits: int
     parts = [
         draw_room(result.random_control, result.self_agreement, y, scale),
         mark(scale.percent(result.null), y, NULL, "null known") if math.isfinite(result.null) else Markup(""),
+        draw_permuted(result, y, scale),
         span(result.low, result.high, y, scale, "population"),
         mark(scale.percent(result.published), y, DIAMOND, "ring") if math.isfinite(result.published) else Markup(""),
         span(result.draws_low, result.draws_high, y, scale, "draws"),
@@ -184,6 +196,13 @@ def draw_room(low: float, high: float, y: float, scale: Scale) -> Markup:
     return band + floor + ceiling
 
 
+def draw_permuted(result: Result, y: float, scale: Scale) -> Markup:
+    """From the mean to the 95 % quantile of what permuted labels score; nothing where they were not permuted."""
+    if not math.isfinite(result.null_mean) or not math.isfinite(result.null_high):
+        return Markup("")
+    return span(result.null_mean, result.null_high, y, scale, "permuted") + mark(scale.percent(result.null_high), y, NULL, "null known")
+
+
 def span(low: float, high: float, y: float, scale: Scale, css: str) -> Markup:
     """An interval as a line, to the edge of the axis where an end is not known; nothing where it is undefined."""
     if math.isnan(low) or math.isnan(high):
@@ -197,14 +216,19 @@ def describe(result: Result, digits: int) -> str:
     parts = [
         f"{f'{result.explainer} on ' if result.explainer else ''}{result.model}: {result.shown(digits)}",
         f"interval {result.ends(digits)}",
-        f"over draws {interval(result.draws_low, result.draws_high, digits)}",
     ]
+    if not result.pooled:
+        parts.append(f"over draws {interval(result.draws_low, result.draws_high, digits)}")
     if math.isfinite(result.random_control):
         parts.append(f"random control {number(result.random_control, digits)}")
     if math.isfinite(result.self_agreement):
         parts.append(f"self-agreement {number(result.self_agreement, digits)}")
     if math.isfinite(result.null):
         parts.append(f"known null {number(result.null, digits)}")
+    if math.isfinite(result.p_value):
+        parts.append(
+            f"permuted labels {number(result.null_mean, digits)}, 95 % below {number(result.null_high, digits)}, p {result.p_value:.3f}"
+        )
     if math.isfinite(result.published):
         parts.append(f"published {number(result.published, digits)}")
     parts += [result.outcome] if result.outcome else []

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veracity.core.errors import InputError, Note, unknown
+from veracity.core.errors import InputError, unknown
 from veracity.core.explainers import Frame
 from veracity.core.measures import Direction
-from veracity.core.scores import Measured, per_sample_mean
+from veracity.core.scores import Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
-from veracity.interpret import medians, statistics
+from veracity.interpret import medians, pooled, statistics
 from veracity.interpret.build import as_read
+from veracity.interpret.stability import StabilityScore
+from veracity.results.series import Series, censored, derived, evaluations, gathered, mean, null_of, summed, undefined
+from veracity.results.worst import WorstPair, badness_first, unpacked
 
 Array = NDArray[np.float64]
 COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control"]
@@ -33,57 +34,9 @@ DETAILS = ["frame", "control", "draws_low", "draws_high", "undefined_draws", "dr
 COUNTED = ("censored", "infeasible", "stuck", "stiff")
 """What is counted of samples beside their values."""
 BESIDE = ["bound", "assumption", "holds", "null", "no_response", *COUNTED, "evaluations", "published", "failed"]
-
-
-@dataclass(frozen=True, repr=False)
-class WorstPair:
-    """One perturbation that hurt: the input and its explanation, before and after."""
-
-    model: str
-    explainer: str
-    sample: int
-    draw: int
-    element: list[float]
-    value: float
-    input: Tensor
-    moved: Tensor
-    explanation: Tensor
-    expected: Tensor
-    found: Tensor
-    merit: float | None = None
-    label: int | None = None
-    predicted: int | None = None
-
-    def __repr__(self) -> str:
-        """Who, where and how bad; not its tensors."""
-        return f"WorstPair(model={self.model!r}, explainer={self.explainer!r}, sample={self.sample}, value={self.value:.3f})"
-
-
-@dataclass(frozen=True)
-class Series:
-    """One score of one subject over all samples: values (samples, draws), and how the draws came about."""
-
-    model: str
-    explainer: str
-    control: bool
-    signed: bool
-    frame: str
-    categorical: bool
-    score: str
-    sampling: Sampling
-    bounds: tuple[float, float]
-    direction: Direction
-    samples: NDArray[np.int64]
-    values: Array
-    counts: NDArray[np.int64]
-    drawn: int
-    per_sample: Array
-    measured: Measured
-    no_response: NDArray[np.bool_]
-    errors: Array | None
-    remarks: Mapping[str, NDArray[np.bool_]]
-    missing: int
-    failed: str
+POOLED = ["pairs_same", "pairs_differ", "null_mean", "null_high", "p_value"]
+"""What stands beside a score that is pooled over the data set: the sizes of its two sets, and its permutation null."""
+FOLDS = ["model", "fold", "held_out", "trained_on", "samples", "accuracy", "seconds"]
 
 
 class Result:
@@ -93,15 +46,16 @@ class Result:
         self.path = str(path)
         self.folder = RunFolder(self.path)
         self.manifest: dict[str, Any] = self.folder.manifest()
+        self._known: dict[tuple[str, str, str], pooled.PooledEstimate] = {}
 
     def __str__(self) -> str:
         """The table's main columns as text, arrows for the better direction; then what failed, and what the models do not keep."""
-        from veracity.report.hunted import in_text
+        from veracity.report import hunted, stable
 
         table = self.table()
         arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
         shown = table[COLUMNS].assign(score=table["score"] + arrow).drop(columns=["undefined"] if not table["undefined"].any() else [])
-        shown = in_text(shown, table, self.manifest)
+        shown = stable.in_text(hunted.in_text(shown, table, self.manifest), table, self.manifest)
         lines = [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))]
         lines += [
             f"{row['model']} / {row['score']} failed: {row['error']}" for row in self.failures().drop_duplicates("error").to_dict("records")
@@ -136,15 +90,15 @@ class Result:
         for one in self.series:
             if one.score not in shown:
                 continue
-            estimate, centre = self._estimate(one, confidence), self._centre(one.score)
+            estimate = self._estimate(one, confidence)
             rows.append(
                 {
                     "model": one.model,
                     "explainer": one.explainer,
                     "score": one.score,
                     **estimate,
-                    "self_agreement": summed(by.get((one.model, one.explainer, "self_agreement")), centre),
-                    "random_control": summed(by.get((one.model, null_of(one), one.score)), centre) if one.explainer else np.nan,
+                    "self_agreement": self._summed(by.get((one.model, one.explainer, "self_agreement")), one.score),
+                    "random_control": self._summed(by.get((one.model, null_of(one), one.score)), one.score) if one.explainer else np.nan,
                     "frame": one.frame,
                     "control": one.control,
                     "direction": one.direction.value,
@@ -156,9 +110,10 @@ class Result:
                     "evaluations": evaluations(one),
                     "published": published.get((one.model, one.explainer, one.score), np.nan),
                     "failed": one.failed,
+                    **self._beside(one, confidence),
                 }
             )
-        return pd.DataFrame(rows, columns=COLUMNS + DETAILS + BESIDE)
+        return pd.DataFrame(rows, columns=COLUMNS + DETAILS + BESIDE + POOLED)
 
     def samples(self, score: str) -> pd.DataFrame:
         """One row a model, explainer and sample."""
@@ -193,6 +148,10 @@ class Result:
         chosen = self._of(score)
         for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
             alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
+            if self.pools(score):
+                measured = {getattr(one, own): one.measured for one in alike}
+                rows += [{other: group, **asdict(row)} for row in pooled.pooled_differences(self.score(score), measured, confidence)]
+                continue
             if self._centre(score) == "median":
                 below = {getattr(one, own): censored(one) for one in alike}
                 tables = {getattr(one, own): one.per_sample for one in alike}
@@ -216,14 +175,32 @@ class Result:
         """Every draw's value by (model, explainer): (samples, draws), in the order in which they were drawn."""
         return {(one.model, one.explainer): one.values for one in self._of(score)}
 
+    def folds(self) -> pd.DataFrame:
+        """One row a fold of every cross-trained model: samples held out and trained on, accuracy on the audited ones held out, seconds.
+
+        What a trainer knows about its networks, such as a certified Lipschitz constant, stands in columns of its own.
+        """
+        found = self.manifest.get("folds") or []
+        return pd.DataFrame(found, columns=[*FOLDS, *(name for name in fact_columns(found) if name not in FOLDS)])
+
+    def sets(self, score: str) -> dict[tuple[str, str], tuple[Array, Array]]:
+        """The distances of S= and of S!= by (model, explainer), of a score of stability."""
+        chosen = self.score(score)
+        if not isinstance(chosen, StabilityScore):
+            raise InputError(f"The score '{score}' is not made of two sets of pairs: ask for one of stability, such as 'reco'.")
+        both = {(one.model, one.explainer): chosen.sets(one.measured) for one in self._of(score) if len(one.samples)}
+        return {key: (distance[member == 0], distance[member == 1]) for key, (distance, member) in both.items()}
+
     def explanations(self, model: str, explainer: str) -> Tensor:
         """The explanations of the unperturbed inputs, (samples, ...), as they were measured."""
         cells = [cell for cell in self.manifest["cells"] if (cell["model"], cell["explainer"]) == (model, explainer)]
         if not cells:
             raise unknown("subject of this run", f"{model} / {explainer}", {f"{one.model} / {one.explainer}" for one in self.series})
-        blocks = {int(cell["start"]): cell["base"] for cell in cells}
-        kept = [self.folder.read_tensors("explanations", blocks[start]) for start in sorted(blocks)]
-        return torch.cat([part["explanation"] for part in kept if part is not None])
+        blocks = {cell["base"]: cell.get("samples") or list(range(int(cell["start"]), int(cell["stop"]))) for cell in cells}
+        kept = {base: self.folder.read_tensors("explanations", base) for base in blocks}
+        maps = torch.cat([part["explanation"] for part in kept.values() if part is not None])
+        samples = torch.tensor([number for base, numbers in blocks.items() if kept[base] is not None for number in numbers])
+        return maps[samples.argsort()]
 
     def advice(self) -> list[dict[str, Any]]:
         """What `veracity advise` said about this run: one record a step; none if it was not asked."""
@@ -255,6 +232,8 @@ class Result:
         """A score's mean and intervals; one that reduces its draws in its own way has none over draws."""
         if one.missing and not len(one.samples):
             return asdict(statistics.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=confidence))
+        if self.pools(one.score):
+            return asdict(self._pooled(one, confidence).estimate)
         if self._centre(one.score) == "median":
             middle = medians.middle(one.per_sample, one.errors, one.bounds, censored=censored(one), confidence=confidence)
             return {**asdict(middle), "undefined_draws": undefined(one)}
@@ -269,6 +248,41 @@ class Result:
     def _centre(self, score: str) -> str:
         """How samples are summed up: by their mean or their median."""
         return str(self.manifest["score_specs"][score].get("centre", "mean"))
+
+    def pools(self, score: str) -> bool:
+        """Whether a score is one number of the whole data set."""
+        return bool(self.manifest["score_specs"][score].get("pooled", False))
+
+    def score(self, score: str) -> Score:
+        """A score as it was measured."""
+        return as_read(self.manifest["score_specs"][score]["spec"])
+
+    def _pooled(self, one: Series, confidence: float) -> pooled.PooledEstimate:
+        """A pooled score's value, interval and null; found once, since both are resampled."""
+        key = (one.model, one.explainer, one.score)
+        if key not in self._known:
+            self._known[key] = pooled.pooled_estimate(self.score(one.score), one.measured, one.bounds, confidence)
+        return self._known[key]
+
+    def _beside(self, one: Series, confidence: float) -> dict[str, float]:
+        """The sizes of the sets and the null of a pooled score."""
+        if not self.pools(one.score) or not len(one.samples):
+            return {}
+        found = self._pooled(one, confidence)
+        same, differ = found.sizes
+        return {
+            "pairs_same": same,
+            "pairs_differ": differ,
+            "null_mean": found.null.mean if found.null else np.nan,
+            "null_high": found.null.high if found.null else np.nan,
+            "p_value": found.null.p_value if found.null else np.nan,
+        }
+
+    def _summed(self, one: Series | None, beside: str) -> float:
+        """A control's or a companion's own number, to stand beside a score."""
+        if one is None or not self.pools(one.score):
+            return summed(one, self._centre(beside))
+        return self._pooled(one, float(self.manifest["spec"].get("confidence", 0.95))).estimate.value if len(one.samples) else math.nan
 
     def _holds(self, one: Series) -> float:
         """The share of samples on which the model does what a score assumes; NaN if it assumes nothing."""
@@ -324,177 +338,6 @@ class Result:
             )
 
 
-Derived = tuple[Array, Array, NDArray[np.bool_], Array | None, Mapping[str, NDArray[np.bool_]]]
-
-
-def derived(about: dict[str, Any], measured: Measured) -> Derived:
-    """Values (samples, draws), one value a sample, which samples did not respond, each value's own error, and remarks.
-
-    Plainly, or as the registered score does.
-    """
-    if about.get("values", "plain") == "plain" and about["reduce"] == "mean":
-        values = next(iter(measured.quantities.values()))[:, :, 0]
-        return values, per_sample_mean(values), np.zeros(len(values), dtype=np.bool_), None, {}
-    score = as_read(about["spec"])
-    if not len(next(iter(measured.quantities.values()))):
-        measured = Measured(dict.fromkeys(score.quantities, np.zeros((0, 0, 1))))
-        return measured[score.quantities[0]][:, :, 0], np.zeros(0), np.zeros(0, dtype=np.bool_), None, {}
-    if about.get("values", "plain") == "plain":
-        measured = Measured({"value": next(iter(measured.quantities.values()))})
-    values = score.values(measured)
-    return values, score.reduce(values), score.no_response(measured), score.errors(measured), score.remarks(measured)
-
-
-def evaluations(one: Series) -> int:
-    """How many perturbations were evaluated for a score: as the search counted them, or one a draw and level."""
-    if "evaluations" in one.measured.quantities:
-        table = one.measured["evaluations"]
-        return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
-    first = next(iter(one.measured.quantities.values()))
-    return one.drawn * int(first.shape[2])
-
-
-def undefined(one: Series) -> int:
-    """How many evaluations of a search had no value, or how many draws have one quantity without the other."""
-    if "undefined" in one.measured.quantities:
-        table = one.measured["undefined"]
-        return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
-    seen = np.stack([np.isfinite(table) for table in one.measured.quantities.values()])
-    return int((seen.any(axis=0) & ~seen.all(axis=0)).sum())
-
-
 def fact_columns(facts: list[dict[str, Any]]) -> list[str]:
     """Every column that some fact has, in the order of their appearance."""
     return list(dict.fromkeys(key for fact in facts for key in fact))
-
-
-def null_of(one: Series) -> str:
-    """The random control that is fair to an explanation: in its frame, and of its sign."""
-    if one.frame == Frame.TRAINING.value:
-        return "random_examples" if one.signed else "random_mixture"
-    if one.frame == Frame.CONCEPTS.value:
-        return "random_concepts" if one.categorical else "random_sensitivities"
-    return "random_gaussian" if one.signed else "random_uniform"
-
-
-def mean(values: Array) -> float:
-    """The mean of what is defined, NaN if nothing is."""
-    return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else float("nan")
-
-
-def censored(one: Series) -> NDArray[np.bool_]:
-    """Which samples are only known to lie at or below their value."""
-    return one.remarks.get("censored", np.zeros(len(one.samples), dtype=np.bool_))
-
-
-def summed(one: Series | None, centre: str) -> float:
-    """The mean or the median of what is defined; NaN if nothing is, or if no more than a bound is known."""
-    if one is None or centre != "median":
-        return math.nan if one is None else mean(one.per_sample)
-    found = medians.middle(one.per_sample, None, one.bounds, censored=censored(one))
-    return math.nan if found.bound else found.value
-
-
-def gathered(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
-    """The rows of cells in any order: the samples, each quantity as (samples, draws, levels) NaN-padded, and how many draws each had."""
-    if not tables:
-        return np.zeros(0, np.int64), Measured({"value": np.zeros((0, 0, 1))}), np.zeros(0, np.int64)
-    whole = pa.concat_tables([table.cast(table.schema) for table in tables]).to_pandas()
-    samples, row = np.unique(whole["sample"].to_numpy(), return_inverse=True)
-    draw, level = whole["draw"].to_numpy(), whole["level"].to_numpy()
-    quantity = whole["quantity"].astype(str).to_numpy()
-    shape = (len(samples), int(draw.max(initial=-1)) + 1, int(level.max(initial=0)) + 1)
-    found: dict[str, Array] = {}
-    for name in dict.fromkeys(quantity.tolist()):
-        here = quantity == name
-        table = np.full(shape, np.nan)
-        table[row[here], draw[here], level[here]] = whole["value"].to_numpy()[here]
-        found[name] = table
-    first = quantity == quantity[0] if len(quantity) else np.zeros(0, dtype=np.bool_)
-    drawn = np.unique(row[first] * max(1, shape[1]) + draw[first]) // max(1, shape[1])
-    counts = np.bincount(drawn, minlength=len(samples))
-    return samples, Measured(found), counts
-
-
-def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPair]:
-    """The stored pairs of one cell."""
-    for number in range(len(kept["sample"])):
-        known: dict[str, Any] = {name: kind(kept[name][number]) for name, kind in SEARCHED.items() if name in kept}
-        yield WorstPair(
-            model=cell["model"],
-            explainer=cell["explainer"],
-            sample=int(kept["sample"][number]),
-            draw=int(kept["draw"][number]),
-            element=[float(part) for part in kept["element"][number]],
-            value=float(kept["value"][number]),
-            input=kept["input"][number],
-            moved=kept["moved"][number],
-            explanation=kept["explanation"][number],
-            expected=kept["expected"][number],
-            found=kept["found"][number],
-            **known,
-        )
-
-
-SEARCHED: dict[str, Callable[[Tensor], Any]] = {"merit": float, "label": int, "predicted": int}
-"""What is kept of a pair that a search found."""
-
-
-def badness_first(pair: WorstPair, sign: float) -> float:
-    """What pairs are sorted by: a search knows how bad its own are; else the value counts."""
-    return sign * pair.value if pair.merit is None else -pair.merit
-
-
-def compared(first: Result, second: Result) -> pd.DataFrame:
-    """Second minus first for every model, explainer and score that both have; paired by sample if the data are the same.
-
-    Scores whose samples are summed up by a median are compared by medians: paired, by the median of the differences.
-    """
-    differing = [key for key in ("symmetry", "score_specs", "seed") if first.manifest.get(key) != second.manifest.get(key)]
-    if differing:
-        warnings.warn(f"The two runs differ in {', '.join(differing).replace('score_specs', 'scores')}.", Note, stacklevel=2)
-    same = first.manifest["data"]["fingerprint"] == second.manifest["data"]["fingerprint"]
-    confidence = float(first.manifest["spec"].get("confidence", 0.95))
-    shown = set(first.manifest["scores"])
-    series = [{(one.model, one.explainer, one.score): one for one in run.series if one.score in shown} for run in (first, second)]
-    shared = [key for key in series[0] if key in series[1]]
-    if not shared:
-        raise InputError("The two runs share no model, explainer and score.")
-    alone = sorted({" / ".join(part for part in key if part) for key in set(series[0]) ^ set(series[1])})
-    if alone:
-        warnings.warn(f"In one run only: {', '.join(alone)}.", Note, stacklevel=2)
-    centres = {key: first.manifest["score_specs"][key[2]].get("centre", "mean") for key in shared}
-    return pd.DataFrame([versus(series[0][key], series[1][key], same, confidence, centres[key]) for key in shared])
-
-
-def versus(one: Series, other: Series, same: bool, confidence: float, centre: str = "mean") -> dict[str, Any]:
-    """One row of a comparison; by sample number where both runs saw the same data."""
-    here, there = np.arange(len(one.samples)), np.arange(len(other.samples))
-    if same:
-        _, here, there = np.intersect1d(one.samples, other.samples, return_indices=True)
-    before, after = one.per_sample[here], other.per_sample[there]
-    found = {"model": one.model, "explainer": one.explainer, "score": one.score}
-    if centre == "median":
-        return {**found, **versus_medians(before, after, censored(one)[here], censored(other)[there], same, confidence), "paired": same}
-    gap = statistics.paired(after, before, confidence) if same else statistics.welch(after, before, confidence)
-    numbers = {"before": mean(before), "after": mean(after), "difference": gap.value, "low": gap.low, "high": gap.high}
-    return {**found, **numbers, "before_bound": False, "after_bound": False, "bound": "", "paired": same}
-
-
-def versus_medians(
-    before: Array, after: Array, below: NDArray[np.bool_], beneath: NDArray[np.bool_], same: bool, confidence: float
-) -> dict[str, Any]:
-    """The medians before and after, of values of which some are censored, and their difference."""
-    old, new = (medians.middle(table, None, (-np.inf, np.inf), censored=hidden) for table, hidden in ((before, below), (after, beneath)))
-    values, known = {"after": after, "before": before}, {"after": beneath, "before": below}
-    gap = medians.median_differences(values, known, confidence)[0] if same else medians.separate_medians(values, known, confidence)
-    return {
-        "before": old.value,
-        "after": new.value,
-        "difference": gap.difference,
-        "low": gap.low,
-        "high": gap.high,
-        "before_bound": old.bound,
-        "after_bound": new.bound,
-        "bound": gap.bound,
-    }

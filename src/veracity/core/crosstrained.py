@@ -1,0 +1,82 @@
+"""A learning algorithm in the place of a model: trained once for each fold of the data, without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from veracity.core.component import encode
+from veracity.core.errors import InputError, SpecError
+from veracity.core.registry import TRAINERS
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CrossTrained:
+    """f_i = A(D without V_i) for each of k disjoint folds V_i of the data set D (section 3.3).
+
+    A score of one model is measured, on a sample of fold i, under f_i, which never saw it; scores of stability compare f_i with
+    the others, which did.
+
+    fit      A: a function (inputs, targets, seed) -> nn.Module, a Trainer, or the name of one
+    folds    how many, stratified by class and shuffled by the seed; or a splitter of scikit-learn; or the fold of each sample (n,)
+    data     (inputs, targets) to learn from, where they are more than what is audited, or labelled otherwise
+    place    where each audited input stands in `data`, (samples,)
+    models   models that are trained already, in the place of `fit`: number i never saw the samples of fold i
+    build    a function () -> nn.Module: the network before training, to read stored weights back; a Trainer knows it
+    seed     of the folds and of the training: A is one deterministic algorithm, whatever the fold
+    reseed   whether fold i is trained with seed + i instead, other initial weights each
+    device   where the models are audited, once they are trained
+    kept     a folder for the trained models in the place of the run's own, so that several runs share them
+    """
+
+    fit: Any = None
+    folds: Any = 5
+    data: tuple[Any, Any] | None = None
+    place: Any = None
+    models: Sequence[nn.Module] = ()
+    build: Callable[[], nn.Module] | None = None
+    seed: int = 0
+    reseed: bool = False
+    device: str | None = None
+    kept: str | None = None
+
+    def trainer(self) -> Callable[..., Any]:
+        """A, once its name is looked up."""
+        fit: Any = TRAINERS.build(self.fit) if self.fit is not None else None
+        if not callable(fit):
+            raise SpecError(
+                "A cross-trained model needs fit=..., a function (inputs, targets, seed) -> nn.Module or the name of a trainer, or "
+                f"models=[...] that are trained already; not {fit!r}."
+            )
+        made: Callable[..., Any] = fit
+        return made
+
+    def check(self) -> None:
+        """Raise on what cannot belong together."""
+        if self.models and self.fit is not None:
+            raise SpecError("A cross-trained model is given either by fit=... or by models=[...], not by both.")
+        if not self.models:
+            self.trainer()
+            return
+        wrong = next((one for one in self.models if not isinstance(one, nn.Module)), None)
+        if wrong is not None:
+            raise InputError(f"The given models of the folds must be torch.nn.Modules, not {type(wrong).__name__}.")
+        if not isinstance(self.folds, (Tensor, list, tuple)) and not hasattr(self.folds, "__array__"):
+            raise InputError("Models that are trained already need folds=..., the number of the fold (from 0) of each sample.")
+
+    def spec(self) -> dict[str, Any]:
+        """What was asked for, as plain data."""
+        given = torch.as_tensor(self.folds) if hasattr(self.folds, "__array__") or isinstance(self.folds, (list, tuple)) else self.folds
+        folds = encode(given) if isinstance(given, (int, Tensor)) else type(given).__name__
+        return {
+            "name": "cross_trained",
+            "fit": encode(TRAINERS.build(self.fit)) if self.fit is not None else None,
+            "folds": folds,
+            "models": len(self.models),
+            "seed": self.seed,
+            "reseed": self.reseed,
+        }

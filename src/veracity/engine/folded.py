@@ -1,0 +1,101 @@
+"""Cross-trained models in an audit: one audited model a fold, asked about the samples that it never saw."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from veracity.core.crosstrained import CrossTrained
+from veracity.core.errors import InputError, Note
+from veracity.engine.crosstraining import Trained
+from veracity.engine.problem import AuditedModel, FoldPlace
+from veracity.engine.resolve import Scores
+from veracity.interpret.stability import StabilityScore
+
+APART = 0.03
+"""How far apart the folds' accuracies may lie to be called comparable (section 4.1)."""
+
+Models = Mapping[str, "nn.Module | CrossTrained"]
+
+
+def unfolded(models: Models, folds: Mapping[str, Trained]) -> Iterator[tuple[str, str, FoldPlace | None, nn.Module]]:
+    """Every module with its own name, the name that it has in results, and its place among folds if it has one."""
+    for label, model in models.items():
+        if not isinstance(model, CrossTrained):
+            yield label, label, None, model
+            continue
+        trained = folds[label]
+        siblings = tuple(f"{label}, fold {fold + 1}" for fold in range(len(trained.modules)))
+        for fold, (name, module) in enumerate(zip(siblings, trained.modules, strict=True)):
+            yield name, label, FoldPlace(label, fold, siblings, (trained.members == fold).nonzero()[:, 0]), module
+
+
+def trained_or_missing(name: str, trained: Mapping[str, Trained] | None) -> Trained:
+    """The folds' models of a cross-trained one; raises where they are needed and nobody trained them."""
+    if trained is None or name not in trained:
+        raise InputError(f"The model '{name}' is cross-trained, and this needs one that is trained already: pass a torch.nn.Module.")
+    return trained[name]
+
+
+def accounted(
+    models: Mapping[str, AuditedModel], folds: Mapping[str, Trained], accuracies: dict[str, float | None]
+) -> tuple[dict[str, Any], ...]:
+    """One record a fold with the accuracy on the audited samples that it was trained without; `accuracies` gets that of all."""
+    found: list[dict[str, Any]] = []
+    for label, trained in folds.items():
+        right = total = 0
+        for model in models.values():
+            if model.place is None or model.place.label != label:
+                continue
+            here = None if model.correct is None else model.correct[model.place.samples]
+            record = trained.records[model.place.fold]
+            accuracy = None if here is None else float(here.float().mean())
+            found.append({"model": label, **record, "samples": len(model.place.samples), "accuracy": accuracy})
+            right, total = right + (0 if here is None else int(here.sum())), total + len(model.place.samples)
+            accuracies[label] = None if here is None else right / total
+    return tuple(found)
+
+
+def comparable(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """What must be said of folds whose models are not equally good; warned about too."""
+    notes = []
+    for label in dict.fromkeys(record["model"] for record in records):
+        own = [record for record in records if record["model"] == label and record["accuracy"] is not None]
+        found = [record["accuracy"] for record in own]
+        if found and max(found) - min(found) > APART:
+            mean, fewest = sum(found) / len(found), min(record["samples"] for record in own)
+            chance = 200 * math.sqrt(mean * (1 - mean) / fewest)
+            text = (
+                f"the folds' held-out accuracies go from {min(found):.3f} to {max(found):.3f}, more than {100 * APART:.0f} points apart, "
+                f"and MeGe and ReCo take models for granted that are equally good (with {fewest} samples a fold, chance alone moves each "
+                f"by up to {chance:.1f} points)."
+            )
+            notes.append({"model": label, "explainer": "", "text": text})
+            warnings.warn(f"{label} / folds: {text}", Note, stacklevel=4)
+    return notes
+
+
+def check_crossed(scores: Scores, models: Models, labels: Tensor | None) -> None:
+    """Raise if a score of stability was asked for and no model is cross-trained, or nobody knows the right answers."""
+    asked = [name for name in scores.asked if isinstance(scores.named[name], StabilityScore)]
+    if asked and not any(isinstance(model, CrossTrained) for model in models.values()):
+        raise InputError(
+            f"The score '{asked[0]}' compares models that were trained without one fold each: pass models={{'name': "
+            "CrossTrained(fit=...)}."
+        )
+    if asked and labels is None:
+        raise InputError(f"The score '{asked[0]}' asks which models are right, which needs labels: pass Audit(targets=...).")
+
+
+def on_device(model: CrossTrained, device: str) -> CrossTrained:
+    """The same algorithm on a device: its models are audited there, and trained there if the trainer has a device to choose."""
+    fit: Any = model.trainer() if model.fit is not None else None
+    settable = is_dataclass(fit) and not isinstance(fit, type) and any(item.name == "device" for item in fields(fit))
+    if settable and fit.device is None:
+        fit = replace(fit, device=device)
+    return replace(model, device=device, fit=fit)

@@ -1,0 +1,100 @@
+"""What scores of stability share: explanations of a model that never saw the sample beside those of models that did."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from veracity.core.measures import Direction, Measure
+from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
+from veracity.interpret.common import Repeatable
+from veracity.interpret.stability.sets import ALIKE, UNLIKE, Members, check_pairs, labels, membership
+from veracity.interpret.stability.tallies import Index, Statistic, relabelled, weighted
+from veracity.measure.dissimilarity import as_distance
+from veracity.measure.rank_distance import rank_distance
+from veracity.perturb.folds import Folds
+from veracity.walk import Exhaustive
+
+PAPER = "Fel, Vigouroux, Cadène and Serre, How good is your explanation? (WACV 2022)"
+READ = frozenset({Reads.EXPLANATION, Reads.CORRECT, Reads.CLASS})
+
+
+@dataclass(frozen=True, kw_only=True)
+class StabilityScore(Repeatable, ABC):
+    """A score of the distances d(e_i(x), e_j(x)): x lies in fold i, which model i never saw, and every other model j did (eq. 1).
+
+    It applies to cross-trained models alone. Distances are 1 - |Spearman's rho| unless another `measure` is given; of a
+    similarity, what it lacks to its largest value. `pairs` says which distances belong to S= and S!=: "both_right" (both models
+    right, exactly one right), or "same_prediction" (both predict the same class, or not). One number of the whole data set;
+    a sample's own value is the mean of its distances. A constant explanation has no distance, which is counted.
+    """
+
+    reference: ClassVar[str] = PAPER
+    before: ClassVar[frozenset[Reads]] = READ
+    after: ClassVar[frozenset[Reads]] = READ
+    quantities: ClassVar[tuple[str, ...]] = ("distance", "right", "other_right", "same")
+    pooled: ClassVar[bool] = True
+    measure: Measure | None = field(default_factory=lambda: rank_distance)
+    pairs: str = "both_right"
+
+    direction = Direction.HIGHER
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """For every explanation of a cross-trained model: all models that saw the sample."""
+        check_pairs(self.pairs)
+        as_distance(self.compare)
+        if subject.explainer is None or subject.folds == 0:
+            return ()
+        return (Request(Folds(k=subject.folds), Exhaustive(), self.shares(subject.explainer)),)
+
+    def observe(self, pair: Pair) -> Tensor:
+        """The distance, who is right, and whether both predict the same class, (R, 4)."""
+        before, after = pair.before, pair.after
+        distance = as_distance(self.compare)(before.explanation, after.explanation).double()
+        same = torch.eq(before.predicted, after.predicted)
+        return torch.stack((distance, *(one.to(distance) for one in (before.correct, after.correct, same))), dim=1)
+
+    def sets(self, measured: Measured) -> tuple[Array, Members]:
+        """The distances (samples, pairs), and where each belongs: 0 in S=, 1 in S!=, -1 in neither."""
+        distance, right, other_right, same = (measured[name][:, :, 0] for name in self.quantities)
+        return distance, membership(distance, right, other_right, same, self.pairs)
+
+    def sizes(self, measured: Measured) -> tuple[int, int]:
+        """How many distances are in S= and in S!=."""
+        member = self.sets(measured)[1]
+        return int((member == ALIKE).sum()), int((member == UNLIKE).sum())
+
+    def values(self, measured: Measured) -> Array:
+        """The distances (samples, pairs) that the score looks at, NaN elsewhere: here those of both sets."""
+        distance, member = self.sets(measured)
+        return np.where(member >= 0, distance, np.nan)
+
+    def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
+        """Samples without any distance, since an explanation is constant: "no_distance"."""
+        return {"no_distance": np.asarray(~np.isfinite(measured["distance"]).any(axis=(1, 2)))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsistencyScore(StabilityScore, ABC):
+    """A score of how well thresholds on the distance tell S= from S!=."""
+
+    @property
+    @abstractmethod
+    def statistic(self) -> Statistic:
+        """From the tallies of both sets to the score."""
+
+    def pool(self, measured: Measured, weights: Array) -> Array:
+        """The score (B,) under weights (B, samples)."""
+        return weighted(self.statistic, *self.sets(measured), weights)
+
+    def permuted(self, measured: Measured, orders: Index) -> Array:
+        """The score (B,) if sample n keeps its distances and has the labels of sample orders[b, n], all its pairs' together."""
+        distance, right, other_right, same = (measured[name][:, :, 0] for name in self.quantities)
+        return relabelled(self.statistic, distance, labels(right, other_right, same, self.pairs), orders)

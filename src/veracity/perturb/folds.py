@@ -1,0 +1,130 @@
+"""Leaving a fold out: which samples lie in which fold, and the space of the models that were trained without one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from veracity.core.errors import InputError, SpecError
+from veracity.core.registry import SPACES
+from veracity.core.spaces import TrainingSpace
+
+
+@SPACES.add
+@dataclass(frozen=True, kw_only=True)
+class Folds(TrainingSpace):
+    """The training set without one of k disjoint folds (section 3.3): its elements are models.
+
+    A sample of fold i belongs to f_i, which was trained without that fold. Element d puts the model of fold (i + 1 + d) mod k in
+    its place, for d = 0 .. k - 2: all the models that saw the sample. Every sample meets the same models, so that draws are
+    crossed with samples.
+
+    >>> Folds(k=5).order, Folds(k=5).unrank(torch.tensor([3])).tolist()
+    (4, [[3]])
+    """
+
+    name = "folds"
+    reference = "Fel, Vigouroux, Cadène and Serre, How good is your explanation? (WACV 2022), section 3.3"
+    k: int = 5
+
+    @property
+    def order(self) -> int:
+        """The other k - 1 models."""
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:
+            raise SpecError(f"The space 'folds' needs at least k=2 folds, not {self.k!r}.")
+        return self.k - 1
+
+    def unrank(self, index: Tensor) -> Tensor:
+        """Elements (N, 1): how many folds further on."""
+        return index.reshape(-1, 1)
+
+
+def members(folds: Any, labels: Tensor, seed: int = 0) -> Tensor:
+    """The fold (n,) of each sample, from 0 to k - 1.
+
+    `folds` is how many: then they are stratified by class and shuffled by the seed; or a splitter of scikit-learn, whose test
+    parts they are; or the folds themselves (n,). Raises unless every sample lies in exactly one, and every class is learnt
+    whichever fold is left out.
+
+    >>> members(2, torch.tensor([0, 0, 1, 1])).bincount().tolist()
+    [2, 2]
+    """
+    if isinstance(folds, (int, np.integer)) and not isinstance(folds, bool):
+        found = stratified(int(folds), labels, seed)
+    elif hasattr(folds, "split") and not isinstance(folds, (str, Tensor)):
+        found = by_splitter(folds, labels)
+    else:
+        found = given(folds, len(labels))
+    check_classes(found, labels)
+    return found
+
+
+def stratified(k: int, labels: Tensor, seed: int) -> Tensor:
+    """k folds whose sizes differ by one sample at most, as do their shares of every class: the shuffled samples of one class after the
+    other are dealt out in turn.
+    """
+    if not 2 <= k <= len(labels):
+        raise InputError(f"{len(labels)} samples cannot be cut into {k} folds: choose from 2 to {len(labels)}.")
+    classes, counts = labels.unique(return_counts=True)
+    if int(counts.min()) < 2:
+        rare = classes[counts.argmin()].item()
+        raise InputError(f"Class {rare} has a single sample, so that the fold that holds it leaves the class out: leave such classes out.")
+    shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    order = shuffled[labels[shuffled].argsort(stable=True)]
+    found = torch.empty(len(labels), dtype=torch.long)
+    found[order] = torch.arange(len(labels)) % k
+    return found
+
+
+def by_splitter(splitter: Any, labels: Tensor) -> Tensor:
+    """Folds that are the test parts of a splitter."""
+    size = len(labels)
+    found = torch.full((size,), -1)
+    try:
+        parts = [np.asarray(test) for _, test in splitter.split(np.arange(size)[:, None], labels.numpy())]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The splitter {type(splitter).__name__} cannot cut {size} samples: {' '.join(str(error).split())}") from error
+    total = np.concatenate([*parts, np.zeros(0, dtype=np.int64)])
+    if len(parts) < 2 or len(total) != size or len(np.unique(total)) != size:
+        raise InputError(
+            f"The test parts of {type(splitter).__name__} must be at least two disjoint folds that hold every sample once: use KFold, "
+            "StratifiedKFold or GroupKFold."
+        )
+    for number, part in enumerate(parts):
+        found[torch.as_tensor(part)] = number
+    return found
+
+
+def given(folds: Any, size: int) -> Tensor:
+    """Folds that somebody chose."""
+    try:
+        found = torch.as_tensor(folds)
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind = type(folds).__name__
+        raise InputError(f"folds=... is a number of folds, a splitter, or the fold of each sample, not {kind}.") from error
+    if found.is_floating_point() or found.dtype is torch.bool or found.shape != (size,):
+        raise InputError(f"The folds must be one whole number for each of the {size} samples, not {found.dtype} {tuple(found.shape)}.")
+    found = found.cpu().long()
+    if int(found.min()) < 0 or len(found.unique()) != int(found.max()) + 1 or int(found.max()) < 1:
+        raise InputError(
+            f"The folds must be numbered 0 to k - 1, none of them empty, k at least 2, not {sorted(set(found.tolist()))[:12]}."
+        )
+    return found
+
+
+def check_classes(folds: Tensor, labels: Tensor) -> None:
+    """Raise if leaving some fold out leaves a class out."""
+    classes, place = labels.unique(return_inverse=True)
+    table = torch.zeros(int(folds.max()) + 1, len(classes), dtype=torch.long)
+    table.index_put_((folds, place), torch.ones_like(folds), accumulate=True)
+    alone = (table == table.sum(0)).nonzero()
+    if len(alone) and len(classes) > 1:
+        fold, where = alone[0].tolist()
+        raise InputError(
+            f"Every sample of class {classes[where].item()} lies in fold {fold}, so that the model trained without it never sees "
+            "the class: use stratified folds (folds=5), or fewer of them."
+        )

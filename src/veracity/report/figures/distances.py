@@ -1,0 +1,79 @@
+"""Distances over maps that part step by step (Figures 6 and 7 of the stability paper): one plot a distance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from veracity.interpret.distances import DistanceCurve, growth
+from veracity.report.figures.axis import from_zero
+from veracity.report.figures.facets import Facet, draw_grid
+from veracity.report.figures.plane import Plane, draw_band, draw_paths, draw_plane, group
+from veracity.report.figures.scale import Scale, exact_scale
+from veracity.report.wording import number
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parted:
+    """One distance in one test: its mean with one standard deviation to either side, its axes and what is said of it."""
+
+    distance: str
+    at: Array
+    mean: Array
+    low: Array
+    high: Array
+    across: Scale
+    up: Scale
+    said: str
+
+
+def distances_data(curves: Sequence[DistanceCurve], test: str) -> tuple[Parted, ...]:
+    """The curves of one test, in their order."""
+    return tuple(parted(one) for one in curves if one.test == test)
+
+
+def parted(one: DistanceCurve) -> Parted:
+    """One curve with its own vertical axis: distances have units of their own."""
+    mean, sd = one.mean, np.nan_to_num(one.sd)
+    low, high = np.maximum(mean - sd, np.minimum(mean, 0.0)), mean + sd
+    return Parted(
+        distance=one.distance,
+        at=one.at,
+        mean=mean,
+        low=low,
+        high=high,
+        across=exact_scale(float(one.at[0]), float(one.at[-1])),
+        up=from_zero([float(value) for value in (*low, *high)]),
+        said=verdict(one),
+    )
+
+
+def verdict(one: DistanceCurve) -> str:
+    """What is said under a plot."""
+    found = growth(one.at, one.values)
+    if one.error:
+        return one.error
+    if not np.isfinite(found.fall):
+        return str(found.verdict)
+    return f"{found.verdict}; falls back by {number(100 * found.fall, 0)} %, at its top after {number(100 * found.reach, 0)} % of the way"
+
+
+def draw_distances(data: Sequence[Parted], label: str) -> Markup:
+    """The plots of one test, side by side."""
+    return draw_grid(
+        [Facet(title=one.distance, frame="", drawing=drawn(one, label), captions=(Markup("{}").format(one.said),)) for one in data], False
+    )
+
+
+def drawn(one: Parted, label: str) -> Markup:
+    """One plot: the mean, and the band around it."""
+    plane = Plane(across=one.across, up=one.up)
+    low, mean, high = ([(float(x), float(y)) for x, y in zip(one.at, values, strict=True)] for values in (one.low, one.mean, one.high))
+    content = group(0, draw_band(low, high, plane) + draw_paths([mean], "curve", plane))
+    return draw_plane(plane, content, f"{one.distance} over {label}")

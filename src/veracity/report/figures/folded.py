@@ -1,0 +1,122 @@
+"""The accuracies of models that were trained without one fold each, on that fold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from markupsafe import Markup
+
+from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane
+from veracity.report.figures.ranking import mean_of, span
+from veracity.report.figures.scale import Scale, key, mark, shape_of, tight_scale
+from veracity.report.wording import count, interval, number
+
+COMPARABLE = 0.03
+"""How far accuracies may lie apart and still count as comparable (section 3.3)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fold:
+    """One fold: how right the model is that never saw it, NaN where the labels are unknown."""
+
+    fold: int
+    samples: int
+    accuracy: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folded:
+    """One model's folds."""
+
+    model: str
+    place: int
+    folds: tuple[Fold, ...]
+
+    @property
+    def accuracies(self) -> list[float]:
+        """Those that are known."""
+        return [fold.accuracy for fold in self.folds if math.isfinite(fold.accuracy)]
+
+    @property
+    def spread(self) -> float:
+        """How far the best and the worst fold are apart; NaN if less than two are known."""
+        known = self.accuracies
+        return max(known) - min(known) if len(known) > 1 else math.nan
+
+    @property
+    def fewest(self) -> int:
+        """How many samples the smallest fold has."""
+        return min((fold.samples for fold in self.folds), default=0)
+
+    @property
+    def noise(self) -> float:
+        """How far, 19 times in 20, the accuracy on the smallest fold lies from that on ever more samples: 1.96 sqrt(p (1 - p) / n)."""
+        mean = mean_of(self.accuracies)
+        return 1.96 * math.sqrt(mean * (1.0 - mean) / max(self.fewest, 1))
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the folds' accuracies are within 3 points."""
+        return self.spread <= COMPARABLE + 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldedData:
+    """Every cross-trained model."""
+
+    models: tuple[Folded, ...]
+    scale: Scale
+
+    @property
+    def known(self) -> bool:
+        """Whether any accuracy is known."""
+        return any(item.accuracies for item in self.models)
+
+
+def folded_data(folds: pd.DataFrame, models: Sequence[str]) -> FoldedData:
+    """From one row a fold: model, fold, samples, accuracy, seconds."""
+    records = folds.to_dict("records")
+    held = {model: tuple(fold_of(record) for record in records if record["model"] == model) for model in models}
+    found = tuple(Folded(model=model, place=models.index(model), folds=mine) for model, mine in held.items() if mine)
+    return FoldedData(models=found, scale=tight_scale([value for item in found for value in item.accuracies], least=0.05))
+
+
+def fold_of(record: dict[object, object]) -> Fold:
+    """One row."""
+    numbers = {name: float(str(record.get(name, "nan"))) for name in ("accuracy", "seconds")}
+    return Fold(fold=int(str(record["fold"])), samples=int(str(record["samples"])), **numbers)
+
+
+def draw_folded(data: FoldedData) -> Markup:
+    """One row a model: a dot a fold over a line from the worst to the best."""
+    rows = [
+        ChartRow(
+            name=Markup("{}<span>{}</span> <small>{}</small>").format(
+                key(item.place) if len(data.models) > 1 else "", item.model, count(len(item.folds), "fold")
+            ),
+            lanes=[draw_lane(item, data.scale)],
+            readouts=[Readout(main=number(mean_of(item.accuracies)), more=interval(min(item.accuracies), max(item.accuracies)))],
+        )
+        for item in data.models
+        if item.accuracies
+    ]
+    groups = [ChartGroup(heading="", rows=rows)]
+    return draw_chart(groups, data.scale, lanes=1, main="mean", more="worst to best", label="Accuracy of every fold")
+
+
+def draw_lane(item: Folded, scale: Scale) -> Markup:
+    """The folds of one model; those that are equally good lie on one another."""
+    known = [fold for fold in item.folds if math.isfinite(fold.accuracy)]
+    dots = [
+        Markup("<g><title>{}</title>{}</g>").format(
+            f"fold {fold.fold}: {number(fold.accuracy)} of {count(fold.samples, 'sample')}",
+            mark(scale.percent(fold.accuracy), 0.0, shape_of(item.place), "dot"),
+        )
+        for fold in known
+    ]
+    told = f"{item.model}: {', '.join(number(fold.accuracy) for fold in known)}"
+    return lane(item.place, told, span(min(item.accuracies), max(item.accuracies), 0.0, scale, "population") + Markup("").join(dots))

@@ -1,0 +1,153 @@
+"""Distances between the explanations of two models, S= beside S!=, as histograms on shared bins (Figures 5 and 10)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from veracity.interpret.stability.consistency import balance
+from veracity.report.figures.axis import from_zero
+from veracity.report.figures.facets import Facet, draw_facets
+from veracity.report.figures.plane import Plane, draw_paths, draw_plane, stretched
+from veracity.report.figures.plane import line as outline
+from veracity.report.figures.scale import Scale
+from veracity.report.wording import number
+
+Array = NDArray[np.float64]
+Sets = Mapping[tuple[str, str], tuple[Array, Array]]
+"""By (model, explainer): the distances in S= and in S!=."""
+
+BINS = 40
+SAME, DIFFER = "S=", "S\N{NOT EQUAL TO}"
+SET_COLOURS = ("l3", "l2")
+"""Of S= and of S!=, so that they are no model's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """One explainer on one model: the share of each set in each bin, its size and mean, and where ReCo cuts; NaN of an empty set."""
+
+    explainer: str
+    model: str
+    frame: str
+    same: tuple[float, ...]
+    differ: tuple[float, ...]
+    sizes: tuple[int, int]
+    means: tuple[float, float]
+    cut: float
+    consistency: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramsData:
+    """Every explainer on every model; `edges` of the bins, which all share."""
+
+    edges: tuple[float, ...]
+    panels: tuple[Histogram, ...]
+    models: tuple[str, ...]
+    across: Scale
+
+
+def histograms_data(sets: Sets, models: Sequence[str], frames: Mapping[str, str], bins: int = BINS) -> HistogramsData:
+    """From the distances of each explainer on each model; `frames` names the explainers to show, in their order."""
+    shown = [(label, model) for label in frames for model in models if (model, label) in sets]
+    kept = {(label, model): tuple(finite(part) for part in sets[model, label]) for label, model in shown}
+    filled = {name: both for name, both in kept.items() if any(len(part) for part in both)}
+    across = from_zero([float(end) for both in filled.values() for part in both if len(part) for end in (part.min(), part.max())], parts=5)
+    edges = np.linspace(across.low, across.high, bins + 1)
+    panels = tuple(histogram(label, model, frames[label], same, differ, edges) for (label, model), (same, differ) in filled.items())
+    return HistogramsData(edges=tuple(map(float, edges)), panels=panels, models=tuple(models), across=across)
+
+
+def histogram(explainer: str, model: str, frame: str, same: Array, differ: Array, edges: Array) -> Histogram:
+    """One panel."""
+    cut, consistency = best_cut(same, differ)
+    return Histogram(
+        explainer=explainer,
+        model=model,
+        frame=frame,
+        same=shares(same, edges),
+        differ=shares(differ, edges),
+        sizes=(len(same), len(differ)),
+        means=(mean(same), mean(differ)),
+        cut=cut,
+        consistency=consistency,
+    )
+
+
+def finite(values: Array) -> Array:
+    """What is defined."""
+    return values[np.isfinite(values)]
+
+
+def mean(values: Array) -> float:
+    """The mean, NaN of nothing."""
+    return float(values.mean()) if len(values) else math.nan
+
+
+def shares(values: Array, edges: Array) -> tuple[float, ...]:
+    """The share of the values in each bin, zeros of none; the last bin holds its right edge too.
+
+    >>> shares(np.array([0.1, 0.2, 0.6, 1.0]), np.array([0.0, 0.5, 1.0]))
+    (0.5, 0.5)
+    """
+    return tuple(float(part) for part in np.histogram(values, edges)[0] / max(len(values), 1))
+
+
+def best_cut(same: Array, differ: Array) -> tuple[float, float]:
+    """gamma*, the smallest threshold at which TPR + TNR - 1 is largest, and ReCo, its value there (eq. 6); NaN where it is undefined.
+
+    >>> best_cut(np.array([0.1, 0.2, 0.4]), np.array([0.3, 0.5, 0.6]))
+    (0.2, 0.75)
+    """
+    gammas = np.unique(np.concatenate([same, differ]))
+    tallies = [np.searchsorted(np.sort(part), gammas, side="right").astype(np.float64)[None] for part in (same, differ)]
+    found = balance(*tallies)[0]
+    if not np.isfinite(found).any():
+        return math.nan, math.nan
+    best = int(np.nanargmax(found))
+    return float(gammas[best]), float(found[best])
+
+
+def draw_histograms(data: HistogramsData) -> Markup:
+    """One plot an explainer and model: S= filled, S!= as a line, and gamma* as an upright one."""
+    return draw_facets([draw_panel(panel, data) for panel in data.panels])
+
+
+def draw_panel(panel: Histogram, data: HistogramsData) -> Facet:
+    """One plot, on a scale of its own upwards."""
+    plane = Plane(across=data.across, up=from_zero([*panel.same, *panel.differ], parts=3))
+    parts = [
+        coloured(SET_COLOURS[0], draw_steps(panel.same, data.edges, plane, "area")) if panel.sizes[0] else Markup(""),
+        coloured(SET_COLOURS[1], draw_steps(panel.differ, data.edges, plane, "curve")) if panel.sizes[1] else Markup(""),
+        draw_paths([[(panel.cut, plane.up.low), (panel.cut, plane.up.high)]], "reference", plane),
+    ]
+    title = " on ".join([panel.explainer, panel.model] if len(data.models) > 1 else [panel.explainer])
+    told = captions(panel)
+    drawing = draw_plane(plane, Markup("").join(parts), f"{title}: {'; '.join(told)}")
+    return Facet(title=title, frame=panel.frame, drawing=drawing, captions=tuple(Markup.escape(text) for text in told))
+
+
+def coloured(css: str, content: Markup) -> Markup:
+    """What belongs to a set, in its colour."""
+    return Markup('<g class="{}">{}</g>').format(css, content)
+
+
+def draw_steps(heights: Sequence[float], edges: Sequence[float], plane: Plane, css: str) -> Markup:
+    """The outline of a histogram, from the ground to the ground."""
+    corners = [(edge, height) for place, height in enumerate(heights) for edge in edges[place : place + 2]]
+    closed = [(edges[0], 0.0), *corners, (edges[-1], 0.0)]
+    return stretched(Markup('<path class="{}" d="{}"/>').format(css, outline(closed, plane)), plane)
+
+
+def captions(panel: Histogram) -> list[str]:
+    """How large the sets are, where they lie, and how well a threshold tells them apart."""
+    sets = zip((SAME, DIFFER), panel.sizes, panel.means, strict=True)
+    said = [f"{name}: {size:,} pairs, mean {number(middle)}" if size else f"{name} is empty" for name, size, middle in sets]
+    cut = f"ReCo {number(panel.consistency)} at \N{GREEK SMALL LETTER GAMMA}* = {number(panel.cut)}"
+    return [*said, cut if math.isfinite(panel.cut) else "ReCo is undefined"]

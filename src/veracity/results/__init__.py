@@ -1,0 +1,8 @@
+"""What a run folder says, read without a model; and what two of them say together."""
+
+from veracity.results.comparison import compared
+from veracity.results.run import Result
+from veracity.results.series import Series
+from veracity.results.worst import WorstPair
+
+__all__ = ["Result", "Series", "WorstPair", "compared"]

@@ -1,0 +1,135 @@
+"""One score of one subject over all samples, from stored measurements; and the numbers that are read off it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from veracity.core.explainers import Frame
+from veracity.core.measures import Direction
+from veracity.core.scores import Measured, per_sample_mean
+from veracity.core.walks import Sampling
+from veracity.interpret import medians
+from veracity.interpret.build import as_read
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One score of one subject over all samples: values (samples, draws), and how the draws came about."""
+
+    model: str
+    explainer: str
+    control: bool
+    signed: bool
+    frame: str
+    categorical: bool
+    score: str
+    sampling: Sampling
+    bounds: tuple[float, float]
+    direction: Direction
+    samples: NDArray[np.int64]
+    values: Array
+    counts: NDArray[np.int64]
+    drawn: int
+    per_sample: Array
+    measured: Measured
+    no_response: NDArray[np.bool_]
+    errors: Array | None
+    remarks: Mapping[str, NDArray[np.bool_]]
+    missing: int
+    failed: str
+
+
+Derived = tuple[Array, Array, NDArray[np.bool_], Array | None, Mapping[str, NDArray[np.bool_]]]
+
+
+def derived(about: dict[str, Any], measured: Measured) -> Derived:
+    """Values (samples, draws), one value a sample, which samples did not respond, each value's own error, and remarks.
+
+    Plainly, or as the registered score does.
+    """
+    if about.get("values", "plain") == "plain" and about["reduce"] == "mean":
+        values = next(iter(measured.quantities.values()))[:, :, 0]
+        return values, per_sample_mean(values), np.zeros(len(values), dtype=np.bool_), None, {}
+    score = as_read(about["spec"])
+    if not len(next(iter(measured.quantities.values()))):
+        measured = Measured(dict.fromkeys(score.quantities, np.zeros((0, 0, 1))))
+        return measured[score.quantities[0]][:, :, 0], np.zeros(0), np.zeros(0, dtype=np.bool_), None, {}
+    if about.get("values", "plain") == "plain":
+        measured = Measured({"value": next(iter(measured.quantities.values()))})
+    values = score.values(measured)
+    return values, score.reduce(values), score.no_response(measured), score.errors(measured), score.remarks(measured)
+
+
+def evaluations(one: Series) -> int:
+    """How many perturbations were evaluated for a score: as the search counted them, or one a draw and level."""
+    if "evaluations" in one.measured.quantities:
+        table = one.measured["evaluations"]
+        return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
+    first = next(iter(one.measured.quantities.values()))
+    return one.drawn * int(first.shape[2])
+
+
+def undefined(one: Series) -> int:
+    """How many evaluations of a search had no value, or how many draws have one quantity without the other."""
+    if "undefined" in one.measured.quantities:
+        table = one.measured["undefined"]
+        return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
+    seen = np.stack([np.isfinite(table) for table in one.measured.quantities.values()])
+    return int((seen.any(axis=0) & ~seen.all(axis=0)).sum())
+
+
+def null_of(one: Series) -> str:
+    """The random control that is fair to an explanation: in its frame, and of its sign."""
+    if one.frame == Frame.TRAINING.value:
+        return "random_examples" if one.signed else "random_mixture"
+    if one.frame == Frame.CONCEPTS.value:
+        return "random_concepts" if one.categorical else "random_sensitivities"
+    return "random_gaussian" if one.signed else "random_uniform"
+
+
+def mean(values: Array) -> float:
+    """The mean of what is defined, NaN if nothing is."""
+    return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else float("nan")
+
+
+def censored(one: Series) -> NDArray[np.bool_]:
+    """Which samples are only known to lie at or below their value."""
+    return one.remarks.get("censored", np.zeros(len(one.samples), dtype=np.bool_))
+
+
+def summed(one: Series | None, centre: str) -> float:
+    """The mean or the median of what is defined; NaN if nothing is, or if no more than a bound is known."""
+    if one is None or centre != "median":
+        return math.nan if one is None else mean(one.per_sample)
+    found = medians.middle(one.per_sample, None, one.bounds, censored=censored(one))
+    return math.nan if found.bound else found.value
+
+
+def gathered(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
+    """The rows of cells in any order: the samples, each quantity as (samples, draws, levels) NaN-padded, and how many draws each had."""
+    if not tables:
+        return np.zeros(0, np.int64), Measured({"value": np.zeros((0, 0, 1))}), np.zeros(0, np.int64)
+    whole = pa.concat_tables([table.cast(table.schema) for table in tables]).to_pandas()
+    samples, row = np.unique(whole["sample"].to_numpy(), return_inverse=True)
+    draw, level = whole["draw"].to_numpy(), whole["level"].to_numpy()
+    quantity = whole["quantity"].astype(str).to_numpy()
+    shape = (len(samples), int(draw.max(initial=-1)) + 1, int(level.max(initial=0)) + 1)
+    found: dict[str, Array] = {}
+    for name in dict.fromkeys(quantity.tolist()):
+        here = quantity == name
+        table = np.full(shape, np.nan)
+        table[row[here], draw[here], level[here]] = whole["value"].to_numpy()[here]
+        found[name] = table
+    first = quantity == quantity[0] if len(quantity) else np.zeros(0, dtype=np.bool_)
+    drawn = np.unique(row[first] * max(1, shape[1]) + draw[first]) // max(1, shape[1])
+    counts = np.bincount(drawn, minlength=len(samples))
+    return samples, Measured(found), counts
