@@ -213,9 +213,19 @@ class Audit:
         self, folder: str | Path | None = None, *, workers: int = 1, batch: int | None = None, memory: int | None = None
     ) -> Forecast:
         """What a run would cost: passes, seconds, memory. Nothing is written."""
-        prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=standing_in(self), rehearsal=True)
+        trained = standing_in(self) if folder is None else self.at_hand(RunFolder(str(folder)))
+        prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True)
         finished = RunFolder(str(folder)).finished() if folder is not None else set()
         return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers)
+
+    def at_hand(self, store: RunFolder) -> dict[str, Trained]:
+        """The folds' models of every cross-trained model as far as they lie in the folder; untrained ones in the place of the others."""
+        inputs, found = as_inputs(self.inputs), standing_in(self)
+        labels = as_labels(self.targets, inputs.size())
+        for name, model in crossed(self).items():
+            if finished_folds(model, inputs, labels, store, name):
+                found[name] = trained_folds(model, inputs, labels, store, False, name)
+        return found
 
     def prepare(
         self,

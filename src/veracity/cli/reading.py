@@ -16,10 +16,12 @@ from veracity.cli import tables
 from veracity.cli.gate import judge
 from veracity.cli.main import app
 from veracity.core.errors import unknown
-from veracity.core.registry import EXPLAINERS, GROUPS, KERNELS, MEASURES, RECIPES, SCORES, SPACES, TARGETS, WALKS
+from veracity.core.registry import EXPLAINERS, GROUPS, KERNELS, MEASURES, RECIPES, SCORES, SPACES, TARGETS, TRAINERS, WALKS
 from veracity.results import Result, compared
 
-KINDS = {registry.plural: registry for registry in (EXPLAINERS, GROUPS, SPACES, MEASURES, SCORES, WALKS, KERNELS, TARGETS, RECIPES)}
+KINDS = {
+    registry.plural: registry for registry in (EXPLAINERS, GROUPS, SPACES, MEASURES, SCORES, WALKS, KERNELS, TARGETS, TRAINERS, RECIPES)
+}
 Folder = typer.Argument(help="A run folder.")
 
 

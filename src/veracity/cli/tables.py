@@ -26,6 +26,10 @@ from veracity.report.wording import number as written
 from veracity.results import Result
 
 CAPTION = "{level:g} % intervals, for other samples and for other copies of the weights where they are shared. {beside}"
+FOLDED = (
+    "MeGe and ReCo: for other samples of these trained models, not for other trainings. S= and S!=: pairs of models that are both right, "
+    "or one of them; null 95 %: what ReCo reaches where labels are permuted; p: how rarely it is as high."
+)
 BESIDE = {"self": "self: the explainer against itself", "random": "random: the fair random explanation"}
 BETTER = f"{ARROWS['higher']} higher is better, {ARROWS['lower']} lower is better."
 NULL = "A deterministic explanation that has nothing to do with the model scores {null}, not 0."
@@ -54,7 +58,8 @@ def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
     constant = "a constant map" if set(explained["frame"]) <= {"input"} else "a constant explanation"
     beside = "; ".join(text for name, text in BESIDE.items() if name in columns)
     how = CAPTION.format(level=level, beside=f"{beside}." if beside else "").strip()
-    said = [how, *(CAVEAT.format(score=title_of(str(score)), constant=constant) for score in judged[:1])]
+    pooled = [FOLDED] if "p_value" in frame and frame["pairs_same"].notna().any() else []
+    said = [how, *pooled, *(CAVEAT.format(score=title_of(str(score)), constant=constant) for score in judged[:1])]
     return "\n".join([BETTER, *said] if frame["direction"].nunique() > 1 else said)
 
 

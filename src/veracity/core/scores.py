@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -141,7 +141,8 @@ class Reading:
 class Pair:
     """R rows before and after a perturbation, the elements that made it (R, q), and how what was read should move along.
 
-    In the input's frame `move` is what happened to the input; elsewhere nothing moves (rho' is the identity).
+    In the input's frame `move` is what happened to the input; elsewhere nothing moves (rho' is the identity). What one score has
+    computed for these rows, others find through `once`.
     """
 
     before: Reading
@@ -149,6 +150,13 @@ class Pair:
     element: Tensor
     move: Callable[[Tensor], Tensor]
     undo: Callable[[Tensor], Tensor]
+    known: dict[str, Tensor] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, key: str, compute: Callable[[], Tensor]) -> Tensor:
+        """What is computed under a key, by the first score that asks."""
+        if key not in self.known:
+            self.known[key] = compute()
+        return self.known[key]
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,10 @@ def unfolded(models: Models, folds: Mapping[str, Trained]) -> Iterator[tuple[str
 def trained_or_missing(name: str, trained: Mapping[str, Trained] | None) -> Trained:
     """The folds' models of a cross-trained one; raises where they are needed and nobody trained them."""
     if trained is None or name not in trained:
-        raise InputError(f"The model '{name}' is cross-trained, and this needs one that is trained already: pass a torch.nn.Module.")
+        raise InputError(
+            f"The model '{name}' is cross-trained and not trained yet: pass CrossTrained(build=...), which makes its network, or a "
+            "torch.nn.Module that is trained."
+        )
     return trained[name]
 
 

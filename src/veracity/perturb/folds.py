@@ -91,8 +91,8 @@ def by_splitter(splitter: Any, labels: Tensor) -> Tensor:
     total = np.concatenate([*parts, np.zeros(0, dtype=np.int64)])
     if len(parts) < 2 or len(total) != size or len(np.unique(total)) != size:
         raise InputError(
-            f"The test parts of {type(splitter).__name__} must be at least two disjoint folds that hold every sample once: use KFold, "
-            "StratifiedKFold or GroupKFold."
+            f"The test parts of {type(splitter).__name__} must be at least two disjoint folds that hold every sample once: use KFold or "
+            "StratifiedKFold, or give the fold of each sample."
         )
     for number, part in enumerate(parts):
         found[torch.as_tensor(part)] = number

@@ -165,7 +165,7 @@ class Result:
             else:
                 found = statistics.differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
             rows += [{other: group, **asdict(row)} for row in found]
-        return pd.DataFrame(rows, columns=[other, "first", "second", "difference", "low", "high", "n", "differs", "bound"])
+        return pd.DataFrame(rows, columns=[other, "first", "second", "difference", "low", "high", "n", "differs", "bound", "status"])
 
     def facts(self) -> pd.DataFrame:
         """What explainers learnt about the models before they explained anything: one row a fact, such as a concept's accuracy."""

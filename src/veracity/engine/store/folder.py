@@ -6,6 +6,7 @@
     explanations/KEY.safetensors   base explanations of one block
     worst/KEY.safetensors          the most telling pairs of one cell
     learnt/KEY.safetensors         what one explainer found out about one model
+    models/KEY.safetensors         the model of one fold: its weights, and what it answered to a few inputs
     calibrations/KEY.json          how strong a perturbation must be for one model on one data set
 
 Keys are hashes of everything that a file depends on, so a file that is there is right.
@@ -64,14 +65,14 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Remove half-written files; only for the holder of the lock."""
-        for folder in ("", "cells", "failed", "explanations", "worst", "learnt", "calibrations"):
+        for folder in ("", "models", "cells", "failed", "explanations", "worst", "learnt", "calibrations"):
             self.files.sweep(folder)
 
     def manifest(self) -> dict[str, Any]:
         """The manifest, if this version can read it."""
         if not self.files.exists(MANIFEST):
             several = any(self.files.exists(name) for name in SEVERAL)
-            hint = " It holds several runs: see its report.html, or the run folders in it." if several else ""
+            hint = " It holds more than one run, or none: see its report.html, or the run folders in it." if several else ""
             raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.{hint}")
         try:
             manifest: dict[str, Any] = json.loads(self.files.read(MANIFEST))

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veracity.core import fingerprint
 from veracity.core.measures import Direction, Measure
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
 from veracity.interpret.common import Repeatable
@@ -57,7 +58,8 @@ class StabilityScore(Repeatable, ABC):
     def observe(self, pair: Pair) -> Tensor:
         """The distance, who is right, and whether both predict the same class, (R, 4)."""
         before, after = pair.before, pair.after
-        distance = as_distance(self.compare)(before.explanation, after.explanation).double()
+        measure = fingerprint.of_json(self.compare.spec())
+        distance = pair.once(f"distance {measure}", lambda: as_distance(self.compare)(before.explanation, after.explanation).double())
         same = torch.eq(before.predicted, after.predicted)
         return torch.stack((distance, *(one.to(distance) for one in (before.correct, after.correct, same))), dim=1)
 
