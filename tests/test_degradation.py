@@ -37,7 +37,16 @@ def check(**changes: Any) -> DegradationCheck:
 
 def crossed(fit: Any, **changes: Any) -> DegradationCheck:
     model = CrossTrained(fit=fit, folds=2, build=network)
-    return check(**{"model": model, "damages": ["weights", "labels"], "shares": (0.25,), "scores": ["complexity", "mege"], **changes})
+    return check(
+        **{
+            "model": model,
+            "damages": ["weights", "labels"],
+            "shares": (0.25,),
+            "confidence": 0.85,
+            "scores": ["complexity", "mege"],
+            **changes,
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +142,7 @@ def test_the_model_comes_back_untouched(tmp_path: Path) -> None:
     model = seeded()
     state, modes = {name: tensor.clone() for name, tensor in model.state_dict().items()}, [part.training for part in model.modules()]
     random = torch.get_rng_state()
-    check(model=model, shares=(0.5,)).run(tmp_path, progress=False)
+    check(model=model, shares=(0.5,), confidence=0.85).run(tmp_path, progress=False)
     assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
     assert modes == [part.training for part in model.modules()]
     assert torch.equal(torch.get_rng_state(), random)
@@ -182,7 +191,7 @@ def test_tables_of_known_rows() -> None:
 def test_lower_is_better_turns_the_direction() -> None:
     result = by_hand()
     turned = DegradationResult(result.rows.assign(direction="lower"), ("weights",), {}, pd.DataFrame())
-    assert turned.trends().set_index("explainer").loc["down", ["p", "verdict"]].tolist() == [pytest.approx(1.0), "does not follow"]
+    assert turned.trends().set_index("explainer").loc["down", ["p", "verdict"]].tolist() == [pytest.approx(1.0), "goes the other way"]
 
 
 @pytest.mark.parametrize(
@@ -198,6 +207,7 @@ def test_lower_is_better_turns_the_direction() -> None:
         ({"damages": {"a/b": "weights"}}, SpecError, "a name of its own"),
         ({"damages": [Burst()], "shares": (0.1, 0.2, 0.3)}, SpecError, "has 2 levels for 3 shares"),
         ({"shares": (0.3, 0.1)}, SpecError, "ascending"),
+        ({"shares": (0.3,)}, InputError, "no trend can be told from chance"),
         ({"model": nn.Sequential(nn.Flatten(), nn.Linear(6, 3))}, InputError, "no convolution"),
         ({"model": {"a": seeded()}}, InputError, "not dict"),
         ({"explainers": {"maps": Precomputed(maps=torch.zeros(SAMPLES, 1, 6))}}, InputError, "'maps' is maps without"),
@@ -246,7 +256,7 @@ def test_a_check_moves_to_a_device() -> None:
 
 
 def test_a_recipe_may_be_a_degradation_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Recipe("damage", lambda folder, scale: check(shares=(0.5,)))
+    asked = Recipe("damage", lambda folder, scale: check(shares=(0.5,), confidence=0.85))
     monkeypatch.setattr(RECIPES, "_items", {**RECIPES._items, "damage": asked})
     for _ in range(2):
         found = run_recipe("damage", tmp_path / "run", Scale.SMOKE, progress=False)

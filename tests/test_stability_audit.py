@@ -8,8 +8,7 @@ from torch import nn
 
 from veracity import Audit
 from veracity.core.crosstrained import CrossTrained
-from veracity.core.errors import Note
-from veracity.interpret.stability import MeGe
+from veracity.core.errors import InputError, Note
 from veracity.results import Result, compared
 
 SCORES = ["mege", "reco", "reco_auc", "reco_ks"]
@@ -172,6 +171,14 @@ def test_any_other_score_is_measured_out_of_fold(folder, tmp_path):
             assert found[number] == pytest.approx(each[str(int(folds.members[number])), number], nan_ok=True)
 
 
+def test_what_only_a_network_tells_comes_to_light_after_the_first_fold(tmp_path):
+    inputs, labels = data()
+    audit = Audit(models=CrossTrained(fit=fit, folds=4), inputs=inputs, targets=labels, explainers=["saliency"], scores=SCORES, target=7)
+    with pytest.raises(InputError, match="7"):
+        audit.run(tmp_path / "run", progress=False)
+    assert len(list((tmp_path / "run" / "models").iterdir())) == 1
+
+
 @pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
 def test_identical_models_score_one_and_leave_consistency_undefined(folder, tmp_path):
     inputs, labels = data()
@@ -204,19 +211,20 @@ def test_differences_are_paired(result):
     [
         ({"models": network().eval()}, "compares models that were trained without one fold each"),
         ({"targets": None}, "which needs labels"),
-        ({"scores": [MeGe(pairs="all_right")]}, "pairs"),
         ({"explainers": ["saliencyy"]}, "Did you mean 'saliency'"),
         ({"explainers": []}, "needs explainers"),
+        ({"scores": [{"name": "reco", "pairs": "both"}]}, "pairs"),
     ],
 )
-def test_mistakes_come_to_light_before_the_training(tmp_path, changes, sentence):
+@pytest.mark.parametrize("build", [network, None])
+def test_mistakes_come_to_light_before_the_training(tmp_path, changes, sentence, build):
     inputs, labels = data()
 
     def never(inputs, targets, seed):
         raise AssertionError("trained")
 
     given = {
-        "models": CrossTrained(fit=never, build=network),
+        "models": CrossTrained(fit=never, build=build),
         "inputs": inputs,
         "targets": labels,
         "explainers": ["saliency"],

@@ -15,16 +15,21 @@ from torch import Tensor, nn
 from veracity.core.component import encode
 from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, Note
+from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, device_of
+from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults
-from veracity.core.targets import as_target
+from veracity.core.spaces import InputSpace
+from veracity.core.targets import Target, as_target
+from veracity.core.training import Checkpoint, Training
+from veracity.core.walks import Walk
 from veracity.engine.admission import admit, check_mode, first_budget
 from veracity.engine.batching import Budget
 from veracity.engine.calibration import Strengths, calibrate_all
-from veracity.engine.crosstraining import Trained, finished_folds, stand_ins, trained_folds
+from veracity.engine.crosstraining import Trained, finished_folds, found_folds, trained_folds
 from veracity.engine.executors import Task, executor
-from veracity.engine.folded import accounted, check_crossed, comparable, on_device, trained_or_missing, unfolded
+from veracity.engine.folded import accounted, check_crossed, comparable, known_by, on_device, trained_or_missing, unfolded
 from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.hunted import check_classes
 from veracity.engine.learning import learn_all
@@ -35,6 +40,7 @@ from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import watching
 from veracity.engine.remarks import remarks
 from veracity.engine.resolve import (
+    Scores,
     all_scores,
     as_confidence,
     as_inputs,
@@ -77,6 +83,10 @@ def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Jo
     return [job for job in (job.without(set(failed)) for job in jobs) if job.cells]
 
 
+NOWHERE = "memory://veracity-nowhere"
+"""A folder that holds nothing."""
+
+
 def moved(model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
     """A model on a device; copied there if it is elsewhere."""
     if isinstance(model, CrossTrained):
@@ -89,28 +99,49 @@ def crossed(audit: Audit) -> dict[str, CrossTrained]:
     return {name: model for name, model in as_models(audit.models).items() if isinstance(model, CrossTrained)}
 
 
-def standing_in(audit: Audit) -> dict[str, Trained]:
-    """Untrained networks in the place of every cross-trained model's, as far as they are known."""
-    models = crossed(audit)
+@dataclass(frozen=True)
+class Resolved:
+    """What an audit is about, before any model is looked at."""
+
+    inputs: Inputs
+    labels: Tensor | None
+    space: InputSpace | None
+    explainers: dict[str, Explainer]
+    scores: Scores
+    target: Target
+    outputs: Outputs | None
+    models: dict[str, nn.Module | CrossTrained]
+    training: Training | None
+    checkpoints: Mapping[str, tuple[Checkpoint, ...]]
+    walk: Walk
+    seed: int
+
+
+def found_in(audit: Audit, store: RunFolder) -> dict[str, Trained]:
+    """The folds' models of every cross-trained model as they lie in the folder, or untrained networks, as far as they are known."""
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
-    found = {name: stand_ins(model, inputs, labels, name) for name, model in models.items()}
+    found = {name: found_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items()}
     return {name: one for name, one in found.items() if one is not None}
 
 
 def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder) -> Prepared | None:
     """The audit, looked at before anything is written; None if its models must be trained first.
 
-    Then it is looked at with untrained networks, so that a mistake does not come to light only after the training.
+    Then it is looked at with untrained networks, so that a mistake does not come to light only after the training; where nobody
+    knows them, at least everything that needs no model is.
     """
     models = crossed(audit)
     if not models:
         return audit.prepare(**settings)
+    audit.resolve(**settings)
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
-    if all(finished_folds(model, inputs, labels, store, name) for name, model in models.items()):
+    if all(finished_folds(model, inputs, labels, store, name) for name, model in models.items() if not model.models):
+        if all(model.models for model in models.values()):
+            return audit.prepare(**settings, trained=found_in(audit, store))
         return None
-    stands = standing_in(audit)
+    stands = found_in(audit, store)
     if set(stands) == set(models):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Note)
@@ -204,28 +235,31 @@ class Audit:
         return replace(self, models={name: moved(model, where, device) for name, model in as_models(self.models).items()})
 
     def cross_train(self, store: RunFolder, progress: bool) -> dict[str, Trained]:
-        """The models of every fold of every cross-trained model: found in the folder, or trained now."""
+        """The models of every fold of every cross-trained model: found in the folder, or trained now.
+
+        Where a single one was not rehearsed, since nobody knows its network, its first model stands in for all.
+        """
         models, inputs = crossed(self), as_inputs(self.inputs)
         labels = as_labels(self.targets, inputs.size())
-        return {name: trained_folds(model, inputs, labels, store, progress, name) for name, model in models.items()}
+        unknown = len(models) == 1 and not found_in(self, store)
+
+        def look(first: Trained) -> None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", Note)
+                self.prepare(trained=dict.fromkeys(models, first), rehearsal=True)
+
+        return {
+            name: trained_folds(model, inputs, labels, store, progress, name, look if unknown else None) for name, model in models.items()
+        }
 
     def forecast(
         self, folder: str | Path | None = None, *, workers: int = 1, batch: int | None = None, memory: int | None = None
     ) -> Forecast:
         """What a run would cost: passes, seconds, memory. Nothing is written."""
-        trained = standing_in(self) if folder is None else self.at_hand(RunFolder(str(folder)))
+        trained = found_in(self, RunFolder(str(folder) if folder is not None else NOWHERE))
         prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True)
         finished = RunFolder(str(folder)).finished() if folder is not None else set()
         return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers)
-
-    def at_hand(self, store: RunFolder) -> dict[str, Trained]:
-        """The folds' models of every cross-trained model as far as they lie in the folder; untrained ones in the place of the others."""
-        inputs, found = as_inputs(self.inputs), standing_in(self)
-        labels = as_labels(self.targets, inputs.size())
-        for name, model in crossed(self).items():
-            if finished_folds(model, inputs, labels, store, name):
-                found[name] = trained_folds(model, inputs, labels, store, False, name)
-        return found
 
     def prepare(
         self,
@@ -240,6 +274,32 @@ class Audit:
 
         `trained` holds the folds' models of every cross-trained one; in a `rehearsal` nothing is said of their predictions.
         """
+        one = self.resolve(workers=workers, batch=batch, memory=memory)
+        inputs, labels = one.inputs, one.labels
+        budgets: dict[str, Budget] = {}
+        models: dict[str, AuditedModel] = {}
+        accuracies: dict[str, float | None] = {}
+        folds = {name: trained_or_missing(name, trained) for name, model in one.models.items() if isinstance(model, CrossTrained)}
+        for name, label, fold, given in unfolded(one.models, folds):
+            module = inputs.adapt(given)
+            check_mode(name, module)
+            budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
+            check_training(name, module, one.training, one.explainers)
+            admitted, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, budgets[name])
+            models[name] = replace(known_by(admitted, fold, folds), checkpoints=one.checkpoints.get(label, ()), place=fold)
+        records = accounted(models, folds, accuracies)
+        defaults = Defaults(one.space, one.walk)
+        problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
+        check_classes(problem, labels)
+        settled, notes = examined(problem)
+        problem = replace(problem, explainers=settled)
+        jobs = plan(problem, budgets)
+        check_requests(problem, jobs)
+        notes += [] if rehearsal else remarks(problem, jobs) + comparable(records)
+        return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
+
+    def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> Resolved:
+        """Everything that was written, as components and tensors; raises on what could not work, whatever the models do."""
         for what, value in (("batch", batch), ("workers", workers), ("memory", memory), ("examples", self.examples)):
             if value is not None:
                 as_whole(value, what, least=1)
@@ -255,34 +315,13 @@ class Audit:
         check_given(explainers, inputs.size())
         scores = all_scores(self.scores, self.companions)
         check_asked(scores.named, scores.asked, space, explainers)
-        target = as_target(self.target)
-        kind = as_outputs(self.outputs)
-        budgets: dict[str, Budget] = {}
-        models: dict[str, AuditedModel] = {}
-        accuracies: dict[str, float | None] = {}
-        modules = as_models(self.models)
+        target, outputs, models = as_target(self.target), as_outputs(self.outputs), as_models(self.models)
         training = as_training(self.training, self.concepts)
-        checkpoints = as_checkpoints(self.checkpoints, {name: one for name, one in modules.items() if isinstance(one, nn.Module)})
-        check_needs(explainers, training, checkpoints, list(modules))
-        check_crossed(scores, modules, labels)
-        folds = {name: trained_or_missing(name, trained) for name, model in modules.items() if isinstance(model, CrossTrained)}
-        for name, label, fold, given in unfolded(modules, folds):
-            module = inputs.adapt(given)
-            check_mode(name, module)
-            budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
-            check_training(name, module, training, explainers)
-            admitted, accuracies[label] = admit(name, module, inputs, labels, target, kind, budgets[name])
-            models[name] = replace(admitted, checkpoints=checkpoints.get(label, ()), place=fold)
-        records = accounted(models, folds, accuracies)
+        checkpoints = as_checkpoints(self.checkpoints, {name: one for name, one in models.items() if isinstance(one, nn.Module)})
+        check_needs(explainers, training, checkpoints, list(models))
+        check_crossed(scores, models, labels)
         walk = as_walk(self.walk, space)
-        problem = Problem(models, inputs, explainers, scores.named, target, Defaults(space, walk), seed, training, self.examples)
-        check_classes(problem, labels)
-        settled, notes = examined(problem)
-        problem = replace(problem, explainers=settled)
-        jobs = plan(problem, budgets)
-        check_requests(problem, jobs)
-        notes += [] if rehearsal else remarks(problem, jobs) + comparable(records)
-        return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores, records)
+        return Resolved(inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, seed)
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""

@@ -86,7 +86,9 @@ class DistanceResult:
         return report.write_distances(self.curves, self.table(), self.verdicts(), path, self.title or TITLE)
 
     def __str__(self) -> str:
-        return str(self.verdicts().to_string(index=False, na_rep=""))
+        table = str(self.verdicts().to_string(index=False, na_rep=""))
+        failed = self.failures().drop_duplicates(["distance", "error"]).to_dict("records")
+        return "\n".join([table, *(f"{one['distance']} failed: {one['error']}" for one in failed)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -109,3 +109,44 @@ def test_components_from_outside_count_with_their_code() -> None:
     one = Measure(name="gap", function=lambda a, b: a - b, direction=Direction.LOWER, range=(0.0, 1.0))
     two = Measure(name="gap", function=lambda a, b: b - a, direction=Direction.LOWER, range=(0.0, 1.0))
     assert one.spec()["code"] != two.spec()["code"]
+
+
+RATE = 0.1
+
+
+def step(x: float) -> float:
+    return x - RATE
+
+
+def looped(x: float) -> float:
+    return step(step(x))
+
+
+def outer(x: float) -> float:
+    def inner(y: float) -> float:
+        return looped(y)
+
+    return inner(x)
+
+
+class Calls:
+    def __call__(self, x: float) -> float:
+        return outer(x)
+
+
+@pytest.mark.parametrize("what", [looped, outer, Calls()])
+def test_code_is_followed_however_far_away(what: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fingerprint.of_json(fingerprint.of_function(what))
+    assert before == fingerprint.of_json(fingerprint.of_function(what))
+    monkeypatch.setitem(globals(), "RATE", 0.2)
+    assert before != fingerprint.of_json(fingerprint.of_function(what))
+
+
+def attribute_alone(x: torch.Tensor) -> int:
+    return x.unrelated  # type: ignore[attr-defined, no-any-return]
+
+
+def test_names_of_attributes_are_not_globals(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fingerprint.of_json(fingerprint.of_function(attribute_alone))
+    monkeypatch.setitem(globals(), "unrelated", 7)
+    assert before == fingerprint.of_json(fingerprint.of_function(attribute_alone))

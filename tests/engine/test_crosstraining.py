@@ -13,7 +13,7 @@ from torch import nn
 from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import TensorInputs
-from veracity.engine.crosstraining import stand_ins, trained_folds
+from veracity.engine.crosstraining import found_folds, trained_folds
 from veracity.engine.store import RunFolder
 
 
@@ -197,7 +197,7 @@ def test_progress_is_heard_where_the_trainer_reports_it(tmp_path):
 def test_splitters_and_given_models(tmp_path):
     found = run(CrossTrained(fit=plain_fit, folds=KFold(3)), tmp_path)
     assert found.members.tolist() == [0] * 20 + [1] * 20 + [2] * 20
-    given = run(CrossTrained(models=found.modules, folds=found.members), tmp_path)
+    given = run(CrossTrained(models=list(found.modules), folds=found.members), tmp_path)
     assert given.modules == found.modules
     assert torch.equal(given.members, found.members)
 
@@ -219,32 +219,36 @@ def test_trained_models_may_be_kept_elsewhere(tmp_path):
     assert len(list((tmp_path / "shared" / "models").iterdir())) == 5
 
 
-def test_stand_ins_are_untrained_networks():
+def test_untrained_networks_stand_in(tmp_path):
     inputs, labels = blobs()
-    found = stand_ins(CrossTrained(fit=plain_fit, build=network), TensorInputs(inputs), labels)
+    store = RunFolder(str(tmp_path / "nowhere"))
+    found = found_folds(CrossTrained(fit=plain_fit, build=network), TensorInputs(inputs), labels, store)
     assert found is not None
     assert len(found.modules) == 5
-    assert stand_ins(CrossTrained(fit=plain_fit), TensorInputs(inputs), labels) is None
+    assert found_folds(CrossTrained(fit=plain_fit), TensorInputs(inputs), labels, store) is None
+    assert not (tmp_path / "nowhere").exists()
 
 
 def untrained(inputs, targets, seed):
-    return nn.Linear(4, 3)
+    model = nn.Linear(4, 3)
+    nn.init.constant_(model.weight, 0.5)
+    return model
 
 
 @pytest.mark.parametrize(
     ("fit", "sentence"),
     [
-        (untrained, r"is right on \d+ of 48 samples that it was trained on.*it is untrained"),
+        (untrained, r"is right on \d+ of 240 samples that it was trained on.*it is untrained"),
         (lambda inputs, targets, seed: "model", "must return a torch.nn.Module, not str"),
         (lambda inputs, targets, seed: nn.Linear(4, 2), r"gives outputs of shape \(2,\) a sample, not one for each of the 3 classes"),
         (lambda inputs, targets, seed: nn.Linear(5, 3), "cannot take the inputs it was given"),
-        (lambda inputs, targets, seed: 1 / 0, "fit failed on 48 samples with ZeroDivisionError"),
-        (lambda inputs, targets, seed: solved(*blobs(seed=5)), "the same weights for folds 1 and 2"),
+        (lambda inputs, targets, seed: 1 / 0, "fit failed on 240 samples without fold 0 with ZeroDivisionError"),
+        (lambda inputs, targets, seed: solved(*blobs(seed=5)), "the same weights for folds 0 and 1"),
     ],
 )
 def test_trainers_that_went_wrong(tmp_path, fit, sentence):
     with pytest.raises(InputError, match=sentence):
-        run(CrossTrained(fit=fit), tmp_path)
+        run(CrossTrained(fit=fit), tmp_path, blobs(300))
 
 
 def test_networks_of_another_shape_are_refused(tmp_path):
@@ -255,7 +259,7 @@ def test_networks_of_another_shape_are_refused(tmp_path):
         head = solved(inputs, targets)
         return head if len(calls) == 1 else nn.Sequential(head)
 
-    with pytest.raises(InputError, match=r"different networks for folds 1 and 2: 'weight' is \(3, 4\) in one and missing in the other"):
+    with pytest.raises(InputError, match=r"different networks for folds 0 and 1: 'weight' is \(3, 4\) in one and missing in the other"):
         run(CrossTrained(fit=fit), tmp_path)
 
 
@@ -327,3 +331,52 @@ def test_killed_in_the_middle_the_finished_folds_are_not_trained_again(tmp_path)
     whole = run(CrossTrained(fit=plain_fit, build=network), tmp_path / "whole")
     for one, other in zip(found.modules, whole.modules, strict=True):
         assert torch.equal(one.weight, other.weight)
+
+
+def test_a_network_that_is_not_the_one_trained_is_told_after_the_first_fold(tmp_path):
+    with pytest.raises(InputError, match="makes another network than fit returns"):
+        run(CrossTrained(fit=plain_fit, build=lambda: nn.Linear(4, 4)), tmp_path)
+    assert not (tmp_path / "models").exists()
+
+
+HISTORY: list[int] = []
+
+
+def remembering(inputs, targets, seed):
+    HISTORY.append(len(inputs))
+    return solved(inputs, targets)
+
+
+def test_a_trainer_that_keeps_a_history_is_known_again(tmp_path):
+    HISTORY.clear()
+    run(CrossTrained(fit=remembering, build=network), tmp_path)
+    assert len(HISTORY) == 5
+    assert len(list((tmp_path / "models").iterdir())) == 5
+    HISTORY.clear()
+    run(CrossTrained(fit=remembering, build=network), tmp_path)
+    assert len(HISTORY) == 0
+
+
+def test_a_model_of_double_precision_comes_back_as_it_was(tmp_path):
+    inputs, labels = blobs()
+
+    def fit(inputs, targets, seed):
+        return solved(inputs, targets).double()
+
+    first = run(CrossTrained(fit=fit, build=lambda: nn.Linear(4, 3)), tmp_path, (inputs.double(), labels))
+    again = run(CrossTrained(fit=fit, build=lambda: nn.Linear(4, 3)), tmp_path, (inputs.double(), labels))
+    assert again.modules[0].weight.dtype is torch.float64
+    assert again.fingerprints == first.fingerprints
+
+
+@pytest.mark.parametrize("correct", [0.94, 1.0])
+def test_rare_classes_do_not_make_a_model_untrained(correct):
+    from veracity.engine.course import untaught
+
+    labels = torch.cat((torch.zeros(376), torch.ones(24))).long()
+    predicted = labels.clone()
+    predicted[: int(376 * (1 - correct))] = 1
+    assert not untaught(predicted, labels)
+    assert untaught(torch.zeros(400).long(), labels)
+    assert untaught(torch.arange(400) % 2, labels)
+    assert not untaught(torch.tensor([0, 1, 0]), torch.tensor([0, 1, 1]))

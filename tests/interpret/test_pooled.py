@@ -217,7 +217,7 @@ def test_only_samples_that_all_have_count_and_a_name_without_any_is_left_out() -
     left = {name: rows(given[name], np.arange(10, 80)) for name in ("e0", "e1", "e2")}
     plain = {(row.first, row.second): row for row in pooled_differences(MeGe(), left)}
     assert {pair: row for pair, row in found.items() if "none" not in pair} == plain
-    assert {row.status for pair, row in found.items() if "none" in pair} == {"too few"}
+    assert {row.status for pair, row in found.items() if "none" in pair} == {"undefined"}
     assert plain["e0", "e2"].n == int((MeGe().sets(left["e0"])[1] == 0).any(axis=1).sum())
 
 
@@ -227,7 +227,7 @@ def test_undefined_values_have_no_differences() -> None:
     (row,) = pooled_differences(ReCo(), given)
     assert math.isnan(row.difference)
     assert math.isnan(row.low)
-    assert (row.status, row.differs) == ("too few", False)
+    assert (row.status, row.differs) == ("undefined", False)
     assert pooled_differences(ReCo(), {}) == [] == pooled_differences(ReCo(), {"a": given["a"]})
 
 

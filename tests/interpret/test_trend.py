@@ -91,7 +91,7 @@ def test_seeds_with_undefined_values_are_left_out_and_too_few_leave_nothing():
     nothing = trend(broken[1:], DAMAGE, Direction.HIGHER)
     assert (nothing.n, nothing.undefined) == (2, 2)
     assert np.isnan([nothing.p, nothing.slope, nothing.low, nothing.high]).all()
-    assert verdict(nothing.p) == "undefined"
+    assert verdict(nothing.p, nothing) == "undefined"
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
@@ -106,9 +106,20 @@ def test_holm_step_by_step(p):
 
 
 def test_verdicts():
-    assert verdict(0.05) == "follows"
-    assert verdict(0.051) == "does not follow"
-    assert verdict(0.05, confidence=0.99) == "does not follow"
+    found = trend(FALLING, DAMAGE, Direction.HIGHER)
+    assert verdict(0.05, found) == "follows"
+    assert verdict(0.051, found) == "does not follow"
+    assert verdict(0.05, found, confidence=0.99) == "does not follow"
+
+
+def test_seeds_that_share_their_undamaged_model_do_not_follow_by_chance_more_often_than_said():
+    generator = np.random.default_rng(3)
+    follows = 0
+    for _ in range(1500):
+        values = np.concatenate([np.full((3, 1), generator.normal()), generator.normal(size=(3, 3))], axis=1)
+        found = trend(values, DAMAGE, Direction.HIGHER)
+        follows += verdict(found.p, found) == "follows"
+    assert follows / 1500 < 0.065
 
 
 def test_too_few_seeds_and_disordered_damage_are_refused():

@@ -7,7 +7,7 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SPACES
-from veracity.perturb.folds import Folds, members
+from veracity.perturb.folds import Folds, check_classes, members
 
 
 def labels_of(counts):
@@ -64,7 +64,6 @@ def test_given_folds_stay():
         (1, labels_of([4, 4]), "cannot be cut into 1 folds"),
         (9, labels_of([4, 4]), "cannot be cut into 9 folds"),
         (2, labels_of([4, 1]), "Class 1 has a single sample"),
-        (KFold(2), labels_of([4, 4]), "Every sample of class 0 lies in fold 0"),
         (ShuffleSplit(3, random_state=0), labels_of([4, 4]), "disjoint folds that hold every sample once"),
         (GroupKFold(2), labels_of([4, 4]), "GroupKFold cannot cut 8 samples"),
         ([0, 0, 1], labels_of([4, 4]), "one whole number for each of the 8 samples"),
@@ -76,6 +75,23 @@ def test_given_folds_stay():
 def test_what_cannot_be_folds_is_refused(folds, labels, sentence):
     with pytest.raises(InputError, match=sentence):
         members(folds, labels)
+
+
+def test_a_class_that_is_left_out_is_told():
+    labels = labels_of([4, 4])
+    with pytest.raises(InputError, match="Every sample of class 0 lies in fold 0"):
+        check_classes(members(KFold(2), labels), labels)
+    with pytest.raises(InputError, match="nothing to learn from a single class"):
+        check_classes(members(2, labels_of([4])), labels_of([4]))
+
+
+def test_a_splitter_without_a_seed_takes_ours_and_leaves_the_global_state():
+    labels = labels_of([20, 20])
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    first, again, other = (members(KFold(4, shuffle=True), labels, seed) for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
 
 
 def test_one_fold_a_sample_is_allowed():

@@ -46,7 +46,12 @@ def subjects(file: Path | None, model: str | None, data: str | None, weights: Pa
     """The models and the inputs, from a file or from the options."""
     if file is not None:
         audit, _ = audit_file.read(file)
-        return {name: one for name, one in as_models(audit.models).items() if isinstance(one, nn.Module)}, audit.inputs
+        models = as_models(audit.models)
+        modules = {name: one for name, one in models.items() if isinstance(one, nn.Module)}
+        if len(modules) < len(models):
+            crossed = next(name for name in models if name not in modules)
+            raise SpecError(f"The model '{crossed}' is cross-trained, and a scan looks at trained ones: give it build=... and weights=...")
+        return modules, audit.inputs
     if model is None or data is None:
         raise SpecError("A scan needs an audit file, or --model module:function and --data module:function.")
     entry = {"build": model, **({} if weights is None else {"weights": str(weights)})}

@@ -72,7 +72,9 @@ def gate(
 @app.command()
 def diff(run_a: str = typer.Argument(help="A run folder."), run_b: str = typer.Argument(help="Another one.")) -> None:
     """Compare two runs, row by row: B minus A, paired by sample where the data are the same."""
-    Console().print(tables.comparison(compared(Result(run_a), Result(run_b)), f"{run_b} minus {run_a}"))
+    first, second = Result(run_a), Result(run_b)
+    folded = bool(first.manifest.get("folds") or second.manifest.get("folds"))
+    Console().print(tables.comparison(compared(first, second), f"{run_b} minus {run_a}", folded=folded))
 
 
 @app.command()

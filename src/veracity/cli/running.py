@@ -14,8 +14,10 @@ from rich.console import Console
 
 from veracity.cli import audit_file, tables
 from veracity.cli.main import app
+from veracity.core.crosstrained import CrossTrained
 from veracity.distance_check import DistanceResult
 from veracity.engine.forecast import Forecast
+from veracity.engine.resolve import as_models
 from veracity.recipes import Scale, run_recipe
 from veracity.recipes.base import Found
 from veracity.recipes.several import JointResult
@@ -92,6 +94,8 @@ def audit(
     asked = asked.on(device)
     if dry_run:
         Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
+        if any(isinstance(model, CrossTrained) for model in as_models(asked.models).values()):
+            Console().print("The training of cross-trained models is not counted.")
         return
     with resumable():
         result = asked.run(folder, workers=crew, batch=batch, memory=budget)

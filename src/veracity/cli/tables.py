@@ -27,8 +27,8 @@ from veracity.results import Result
 
 CAPTION = "{level:g} % intervals, for other samples and for other copies of the weights where they are shared. {beside}"
 FOLDED = (
-    "MeGe and ReCo: for other samples of these trained models, not for other trainings. S= and S!=: pairs of models that are both right, "
-    "or one of them; null 95 %: what ReCo reaches where labels are permuted; p: how rarely it is as high."
+    "MeGe and ReCo: for other samples of these trained models, not for other trainings. S= and S!=: how many pairs of models should "
+    "explain alike, and how many not; null 95 %: what ReCo reaches where labels are permuted; p: how rarely it is as high."
 )
 BESIDE = {"self": "self: the explainer against itself", "random": "random: the fair random explanation"}
 BETTER = f"{ARROWS['higher']} higher is better, {ARROWS['lower']} lower is better."
@@ -160,6 +160,16 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
     lost = [f"{row['explainer']} ({row['undefined']} samples)" for row in records if row["undefined"]]
     if lost:
         below(table, f"No distance, since maps are constant: {', '.join(lost)}.")
+    for text, some in {
+        "S!= is empty, no pair of models disagrees, so that nothing can be told apart": [
+            row for row in records if row["pairs_differ"] == 0
+        ],
+        "S= is empty, no pair of models agrees": [row for row in records if row["pairs_same"] == 0],
+        "all distances are equal": [row for row in records if row["pairs_same"] > 0 and row["pairs_differ"] > 0],
+    }.items():
+        names = [row["explainer"] for row in some if math.isnan(row["value"]) and not row["failed"] and row["n"]]
+        if names:
+            below(table, f"Undefined, since {text}: {', '.join(names)}.")
     return table
 
 
@@ -225,8 +235,8 @@ def number(value: float, digits: int = 3) -> str:
     return "" if math.isnan(value) else written(value, digits).replace(MINUS, "-")
 
 
-def comparison(frame: pd.DataFrame, title: str) -> Group:
-    """Two runs beside each other, one table a model and score."""
+def comparison(frame: pd.DataFrame, title: str, *, folded: bool = False) -> Group:
+    """Two runs beside each other, one table a model and score; of models that were trained for them, what that leaves open."""
     parts = []
     for (model, score), rows in frame.groupby(["model", "score"], sort=False):
         table = ruled(f"{model}: {score}", ["explainer"], ["before", "after", "difference", "interval", "paired"])
@@ -235,4 +245,5 @@ def comparison(frame: pd.DataFrame, title: str) -> Group:
             numbers = [middle_of(row[name], bound) for name, bound in bounds.items()]
             table.add_row(escape(row["explainer"]), *numbers, reach(row), "yes" if row["paired"] else "no")
         parts.append(table)
-    return Group(escape(title), *parts)
+    said = ["Cross-trained models: for other samples of these trained models; what another training would change is not in it."]
+    return Group(escape(title), *parts, *(said if folded else []))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -47,6 +49,8 @@ class CrossTrained:
     def trainer(self) -> Callable[..., Any]:
         """A, once its name is looked up."""
         fit: Any = TRAINERS.build(self.fit) if self.fit is not None else None
+        if isinstance(fit, type):
+            raise SpecError(f"fit=... is a function or a trainer, not a class: give {fit.__name__}(...), with its settings.")
         if not callable(fit):
             raise SpecError(
                 "A cross-trained model needs fit=..., a function (inputs, targets, seed) -> nn.Module or the name of a trainer, or "
@@ -57,6 +61,16 @@ class CrossTrained:
 
     def check(self) -> None:
         """Raise on what cannot belong together."""
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise SpecError(f"The seed of a cross-trained model must be a whole number from 0, not {self.seed!r}.")
+        if not isinstance(self.models, (list, tuple)):
+            raise InputError(f"The given models of the folds are a list, one for each fold, not {type(self.models).__name__}.")
+        if isinstance(self.build, nn.Module) or (self.build is not None and not callable(self.build)):
+            raise SpecError(f"build=... is a function that makes the network anew, such as lambda: Net(), not {type(self.build).__name__}.")
+        if self.kept is not None and Path(str(self.kept)).is_file():
+            raise SpecError(f"kept=... is a folder for the trained models, and {self.kept} is a file.")
+        if self.kept is not None and not isinstance(self.kept, str):
+            raise SpecError(f"kept=... is the name of a folder, not {self.kept!r}.")
         if self.models and self.fit is not None:
             raise SpecError("A cross-trained model is given either by fit=... or by models=[...], not by both.")
         if not self.models:
@@ -65,7 +79,7 @@ class CrossTrained:
         wrong = next((one for one in self.models if not isinstance(one, nn.Module)), None)
         if wrong is not None:
             raise InputError(f"The given models of the folds must be torch.nn.Modules, not {type(wrong).__name__}.")
-        if not isinstance(self.folds, (Tensor, list, tuple)) and not hasattr(self.folds, "__array__"):
+        if np.ndim(self.folds if isinstance(self.folds, (Tensor, list, tuple, np.ndarray)) else 0) != 1:
             raise InputError("Models that are trained already need folds=..., the number of the fold (from 0) of each sample.")
 
     def spec(self) -> dict[str, Any]:

@@ -6,12 +6,13 @@ package, of torch or of Captum, with whatever they hold.
 
 from __future__ import annotations
 
+import dis
 import functools
 import hashlib
 import inspect
 import json
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from torch import Tensor, nn
 
 KNOWN_PACKAGES = {"veracity", "torch", "torch_geometric", "captum", "numpy", "builtins", "abc", "typing", "collections"}
 DEPTH = 6
+Seen = set[Any]
+"""Functions and classes that a hash holds already."""
 
 
 def of_json(value: Any) -> str:
@@ -40,24 +43,34 @@ def of_tensor(tensor: Tensor) -> str:
     return digest.hexdigest()[:24]
 
 
-def of_model(model: nn.Module, depth: int = DEPTH) -> str:
+def of_model(model: nn.Module, depth: int = DEPTH, seen: Seen | None = None) -> str:
     """A short hash of a model: its weights and buffers, its layers as they print, its own code and plain attributes."""
+    seen = set() if seen is None else seen
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     parts = {
         "layers": str(model),
         "tensors": {name: of_tensor(value) for name, value in tensors.items()},
-        "code": {name: of_code(type(part)) for name, part in model.named_modules()},
-        "attributes": {name: attributes(part, depth - 1) for name, part in model.named_modules()},
+        "code": {name: of_class(type(part), seen) for name, part in model.named_modules()},
+        "attributes": {name: attributes(part, depth - 1, seen) for name, part in model.named_modules()},
     }
     return of_json(parts)
 
 
-def attributes(module: nn.Module, depth: int) -> dict[str, Any]:
+def attributes(module: nn.Module, depth: int, seen: Seen) -> dict[str, Any]:
     """What a module holds besides weights and submodules; of a library's own layer the plain settings."""
     own = {key: value for key, value in vars(module).items() if not key.startswith("_") and key != "training"}
     if known(type(module)):
         return {key: value for key, value in own.items() if isinstance(value, (str, int, float, bool))}
-    return {key: of_value(value, depth) for key, value in own.items()}
+    return {key: of_value(value, depth, seen) for key, value in own.items()}
+
+
+def of_class(kind: type, seen: Seen) -> list[Any]:
+    """A class's code, and what the methods of its own and of its bases use that no library holds."""
+    if kind in seen or known(kind):
+        return [f"{kind.__module__}.{kind.__qualname__}"]
+    seen.add(kind)
+    methods = [part for base in kind.__mro__ if not known(base) for part in vars(base).values() if isinstance(part, types.FunctionType)]
+    return [of_code(kind), {one.__qualname__: used_by(one, DEPTH, seen) for one in methods}]
 
 
 def of_code(kind: type) -> str:
@@ -78,17 +91,23 @@ def source(item: Any) -> str:
         return f"{item.__module__}.{item.__qualname__}"
 
 
-def of_function(function: Any, depth: int = DEPTH) -> Any:
-    """What a function, a method, a partial function or a callable object does, as data: its code and all that it holds."""
+def of_function(function: Any, depth: int = DEPTH, seen: Seen | None = None) -> Any:
+    """What a function, a method, a partial function or a callable object does, as data: its code, all that it holds, and the code
+    of every function and class that it uses, and they use, outside of known libraries.
+    """
+    seen = set() if seen is None else seen
     if isinstance(function, functools.partial):
-        return ["partial", *(of_value(part, depth - 1) for part in (function.func, function.args, function.keywords))]
+        return ["partial", *(of_value(part, depth - 1, seen) for part in (function.func, function.args, function.keywords))]
     if isinstance(function, types.MethodType):
-        return ["method", of_function(function.__func__, depth), of_value(function.__self__, depth - 1)]
+        return ["method", of_function(function.__func__, depth, seen), of_value(function.__self__, depth - 1, seen)]
     if isinstance(function, types.FunctionType):
-        return ["function", function.__qualname__, *of_code_object(function.__code__), *held_by(function, depth)]
+        if function in seen:
+            return ["function", function.__qualname__]
+        seen.add(function)
+        return ["function", function.__qualname__, *of_code_object(function.__code__), *held_by(function, depth, seen)]
     if isinstance(function, type):
-        return ["class", f"{function.__module__}.{function.__qualname__}", of_code(function)]
-    return of_value(function, depth)
+        return ["class", f"{function.__module__}.{function.__qualname__}", *of_class(function, seen)]
+    return of_value(function, depth, seen)
 
 
 def of_code_object(code: types.CodeType) -> list[Any]:
@@ -97,16 +116,36 @@ def of_code_object(code: types.CodeType) -> list[Any]:
     return [code.co_code.hex(), list(code.co_names), constants]
 
 
-def held_by(function: types.FunctionType, depth: int) -> list[Any]:
+def held_by(function: types.FunctionType, depth: int, seen: Seen) -> list[Any]:
     """A function's defaults, what it has closed over, and the globals of its own module that it names."""
     closed = [cell.cell_contents for cell in function.__closure__ or ()]
-    named = {} if known(function) else {name: function.__globals__.get(name) for name in function.__code__.co_names}
-    seen = {name: of_value(value, depth - 3) for name, value in named.items() if not isinstance(value, types.ModuleType)}
-    return [of_value(part, depth - 1) for part in (closed, function.__defaults__, function.__kwdefaults__)] + [seen]
+    parts = (closed, function.__defaults__, function.__kwdefaults__)
+    return [*(of_value(part, depth - 1, seen) for part in parts), used_by(function, depth, seen)]
 
 
-def of_value(value: Any, depth: int = DEPTH) -> Any:
+def used_by(function: types.FunctionType, depth: int, seen: Seen) -> dict[str, Any]:
+    """The globals that a function and the functions inside it name: code as it is, however far away; values as deep as it goes."""
+    names = set() if known(function) else set(global_names(function.__code__))
+    named = {name: function.__globals__.get(name) for name in sorted(names)}
+    code = (types.FunctionType, type)
+    return {
+        name: of_value(value, depth if isinstance(value, code) else depth - 3, seen)
+        for name, value in named.items()
+        if not isinstance(value, types.ModuleType)
+    }
+
+
+def global_names(code: types.CodeType) -> Iterator[str]:
+    """The globals that code looks up, and code inside it; not the names of attributes."""
+    yield from (one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    for part in code.co_consts:
+        if isinstance(part, types.CodeType):
+            yield from global_names(part)
+
+
+def of_value(value: Any, depth: int = DEPTH, seen: Seen | None = None) -> Any:
     """Any value as plain data that is the same in every process: what it holds, never where it is."""
+    seen = set() if seen is None else seen
     if isinstance(value, (str, int, float, bool, type(None))):
         return value
     if isinstance(value, Tensor):
@@ -116,17 +155,17 @@ def of_value(value: Any, depth: int = DEPTH) -> Any:
     if depth <= 0:
         return f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, nn.Module):
-        return of_model(value, depth)
+        return of_model(value, depth, seen)
     if isinstance(value, Mapping):
-        return {str(key): of_value(item, depth - 1) for key, item in value.items()}
+        return {str(key): of_value(item, depth - 1, seen) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [of_value(item, depth - 1) for item in value]
+        return [of_value(item, depth - 1, seen) for item in value]
     if isinstance(value, (set, frozenset)):
-        return sorted(json.dumps(of_value(item, depth - 1), sort_keys=True) for item in value)
+        return sorted(json.dumps(of_value(item, depth - 1, seen), sort_keys=True) for item in value)
     if isinstance(value, (types.FunctionType, types.MethodType, functools.partial, type)):
-        return of_function(value, depth)
+        return of_function(value, depth, seen)
     if callable(value) and hasattr(value, "__name__"):
         return f"{getattr(value, '__module__', '')}.{value.__name__}"
-    state = {key: of_value(item, depth - 1) for key, item in sorted(getattr(value, "__dict__", {}).items())}
+    state = {key: of_value(item, depth - 1, seen) for key, item in sorted(getattr(value, "__dict__", {}).items())}
     shown = "" if state or " at 0x" in repr(value) else repr(value)
-    return [of_code(type(value)), state, shown]
+    return [of_class(type(value), seen), state, shown]

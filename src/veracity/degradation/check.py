@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import Any
 import pandas as pd
 from torch import Tensor, nn
 
-from veracity.audit import Audit
+from veracity.audit import NOWHERE, Audit
 from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import Inputs
@@ -20,7 +21,7 @@ from veracity.core.models import as_device, device_of
 from veracity.degradation.block import Block, Model, Outcome
 from veracity.degradation.damages import Case, Damage, as_damages
 from veracity.degradation.result import DegradationResult, plain
-from veracity.engine.crosstraining import stand_ins
+from veracity.engine.crosstraining import found_folds
 from veracity.engine.folded import on_device
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_confidence, as_inputs, as_labels, as_tensor, as_whole, labelled
@@ -128,6 +129,12 @@ class DegradationCheck:
         as_whole(self.seed, "seed", least=0)
         if as_whole(self.seeds, "seeds", least=1) < SEEDS:
             raise InputError(f"A trend needs at least {SEEDS} seeds a level, not {self.seeds}: pass seeds={SEEDS} or more.")
+        least = math.factorial(len(self.shares) + 1) ** -self.seeds
+        if least > 1.0 - self.confidence:
+            raise InputError(
+                f"With {len(self.shares)} share and {self.seeds} seeds no trend can be told from chance (p is {least:.3f} at best): give "
+                "more shares or seeds."
+            )
         if not isinstance(self.model, (nn.Module, CrossTrained)):
             raise InputError(f"A degradation check is of one CrossTrained, or of one torch.nn.Module, not {type(self.model).__name__}.")
         fixed = [label for label, one in labelled(self.explainers, controls=False).items() if one.fixed]
@@ -148,7 +155,7 @@ class DegradationCheck:
         space = replace(damage, shares=tuple(self.shares)) if isinstance(damage, ConvolutionNoise) else damage
         if isinstance(self.model, CrossTrained):
             inputs = as_inputs(self.inputs)
-            known = stand_ins(self.model, inputs, as_labels(self.targets, inputs.size()))
+            known = found_folds(self.model, inputs, as_labels(self.targets, inputs.size()), RunFolder(NOWHERE))
             network = known.modules[0] if known is not None else None
         else:
             network = self.model

@@ -53,7 +53,8 @@ class DegradationResult:
 
         `slope` is in units of the score per unit of damage, with its t interval over seeds; `p` is of Page's one-sided test in the
         direction in which the score is worse, `p_adjusted` by Holm's correction over the explainers of a score and damage. The
-        verdict is "follows", "does not follow" or "undefined". `accuracy_drop` is how much accuracy the largest damage costs.
+        verdict is "follows", "does not follow", "goes the other way" or "undefined". `accuracy_drop` is how much accuracy the largest
+        damage costs.
         """
         found: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for (damage, score, explainer), here in self._groups():
@@ -92,7 +93,7 @@ class DegradationResult:
         adjusted = holm(np.array([row["found"].p for row in rows]))
         for row, p in zip(rows, adjusted, strict=True):
             one, direction = row.pop("found"), row.pop("direction")
-            said = verdict(float(p), self.confidence)
+            said = verdict(float(p), one, self.confidence)
             numbers = {"slope": one.slope, "low": one.low, "high": one.high, "p": one.p, "p_adjusted": float(p), "verdict": said}
             drop = row.pop("accuracy_drop")
             yield {**row, **numbers, "n": one.n, "undefined": one.undefined, "accuracy_drop": drop, "direction": direction.value}

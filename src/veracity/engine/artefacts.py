@@ -30,6 +30,11 @@ def keep(store: RunFolder, key: str, model: nn.Module, inputs: Inputs, facts: Ma
     store.write_tensors(KIND, key, {**tensors, **known, PROBE: answers(model, inputs)})
 
 
+def exists(store: RunFolder, key: str) -> bool:
+    """Whether a model lies in the folder."""
+    return store.files.exists(f"{KIND}/{key}.safetensors")
+
+
 def found(store: RunFolder, key: str) -> dict[str, Tensor] | None:
     """What is stored under a key."""
     return store.read_tensors(KIND, key)
@@ -41,14 +46,14 @@ def facts_of(stored: Mapping[str, Tensor]) -> dict[str, float]:
 
 
 def revived(stored: dict[str, Tensor], network: nn.Module, inputs: Inputs) -> nn.Module | None:
-    """A copy of the network with stored weights; None unless it takes them and answers as the trained one did.
+    """A copy of the network with stored weights, of their own precision; None unless it answers with them as the trained one did.
 
     A network that keeps more than its state_dict, such as a mean in a plain attribute, does not.
     """
     model = deepcopy(network)
     state = {name.removeprefix(WEIGHTS): value for name, value in stored.items() if name.startswith(WEIGHTS)}
     try:
-        model.load_state_dict(state)
+        model.load_state_dict(state, assign=True)
         now = answers(model, inputs)
     except (RuntimeError, InputError):
         return None

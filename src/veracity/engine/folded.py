@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -30,9 +29,18 @@ def unfolded(models: Models, folds: Mapping[str, Trained]) -> Iterator[tuple[str
             yield label, label, None, model
             continue
         trained = folds[label]
-        siblings = tuple(f"{label}, fold {fold + 1}" for fold in range(len(trained.modules)))
+        siblings = tuple(f"{label}, fold {fold}" for fold in range(len(trained.modules)))
+        taken = next((name for name in siblings if name in models), None)
+        if taken is not None:
+            raise InputError(f"The name '{taken}' belongs to a fold of the model '{label}': call the other model something else.")
         for fold, (name, module) in enumerate(zip(siblings, trained.modules, strict=True)):
             yield name, label, FoldPlace(label, fold, siblings, (trained.members == fold).nonzero()[:, 0]), module
+
+
+def known_by(model: AuditedModel, place: FoldPlace | None, folds: Mapping[str, Trained]) -> AuditedModel:
+    """A model under the hash that it is known by: of a fold that was trained here, what it was trained from and its weights."""
+    hashes = () if place is None else folds[place.label].fingerprints
+    return replace(model, fingerprint=hashes[place.fold]) if place is not None and hashes else model
 
 
 def trained_or_missing(name: str, trained: Mapping[str, Trained] | None) -> Trained:
@@ -71,12 +79,10 @@ def comparable(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         own = [record for record in records if record["model"] == label and record["accuracy"] is not None]
         found = [record["accuracy"] for record in own]
         if found and max(found) - min(found) > APART:
-            mean, fewest = sum(found) / len(found), min(record["samples"] for record in own)
-            chance = 200 * math.sqrt(mean * (1 - mean) / fewest)
+            fewest = min(record["samples"] for record in own)
             text = (
                 f"the folds' held-out accuracies go from {min(found):.3f} to {max(found):.3f}, more than {100 * APART:.0f} points apart, "
-                f"and MeGe and ReCo take models for granted that are equally good (with {fewest} samples a fold, chance alone moves each "
-                f"by up to {chance:.1f} points)."
+                f"and MeGe and ReCo take models for granted that are equally good (there are {fewest} samples a fold to tell)."
             )
             notes.append({"model": label, "explainer": "", "text": text})
             warnings.warn(f"{label} / folds: {text}", Note, stacklevel=4)
@@ -84,8 +90,8 @@ def comparable(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 
 def check_crossed(scores: Scores, models: Models, labels: Tensor | None) -> None:
-    """Raise if a score of stability was asked for and no model is cross-trained, or nobody knows the right answers."""
-    asked = [name for name in scores.asked if isinstance(scores.named[name], StabilityScore)]
+    """Raise if a score of stability is written wrongly, no model is cross-trained, or nobody knows the right answers."""
+    asked = [name for name, score in scores.named.items() if isinstance(score, StabilityScore) and score.checked()]
     if asked and not any(isinstance(model, CrossTrained) for model in models.values()):
         raise InputError(
             f"The score '{asked[0]}' compares models that were trained without one fold each: pass models={{'name': "

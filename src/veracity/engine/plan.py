@@ -15,7 +15,7 @@ from veracity.core.explainers import Cost, Explainer, Need
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
 from veracity.core.spaces import TrainingSpace, WeightSpace
 from veracity.engine.batching import Budget
-from veracity.engine.problem import Problem
+from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
 
 BLOCK = 64
@@ -89,7 +89,7 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
     training = {(name, label): problem.training_key(name, one) for name in problem.models for label, one in problem.explainers.items()}
     for samples, model_name in blocks(problem):
         model = problem.models[model_name]
-        block = problem.inputs.take(samples).fingerprint()
+        block, others = problem.inputs.take(samples).fingerprint(), siblings(problem, model_name, samples)
         for label in ("", *problem.explainers):
             explainer = problem.explainers.get(label)
             subject = problem.subject(model_name, explainer)
@@ -116,7 +116,7 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
             ]
             cells = tuple(
                 Cell(
-                    fingerprint.of_json([base, score.spec(), request.spec(), *beyond(score, request, problem, model_name, samples)]),
+                    fingerprint.of_json([base, score.spec(), request.spec(), *beyond(score, request, model, samples, others)]),
                     name,
                     score,
                     request,
@@ -147,19 +147,22 @@ def numbers(samples: Tensor) -> int | list[int]:
     return first if together else samples.tolist()
 
 
-def beyond(score: Score, request: Request, problem: Problem, name: str, samples: Tensor) -> list[Any]:
+def beyond(score: Score, request: Request, model: AuditedModel, samples: Tensor, others: list[Any]) -> list[Any]:
     """What else a cell depends on: its samples' labels where a score looks at them, and the models of the other folds."""
-    model = problem.models[name]
-    found: list[Any] = []
     right = score.seeds or Reads.CORRECT in reads_before(score) | reads_after(score)
-    if right and model.correct is not None:
-        found.append(model.correct[samples].tolist())
-    if isinstance(request.space, TrainingSpace):
-        for element in range(request.space.order):
-            other = problem.models[problem.sibling(name, element)]
-            right_there = [] if other.correct is None else other.correct[samples].tolist()
-            found.append([other.fingerprint, other.targets[samples].tolist(), right_there])
-    return found
+    found: list[Any] = [model.correct[samples].tolist()] if right and model.correct is not None else []
+    return [*found, *others] if isinstance(request.space, TrainingSpace) else found
+
+
+def siblings(problem: Problem, name: str, samples: Tensor) -> list[Any]:
+    """What the models of the other folds are, in the order of a space of folds, and what they say about a block of samples."""
+    place = problem.models[name].place
+    if place is None:
+        return []
+    others = [problem.models[problem.sibling(name, element)] for element in range(len(place.siblings) - 1)]
+    return [
+        [one.fingerprint, one.targets[samples].tolist(), [] if one.correct is None else one.correct[samples].tolist()] for one in others
+    ]
 
 
 def reached(request: Request, explainer: Explainer | None) -> bool:

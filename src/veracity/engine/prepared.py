@@ -67,7 +67,7 @@ class Prepared:
             "versions": versions(),
             "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()},
             "models": {name: self.about(name) for name in self.accuracies},
-            **({"folds": self.folds} if self.folds else {}),
+            **({"folds": self.folds, "blocks": self.blocks()} if self.folds else {}),
             "notes": self.notes,
             "facts": self.facts,
             "calibrations": self.calibrations,
@@ -81,6 +81,14 @@ class Prepared:
         hashes = [model.fingerprint for model in parts]
         whole = hashes[0] if parts[0].place is None else fingerprint.of_json(hashes)
         return {"fingerprint": whole, "accuracy": self.accuracies[name], "outputs": parts[0].outputs.value}
+
+    def blocks(self) -> dict[str, dict[str, list[int]]]:
+        """The samples of every block of a cross-trained model, by the model's name and the first of them."""
+        found: dict[str, dict[str, list[int]]] = {}
+        for job in self.jobs:
+            if self.problem.models[job.model].place is not None:
+                found.setdefault(self.problem.label(job.model), {})[str(job.samples[0])] = list(job.samples)
+        return found
 
     def entries(self, job: Job) -> list[dict[str, Any]]:
         """The manifest's lines on one job's cells."""
@@ -98,7 +106,6 @@ class Prepared:
                 "score": cell.name,
                 "start": job.samples[0],
                 "stop": job.samples[-1] + 1,
-                **({} if job.samples[-1] - job.samples[0] == len(job.samples) - 1 else {"samples": list(job.samples)}),
                 "sampling": asdict(sampling_of(cell, explainer)),
                 "bounds": [str(bound) for bound in cell.score.bounds],
                 "direction": cell.score.direction.value,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.explainers import Cost, Frame
 from veracity.core.models import device_of, evaluating
@@ -70,7 +71,8 @@ class Refitted:
             self.rows.moved(len(self.rows) * weight(Cost(forward=1)))
             return {one: torch.cat([part[one] for part in parts]).cpu() for one in missing}
 
-        return MEMORY.recall(f"{self.rows.key} {name} {self.problem.models[name].fingerprint}", wanted, compute)
+        key = fingerprint.of_json([self.rows.key, name, self.problem.models[name].fingerprint, self.request.layer])
+        return MEMORY.recall(key, wanted, compute)
 
 
 def verdicts(model: AuditedModel, samples: Tensor, what: frozenset[Reads], device: torch.device) -> Found:
@@ -78,7 +80,10 @@ def verdicts(model: AuditedModel, samples: Tensor, what: frozenset[Reads], devic
     found: Found = {}
     if Reads.CORRECT in what:
         if model.correct is None:
-            raise InputError("Whether a model is right is known only with class numbers as labels: pass Audit(targets=...).")
+            raise InputError(
+                "Whether a model is right is known only where it has an output for each of several classes, and the targets are class "
+                "numbers: of a single output, stability cannot be measured."
+            )
         found[Reads.CORRECT] = model.correct[samples].double().to(device)
     if Reads.CLASS in what:
         if model.predicted is None:

@@ -89,7 +89,7 @@ def curve(name: str, distance: Callable[[Tensor, Tensor], Tensor], test: Parting
     at = test.at.numpy()
     started = time.perf_counter()
     try:
-        found = distance(test.first.expand_as(others), others)
+        found = distance(test.first.expand_as(others).clone(), others.clone())
         if not isinstance(found, Tensor) or found.shape != (len(others),):
             shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise InputError(

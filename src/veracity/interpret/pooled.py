@@ -192,10 +192,19 @@ def simultaneous(names: Sequence[str], values: Array, replicates: Array, n: int,
             high=float(gap + width),
             n=n,
             differs=bool(out and alone),
-            status="too few" if np.isnan(width) else "overlapping" if out and not alone else "ok" if width > 0 else "exact",
+            status=status(float(gap), float(width), bool(out), bool(alone)),
         )
         for i, j, gap, width, out, alone in zip(first.tolist(), second.tolist(), gaps, widths, beyond, apart, strict=True)
     ]
+
+
+def status(gap: float, width: float, out: bool, apart: bool) -> str:
+    """What is to be known of one difference, in a word or two."""
+    if np.isnan(gap):
+        return "undefined"
+    if np.isnan(width):
+        return "too few"
+    return "overlapping" if out and not apart else "ok" if width > 0 else "exact"
 
 
 def bootstrapped(score: Score, measured: Sequence[Measured], samples: int) -> Array:

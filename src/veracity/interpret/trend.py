@@ -10,7 +10,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
-from scipy.stats import rankdata
+from scipy.stats import rankdata, t
 
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
@@ -24,6 +24,7 @@ ROUNDING = 1e-9
 """Values that differ by less than this share of the largest one are tied."""
 
 FOLLOWS, STAYS, UNDEFINED = "follows", "does not follow", "undefined"
+AGAINST = "goes the other way"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class Trend:
     """How a score goes with the damage: Page's p-value, and the mean slope per unit of damage with its t interval over seeds.
 
     `n` seeds have a value at every level; of the values of all seeds `undefined` are NaN. With fewer than three such seeds
-    everything else is NaN.
+    everything else is NaN. `against` is Page's p-value in the other direction: of a score that gets better with the damage.
     """
 
     p: float
@@ -40,6 +41,7 @@ class Trend:
     high: float
     n: int
     undefined: int
+    against: float = np.nan
 
 
 def page_p(values: Array) -> float:
@@ -94,7 +96,8 @@ def trend(values: Array, damage: Sequence[float], direction: Direction, confiden
     worse = whole if direction is Direction.LOWER else -whole
     centred = places - places.mean()
     slope = mean_interval(whole @ centred / (centred**2).sum(), confidence)
-    return Trend(p=page_p(worse), slope=slope.value, low=slope.low, high=slope.high, n=len(whole), undefined=undefined)
+    ends = {"slope": slope.value, "low": slope.low, "high": slope.high}
+    return Trend(p=page_p(worse), **ends, n=len(whole), undefined=undefined, against=page_p(-worse))
 
 
 def holm(p: Array) -> Array:
@@ -112,16 +115,26 @@ def holm(p: Array) -> Array:
     return adjusted
 
 
-def verdict(adjusted: float, confidence: float = 0.95) -> str:
-    """ "follows" if the adjusted p-value is at most 1 - confidence, else "does not follow"; "undefined" where it is NaN.
+def verdict(adjusted: float, found: Trend, confidence: float = 0.95) -> str:
+    """ "follows" if the adjusted p-value is at most 1 - confidence and the mean slope is that far from zero too, by a one-sided t test
+    over seeds; "goes the other way" if the same holds of getting better with the damage (its p-value as it is, not adjusted); else
+    "does not follow"; "undefined" where the p-value is NaN.
 
-    "does not follow" says no more than that no trend was found. The level holds where the levels of a seed could stand in any
-    order; where a damage pushes the score of each seed in a random direction, and a larger damage only further, three seeds
-    agree by chance more often: in 12 % of cases instead of 5 %. The slope's interval over seeds guards against that.
+    "does not follow" says no more than that no trend was found. Page's level holds where the levels of a seed could stand in any
+    order; where a damage pushes the score of each seed in a random direction, and a larger damage only further, or where all
+    seeds share one undamaged model, three seeds agree by chance more often: in 12 % of cases instead of 5 %. So the slopes of
+    the seeds must agree as well.
 
-    >>> verdict(0.01), verdict(0.2), verdict(float("nan"))
-    ('follows', 'does not follow', 'undefined')
+    >>> from dataclasses import replace
+    >>> sure = Trend(p=0.001, slope=-2.0, low=-4.5, high=0.5, n=3, undefined=0)
+    >>> verdict(0.01, sure), verdict(0.2, sure), verdict(0.01, replace(sure, slope=-1.0, low=-3.5, high=1.5)), verdict(float("nan"), sure)
+    ('follows', 'does not follow', 'does not follow', 'undefined')
     """
     if not np.isfinite(adjusted):
         return UNDEFINED
-    return FOLLOWS if adjusted <= 1.0 - confidence + 1e-12 else STAYS
+    two_sided, one_sided = (float(t.ppf(level, max(1, found.n - 1))) for level in ((1.0 + confidence) / 2, confidence))
+    reach = (found.high - found.low) / 2 * one_sided / two_sided
+    if abs(found.slope) <= reach:
+        return STAYS
+    alpha = 1.0 - confidence + 1e-12
+    return FOLLOWS if adjusted <= alpha else AGAINST if found.against <= alpha else STAYS

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SPACES
+from veracity.core.seeded import seeded
 from veracity.core.spaces import TrainingSpace
 
 
@@ -47,8 +48,7 @@ def members(folds: Any, labels: Tensor, seed: int = 0) -> Tensor:
     """The fold (n,) of each sample, from 0 to k - 1.
 
     `folds` is how many: then they are stratified by class and shuffled by the seed; or a splitter of scikit-learn, whose test
-    parts they are; or the folds themselves (n,). Raises unless every sample lies in exactly one, and every class is learnt
-    whichever fold is left out.
+    parts they are; or the folds themselves (n,). Raises unless every sample lies in exactly one.
 
     >>> members(2, torch.tensor([0, 0, 1, 1])).bincount().tolist()
     [2, 2]
@@ -56,10 +56,9 @@ def members(folds: Any, labels: Tensor, seed: int = 0) -> Tensor:
     if isinstance(folds, (int, np.integer)) and not isinstance(folds, bool):
         found = stratified(int(folds), labels, seed)
     elif hasattr(folds, "split") and not isinstance(folds, (str, Tensor)):
-        found = by_splitter(folds, labels)
+        found = by_splitter(folds, labels, seed)
     else:
         found = given(folds, len(labels))
-    check_classes(found, labels)
     return found
 
 
@@ -80,12 +79,13 @@ def stratified(k: int, labels: Tensor, seed: int) -> Tensor:
     return found
 
 
-def by_splitter(splitter: Any, labels: Tensor) -> Tensor:
-    """Folds that are the test parts of a splitter."""
+def by_splitter(splitter: Any, labels: Tensor, seed: int) -> Tensor:
+    """Folds that are the test parts of a splitter; one that shuffles without a seed of its own takes this one."""
     size = len(labels)
     found = torch.full((size,), -1)
     try:
-        parts = [np.asarray(test) for _, test in splitter.split(np.arange(size)[:, None], labels.numpy())]
+        with seeded(seed):
+            parts = [np.asarray(test) for _, test in splitter.split(np.arange(size)[:, None], labels.numpy())]
     except (TypeError, ValueError) as error:
         raise InputError(f"The splitter {type(splitter).__name__} cannot cut {size} samples: {' '.join(str(error).split())}") from error
     total = np.concatenate([*parts, np.zeros(0, dtype=np.int64)])
@@ -101,6 +101,10 @@ def by_splitter(splitter: Any, labels: Tensor) -> Tensor:
 
 def given(folds: Any, size: int) -> Tensor:
     """Folds that somebody chose."""
+    if isinstance(folds, (list, tuple)) and not all(isinstance(one, (int, np.integer)) for one in folds):
+        kinds = sorted({type(one).__name__ for one in folds})
+        what = ", ".join(kinds)
+        raise InputError(f"The folds must be one whole number for each of the {size} samples, or a splitter itself, not a list of {what}.")
     try:
         found = torch.as_tensor(folds)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -117,12 +121,14 @@ def given(folds: Any, size: int) -> Tensor:
 
 
 def check_classes(folds: Tensor, labels: Tensor) -> None:
-    """Raise if leaving some fold out leaves a class out."""
+    """Raise if there is one class alone, or if leaving some fold out leaves a class out."""
     classes, place = labels.unique(return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(f"All {len(labels)} samples are of class {classes[0].item()}, and there is nothing to learn from a single class.")
     table = torch.zeros(int(folds.max()) + 1, len(classes), dtype=torch.long)
     table.index_put_((folds, place), torch.ones_like(folds), accumulate=True)
     alone = (table == table.sum(0)).nonzero()
-    if len(alone) and len(classes) > 1:
+    if len(alone):
         fold, where = alone[0].tolist()
         raise InputError(
             f"Every sample of class {classes[where].item()} lies in fold {fold}, so that the model trained without it never sees "

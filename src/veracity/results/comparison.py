@@ -67,6 +67,10 @@ def versus_pooled(score: Score, one: Series, other: Series, same: bool, confiden
 
     Of two estimates, the ends are d -+ sqrt of the sum of their own distances to their ends, squared.
     """
+    names = {"model": one.model, "explainer": one.explainer, "score": one.score}
+    if one.missing or other.missing:
+        nothing = dict.fromkeys(("before", "after", "difference", "low", "high"), math.nan)
+        return {**names, **nothing, "before_bound": False, "after_bound": False, "bound": "", "paired": same}
     parts = {"after": other, "before": one}
     here = np.intersect1d(one.samples, other.samples)
     measured = {
@@ -81,7 +85,6 @@ def versus_pooled(score: Score, one: Series, other: Series, same: bool, confiden
         low = new.value - old.value - math.hypot(new.value - new.low, old.high - old.value)
         high = new.value - old.value + math.hypot(new.high - new.value, old.value - old.low)
     numbers = {"before": old.value, "after": new.value, "difference": new.value - old.value, "low": low, "high": high}
-    names = {"model": one.model, "explainer": one.explainer, "score": one.score}
     return {**names, **numbers, "before_bound": False, "after_bound": False, "bound": "", "paired": same}
 
 

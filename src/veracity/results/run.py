@@ -185,7 +185,7 @@ class Result:
 
     def sets(self, score: str) -> dict[tuple[str, str], tuple[Array, Array]]:
         """The distances of S= and of S!= by (model, explainer), of a score of stability."""
-        chosen = self.score(score)
+        chosen = self.score(score) if self._of(score) else None
         if not isinstance(chosen, StabilityScore):
             raise InputError(f"The score '{score}' is not made of two sets of pairs: ask for one of stability, such as 'reco'.")
         both = {(one.model, one.explainer): chosen.sets(one.measured) for one in self._of(score) if len(one.samples)}
@@ -196,7 +196,8 @@ class Result:
         cells = [cell for cell in self.manifest["cells"] if (cell["model"], cell["explainer"]) == (model, explainer)]
         if not cells:
             raise unknown("subject of this run", f"{model} / {explainer}", {f"{one.model} / {one.explainer}" for one in self.series})
-        blocks = {cell["base"]: cell.get("samples") or list(range(int(cell["start"]), int(cell["stop"]))) for cell in cells}
+        scattered = self.manifest.get("blocks", {}).get(model, {})
+        blocks = {cell["base"]: scattered.get(str(cell["start"])) or list(range(int(cell["start"]), int(cell["stop"]))) for cell in cells}
         kept = {base: self.folder.read_tensors("explanations", base) for base in blocks}
         maps = torch.cat([part["explanation"] for part in kept.values() if part is not None])
         samples = torch.tensor([number for base, numbers in blocks.items() if kept[base] is not None for number in numbers])

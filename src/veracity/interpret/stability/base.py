@@ -49,11 +49,16 @@ class StabilityScore(Repeatable, ABC):
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """For every explanation of a cross-trained model: all models that saw the sample."""
-        check_pairs(self.pairs)
-        as_distance(self.compare)
+        self.checked()
         if subject.explainer is None or subject.folds == 0:
             return ()
         return (Request(Folds(k=subject.folds), Exhaustive(), self.shares(subject.explainer)),)
+
+    def checked(self) -> bool:
+        """True; raises on settings that are not known."""
+        check_pairs(self.pairs)
+        as_distance(self.compare)
+        return True
 
     def observe(self, pair: Pair) -> Tensor:
         """The distance, who is right, and whether both predict the same class, (R, 4)."""
