@@ -42,4 +42,7 @@ def trainers(scale: Scale) -> dict[str, SmallCNN | ResNet18 | Lipschitz]:
     if scale is Scale.SMALL:
         narrow = Lipschitz(batch=32, epochs=10, rate=3e-3, temperature=30.0, widths=(16, 32, 32))
         return {"small_cnn": SmallCNN(epochs=8, batch=64, width=8), "lipschitz": narrow}
-    return {"small_cnn": SmallCNN(epochs=6, batch=16, validation=0.0), "lipschitz": Lipschitz(epochs=6, batch=16, widths=(8, 16, 16))}
+    return {
+        "small_cnn": SmallCNN(epochs=6, batch=16, width=6, validation=0.0),
+        "lipschitz": Lipschitz(epochs=6, batch=16, widths=(8, 16, 16)),
+    }
