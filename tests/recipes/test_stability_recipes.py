@@ -78,7 +78,7 @@ def test_all_digits_are_learnt_from_and_an_equal_part_of_every_fold_is_explained
     (model,) = audit.models.values()  # type: ignore[union-attr]
     assert len(model.data[1]) == 1797
     assert torch.bincount(model.folds[model.place]).tolist() == [100] * 5
-    assert model.fit.spec() == TRAINERS.build("small_cnn").spec()
+    assert model.fit.spec() == TRAINERS.build({"name": "small_cnn", "width": 4, "epochs": 6}).spec()
 
 
 def test_parts_of_folds_are_spread() -> None:
