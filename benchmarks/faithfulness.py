@@ -143,7 +143,7 @@ def measured(quantus: Any, model: nn.Module, score: Score, count: int) -> tuple[
     audit = audit_of(model, x, (score,), companions=False)
     prepared = audit.prepare()
     cost = sum((job.cost for job in prepared.jobs), Cost(forward=count))
-    rows = min(prepared.budgets["model"].rows, *(job.stop - job.start if on_copies(job) else sys.maxsize for job in prepared.jobs))
+    rows = min(prepared.budgets["model"].rows, *(len(job.samples) if on_copies(job) else sys.maxsize for job in prepared.jobs))
     batch = x[torch.arange(rows) % len(x)]
     works: dict[str, Callable[[], Any]] = {
         "floor": partial(bare_passes, model, batch, model(batch).argmax(1)[:, None], cost, rows),
