@@ -83,10 +83,6 @@ def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Jo
     return [job for job in (job.without(set(failed)) for job in jobs) if job.cells]
 
 
-NOWHERE = "memory://veracity-nowhere"
-"""A folder that holds nothing."""
-
-
 def moved(model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
     """A model on a device; copied there if it is elsewhere."""
     if isinstance(model, CrossTrained):
@@ -117,7 +113,7 @@ class Resolved:
     seed: int
 
 
-def found_in(audit: Audit, store: RunFolder) -> dict[str, Trained]:
+def found_in(audit: Audit, store: RunFolder | None) -> dict[str, Trained]:
     """The folds' models of every cross-trained model as they lie in the folder, or untrained networks, as far as they are known."""
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
@@ -256,7 +252,7 @@ class Audit:
         self, folder: str | Path | None = None, *, workers: int = 1, batch: int | None = None, memory: int | None = None
     ) -> Forecast:
         """What a run would cost: passes, seconds, memory. Nothing is written."""
-        trained = found_in(self, RunFolder(str(folder) if folder is not None else NOWHERE))
+        trained = found_in(self, None if folder is None else RunFolder(str(folder)))
         prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True)
         finished = RunFolder(str(folder)).finished() if folder is not None else set()
         return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers)

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 from torch import Tensor, nn
 
-from veracity.audit import NOWHERE, Audit
+from veracity.audit import Audit
 from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import Inputs
@@ -155,7 +155,7 @@ class DegradationCheck:
         space = replace(damage, shares=tuple(self.shares)) if isinstance(damage, ConvolutionNoise) else damage
         if isinstance(self.model, CrossTrained):
             inputs = as_inputs(self.inputs)
-            known = found_folds(self.model, inputs, as_labels(self.targets, inputs.size()), RunFolder(NOWHERE))
+            known = found_folds(self.model, inputs, as_labels(self.targets, inputs.size()), None)
             network = known.modules[0] if known is not None else None
         else:
             network = self.model

@@ -65,8 +65,8 @@ def trained_folds(
     return gathered(course, modules, tuple(records))
 
 
-def found_folds(given: CrossTrained, inputs: Inputs, labels: Tensor | None, store: RunFolder, name: str = "model") -> Trained | None:
-    """The models of all folds as they lie in the folder, if they all do; untrained networks in their place, if those are known.
+def found_folds(given: CrossTrained, inputs: Inputs, labels: Tensor | None, store: RunFolder | None, name: str = "model") -> Trained | None:
+    """The models of all folds, if there is a folder and they all lie in it; else untrained networks in their place, if those are known.
 
     Nothing is trained, and nothing is written.
     """
@@ -76,7 +76,8 @@ def found_folds(given: CrossTrained, inputs: Inputs, labels: Tensor | None, stor
     network = course.network()
     if network is None:
         return None
-    stored = [artefacts.found(course.where(store), key) for key in course.keys] if course.finished(store) else []
+    where = course.where(store) if store is not None and course.finished(store) else None
+    stored = [] if where is None else [artefacts.found(where, key) for key in course.keys]
     revived = [None if one is None else artefacts.revived(one, network, course.inputs) for one in stored]
     whole = [model for model in revived if model is not None]
     if len(whole) == course.k:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -30,7 +31,7 @@ class Heard(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseTrainer(Component):
+class BaseTrainer(Component, ABC):
     """What all trainers do: AdamW over one cycle, stopped early by a validation part, the best epoch's weights kept.
 
     Called with inputs (N, ...), labels (N,) and a seed, it returns a network in evaluation mode, where the inputs are. The seed
@@ -53,9 +54,9 @@ class BaseTrainer(Component):
     augment: Augmentation | None = None
     device: str | None = DEVICE
 
+    @abstractmethod
     def build(self, shape: Size, classes: int) -> nn.Module:
         """A network from samples of a shape to logits (N, classes), with fresh weights."""
-        raise NotImplementedError
 
     def finished(self, model: nn.Module) -> nn.Module:
         """What is handed over of a network that was built: the network itself, unless it is only needed in training."""
