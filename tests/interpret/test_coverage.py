@@ -14,7 +14,7 @@ from veracity.core.walks import Walk, Walker
 from veracity.interpret.statistics import estimate
 from veracity.walk import Adaptive, MonteCarlo
 
-SAMPLES, ORDER, REPEATS, BOUNDS = 64, 441, 2000, (-1.0, 1.0)
+SAMPLES, ORDER, REPEATS, BOUNDS = 64, 441, 800, (-1.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ def play(walk: Walk, table: np.ndarray, samples: Tensor) -> tuple[Walker, np.nda
 
 
 def test_interval_over_draws_covers_the_exhaustive_mean(table: np.ndarray) -> None:
-    """Fifty distinct draws of 441 a sample, 2,000 repeats: the 95 % interval holds in 93 to 97.5 %."""
+    """Fifty distinct draws of 441 a sample, 800 repeats: the 95 % interval holds in 93 to 97.5 %."""
     walk = MonteCarlo(draws=50)
     truth, sampling = table.mean(), walk.sampling(Shifts())
     assert sampling.population == ORDER
@@ -73,15 +73,15 @@ def test_interval_over_draws_covers_the_exhaustive_mean(table: np.ndarray) -> No
 def test_finite_population_correction_matters(table: np.ndarray) -> None:
     """With 300 of 441 elements drawn, the interval without the correction is nearly twice too wide."""
     walk = MonteCarlo(draws=300)
-    _, values, _ = play(walk, table, torch.arange(300 * SAMPLES))
+    _, values, _ = play(walk, table, torch.arange(200 * SAMPLES))
     for sampling, least, most in ((walk.sampling(Shifts()), 0.92, 0.98), (MonteCarlo(replace=True).sampling(Shifts()), 0.995, 1.0)):
-        found = [estimate(part, sampling, BOUNDS) for part in values.reshape(300, SAMPLES, -1)]
+        found = [estimate(part, sampling, BOUNDS) for part in values.reshape(200, SAMPLES, -1)]
         assert least <= np.mean([one.draws_low <= table.mean() <= one.draws_high for one in found]) <= most
 
 
 @pytest.mark.parametrize("width", [0.1, 0.3])
 def test_adaptive_interval_covers_each_exhaustive_mean_though_it_stops_by_looking(table: np.ndarray, width: float) -> None:
-    """2,000 samples, each until its own interval is narrow: at least 95 % of the intervals hold."""
+    """800 samples, each until its own interval is narrow: at least 95 % of the intervals hold."""
     walker, _, drawn = play(Adaptive(width=width), table, torch.arange(REPEATS))
     low, high = walker.bets.interval()
     truth = np.resize(table.mean(axis=1), REPEATS)
@@ -102,7 +102,7 @@ def test_adaptive_mean_covers_the_exhaustive_mean(table: np.ndarray) -> None:
 
 
 def test_population_interval_covers_the_mean_of_the_population() -> None:
-    """A hundred samples from a population of 20,000, ten draws each, 2,000 repeats: 93 to 97.5 %."""
+    """A hundred samples from a population of 20,000, ten draws each, 800 repeats: 93 to 97.5 %."""
     population = similarities(20_000, 21)[:, :200]
     generator = np.random.default_rng(22)
     truth, sampling = population.mean(), MonteCarlo(draws=10).sampling(Shifts())

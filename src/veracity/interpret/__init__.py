@@ -27,6 +27,7 @@ from veracity.interpret.invariance import (
     Symmetry,
     SymmetryScore,
 )
+from veracity.interpret.orbit import Classification, Detection, Flow, Metric, Regression, Task
 from veracity.interpret.patterns import InputAlignment, InputGrowth, WeightGrowth
 from veracity.interpret.randomisation import MPRT, EfficientMPRT, RandomLogit, SmoothMPRT
 from veracity.interpret.relative import LocalLipschitz, RelativeInputStability, RelativeOutputStability, RelativeRepresentationStability
@@ -39,13 +40,16 @@ __all__ = [
     "MPRT",
     "ActionFloor",
     "AvgSensitivity",
+    "Classification",
     "Completeness",
     "Complexity",
     "Deletion",
+    "Detection",
     "EfficientMPRT",
     "Equivariance",
     "FaithfulnessCorrelation",
     "FastGEF",
+    "Flow",
     "Infidelity",
     "InputAlignment",
     "InputGrowth",
@@ -58,6 +62,7 @@ __all__ = [
     "LocalLipschitz",
     "MaxSensitivity",
     "MeGe",
+    "Metric",
     "ModelFaithfulness",
     "ModelInvariance",
     "ModelRobustness",
@@ -72,6 +77,7 @@ __all__ = [
     "ReCoAUC",
     "ReCoKS",
     "RegionPerturbation",
+    "Regression",
     "RelativeInputStability",
     "RelativeOutputStability",
     "RelativeRepresentationStability",
@@ -84,6 +90,7 @@ __all__ = [
     "Sufficiency",
     "Symmetry",
     "SymmetryScore",
+    "Task",
     "WeightGrowth",
     "WorstLoss",
 ]

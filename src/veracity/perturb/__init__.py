@@ -3,27 +3,34 @@
 from veracity.perturb.ball import Ball
 from veracity.perturb.folds import Folds
 from veracity.perturb.group import (
+    AsInput,
+    Crop,
     CubeRotations,
     CyclicShift,
     Dihedral,
     FiniteGroup,
+    Fixed,
     Flips,
     Group,
     Mirror,
     NodePermutations,
+    OutputAction,
     PermutationAction,
     Permutations,
     Product,
     Rotation,
     Rotations,
     Rotations3D,
+    ShiftedBoxes,
     SignFlip,
+    TurnedField,
     WindowShift,
     floor,
 )
 from veracity.perturb.labels import WrongLabels, wrong_labels
 from veracity.perturb.masks import FullMask, OrderedMasks, RandomMasks, RandomOrderMasks
 from veracity.perturb.noise import GaussianNoise, UniformNoise
+from veracity.perturb.orbit import Axis, CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, Layout, Orbit, RotationOrbit
 from veracity.perturb.others import Others
 from veracity.perturb.redraw import Redraw
 from veracity.perturb.retarget import OtherClass
@@ -38,24 +45,35 @@ from veracity.perturb.weights import (
 )
 
 __all__ = [
+    "AsInput",
+    "Axis",
     "Ball",
     "ConvolutionNoise",
+    "Crop",
+    "CropOrbit",
     "CubeRotations",
     "CyclicShift",
     "Dihedral",
+    "DiskOrbit",
     "FiniteGroup",
+    "Fixed",
     "Flips",
+    "FlowOrbit",
     "Folds",
     "FullMask",
     "FullRandomisation",
     "GaussianNoise",
     "Group",
+    "GroupOrbit",
     "LayerRandomisation",
+    "Layout",
     "Mirror",
     "NodePermutations",
+    "Orbit",
     "OrderedMasks",
     "OtherClass",
     "Others",
+    "OutputAction",
     "ParameterNoise",
     "ParameterScaling",
     "PermutationAction",
@@ -65,9 +83,12 @@ __all__ = [
     "RandomOrderMasks",
     "Redraw",
     "Rotation",
+    "RotationOrbit",
     "Rotations",
     "Rotations3D",
+    "ShiftedBoxes",
     "SignFlip",
+    "TurnedField",
     "UniformNoise",
     "WeightNeighbourhood",
     "WindowShift",

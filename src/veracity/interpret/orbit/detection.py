@@ -1,0 +1,166 @@
+"""Objects along an orbit of shifts: boxes move against the window, and are cut off at its edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from veracity.core.errors import InputError
+from veracity.core.spaces import InputSpace
+from veracity.interpret.orbit.base import Metric, Task, orbit_mean
+from veracity.interpret.orbit.boxes import CLASS, SCORE, best_of, clipped, found_objects, inside, overlap, ranked
+from veracity.interpret.orbit.detections import detections
+from veracity.perturb.group.outputs import OutputAction, ShiftedBoxes
+
+OVERLAP = 0.5
+"""The least overlap with an object that finds it."""
+SURE = 0.5
+"""The least score of a detection that precision and recall count."""
+
+
+def iou(output: Tensor, truth: Tensor) -> Tensor:
+    """The overlap of the key object (row 0 of truth (R, T, 5)) with the most confident detection of its class, (R,).
+
+    0 where nothing of that class was found, NaN where the key object is not in the window.
+
+    >>> output = torch.tensor([[[0.0, 0.0, 2.0, 2.0, 0.9, 7.0], [0.0, 0.0, 4.0, 2.0, 0.8, 3.0]]])
+    >>> iou(output, torch.tensor([[[0.0, 0.0, 4.0, 4.0, 3.0]]]))
+    tensor([0.5000])
+    """
+    return at_key(overlap(best_of(output, truth[:, 0, -1]), truth[:, 0, :4]), truth)
+
+
+def confidence(output: Tensor, truth: Tensor) -> Tensor:
+    """The score of the most confident detection of the key object's class, (R,): 0 for none, NaN as for `iou`."""
+    return at_key(best_of(output, truth[:, 0, -1])[:, SCORE], truth)
+
+
+def iou_confidence(output: Tensor, truth: Tensor) -> Tensor:
+    """Overlap times score of the most confident detection of the key object's class, (R,)."""
+    return iou(output, truth) * confidence(output, truth)
+
+
+def precision(output: Tensor, truth: Tensor) -> Tensor:
+    """Which share of the detections of the key class with a score of at least .5 find an object of that class (IoU >= .5); NaN for none."""
+    claims, objects = of_key_class(output, truth)
+    found = found_objects(claims, objects, OVERLAP)
+    return at_key(found / present(claims), truth, missing=float("nan"))
+
+
+def recall(output: Tensor, truth: Tensor) -> Tensor:
+    """Which share of the objects of the key class in the window a detection of that class with a score of at least .5 finds (IoU >= .5)."""
+    claims, objects = of_key_class(output, truth)
+    return at_key(found_objects(claims, objects, OVERLAP) / present(objects), truth)
+
+
+IOU = Metric(name="iou", function=iou, label="IoU", bounds=(0.0, 1.0))
+CONFIDENCE = Metric(name="confidence", function=confidence, label="confidence", bounds=(0.0, 1.0))
+IOU_CONFIDENCE = Metric(name="iou_confidence", function=iou_confidence, label="IoU x confidence", bounds=(0.0, 1.0))
+PRECISION = Metric(name="precision", function=precision, label="precision", bounds=(0.0, 1.0))
+RECALL = Metric(name="recall", function=recall, label="recall", bounds=(0.0, 1.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detection(Task):
+    """Outputs are detections (R, top, 6), x0 y0 x1 y1 score class, the most confident first, NaN for none.
+
+    The truth (samples, T, 5), x0 y0 x1 y1 class, is in pixels of the unmoved window, row 0 the key object and NaN for none;
+    objects outside the window have coordinates outside it. Moved, it is cut off at the window's edge. `read` takes tensors, lists
+    of {boxes, scores, labels} whose first class has the label `first`, and outputs with logits and pred_boxes.
+
+    The consensus is the mean of the undone most confident boxes of one class over the elements that have one, and how many have
+    none: the key object's class where the truth is given, else that of the most confident detections along the orbit, added up.
+    """
+
+    name = "detection"
+    kind = "detection"
+
+    classes: tuple[str, ...] = ()
+    window: int = 128
+    top: int = 5
+    first: int = 1
+    metrics: tuple[Metric, ...] = (IOU, CONFIDENCE, IOU_CONFIDENCE, PRECISION, RECALL)
+
+    @property
+    def action(self) -> OutputAction:
+        """Boxes shift."""
+        return ShiftedBoxes()
+
+    def read(self, raw: Any) -> Tensor:
+        """The most confident detections, (R, top, 6)."""
+        return ranked(detections(raw, window=float(self.window), first=self.first), self.top)
+
+    def check(self, truth: Tensor, samples: int) -> Tensor:
+        """Objects (samples, T, 5), float32, each sample with a key object."""
+        if not isinstance(truth, Tensor) or truth.ndim != 3 or truth.shape[0] != samples or truth.shape[1] < 1 or truth.shape[2] != 5:
+            what = tuple(truth.shape) if isinstance(truth, Tensor) else type(truth).__name__
+            raise InputError(f"The targets of a detection must be boxes x0 y0 x1 y1 class of shape ({samples}, objects, 5), not {what}.")
+        if bool(truth[:, 0].isnan().any()):
+            first = int(truth[:, 0].isnan().any(dim=1).nonzero()[0])
+            raise InputError(f"Sample {first} has no key object: row 0 of every sample's boxes must be it, without NaN.")
+        return truth.float()
+
+    def truth(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
+        """Objects moved and cut off at the window; NaN where nothing is left."""
+        return clipped(super().truth(space, elements, y), float(self.window))
+
+    def consensus(self, outputs: Tensor, truth: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The mean box, its mean score and its class, (B, 6), NaN without any detection; and how many elements have none, (B,)."""
+        key = voted(outputs[:, :, 0]) if truth is None else truth[:, 0, -1].to(outputs)
+        best = best_of(outputs.flatten(0, 1), key.repeat_interleave(outputs.shape[1]))
+        mean, missing = orbit_mean(best.reshape(*outputs.shape[:2], 6))
+        mean[:, CLASS] = torch.where(mean[:, SCORE].isnan(), mean[:, SCORE], key)
+        return mean, missing
+
+    def as_truth(self, consensus: Tensor) -> Tensor:
+        """The consensus as the only object, (B, 1, 5)."""
+        return consensus[:, None, [0, 1, 2, 3, CLASS]]
+
+    def distance(self, a: Tensor, b: Tensor) -> Tensor:
+        """1 - IoU of the most confident detection of b, the unmoved output, and that of the same class in a.
+
+        1 where a has none of that class, or b has none at all and a has some; 0 where neither has any. Another object that becomes
+        the surer one does not count, as long as the first is still found.
+        """
+        unmoved = b[:, 0]
+        shared = overlap(best_of(a, unmoved[:, CLASS]), unmoved).nan_to_num(nan=0.0)
+        neither = a[:, 0, SCORE].isnan() & unmoved[:, SCORE].isnan()
+        return (1.0 - shared).masked_fill(neither, 0.0)
+
+    def whole(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
+        """Where the key object's box is not cut off."""
+        return inside(self.action.act(space, elements, y)[:, 0], float(self.window))
+
+
+def at_key(values: Tensor, truth: Tensor, missing: float = 0.0) -> Tensor:
+    """Values (R,), `missing` where nothing was found, and NaN where the key object is not in the window."""
+    return values.nan_to_num(nan=missing).masked_fill(truth[:, 0].isnan().any(dim=1), float("nan"))
+
+
+def of_key_class(output: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
+    """Boxes of the confident detections (R, M, 4) and of the objects (R, T, 4) of the key class; the others are NaN."""
+    key = truth[:, 0, -1][:, None]
+    claimed = (output[..., CLASS] == key) & (output[..., SCORE] >= SURE)
+    boxes, objects = output[..., :4], truth[..., :4]
+    return boxes.masked_fill(~claimed[..., None], float("nan")), objects.masked_fill((truth[..., -1] != key)[..., None], float("nan"))
+
+
+def present(boxes: Tensor) -> Tensor:
+    """How many of the boxes (R, M, 4) are there, float (R,)."""
+    return (~boxes.isnan().any(dim=2)).sum(dim=1).to(boxes)
+
+
+def voted(best: Tensor) -> Tensor:
+    """The class (B,) with the largest sum of scores among the detections (B, K, 6); NaN where there is none.
+
+    >>> voted(torch.tensor([[[0.0, 0.0, 1.0, 1.0, 0.9, 2.0], [0.0, 0.0, 1.0, 1.0, 0.5, 4.0], [0.0, 0.0, 1.0, 1.0, 0.5, 4.0]]]))
+    tensor([4.])
+    """
+    there = ~best.isnan().any(dim=2)
+    number = best[..., CLASS].nan_to_num(nan=0.0).long()
+    score = best[..., SCORE].masked_fill(~there, 0.0)
+    votes = score.new_zeros(len(best), int(number.max()) + 1).scatter_add_(1, number, score)
+    return votes.argmax(dim=1).to(best).masked_fill(~there.any(dim=1), float("nan"))

@@ -1,0 +1,62 @@
+"""How far from equivariant a model is, as a number: the mean distance along the orbit from what it says at the identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from veracity.core.errors import InputError
+from veracity.core.scores import per_sample_mean
+from veracity.interpret.intervals import mean_interval
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The mean of the samples' gaps with its interval; of how many samples, and how many have none."""
+
+    samples: Array
+    value: float
+    low: float
+    high: float
+    n: int
+    undefined: int
+
+
+def equivariance_gap(distances: ArrayLike, identity: int = 0, confidence: float = 0.95) -> Gap:
+    """The mean over g != e of d(phi~(g^-1, h(phi(g, x))), h(x)) per sample, and its mean over samples with the t interval.
+
+    `distances` (N, K) are those of a task between the undone outputs and the output at the identity; NaN is undefined. An exactly
+    equivariant model has a gap of 0: its orbit is flat (section 2.1).
+
+    >>> found = equivariance_gap([[0.0, 0.25, 0.75], [0.0, 0.5, 0.5]])
+    >>> found.samples.tolist(), found.value
+    ([0.5, 0.5], 0.5)
+    """
+    others = np.delete(rows(distances), identity, axis=1)
+    samples = per_sample_mean(others)
+    found = mean_interval(samples, confidence)
+    return Gap(samples, found.value, found.low, found.high, found.n, int(np.isnan(samples).sum()))
+
+
+def spread(values: ArrayLike) -> Array:
+    """How much a metric varies along the orbit, max - min of the defined values (N, K) per sample, (N,); NaN without any.
+
+    >>> spread([[0.25, 1.0, np.nan]]).tolist()
+    [0.75]
+    """
+    found = rows(values)
+    there = np.isfinite(found)
+    wide = np.where(there, found, -np.inf).max(axis=1, initial=-np.inf) - np.where(there, found, np.inf).min(axis=1, initial=np.inf)
+    return np.where(there.any(axis=1), wide, np.nan)
+
+
+def rows(values: ArrayLike) -> Array:
+    """Values along an orbit, float64 (N, K)."""
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 2:
+        raise InputError(f"Values along an orbit have shape (samples, elements), not {found.shape}.")
+    return found

@@ -1,0 +1,130 @@
+"""The orbit of any group or finite space of the package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import torch
+from torch import Size, Tensor
+
+from veracity.core.draws import Draws
+from veracity.core.errors import SpecError
+from veracity.core.spaces import FiniteSpace, InputSpace
+from veracity.perturb.group.base import Group
+from veracity.perturb.group.cyclic import CyclicShift
+from veracity.perturb.group.window import WindowShift
+from veracity.perturb.orbit.base import Axis, Layout, Orbit, crossed
+
+SHIFTS = CyclicShift()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupOrbit(Orbit):
+    """All elements of a space of up to `most`, in their order; of a larger one the identity and draws - 1 random ones.
+
+    Shifts along one axis lie on a line, along two on a heat map of (dx, dy); everything else is a numbered line.
+
+    >>> shifts = GroupOrbit(space=CyclicShift(axes=(-1,))).fit(Size([1, 4]))
+    >>> shifts.elements.flatten().tolist(), shifts.label(shifts.coordinates()[3])
+    ([0, 1, 2, 3], 'shifted by 3')
+    """
+
+    name = "group_orbit"
+
+    space: InputSpace = SHIFTS
+    most: int = 4096
+    draws: int = 64
+    seed: int = 0
+
+    def fit(self, shape: Size) -> Self:
+        """The orbit of the fitted space."""
+        self.checked()
+        return replace(self, space=self.space.fit(shape))
+
+    @property
+    def shifts(self) -> tuple[tuple[int, int, int | None], ...]:
+        """Lowest and highest shift and period along each axis, columns before rows, where the space is all shifts of one or two axes."""
+        space = self.space
+        if not isinstance(space, (CyclicShift, WindowShift)) or len(space.axes) > 2 or space.order > self.most:
+            return ()
+        if isinstance(space, WindowShift):
+            return ((-space.margin, space.margin, None),) * len(space.axes)
+        return tuple((0, space.lengths[place] - 1, space.lengths[place]) for place in self.places)
+
+    @property
+    def places(self) -> list[int]:
+        """Which column of an element is the shift along each axis: columns (the later axis) before rows."""
+        axes = self.space.axes if isinstance(self.space, (CyclicShift, WindowShift)) else ()
+        return sorted(range(len(axes)), key=lambda place: -axes[place])
+
+    @property
+    def layout(self) -> Layout:
+        """A heat map for shifts along two axes, else a line."""
+        return Layout.HEATMAP if len(self.shifts) == 2 else Layout.LINE
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """dx and dy, a shift, or numbers."""
+        if not self.shifts:
+            return (Axis(name="element", label="element", low=0.0, high=float(len(self.listed) - 1), step=1.0),)
+        names = (("shift", "shift"),) if len(self.shifts) == 1 else (("dx", "shift to the right"), ("dy", "shift down"))
+        return tuple(
+            Axis(name=name, label=label, low=float(low), high=float(high), period=None if period is None else float(period), step=1.0)
+            for (name, label), (low, high, period) in zip(names, self.shifts, strict=True)
+        )
+
+    @property
+    def identity(self) -> int:
+        """The first, but for shifts in both directions."""
+        return int((self.coordinates() == 0).all(dim=1).nonzero()[0])
+
+    def coordinates(self) -> Tensor:
+        """Shifts or numbers, (K, axes)."""
+        along = [torch.arange(low, high + 1, dtype=torch.float64) for low, high, _ in self.shifts]
+        if len(along) == 2:
+            return crossed(along[1], along[0])
+        return (along[0] if along else torch.arange(len(self.listed), dtype=torch.float64))[:, None]
+
+    def locate(self, at: Tensor) -> Tensor:
+        """The nearest elements."""
+        whole = at.double().round().long()
+        if not self.shifts:
+            return self.listed[whole[:, 0].clamp(0, len(self.listed) - 1)]
+        found = torch.empty_like(whole)
+        for column, (place, (low, high, period)) in enumerate(zip(self.places, self.shifts, strict=True)):
+            found[:, place] = whole[:, column].remainder(period) if period else whole[:, column].clamp(low, high)
+        return found
+
+    def label(self, at: Tensor) -> str:
+        """The shift, or the number."""
+        said = [f"{float(value):g}" for value in at]
+        if len(self.shifts) == 2:
+            return f"({said[0]}, {said[1]}) px"
+        return f"shifted by {said[0]}" if self.shifts else f"element {said[0]}"
+
+    @cached_property
+    def listed(self) -> Tensor:
+        """The elements by number, (K, p)."""
+        self.checked()
+        space, order = self.space, self.space.order
+        if isinstance(space, FiniteSpace) and order is not None and order <= self.most:
+            return space.enumerate()
+        rows = torch.arange(self.draws - 1)
+        found = space.decode(Draws.of(self.seed, rows).normal(space.latents, stream="orbit"))
+        first = space.identity(1) if isinstance(space, Group) else self.unmoved()
+        return torch.cat((first, found))
+
+    def unmoved(self) -> Tensor:
+        """Number 0 of a finite space that is no group."""
+        return self.space.unrank(torch.zeros(1, dtype=torch.int64)) if isinstance(self.space, FiniteSpace) else torch.empty(0)
+
+    def checked(self) -> None:
+        """Raise unless the space has an identity and moves inputs within their frame."""
+        space = self.space
+        moves = isinstance(space, InputSpace) and space.moves_frame and not space.exchanges and not space.guided
+        if not moves or not isinstance(space, (Group, FiniteSpace)):
+            raise SpecError(f"An orbit needs a group or a finite space that moves inputs, such as CyclicShift(), not {space!r}.")
+        if any(isinstance(number, bool) or not isinstance(number, int) or number < 1 for number in (self.most, self.draws)):
+            raise SpecError(f"An orbit needs most and draws that are whole numbers of at least 1, not {self.most!r} and {self.draws!r}.")
