@@ -1,6 +1,6 @@
 """Run every benchmark: make bench."""
 
-from benchmarks import examples, faithfulness, robustness, stability, symmetry
+from benchmarks import examples, faithfulness, orbits, robustness, stability, symmetry
 
 if __name__ == "__main__":
     symmetry.main()
@@ -8,3 +8,4 @@ if __name__ == "__main__":
     faithfulness.main()
     robustness.main()
     stability.main()
+    orbits.main(samples=1000)

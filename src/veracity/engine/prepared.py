@@ -32,7 +32,10 @@ from veracity.interpret import SymmetryScore
 from veracity.interpret.robustness import Hunted
 
 SINGLE = "the single output is read as a logit, sigmoid(output); if it is not one, pass outputs='raw' or 'probabilities'."
-PACKAGES = ("veracity", "torch", "torch_geometric", "captum", "scikit-learn", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
+PACKAGES = (
+    *("veracity", "torch", "torch_geometric", "captum", "scikit-learn", "numpy", "scipy", "pandas", "pyarrow", "safetensors"),
+    *("opencv-python-headless", "umap-learn"),
+)
 
 
 @dataclass(frozen=True)

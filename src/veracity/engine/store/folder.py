@@ -9,6 +9,13 @@
     models/KEY.safetensors         the model of one fold: its weights, and what it answered to a few inputs
     calibrations/KEY.json          how strong a perturbation must be for one model on one data set
 
+An orbit evaluation is a run folder of another kind, as its manifest says:
+
+    orbits/KEY.parquet             the metrics of one model on one block of samples: sample, element, one column a metric
+    outputs/KEY.safetensors        what the model gave along those orbits, as far as it is shown
+    pictures/KEY.safetensors       what is drawn of the inputs of one block
+    reductions/KEY.safetensors     orbits reduced to points of the plane
+
 Keys are hashes of everything that a file depends on, so a file that is there is right.
 """
 
@@ -38,8 +45,14 @@ SCHEMA = 1
 SEVERAL = ("meta.json", "audits.json", "degradation.json", "distance_check.json")
 """Files by which a folder that holds something else than one run is known."""
 MANIFEST = "manifest.json"
-NEEDED = {"spec", "scores", "score_specs", "data", "models", "cells", "notes", "seed"}
-OURS = {lock.NAME, "models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "advice", "advice.json"}
+AUDIT, ORBITS = "audit", "orbits"
+KINDS = {AUDIT: "an audit", ORBITS: "an orbit evaluation"}
+READERS = {AUDIT: "Result", ORBITS: "OrbitResult"}
+SHARED = {"spec", "data", "models", "cells", "notes", "seed"}
+NEEDED = {AUDIT: SHARED | {"scores", "score_specs"}, ORBITS: SHARED | {"orbit", "task", "metrics", "pictures"}}
+"""What the manifest of a run of each kind must hold."""
+FOLDERS = ("models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "orbits", "outputs", "pictures", "reductions")
+OURS = {lock.NAME, *FOLDERS, "advice", "advice.json"}
 COLUMNS = pa.schema(
     [
         ("sample", pa.int64()),
@@ -65,11 +78,11 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Remove half-written files; only for the holder of the lock."""
-        for folder in ("", "models", "cells", "failed", "explanations", "worst", "learnt", "calibrations"):
+        for folder in ("", *FOLDERS):
             self.files.sweep(folder)
 
-    def manifest(self) -> dict[str, Any]:
-        """The manifest, if this version can read it."""
+    def manifest(self, kind: str | None = AUDIT) -> dict[str, Any]:
+        """The manifest, if this version can read it and the run is of this kind; None stands for any."""
         if not self.files.exists(MANIFEST):
             several = any(self.files.exists(name) for name in SEVERAL)
             hint = " It holds more than one run, or none: see its report.html, or the run folders in it." if several else ""
@@ -77,13 +90,19 @@ class RunFolder:
         try:
             manifest: dict[str, Any] = json.loads(self.files.read(MANIFEST))
             schema = int(manifest["schema"])
-            missing = NEEDED - set(manifest) if schema <= SCHEMA else set()
+            found = str(manifest.get("kind", AUDIT))
+            if schema <= SCHEMA and found not in KINDS:
+                raise ValueError(f"unknown kind '{found}'")
+            missing = NEEDED[found] - set(manifest) if schema <= SCHEMA else set()
             if missing:
                 raise ValueError(f"no {', '.join(sorted(missing))}")
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"The run folder {self.root} is damaged: {MANIFEST} cannot be read ({error}); choose a new folder.") from error
         if schema > SCHEMA:
             raise StoreError(f"The run folder {self.root} has schema {schema} and this veracity reads up to {SCHEMA}: upgrade veracity.")
+        if kind is not None and kind != found:
+            read = f"{READERS[found]}, 'veracity show' and 'veracity app' read it"
+            raise StoreError(f"The run folder {self.root} holds {KINDS[found]}, not {KINDS[kind]}: {read}.")
         return manifest
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
@@ -91,10 +110,10 @@ class RunFolder:
         text = json.dumps({"schema": SCHEMA, **manifest}, indent=1, allow_nan=False)
         self.files.write(MANIFEST, text.encode())
 
-    def check_writable(self) -> None:
-        """Refuse a folder that holds something else, or a newer run."""
+    def check_writable(self, kind: str | None = None) -> None:
+        """Refuse a folder that holds something else, a run of another kind than the given one, or a newer run."""
         if self.files.exists(MANIFEST):
-            self.manifest()
+            self.manifest(kind)
         elif self.files.everything() - OURS:
             raise StoreError(f"{self.root} holds other files and no {MANIFEST}: choose an empty or a new folder.")
 

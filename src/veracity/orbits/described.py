@@ -1,0 +1,119 @@
+"""What the manifest of an orbit evaluation says, by name."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Described:
+    """N samples, K elements, models and metrics, as the manifest describes them."""
+
+    def __init__(self, manifest: dict[str, Any]) -> None:
+        self.manifest = manifest
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models' names."""
+        return tuple(self.manifest["models"])
+
+    @property
+    def samples(self) -> int:
+        """N."""
+        return int(self.manifest["data"]["samples"])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One sample's shape."""
+        return tuple(self.manifest["data"]["shape"])
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Which group each sample counts to, (N,); None where there are none."""
+        found = self.manifest["labels"]
+        return None if found is None else np.array(found, dtype=np.int64)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups' names, by the numbers of the labels."""
+        return tuple(self.manifest["groups"])
+
+    @property
+    def kind(self) -> str:
+        """What the models are asked for: classification, detection, flow or regression."""
+        return str(self.manifest["task"]["kind"])
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes that models tell apart, where they were given."""
+        return tuple(self.manifest["task"]["classes"])
+
+    @property
+    def layout(self) -> str:
+        """How the orbit is drawn: polar, heatmap, tiles, disk or line."""
+        return str(self.manifest["orbit"]["layout"])
+
+    @property
+    def axes(self) -> list[dict[str, Any]]:
+        """What the orbit's coordinates mean: name, label, unit, low, high, period, step."""
+        return list(self.manifest["orbit"]["axes"])
+
+    @cached_property
+    def coordinates(self) -> NDArray[np.float64]:
+        """Where the orbit's elements lie, (K, axes)."""
+        return np.array(self.manifest["orbit"]["coordinates"], dtype=np.float64)
+
+    @property
+    def identity(self) -> int:
+        """Which element moves nothing."""
+        return int(self.manifest["orbit"]["identity"])
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """What the K elements are called."""
+        return tuple(self.manifest["orbit"]["elements"])
+
+    @property
+    def plane(self) -> str | None:
+        """The plane of a disk's axes of rotation."""
+        found = self.manifest["orbit"]["plane"]
+        return None if found is None else str(found)
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """What was measured: name, label, unit, low, high, higher_is_better, references, explainer."""
+        return list(self.manifest["metrics"])
+
+    @property
+    def explainers(self) -> tuple[str, ...]:
+        """The explainers that were followed along the orbit."""
+        return tuple(self.manifest["explainers"])
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """What outputs were judged against: truth and consensus, or consensus alone."""
+        return tuple(self.manifest["metrics"][0]["references"])
+
+    @property
+    def picture_kind(self) -> str:
+        """How inputs are drawn: image, scene, pair, cloud, series or none."""
+        return str(self.manifest["input"]["kind"])
+
+    @property
+    def window(self) -> int | None:
+        """The side of the window that moves over a scene."""
+        found = self.manifest["input"]["window"]
+        return None if found is None else int(found)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know, in sentences."""
+        return [": ".join(filter(None, (note["model"], note["explainer"], note["text"]))) for note in self.manifest["notes"]]
+
+    @property
+    def confidence(self) -> float:
+        """The level of the intervals."""
+        return float(self.manifest["spec"]["confidence"])

@@ -1,0 +1,147 @@
+"""The public facade: say which models to look at along which orbit, run it into a folder, read the result."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from veracity.core.component import encode
+from veracity.core.errors import Note
+from veracity.core.inputs import Inputs
+from veracity.core.models import as_device, device_of
+from veracity.engine.resolve import as_confidence, as_whole, labelled
+from veracity.engine.store import RunFolder
+from veracity.engine.store.folder import ORBITS
+from veracity.interpret.orbit import Task
+from veracity.orbits.measuring import measure
+from veracity.orbits.models import as_modules
+from veracity.orbits.prepared import Prepared
+from veracity.orbits.preparing import Asked, prepare
+from veracity.orbits.result import OrbitResult
+from veracity.perturb.orbit import Orbit
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OrbitEvaluation:
+    """Which models to evaluate along the orbit of every input, and for what task (NERO evaluation).
+
+    models      {"name": module}, or one module; any function of inputs (N, ...) is taken for a model too
+    inputs      a tensor (samples, ...), or an Inputs; scenes larger than the window for a CropOrbit
+    targets     the truth: class numbers (samples,), boxes (samples, objects, 5), fields (samples, 2, H, W), numbers (samples, ...);
+                without it outputs are judged against their consensus alone
+    orbit       RotationOrbit, CropOrbit, FlowOrbit, DiskOrbit, or the GroupOrbit of any group
+    task        Classification, Detection, Flow or Regression, with its metrics
+    explainers  names, Explainers, functions; a list or {"label": ...}: whether their maps move along is one more metric of each
+    labels      what subsets of the samples are formed by: numbers or names (samples,); by default the classes of the targets
+    picture     how inputs are drawn: image, scene, pair, cloud, series or none, if it should not be inferred
+    reference   a reference set for explainers that need one
+    target      which output is explained, as in an Audit
+    notes       sentences that a reader of the result must know
+    about       what else belongs into the manifest, such as the recipe that made this
+    """
+
+    models: Mapping[str, Any] | nn.Module
+    inputs: Tensor | Inputs | Sequence[Any]
+    orbit: Orbit
+    task: Task
+    targets: Any = None
+    explainers: Sequence[Any] | Mapping[str, Any] = ()
+    labels: Any = None
+    picture: str | None = None
+    reference: Tensor | None = None
+    target: Any = "predicted"
+    notes: Sequence[str] = ()
+    seed: int = 0
+    confidence: float = 0.95
+    title: str | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(
+        self, folder: str | Path, *, workers: int | None = None, batch: int | None = None, memory: int | None = None, progress: bool = True
+    ) -> OrbitResult:
+        """Measure what the folder does not hold yet, and return the result.
+
+        `workers` is how many threads models may use, `batch` how many rows they see at once, `memory` the budget in bytes.
+        """
+        store = RunFolder(str(folder))
+        store.check_writable(ORBITS)
+        with threads(workers):
+            ready = self.prepare(batch=batch, memory=memory)
+            with store.writing():
+                store.sweep()
+                store.write_manifest(ready.manifest(store))
+                measure(ready, store, progress)
+        result = OrbitResult(folder)
+        for row in result.failures().drop_duplicates(["model", "explainer", "error"]).to_dict("records"):
+            warnings.warn(f"{row['model']} / {row['explainer']} failed: {row['error']}", Note, stacklevel=2)
+        return result
+
+    def on(self, device: str) -> OrbitEvaluation:
+        """The same evaluation with its models on a device; a model that is elsewhere is copied there."""
+        where = as_device(device)
+        models = as_modules(self.models)
+        return replace(self, models={name: one if device_of(one) == where else deepcopy(one).to(where) for name, one in models.items()})
+
+    def serve(self, folder: str | Path, **settings: Any) -> None:
+        """Show the run in this folder in the browser, with the models at hand: dragging along an orbit asks them."""
+        from veracity import serve
+
+        serve(self, folder, **settings)
+
+    def prepare(self, *, batch: int | None = None, memory: int | None = None) -> Prepared:
+        """Resolve every name, look at every model, and plan; raises on anything that could not work."""
+        for what, value in (("batch", batch), ("memory", memory)):
+            if value is not None:
+                as_whole(value, what, least=1)
+        as_confidence(self.confidence)
+        asked = Asked(
+            models=as_modules(self.models),
+            inputs=self.inputs,
+            targets=self.targets,
+            orbit=self.orbit,
+            task=self.task,
+            explainers=self.explainers,
+            labels=self.labels,
+            picture=self.picture,
+            reference=self.reference,
+            target=self.target,
+            notes=tuple(self.notes),
+            seed=as_whole(self.seed, "seed", least=0),
+        )
+        return prepare(asked, self.spec(), self.title, self.about, memory, batch)
+
+    def spec(self) -> dict[str, Any]:
+        """The evaluation as plain data."""
+        return {
+            "models": list(as_modules(self.models)),
+            "orbit": encode(self.orbit),
+            "task": encode(self.task),
+            "explainers": {label: one.spec() for label, one in labelled(self.explainers, controls=False).items()},
+            "target": encode(self.target),
+            "picture": self.picture,
+            "seed": self.seed,
+            "confidence": self.confidence,
+        }
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """As many threads for models as were asked for; the setting comes back afterwards."""
+    if count is None:
+        yield
+        return
+    as_whole(count, "workers", least=1)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(count)
+        yield
+    finally:
+        torch.set_num_threads(before)

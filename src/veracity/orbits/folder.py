@@ -1,0 +1,67 @@
+"""The files of an orbit evaluation: metrics as labelled tables, outputs and pictures as tensors, one of each a block of samples."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from veracity.core.errors import StoreError
+from veracity.engine.store import RunFolder
+
+Array = NDArray[Any]
+Values = NDArray[np.float32]
+METRICS, OUTPUTS, PICTURES, REDUCTIONS = "orbits", "outputs", "pictures", "reductions"
+INDEX = ["sample", "element"]
+
+
+def finished(folder: RunFolder, kind: str) -> set[str]:
+    """The keys of all finished files of a kind."""
+    return {name.rsplit(".", 1)[0] for name in folder.files.names(kind)}
+
+
+def write_metrics(folder: RunFolder, key: str, samples: Array, columns: Mapping[str, Tensor]) -> None:
+    """Store the metrics (n, K) of n samples along their orbits, one row a sample and element."""
+    count, length = next(iter(columns.values())).shape
+    table = pa.table(
+        {
+            "sample": pa.array(np.repeat(samples.astype(np.int64), length)),
+            "element": pa.array(np.tile(np.arange(length, dtype=np.int32), count)),
+            **{name: pa.array(value.float().cpu().numpy().reshape(-1)) for name, value in columns.items()},
+        }
+    )
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd", use_dictionary=INDEX)
+    folder.files.remove(f"failed/{key}.json")
+    folder.files.write(f"{METRICS}/{key}.parquet", sink.getvalue())
+
+
+def read_metrics(folder: RunFolder, key: str, columns: Sequence[str], length: int) -> dict[str, Values]:
+    """Some metrics of one block, (n, K) each."""
+    name = f"{METRICS}/{key}.parquet"
+    try:
+        table = pq.ParquetFile(io.BytesIO(folder.files.read(name))).read(list(columns), use_threads=False)
+        return {column: table[column].to_numpy().reshape(-1, length) for column in columns}
+    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
+        raise StoreError(f"{folder.files.path(name)} is damaged or gone: delete it and run the same command again.") from error
+
+
+def read_row(folder: RunFolder, kind: str, key: str, row: int) -> dict[str, Array]:
+    """The tensors of one sample of a block; on a disk nothing else is read."""
+    name = f"{kind}/{key}.safetensors"
+    if not folder.files.local:
+        return {part: tensor[row].numpy() for part, tensor in (folder.read_tensors(kind, key) or {}).items()}
+    if not folder.files.exists(name):
+        return {}
+    try:
+        with safe_open(folder.files.path(name), framework="np") as file:
+            return {part: file.get_slice(part)[row] for part in file.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, OSError) as error:
+        raise StoreError(f"{folder.files.path(name)} is damaged: delete it and run the same command again.") from error

@@ -1,0 +1,158 @@
+"""One place along one sample's orbit, asked of every model now: what an interface shows while somebody drags."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from veracity.core.errors import InputError, StoreError, unknown
+from veracity.core.inputs import Signals
+from veracity.core.models import device_of, evaluating
+from veracity.engine.store import RunFolder
+from veracity.orbits.columns import CONSENSUS, TRUTH
+from veracity.orbits.details import arrows, small_errors
+from veracity.orbits.evaluation import OrbitEvaluation
+from veracity.orbits.explaining import Following
+from veracity.orbits.judged import judged_at
+from veracity.orbits.models import Examined, passed, read_by
+from veracity.orbits.pictures import Picture, drawn
+from veracity.orbits.result import MOVED, OrbitResult
+
+Array = NDArray[Any]
+REMEMBERED = 64
+"""Samples whose consensus is kept at hand."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What every model says about one moved input.
+
+    `at` are its coordinates and `label` what it is called; `input` is the moved input as it is drawn (images and series; else None).
+    By model: `outputs` as the task reads them, `metrics` {metric: {reference: value}}, of a flow `errors` (64, 64) and `quiver`
+    (2, 16, 16), and the `attributions` (H, W) of the explainer that was asked for.
+    """
+
+    at: tuple[float, ...]
+    label: str
+    input: Array | None
+    outputs: dict[str, Array]
+    metrics: dict[str, dict[str, dict[str, float]]]
+    errors: dict[str, Array] = field(default_factory=dict)
+    quiver: dict[str, Array] = field(default_factory=dict)
+    attributions: dict[str, Array] = field(default_factory=dict)
+
+
+class Live:
+    """An evaluation's models beside the folder of its run; one question at a time, from any thread."""
+
+    def __init__(self, evaluation: OrbitEvaluation, path: str | Path) -> None:
+        self.ready = evaluation.prepare()
+        self.store = RunFolder(str(path))
+        self.lock = threading.Lock()
+        self.references = lru_cache(maxsize=REMEMBERED)(self._references)
+        self.following = lru_cache(maxsize=None)(self._following)
+        self.result = self._result(path)
+
+    @property
+    def explainers(self) -> tuple[str, ...]:
+        """The explainers that can be asked for."""
+        return tuple(self.ready.explainers)
+
+    def answer(self, sample: int, at: Sequence[float], explainer: str | None = None) -> Moved:
+        """What every model gives for one sample, moved to the coordinates `at`; they need not lie on the grid.
+
+        Coordinates of a group that has nothing in between mean the nearest element.
+        """
+        ready = self.ready
+        place = self._checked(sample, at, explainer)
+        with self.lock, ExitStack() as stack, torch.no_grad():
+            for model in ready.models.values():
+                stack.enter_context(evaluating(model.module))
+            element = ready.orbit.locate(place)
+            moved = ready.orbit.space.move(element, ready.inputs.take(torch.tensor([sample])))
+            outputs = {name: self._output(name, model, moved) for name, model in ready.models.items()}
+            metrics = {
+                name: judged_at(ready.models[name].task, ready.orbit.space, element, output, self.references(name, sample))
+                for name, output in outputs.items()
+            }
+            shown = drawn(ready.picture, moved.values, ready.span)[0].numpy() if Picture(ready.picture) in MOVED else None
+            return Moved(
+                at=tuple(place[0].tolist()),
+                label=ready.orbit.label(place[0]),
+                input=shown,
+                outputs={name: output[0].numpy() for name, output in outputs.items()},
+                metrics=metrics,
+                **(self._fields(sample, element, outputs) if ready.task.kind == "flow" else {}),
+                attributions=self._attributions(sample, moved, explainer) if explainer is not None else {},
+            )
+
+    def _checked(self, sample: int, at: Sequence[float], explainer: str | None) -> Tensor:
+        """The coordinates (1, axes), if everything that was asked exists."""
+        ready = self.ready
+        if isinstance(sample, bool) or not isinstance(sample, int) or not 0 <= sample < ready.inputs.size():
+            raise InputError(f"A sample is known by its number from 0 to {ready.inputs.size() - 1}, not {sample!r}.")
+        place = torch.tensor([[float(value) for value in at]], dtype=torch.float64)
+        if place.shape[1] != len(ready.orbit.axes) or not place.isfinite().all():
+            names = ", ".join(axis.name for axis in ready.orbit.axes)
+            raise InputError(f"A place along the orbit has the coordinates ({names}), not {list(at)}.")
+        if explainer is not None and explainer not in ready.explainers:
+            raise unknown("explainer of this evaluation", explainer, ready.explainers or ["(there is none)"])
+        return place
+
+    def _output(self, name: str, model: Examined, moved: Signals) -> Tensor:
+        """One model's output as its task reads it, (1, ...), on the CPU."""
+        return read_by(name, model.task, passed(name, model.module, moved.to(device_of(model.module))), 1).cpu()
+
+    def _references(self, name: str, sample: int) -> dict[str, Tensor]:
+        """Truth and consensus (1, ...) of one sample, as far as they are known."""
+        task, truth = self.ready.models[name].task, self.ready.truth
+        found = {} if truth is None else {TRUTH: truth[sample : sample + 1]}
+        kept = {} if self.result is None else self.result.outputs(name, sample)
+        consensus = kept.get("field" if task.kind == "flow" else "consensus")
+        return found if consensus is None else {**found, CONSENSUS: task.as_truth(torch.from_numpy(np.array(consensus)).float()[None])}
+
+    def _fields(self, sample: int, element: Tensor, outputs: dict[str, Tensor]) -> dict[str, dict[str, Array]]:
+        """Errors and arrows of vector fields."""
+        found: dict[str, dict[str, Array]] = {"errors": {}, "quiver": {}}
+        for name, output in outputs.items():
+            known = self.references(name, sample)
+            found["quiver"][name] = arrows(output)[0].numpy()
+            if known:
+                truth = self.ready.task.truth(self.ready.orbit.space, element, known.get(TRUTH, next(iter(known.values()))))
+                found["errors"][name] = small_errors(output, truth)[0].numpy()
+        return found
+
+    def _attributions(self, sample: int, moved: Signals, explainer: str) -> dict[str, Array]:
+        """The explanations of the moved input, for the output that is explained of the unmoved one, summed over channels."""
+        number = torch.tensor([sample])
+        found = {}
+        for name in self.ready.models:
+            one = self.following(name, explainer)
+            targets = one.problem.models[name].targets[number].to(one.device)
+            maps = one.explanation(moved.to(one.device), targets, number, 1)[0].float().cpu()
+            found[name] = (maps.sum(dim=0) if maps.ndim == 3 else maps).numpy()
+        return found
+
+    def _following(self, name: str, explainer: str) -> Following:
+        """One explainer of one model, made once."""
+        if self.ready.problem is None:
+            raise InputError("This evaluation has no explainers: pass OrbitEvaluation(explainers=[...]).")
+        return Following(self.ready.problem, name, explainer, self.ready.budgets[name], self.store)
+
+    def _result(self, path: str | Path) -> OrbitResult | None:
+        """The run, where the folder holds one of these very models, samples and orbit."""
+        try:
+            found = OrbitResult(path)
+        except StoreError:
+            return None
+        return found if {cell.key for cell in self.ready.cells} <= {cell["key"] for cell in found.manifest["cells"]} else None

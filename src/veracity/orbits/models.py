@@ -1,0 +1,156 @@
+"""Looks at a model before it is evaluated along orbits: does it take the inputs, and what does it give?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Size, Tensor, nn
+
+from veracity.core import fingerprint
+from veracity.core.errors import InputError, VeracityError
+from veracity.core.inputs import Inputs, Signals
+from veracity.core.models import device_of, evaluating
+from veracity.engine.admission import check_mode
+from veracity.engine.batching import Budget, budget_for, out_of_memory
+from veracity.interpret.orbit import Task
+from veracity.perturb.orbit import Orbit
+
+LOOKED_AT = 256
+"""How many unmoved samples a classifier is looked at with, to tell logits from probabilities; other models need a few."""
+FEW = 2
+
+
+class Called(nn.Module):
+    """A function from inputs (N, ...) to outputs, in the place of a network."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Tensor) -> Any:
+        """What the function gives."""
+        return self.function(*inputs)
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A model as it is evaluated: the task as its outputs are read, hashes of both, and the shape of one output as it was read."""
+
+    module: nn.Module
+    task: Task
+    fingerprint: str
+    shape: Size
+
+    @property
+    def key(self) -> list[Any]:
+        """What numbers depend on, on the side of the model."""
+        return [self.fingerprint, self.task.spec()]
+
+    def about(self) -> dict[str, Any]:
+        """The model's line in the manifest."""
+        outputs = getattr(self.task, "outputs", None)
+        parameters = sum(one.numel() for one in self.module.parameters())
+        return {"fingerprint": self.fingerprint, "parameters": parameters, "outputs": outputs.value if outputs else None}
+
+
+def as_modules(models: Any) -> dict[str, nn.Module]:
+    """Models by name; a plain function is taken for a model too."""
+    named = dict(models) if isinstance(models, Mapping) else {"model": models}
+    if not named:
+        raise InputError("There is no model to evaluate: pass models={'name': module}.")
+    for name, model in named.items():
+        if not isinstance(model, nn.Module) and not callable(model):
+            raise InputError(f"Model '{name}' must be a torch.nn.Module or a function of the inputs, not {type(model).__name__}.")
+    return {str(name): model if isinstance(model, nn.Module) else Called(model) for name, model in named.items()}
+
+
+def content(module: nn.Module) -> str:
+    """A hash of the model, and of the function where it is only called."""
+    if isinstance(module, Called):
+        return fingerprint.of_json(["called", fingerprint.of_function(module.function)])
+    return fingerprint.of_model(module)
+
+
+def examine(
+    name: str, module: nn.Module, inputs: Inputs, orbit: Orbit, task: Task, memory: int | None, rows: int | None
+) -> tuple[Examined, Budget, Tensor]:
+    """The model as it will be evaluated, how many of its rows fit into memory at once, and what it gives for a few unmoved samples.
+
+    Raises on what could not work.
+    """
+    check_mode(name, module)
+    with evaluating(module), torch.no_grad():
+        row = unmoved(inputs, orbit, 1, module)
+        passed(name, module, row)
+        budget = budget_for(module, row, memory, rows)
+        few = unmoved(inputs, orbit, min(budget.rows, LOOKED_AT if task.kind == "classification" else FEW), module)
+        raw = passed(name, module, few)
+        settled = settled_by(name, task, raw)
+        output = read_by(name, settled, raw, len(few))
+        again = read_by(name, settled, passed(name, module, few), len(few))
+    if not torch.allclose(output, again, rtol=1e-3, atol=1e-5, equal_nan=True):
+        raise InputError(f"Model '{name}' gives different outputs for the same input, even in evaluation mode: make it deterministic.")
+    wrong = broken(output, settled).nonzero()
+    if len(wrong):
+        raise InputError(f"Model '{name}' returns NaN or infinity for sample {int(wrong[0])} as it is: look at the model or the input.")
+    return Examined(module, settled, content(module), output.shape[1:]), budget, output[:FEW]
+
+
+def unmoved(inputs: Inputs, orbit: Orbit, count: int, module: nn.Module) -> Signals:
+    """The first samples as models see them where the orbit does not move them, on the model's device."""
+    signals = inputs.take(torch.arange(min(count, inputs.size()))).to(device_of(module))
+    element = orbit.elements[orbit.identity].to(signals.values.device)
+    return orbit.space.move(element.expand(len(signals), -1), signals)
+
+
+def passed(name: str, module: nn.Module, signals: Signals) -> Any:
+    """What a model gives, or a sentence on why it cannot take these inputs."""
+    try:
+        return signals.through(module)
+    except VeracityError:
+        raise
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        reason = " ".join(str(error).split())[:200]
+        shape, kind = tuple(signals.values.shape), str(signals.values.dtype).removeprefix("torch.")
+        raise InputError(f"Model '{name}' cannot take inputs of shape {shape} and type {kind}: {reason}") from error
+
+
+def settled_by(name: str, task: Task, raw: Any) -> Task:
+    """The task for what this model gives."""
+    try:
+        return task.settled(raw)
+    except VeracityError as error:
+        raise type(error)(f"Model '{name}': {error}") from error
+
+
+def read_by(name: str, task: Task, raw: Any, rows: int) -> Tensor:
+    """Outputs as the task reads them, one a row."""
+    try:
+        output = task.read(raw)
+    except VeracityError as error:
+        raise type(error)(f"Model '{name}': {error}") from error
+    if len(output) != rows:
+        raise InputError(f"Model '{name}' must give one row for each input, but gave {len(output)} for {rows}.")
+    return output
+
+
+def broken(output: Tensor, task: Task) -> Tensor:
+    """Which outputs (R, ...) hold infinity, or NaN where that does not stand for no detection: bool (R,)."""
+    flat = output.reshape(len(output), -1)
+    return flat.isinf().any(dim=1) if task.kind == "detection" else ~flat.isfinite().all(dim=1)
+
+
+def check_alike(models: Mapping[str, Examined]) -> None:
+    """Raise unless all models give outputs of one shape, so that they can be shown beside each other."""
+    (first, one), *others = models.items()
+    for name, other in others:
+        if other.shape != one.shape:
+            raise InputError(
+                f"Model '{name}' gives outputs of shape {tuple(other.shape)} a sample and model '{first}' of {tuple(one.shape)}: models "
+                "that are compared must give the same."
+            )

@@ -1,0 +1,190 @@
+"""From what users write to what is evaluated: tensors are checked against the task, models are looked at, files are planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from veracity.core import fingerprint
+from veracity.core.errors import InputError, SpecError
+from veracity.core.inputs import Inputs
+from veracity.core.targets import as_target
+from veracity.engine.batching import Budget
+from veracity.engine.problem import Problem
+from veracity.engine.resolve import as_inputs, as_tensor, check_structure
+from veracity.engine.store import SCHEMA
+from veracity.interpret.orbit import Task
+from veracity.orbits.cells import ALGORITHMS, Block, block_length, spans
+from veracity.orbits.explaining import as_explainers, explained_problem
+from veracity.orbits.judged import judge
+from veracity.orbits.models import Examined, check_alike, examine
+from veracity.orbits.pictures import Picture, picture_of, span_of
+from veracity.orbits.prepared import Prepared, planned
+from veracity.perturb.group.crop import Crop
+from veracity.perturb.orbit import Orbit
+
+CHECKED = 256
+"""How many inputs are looked at together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What was written, models by name."""
+
+    models: dict[str, nn.Module]
+    inputs: Any
+    targets: Any
+    orbit: Orbit
+    task: Task
+    explainers: Sequence[Any] | Mapping[str, Any]
+    labels: Any
+    picture: str | None
+    reference: Tensor | None
+    target: Any
+    notes: tuple[str, ...]
+    seed: int
+
+
+def prepare(
+    asked: Asked, spec: dict[str, Any], title: str | None, about: Mapping[str, Any], memory: int | None, rows: int | None
+) -> Prepared:
+    """Everything resolved, checked and planned; raises on what could not work."""
+    inputs = as_inputs(asked.inputs)
+    orbit, task = checked(asked.orbit, asked.task, inputs)
+    given = as_tensor(asked.targets, "targets")
+    truth = None if given is None else task.check(given.cpu(), inputs.size())
+    models: dict[str, Examined] = {}
+    budgets: dict[str, Budget] = {}
+    for name, module in asked.models.items():
+        models[name], budgets[name], few = examine(name, inputs.adapt(module), inputs, orbit, task, memory, rows)
+        check_alike(models)
+        if truth is not None:
+            check_truth(name, models[name], truth)
+        tried(models[name].task, orbit, few, truth)
+    labels, groups = as_groups(asked.labels, task, truth, inputs.size())
+    explainers = as_explainers(asked.explainers, inputs, orbit, as_tensor(asked.reference, "reference"))
+    problem: Problem | None = None
+    notes = [{"model": "", "explainer": "", "text": text} for text in asked.notes]
+    if explainers:
+        problem, said = explained_problem(models, budgets, inputs, orbit, explainers, as_target(asked.target), asked.seed)
+        notes += said
+    window = orbit.space.window if isinstance(orbit.space, Crop) else None
+    picture = picture_of(inputs.shape, orbit.layout.value, window, asked.picture)
+    span = looked_through(orbit, inputs)
+    elements = orbit.elements
+    length = block_length(next(iter(models.values())).shape, len(elements))
+    blocks = tuple(
+        Block(start, stop, picture_key(start, stop, inputs, truth, orbit, task, picture, span))
+        for start, stop in spans(inputs.size(), length)
+    )
+    cells = tuple(planned(models, problem, budgets, inputs, truth, orbit, blocks))
+    return Prepared(
+        spec=spec,
+        title=title,
+        about=about,
+        notes=tuple(notes),
+        inputs=inputs,
+        truth=truth,
+        labels=labels,
+        groups=groups,
+        orbit=orbit,
+        elements=elements,
+        task=task,
+        models=models,
+        budgets=budgets,
+        problem=problem,
+        picture=picture,
+        span=span,
+        window=window,
+        blocks=blocks,
+        cells=cells,
+        seed=asked.seed,
+    )
+
+
+def checked(orbit: Any, task: Any, inputs: Inputs) -> tuple[Orbit, Task]:
+    """The orbit, fitted to the inputs, and the task, if they are such and belong together."""
+    if not isinstance(orbit, Orbit):
+        raise SpecError(f"The orbit is one such as RotationOrbit() or GroupOrbit(space=...), not {orbit!r}.")
+    if not isinstance(task, Task):
+        raise SpecError(f"The task is one such as Classification() or Detection(...), not {task!r}.")
+    names = [metric.name for metric in task.metrics]
+    wrong = next((name for name in names if names.count(name) > 1 or "@" in name or ":" in name), None)
+    if not names or wrong is not None:
+        raise SpecError(f"The metrics of a task need names of their own without @ and :, one at least, not {names}.")
+    fitted = orbit.fit(inputs.shape)
+    check_structure(fitted.space, inputs)
+    window = getattr(task, "window", None)
+    if isinstance(fitted.space, Crop) and window is not None and window != fitted.space.window:
+        raise SpecError(f"The task has a window of {window} pixels and the orbit one of {fitted.space.window}: give both the same.")
+    return fitted, task
+
+
+def check_truth(name: str, model: Examined, truth: Tensor) -> None:
+    """Raise unless a model gives what the truth is about."""
+    kind = model.task.kind
+    if kind == "classification" and int(truth.max()) >= model.shape[0]:
+        raise InputError(f"The targets have class {int(truth.max())}, but model '{name}' gives {model.shape[0]} classes, from 0.")
+    if kind in ("flow", "regression") and truth.shape[1:] != model.shape:
+        wanted, given = tuple(truth.shape[1:]), tuple(model.shape)
+        raise InputError(f"The targets have shape {wanted} a sample, but model '{name}' gives {given}: they must be the same.")
+
+
+def tried(task: Task, orbit: Orbit, few: Tensor, truth: Tensor | None) -> None:
+    """Judge a few unmoved outputs (n, ...), so that a mistake in a metric does not come to light only after the passes."""
+    known = None if truth is None else truth[: len(few)].to(few.device)
+    judge(task, orbit.space, orbit.elements[orbit.identity][None], few[:, None], known, 0)
+
+
+def as_groups(labels: Any, task: Task, truth: Tensor | None, samples: int) -> tuple[Tensor | None, tuple[str, ...]]:
+    """The number of each sample's group (samples,) and the groups' names: as given, or the class of the truth."""
+    classes = tuple(str(name) for name in getattr(task, "classes", ()))
+    if labels is None:
+        if truth is None or task.kind not in ("classification", "detection"):
+            return None, ()
+        found = truth if task.kind == "classification" else truth[:, 0, -1].long()
+        return found, classes or numbered(found)
+    words = [] if isinstance(labels, (Tensor, np.ndarray)) else list(labels)
+    if words and all(isinstance(word, str) for word in words):
+        names = tuple(dict.fromkeys(words))
+        found = torch.tensor([names.index(word) for word in words])
+    else:
+        given = as_tensor(labels, "labels")
+        if given is None or given.is_floating_point() or (given.numel() and int(given.min()) < 0):
+            raise InputError("The labels must be whole numbers from 0, or names, one for each sample.")
+        found = given.cpu().long()
+        fits = found.numel() and int(found.max()) < len(classes)
+        names = classes if fits else numbered(found)
+    if found.shape != (samples,):
+        raise InputError(f"The labels must have one entry for each of the {samples} inputs, not the shape {tuple(found.shape)}.")
+    return found, names
+
+
+def numbered(labels: Tensor) -> tuple[str, ...]:
+    """Names for groups that have none: their numbers."""
+    return tuple(str(number) for number in range(int(labels.max()) + 1)) if labels.numel() else ()
+
+
+def looked_through(orbit: Orbit, inputs: Inputs) -> tuple[float, float]:
+    """The values that are drawn black and white; raises if an input makes the orbit meaningless."""
+    low, high = float("inf"), float("-inf")
+    for part in torch.arange(inputs.size()).split(CHECKED):
+        x = inputs.take(part).values
+        orbit.space.check(x)
+        least, most = torch.aminmax(x)
+        low, high = min(low, float(least)), max(high, float(most))
+    return span_of(low, high)
+
+
+def picture_key(
+    start: int, stop: int, inputs: Inputs, truth: Tensor | None, orbit: Orbit, task: Task, picture: Picture, span: tuple[float, float]
+) -> str:
+    """Everything that the pictures of a block depend on."""
+    x = inputs.take(torch.arange(start, stop)).fingerprint()
+    known = None if truth is None or task.kind not in ("detection", "flow") else fingerprint.of_tensor(truth[start:stop])
+    return fingerprint.of_json([SCHEMA, ALGORITHMS, x, start, known, orbit.spec(), task.kind, picture.value, list(span)])

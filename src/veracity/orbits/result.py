@@ -1,0 +1,286 @@
+"""What the folder of an orbit evaluation says: values along orbits, tables with intervals, pictures; no model is needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Size
+
+from veracity.core import fingerprint
+from veracity.core.errors import InputError, StoreError, unknown
+from veracity.core.inputs import Signals
+from veracity.engine.store import RunFolder
+from veracity.engine.store.folder import ORBITS
+from veracity.interpret.orbit import METHODS, agreement, embed, equivariance_gap
+from veracity.orbits import folder as files
+from veracity.orbits.columns import CONSENSUS, DISTANCE, TRUTH, WHOLE, column
+from veracity.orbits.described import Described
+from veracity.orbits.pictures import Picture, drawn, restored
+from veracity.orbits.rebuilt import orbit_or_none
+from veracity.orbits.summary import bounds_of, mean_along, summarised
+
+Array = NDArray[Any]
+Values = NDArray[np.float32]
+TOGETHER = 1 << 25
+"""How many values of one model are read at once, at most, where more than one metric is stored with them."""
+MOVED = frozenset({Picture.IMAGE, Picture.SERIES})
+"""What is drawn moved by the orbit itself; everything else is moved where it is drawn."""
+MOST_FRAMES = 1 << 25
+"""How many numbers all moved inputs of one sample may have."""
+
+
+class OrbitResult(Described):
+    """An orbit evaluation of N samples along K elements, read from its folder.
+
+    Names, labels and axes are properties; `values` are the metrics, `outputs` and `picture` what is looked at.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = str(path)
+        self.folder = RunFolder(self.path)
+        super().__init__(self.folder.manifest(ORBITS))
+        self._known: dict[tuple[str, str], Values] = {}
+
+    def values(self, model: str, metric: str, reference: str = TRUTH) -> Values:
+        """A metric along every sample's orbit, float32 (N, K), NaN where it is undefined.
+
+        How well an explanation moves along is the same whatever the reference.
+        """
+        about = self._metric(metric)
+        if about["explainer"] is not None:
+            return self._column(model, metric, about["explainer"])
+        if reference not in about["references"]:
+            if reference == TRUTH:
+                raise InputError("No targets were given to this evaluation: ask for reference='consensus'.")
+            raise unknown("reference", reference, about["references"])
+        return self._column(model, column(metric, reference))
+
+    def distances(self, model: str) -> Values:
+        """How far each output, undone, is from the unmoved one, (N, K)."""
+        return self._column(model, DISTANCE)
+
+    def outputs(self, model: str, sample: int) -> dict[str, Array]:
+        """What is looked at of one model's outputs for one sample: outputs, consensus, missing; of a flow errors and quivers."""
+        cell = self._cell(model, sample)
+        return files.read_row(self.folder, files.OUTPUTS, cell["key"], sample - cell["start"])
+
+    def picture(self, sample: int) -> dict[str, Array]:
+        """What is drawn of one sample: input, and truth where it is drawn."""
+        block = self._block(sample)
+        found = files.read_row(self.folder, files.PICTURES, block["key"], sample - block["start"])
+        return {name: value for name, value in found.items() if name != "thumbnail"}
+
+    @cached_property
+    def _thumbnails(self) -> Array | None:
+        blocks = [self.folder.read_tensors(files.PICTURES, block["key"]) or {} for block in self.manifest["pictures"]]
+        found = [one["thumbnail"].numpy() for one in blocks if "thumbnail" in one]
+        return np.concatenate(found) if found and len(found) == len(blocks) else None
+
+    def thumbnails(self) -> Array | None:
+        """Small square pictures of all samples, uint8 (N, S, S, C); None for series and what is not drawn."""
+        return self._thumbnails
+
+    def frames(self, sample: int) -> Array | None:
+        """One sample's input at every element, as it is drawn: images uint8 (K, H, W, C), series float32 (K, C, T); else None.
+
+        None too if the orbit is not one of the package's, or all frames together would hold more than 2^25 numbers.
+        """
+        kind = Picture(self.picture_kind)
+        orbit = orbit_or_none(self.manifest["orbit"]["spec"], Size(self.shape)) if kind in MOVED else None
+        if orbit is None or len(orbit.elements) * math.prod(self.shape) > MOST_FRAMES:
+            return None
+        low, high = self.manifest["input"]["span"]
+        picture = torch.from_numpy(np.array(self.picture(sample)["input"]))[None]
+        values = restored(kind, picture, (low, high)).reshape(1, *self.shape)
+        elements = orbit.elements
+        moved = orbit.space.move(elements, Signals(values.expand(len(elements), *self.shape)))
+        return drawn(kind, moved.values, (low, high)).numpy()
+
+    def aggregate(self, model: str, metric: str, subset: Any = None, reference: str = TRUTH) -> pd.DataFrame:
+        """The mean of a metric at every element with its interval: one row an element, its coordinates first, then value, low, high, n.
+
+        `subset` is a label's number, a group's name, or numbers of samples; all samples by default.
+        """
+        values = self.values(model, metric, reference)[self.chosen(subset)]
+        found = mean_along(values, self.confidence, bounds_of(self._metric(metric)))
+        return pd.concat([self._places(), found], axis=1)
+
+    def individual(self, sample: int, metric: str, reference: str = TRUTH) -> pd.DataFrame:
+        """One sample's orbit: one row an element, its coordinates first, then one column a model."""
+        self._block(sample)
+        found = {model: self.values(model, metric, reference)[sample] for model in self.models}
+        return pd.concat([self._places(), pd.DataFrame(found)], axis=1)
+
+    def chosen(self, subset: Any) -> NDArray[np.int64]:
+        """The numbers of a subset's samples."""
+        if subset is None:
+            return np.arange(self.samples)
+        if isinstance(subset, str) and subset not in self.groups:
+            raise unknown("group", subset, self.groups)
+        if isinstance(subset, (str, int, np.integer)) and not isinstance(subset, bool):
+            if self.labels is None:
+                raise InputError("The samples have no labels: give the numbers of the samples, such as subset=[0, 3].")
+            number = self.groups.index(subset) if isinstance(subset, str) else int(subset)
+            found = np.flatnonzero(self.labels == number)
+            if not len(found):
+                raise InputError(f"No sample has the label {subset!r}; there are {', '.join(map(str, np.unique(self.labels)))}.")
+            return found
+        given = np.asarray(subset)
+        numbers = np.flatnonzero(given) if given.dtype == np.bool_ and given.shape == (self.samples,) else given
+        wrong = numbers.ndim != 1 or not len(numbers) or not np.issubdtype(numbers.dtype, np.integer)
+        if wrong or numbers.min() < 0 or numbers.max() >= self.samples:
+            raise InputError(f"A subset is a label, a group's name, or numbers of samples from 0 to {self.samples - 1}, not {subset!r}.")
+        return numbers.astype(np.int64)
+
+    def table(self) -> pd.DataFrame:
+        """One row a model, metric and reference: the mean over all orbits (value, low, high), identity, worst, spread, and the gap."""
+        gaps = self.gap().set_index("model")
+        rows = []
+        for model in self.models:
+            for about in self.metrics:
+                for reference in [""] if about["explainer"] is not None else about["references"]:
+                    values = self.values(model, about["name"], reference)
+                    found = summarised(values, about, self.identity, self.elements, self.confidence)
+                    gap = gaps.loc[model]
+                    beside = {"gap": gap["value"], "gap_low": gap["low"], "gap_high": gap["high"]}
+                    better = "higher" if about["higher_is_better"] else "lower"
+                    rows.append({"model": model, "metric": about["name"], "reference": reference, **found, **beside, "direction": better})
+        return pd.DataFrame(rows)
+
+    def gap(self) -> pd.DataFrame:
+        """One row a model: the equivariance gap with its interval over samples, cut to what a distance can be."""
+        most = 1.0 if self.kind in ("classification", "detection") else np.inf
+        rows = []
+        for model in self.models:
+            found = equivariance_gap(self.distances(model), self.identity, self.confidence)
+            low, high = np.clip([found.low, found.high], 0.0, most)
+            rows.append({"model": model, "value": found.value, "low": low, "high": high, "n": found.n, "undefined": found.undefined})
+        return pd.DataFrame(rows)
+
+    def agreement(self) -> pd.DataFrame:
+        """One row a model and metric: how the plot against the consensus correlates with that against the truth; none without truth.
+
+        Only elements count at which the moved truth has lost nothing; a constant plot correlates with nothing, and is undefined.
+        """
+        columns = ["model", "metric", "correlation", "low", "high", "n", "undefined", "aggregate"]
+        rows = []
+        for model in self.models if TRUTH in self.references else ():
+            whole = self._column(model, WHOLE) > 0
+            for about in self.metrics:
+                if about["explainer"] is None:
+                    against = [self.values(model, about["name"], reference) for reference in (TRUTH, CONSENSUS)]
+                    found = agreement(against[0], against[1], whole, self.confidence)
+                    low, high = np.clip([found.low, found.high], -1.0, 1.0)
+                    beside = [low, high, found.n, found.undefined, found.aggregate]
+                    rows.append([model, about["name"], found.correlation, *beside])
+        return pd.DataFrame(rows, columns=columns)
+
+    def failures(self) -> pd.DataFrame:
+        """What could not be measured, and why: one row a model, explainer and block of samples."""
+        left = self.folder.failures()
+        rows = [
+            {
+                "model": cell["model"],
+                "explainer": cell["explainer"],
+                "samples": f"{cell['start']}-{cell['stop'] - 1}",
+                "error": left[cell["key"]],
+            }
+            for cell in self.manifest["cells"]
+            if cell["key"] in left and not self.folder.files.exists(f"{files.METRICS}/{cell['key']}.parquet")
+        ]
+        return pd.DataFrame(rows, columns=["model", "explainer", "samples", "error"])
+
+    def reduce(self, metric: str, method: str = "pca", reference: str = TRUTH) -> Values:
+        """All models' orbits as points of one plane, float32 (models, N, 2), NaN where a sample was left out; kept in the folder."""
+        if method not in METHODS:
+            raise unknown("method of dimension reduction", method, METHODS)
+        values = [self.values(model, metric, reference) for model in self.models]
+        seed = int(self.manifest["seed"])
+        stack = np.concatenate(values)
+        key = fingerprint.of_json(["reduction", 1, fingerprint.of_tensor(torch.from_numpy(stack)), len(values), method, seed])
+        kept = self.folder.read_tensors(files.REDUCTIONS, key)
+        if kept is not None:
+            return kept["points"].numpy()
+        points = embed(stack, method, seed, len(values)).reshape(len(values), self.samples, 2)
+        with suppress(StoreError):
+            self.folder.write_tensors(files.REDUCTIONS, key, {"points": torch.from_numpy(points)})
+        return points
+
+    def save_report(self, path: str | Path) -> Path:
+        """Write the interactive interface as one HTML file that opens anywhere."""
+        from veracity.report.interactive import write_offline
+
+        return write_offline(self, path)
+
+    def __str__(self) -> str:
+        """The table's main columns as text, arrows for the better direction; then agreement with the truth, notes and failures."""
+        table = self.table()
+        arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
+        hidden = ["direction", *([] if table["undefined"].any() else ["undefined"])]
+        lines = [as_text(table.assign(metric=table["metric"] + arrow).drop(columns=hidden))]
+        agreed = self.agreement()
+        if len(agreed):
+            lines += ["", "consensus against truth, correlation along the orbit:", as_text(agreed)]
+        lines += self.notes
+        failed = self.failures().drop_duplicates(["model", "explainer", "error"])
+        lines += [f"{row['model']} / {row['explainer']} failed: {row['error']}" for row in failed.to_dict("records")]
+        return "\n".join(lines)
+
+    def _metric(self, name: str) -> dict[str, Any]:
+        found = next((one for one in self.metrics if one["name"] == name), None)
+        if found is None:
+            raise unknown("metric", name, [one["name"] for one in self.metrics])
+        return found
+
+    def _cells(self, model: str, explainer: str = "") -> Sequence[dict[str, Any]]:
+        if model not in self.models:
+            raise unknown("model", model, self.models)
+        return [cell for cell in self.manifest["cells"] if (cell["model"], cell["explainer"]) == (model, explainer)]
+
+    def _cell(self, model: str, sample: int) -> dict[str, Any]:
+        block = self._block(sample)
+        return next(cell for cell in self._cells(model) if cell["start"] == block["start"])
+
+    def _block(self, sample: int) -> dict[str, Any]:
+        if isinstance(sample, bool) or not isinstance(sample, (int, np.integer)) or not 0 <= sample < self.samples:
+            raise InputError(f"A sample is known by its number from 0 to {self.samples - 1}, not {sample!r}.")
+        return next(block for block in self.manifest["pictures"] if block["start"] <= sample < block["stop"])
+
+    def _column(self, model: str, name: str, explainer: str = "") -> Values:
+        """A column of all blocks, (N, K); NaN where an explainer failed. What lies beside it is read along, unless that is too much."""
+        if (model, name) not in self._known:
+            length, names = len(self.elements), [name] if explainer else self._beside(name)
+            parts: list[dict[str, Values]] = []
+            for cell in self._cells(model, explainer):
+                if explainer and not self.folder.files.exists(f"{files.METRICS}/{cell['key']}.parquet"):
+                    parts.append({name: np.full((cell["stop"] - cell["start"], length), np.nan, dtype=np.float32)})
+                else:
+                    parts.append(files.read_metrics(self.folder, cell["key"], names, length))
+            for one in names:
+                values = np.concatenate([part[one] for part in parts])
+                values.flags.writeable = False
+                self._known[model, one] = values
+        return self._known[model, name]
+
+    def _beside(self, name: str) -> list[str]:
+        """The columns of one file that are read together with one of them."""
+        own = [column(one["name"], reference) for one in self.metrics if one["explainer"] is None for reference in one["references"]]
+        whole = [*own, DISTANCE, *([WHOLE] if TRUTH in self.references else [])]
+        return whole if self.samples * len(self.elements) * len(whole) <= TOGETHER else [name]
+
+    def _places(self) -> pd.DataFrame:
+        return pd.DataFrame(self.coordinates, columns=[axis["name"] for axis in self.axes])
+
+
+def as_text(table: pd.DataFrame) -> str:
+    """A table with three digits, what is missing left empty."""
+    return str(table.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))

@@ -1,0 +1,73 @@
+"""Numbers about many orbits at once: means along the orbit with their intervals, and rows of the table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from veracity.core.scores import per_sample_mean
+from veracity.interpret.intervals import mean_interval, t_quantile
+from veracity.interpret.orbit import spread
+
+Array = NDArray[Any]
+
+
+ANYWHERE = (-np.inf, np.inf)
+
+
+def mean_along(values: Array, confidence: float = 0.95, bounds: tuple[float, float] = ANYWHERE) -> pd.DataFrame:
+    """At each of K elements, the mean over samples of values (N, K) with its t interval, and how many of the samples have a value.
+
+    mean +- t_{n-1} sd / sqrt(n), column by column, cut to the metric's bounds. A single value has no interval, and none at all no
+    mean: NaN.
+
+    >>> mean_along(np.array([[1.0, 2.0], [3.0, np.nan]])).round(3).to_dict("list")
+    {'value': [2.0, 2.0], 'low': [-10.706, nan], 'high': [14.706, nan], 'n': [2, 1]}
+    """
+    x = np.asarray(values, dtype=np.float64)
+    there = np.isfinite(x)
+    n = there.sum(axis=0)
+    kept = np.where(there, x, 0.0)
+    mean = np.where(n > 0, kept.sum(axis=0) / np.maximum(n, 1), np.nan)
+    squares = np.where(there, (x - mean) ** 2, 0.0).sum(axis=0)
+    error = np.sqrt(squares / np.maximum(n - 1, 1) / np.maximum(n, 1))
+    reach = np.where(n > 1, np.where(error > 0.0, t_quantile(confidence, np.maximum(n - 1, 1)) * error, 0.0), np.nan)
+    return pd.DataFrame({"value": mean, "low": np.maximum(mean - reach, bounds[0]), "high": np.minimum(mean + reach, bounds[1]), "n": n})
+
+
+def bounds_of(metric: dict[str, Any]) -> tuple[float, float]:
+    """Between which numbers a metric lies, by its line in the manifest.
+
+    >>> bounds_of({"low": 0.0, "high": None})
+    (0.0, inf)
+    """
+    low, high = metric["low"], metric["high"]
+    return ANYWHERE[0] if low is None else float(low), ANYWHERE[1] if high is None else float(high)
+
+
+def summarised(values: Array, metric: dict[str, Any], identity: int, elements: tuple[str, ...], confidence: float) -> dict[str, Any]:
+    """One metric of one model: its mean over all orbits with an interval over samples, what it is unmoved, and where it is worst.
+
+    `spread` is the mean over samples of max - min along the orbit; `undefined` counts the values (N, K) that are NaN.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    own = mean_interval(per_sample_mean(x), confidence)
+    along = mean_along(x, confidence)["value"].to_numpy()
+    known, (least, most), better = np.isfinite(along), bounds_of(metric), bool(metric["higher_is_better"])
+    filled = np.where(known, along, np.inf if better else -np.inf)
+    worst = int(filled.argmin() if better else filled.argmax())
+    varies = spread(x)
+    return {
+        "value": own.value,
+        "low": float(np.maximum(own.low, least)),
+        "high": float(np.minimum(own.high, most)),
+        "n": own.n,
+        "undefined": int((~np.isfinite(x)).sum()),
+        "identity": float(along[identity]),
+        "worst": float(along[worst]),
+        "worst_at": elements[worst] if known.any() else "",
+        "spread": float(varies[np.isfinite(varies)].mean()) if np.isfinite(varies).any() else np.nan,
+    }

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from orbit_small import CLASSES, Brightest, detection, digits_like, flow, images, labels, linear
+from small import NaNs
+from veracity import Classification, CropOrbit, Detection, Flow, OrbitEvaluation, Regression
+from veracity.core.errors import InputError, SpecError, VeracityError
+from veracity.interpret.orbit import Metric
+
+
+class Restless(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.rand(len(x), 3)
+
+
+SAME = Metric(name="accuracy", function=lambda output, truth: output[:, 0])
+LATE = Metric(name="late", function=lambda output, truth: output)
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no model": ({"models": {}}, "There is no model to evaluate: pass models={'name': module}."),
+    "no module": ({"models": {"a": 3}}, "Model 'a' must be a torch.nn.Module or a function of the inputs, not int."),
+    "train mode": (
+        {"models": {"a": nn.Sequential(nn.Dropout(), linear())}},
+        "Model 'a' is in train mode and has Dropout: call model.eval() first.",
+    ),
+    "NaN": ({"models": {"a": NaNs()}}, "Model 'a' returns NaN or infinity for sample 0 as it is: look at the model or the input."),
+    "random": (
+        {"models": {"a": Restless()}},
+        "Model 'a' gives different outputs for the same input, even in evaluation mode: make it deterministic.",
+    ),
+    "wrong shape": ({"models": {"a": nn.Linear(5, 3)}}, "Model 'a' cannot take inputs of shape (1, 1, 4, 4) and type float32: "),
+    "too many classes": (
+        {"models": {"a": linear(classes=5)}},
+        "Model 'a': The model gives 5 classes, but 3 are named: pass classes=... to fit it.",
+    ),
+    "other classes": (
+        {"models": {"a": linear(), "b": linear(classes=5)}, "task": Classification()},
+        "Model 'b' gives outputs of shape (5,) a sample and model 'a' of (3,): models that are compared must give the same.",
+    ),
+    "class out of range": (
+        {"targets": labels() + 1, "task": Classification()},
+        "The targets have class 3, but model 'a' gives 3 classes, from 0.",
+    ),
+    "length of targets": (
+        {"targets": labels(5)},
+        "The targets of a classification must be class numbers, one for each of 6 samples, not torch.int64 (5,).",
+    ),
+    "targets of text": ({"targets": ["cat"] * 6}, "The targets must be a tensor or an array of numbers, not list"),
+    "rows": ({"models": {"a": lambda x: torch.zeros(1, 3)}}, "Model 'a' must give one row for each input, but gave 1 for"),
+    "no tensor": (
+        {"models": {"a": lambda x: [1]}},
+        "Model 'a': The model must give ",
+    ),
+    "orbit": ({"orbit": "rotation"}, "The orbit is one such as RotationOrbit() or GroupOrbit(space=...), not 'rotation'."),
+    "task": ({"task": "classify"}, "The task is one such as Classification() or Detection(...), not 'classify'."),
+    "two metrics": (
+        {"task": Classification(metrics=(SAME, SAME))},
+        "The metrics of a task need names of their own without @ and :, one at least, not ['accuracy', 'accuracy'].",
+    ),
+    "no metric": (
+        {"task": Classification(metrics=())},
+        "The metrics of a task need names of their own without @ and :, one at least, not [].",
+    ),
+    "metric's shape": ({"task": Classification(metrics=(LATE,))}, "The metric 'late' must give one number a row"),
+    "labels": ({"labels": [0, 1]}, "The labels must have one entry for each of the 6 inputs, not the shape (2,)."),
+    "labels of numbers": ({"labels": torch.rand(6)}, "The labels must be whole numbers from 0, or names, one for each sample."),
+    "seed": ({"seed": -1}, "seed must be a whole number of at least 0, not -1."),
+    "confidence": ({"confidence": 95}, "The confidence must lie between 0 and 1, such as 0.95, not 95."),
+    "picture": ({"picture": "film"}, "A picture is one of image, scene, pair, cloud, series, none, not 'film'."),
+    "inputs": ({"inputs": images().long()}, "The inputs must be floating point, not torch.int64"),
+    "explainers": ({"explainers": "saliency"}, "The explainers are a list, such as ['saliency'], not one name."),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_every_mistake_is_one_sentence_and_leaves_no_folder(tmp_path: Path, name: str) -> None:
+    settings, sentence = MISTAKES[name]
+    with pytest.raises(VeracityError) as caught:
+        digits_like(**settings).run(tmp_path / "run", progress=False)
+    assert str(caught.value).startswith(sentence)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "sentence"),
+    [
+        (
+            lambda: detection(task=Detection(window=16)),
+            "The task has a window of 16 pixels and the orbit one of 8: give both the same.",
+        ),
+        (lambda: detection(orbit=CropOrbit(window=8, reach=8, step=2)), "Crop(window=8, reach=8) needs scenes of at least 24 x 24 pixels"),
+        (lambda: detection(targets=torch.zeros(3, 1, 4)), "The targets of a detection must be boxes x0 y0 x1 y1 class of shape"),
+        (lambda: detection(models={"a": lambda x: x}), "Model 'a': The detector must give a tensor (rows, detections, 6)"),
+        (lambda: detection(models={"a": Brightest(kind=float("inf"))}), "Model 'a' returns NaN or infinity for sample 0 as it is"),
+        (lambda: flow(targets=torch.zeros(3, 2, 4, 4)), "The targets have shape (2, 4, 4) a sample, but model 'gradient' gives (2, 8, 8)"),
+        (lambda: flow(inputs=torch.zeros(3, 2, 8, 6)), "FlowOrbit() needs pairs of square frames"),
+        (lambda: flow(task=Regression(), targets=torch.zeros(3, 1)), "The targets have shape (1,) a sample"),
+        (lambda: flow(models={"a": lambda x: x[:, :1]}, task=Flow()), "Model 'a': Vector fields have shape (rows, 2, height, width)"),
+        (lambda: digits_like(inputs=torch.rand(3, 1, 4, 5), targets=labels(3)), "Dihedral(axes=(-2, -1)) needs square inputs"),
+    ],
+)
+def test_what_does_not_belong_together_is_one_sentence(tmp_path: Path, evaluation: Any, sentence: str) -> None:
+    with pytest.raises((InputError, SpecError)) as caught:
+        evaluation().run(tmp_path / "run", progress=False)
+    assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("setting", ["batch", "memory", "workers"])
+def test_settings_of_a_run_are_whole_numbers(tmp_path: Path, setting: str) -> None:
+    with pytest.raises(InputError, match=f"{setting} must be a whole number of at least 1, not 0"):
+        digits_like().run(tmp_path / "run", progress=False, **{setting: 0})
+
+
+def test_models_go_to_a_device_by_name() -> None:
+    assert set(digits_like().on("cpu").models) == {"a", "b"}
+    with pytest.raises(InputError, match="The device 'nowhere' cannot be used here"):
+        digits_like().on("nowhere")
+
+
+def test_the_evaluation_is_plain_data() -> None:
+    spec = digits_like(explainers={"grad": "gradient"}).spec()
+    assert spec["models"] == ["a", "b"]
+    assert spec["orbit"]["name"] == "group_orbit"
+    assert spec["task"]["classes"] == list(CLASSES)
+    assert spec["explainers"]["grad"]["name"] == "gradient"
+    assert isinstance(digits_like(), OrbitEvaluation)
