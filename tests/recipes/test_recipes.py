@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,13 @@ import pytest
 from veracity.cli import main
 from veracity.data import files
 from veracity.recipes import Scale, run_recipe
+from veracity.zoo.train import train
 
 
-def test_the_demo_recipe_finds_what_the_theory_says(tmp_path: Path) -> None:
+def test_the_demo_recipe_finds_what_the_theory_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says of its networks holds when they are trained for little more than half as long: at least .97 of digits are right."""
+    demo = import_module("veracity.recipes.symmetry_digits")
+    monkeypatch.setattr(demo, "train", lambda *given, epochs, **more: train(*given, epochs=epochs // 2 + 2, **more))
     result = run_recipe("symmetry-digits", tmp_path, Scale.SMOKE, progress=False)
     table = result.table().set_index(["model", "explainer"])["value"]
     assert table["invariant", ""] > 0.9999

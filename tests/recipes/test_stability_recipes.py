@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from veracity.audit import Audit
 from veracity.core.registry import RECIPES, TRAINERS
@@ -26,6 +30,32 @@ FILES = {
 SEVEN = {"saliency", "input_x_saliency", "integrated_gradients", "smooth_grad", "grad_cam", "grad_cam_plus_plus", "rise"}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def decoded_once() -> Iterator[None]:
+    """Satellite images are decoded once for all the recipes here."""
+    images = import_module("veracity.recipes.stability_images")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(images, "eurosat", cache(images.eurosat))
+        yield
+
+
+@pytest.fixture
+def less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second row and column of photographs, and every second digit that is learnt from for the damage."""
+    images, lipschitz, damage = (import_module(f"veracity.recipes.stability_{part}") for part in ("images", "lipschitz", "degradation"))
+    eurosat, cifar10, digits = images.eurosat, lipschitz.cifar10, damage.digits
+
+    def coarse(data: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return data[0][..., ::2, ::2], data[1]
+
+    def sparse(data: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return data[0][::2], data[1][::2]
+
+    monkeypatch.setattr(images, "eurosat", lambda split: coarse(eurosat(split)))
+    monkeypatch.setattr(lipschitz, "cifar10", lambda split: coarse(cifar10(split)))
+    monkeypatch.setattr(damage, "digits", lambda split, padding: sparse(digits(split, padding)))
+
+
 def at_hand(name: str) -> None:
     for file in FILES[name]:
         if files.locate(file) is None:
@@ -37,6 +67,7 @@ def ran(name: str, folder: Path) -> Any:
     return run_recipe(name, folder, Scale.SMOKE, progress=False)
 
 
+@pytest.mark.usefixtures("less")
 @pytest.mark.parametrize("name", ["stability-digits", "stability-fashion-mnist", "stability-eurosat", "stability-lipschitz"])
 def test_recipes_measure_eight_explainers_across_folds(tmp_path: Path, name: str) -> None:
     result: Result = ran(name, tmp_path / "run")
@@ -54,6 +85,7 @@ def test_recipes_measure_eight_explainers_across_folds(tmp_path: Path, name: str
         assert (constants["lipschitz"] <= 1.01).all()
 
 
+@pytest.mark.usefixtures("less")
 def test_scores_are_checked_by_damage(tmp_path: Path) -> None:
     result: DegradationResult = ran("stability-degradation", tmp_path / "run")
     trends = result.trends()

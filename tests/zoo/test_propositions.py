@@ -71,13 +71,13 @@ def setting(name: str) -> dict[str, Any]:
     if name == "images":
         (x, _), (x_train, y_train) = fashion_mnist("test", 2), fashion_mnist("train", 2)
         return {
-            "models": {"net": fashion.pretrained("all-cnn")}, "inputs": x[:6], "training": (x_train[:150], y_train[:150]),
+            "models": {"net": fashion.pretrained("all-cnn")}, "inputs": x[:6], "training": (x_train[:80], y_train[:80]),
             "concepts": {concept: set(labels) for concept, labels in CONCEPTS.items()},
             "checkpoints": {"net": fashion.checkpoints("all-cnn")}, "symmetry": CyclicShift(axes=(-2, -1)),
             "layers": (fashion.INVARIANT, fashion.EQUIVARIANT),
         }  # fmt: skip
     if name == "points":
-        test, data = modelnet("test", points=128).some(150), modelnet("train", points=128).some(500)
+        test, data = modelnet("test", points=128).some(90), modelnet("train", points=128).some(500)
         return {
             "models": {"net": sets.pretrained()}, "inputs": test.inputs, "training": data.training(),
             "checkpoints": {"net": sets.checkpoints()}, "symmetry": Permutations(axis=-2), "layers": (sets.INVARIANT, sets.EQUIVARIANT),
@@ -109,8 +109,8 @@ def audited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """Every explanation's symmetry on one modality, by label, with the modality's name in its attributes."""
     given = setting(request.param)
     invariant, equivariant = given.pop("layers")
-    others = {**by_example(invariant, equivariant), **by_concept(invariant, equivariant, per_side=40)}
-    few = {**given, "inputs": First(as_inputs(given["inputs"]), 3)}
+    others = {**by_example(invariant, equivariant), **by_concept(invariant, equivariant, per_side=20)}
+    few = {**given, "inputs": First(as_inputs(given["inputs"]), 2)}
     features = FEATURES if request.param == "images" else {**FEATURES, "feature_ablation": "feature_ablation"}
     found = []
     for part, explainers, scores in ((few, features, ["symmetry", "model_invariance"]), (given, others, ["symmetry"])):
@@ -197,8 +197,8 @@ def whole_group(models: nn.Module, inputs: Any, space: Any, explainers: dict[str
 @needs(DATA["series"])
 def test_d16_on_series(tmp_path: Path) -> None:
     ramp = torch.linspace(0, 1, 180)[None]
-    given = {"cav": CAV(layer=series.EQUIVARIANT, per_side=50), "ramp": IntegratedGradients(steps=4, baseline=ramp)}
-    data, test = ecg("train").some(400), ecg("test").some(2)
+    given = {"cav": CAV(layer=series.EQUIVARIANT, per_side=20), "ramp": IntegratedGradients(steps=2, baseline=ramp)}
+    data, test = ecg("train").some(200), ecg("test").some(2)
     worst = whole_group(series.pretrained("all-cnn"), test.inputs, CyclicShift(axes=(-1,)), given, tmp_path, training=data.training())
     assert worst["cav"] >= 1 - 1e-5
     assert worst["ramp"] >= 1 - 1e-5
@@ -211,11 +211,11 @@ def test_d16_on_images(tmp_path: Path) -> None:
     net = cifar.pretrained("d4")
     plain = Audit(
         models=net, inputs=x, symmetry=Dihedral(), walk=Exhaustive(), scores=["symmetry", "model_invariance"], controls=False,
-        explainers={"gradient": "gradient", "ramp": IntegratedGradients(steps=4, baseline=ramp)},
+        explainers={"gradient": "gradient", "ramp": IntegratedGradients(steps=2, baseline=ramp)},
     ).run(tmp_path / "plain", progress=False).table().set_index("explainer")["value"]  # fmt: skip
     assert plain[["", "gradient"]].tolist() == pytest.approx([1.0, 1.0], abs=1e-4)
     assert plain["ramp"] < 0.95
-    worst = whole_group(net, x, Dihedral(), {"ramp": IntegratedGradients(steps=4, baseline=ramp)}, tmp_path / "mended")
+    worst = whole_group(net, x, Dihedral(), {"ramp": IntegratedGradients(steps=2, baseline=ramp)}, tmp_path / "mended")
     assert worst["ramp"] >= 1 - 1e-5
 
 

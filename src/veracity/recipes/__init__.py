@@ -17,6 +17,11 @@ from veracity.recipes.faithfulness_tabular import (
 )
 from veracity.recipes.gef_agreement import gef_agreement
 from veracity.recipes.meta_evaluation import meta_evaluation_mnist, meta_evaluation_mnist_saliency
+from veracity.recipes.orbits_detection import orbits_detection, orbits_detection_cells
+from veracity.recipes.orbits_digits import orbits_digits
+from veracity.recipes.orbits_piv import orbits_piv
+from veracity.recipes.orbits_points import orbits_points, orbits_points_xz, orbits_points_yz
+from veracity.recipes.orbits_symmetry import orbits_symmetry
 from veracity.recipes.robustness_cifar import robustness_architectures, robustness_cifar10
 from veracity.recipes.robustness_convergence import robustness_convergence
 from veracity.recipes.robustness_discrepancy import robustness_discrepancy
@@ -58,6 +63,14 @@ __all__ = [
     "gef_agreement",
     "meta_evaluation_mnist",
     "meta_evaluation_mnist_saliency",
+    "orbits_detection",
+    "orbits_detection_cells",
+    "orbits_digits",
+    "orbits_piv",
+    "orbits_points",
+    "orbits_points_xz",
+    "orbits_points_yz",
+    "orbits_symmetry",
     "recipe",
     "robustness_architectures",
     "robustness_cifar10",
