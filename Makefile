@@ -16,6 +16,7 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	web/test.sh
 	$(BIN)/python -m pytest --cov --numprocesses=auto
 
 bench: $(READY)

@@ -32,9 +32,9 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    from veracity.cli import advising, reading, running
+    from veracity.cli import advising, reading, running, serving
 
-    del advising, reading, running
+    del advising, reading, running, serving
     errors = Console(stderr=True, soft_wrap=True)
     with warnings.catch_warnings():
         warnings.simplefilter("always", Note)

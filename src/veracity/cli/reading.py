@@ -15,8 +15,13 @@ from rich.table import Table
 from veracity.cli import tables
 from veracity.cli.gate import judge
 from veracity.cli.main import app
-from veracity.core.errors import unknown
+from veracity.cli.orbit_tables import orbit_results
+from veracity.core.errors import SpecError, unknown
 from veracity.core.registry import EXPLAINERS, GROUPS, KERNELS, MEASURES, RECIPES, SCORES, SPACES, TARGETS, TRAINERS, WALKS
+from veracity.engine.store import RunFolder
+from veracity.engine.store.folder import ORBITS
+from veracity.orbits import OrbitResult
+from veracity.report.interactive import write_offline
 from veracity.results import Result, compared
 
 KINDS = {
@@ -36,9 +41,9 @@ class Format(StrEnum):
 @app.command()
 def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help="json: one object a line.")) -> None:
     """Print a run's table; in json and csv, an end that is not known is empty."""
-    result = Result(folder)
+    result = opened(folder)
     if format is Format.TABLE:
-        Console().print(tables.results(result))
+        Console().print(tables.results(result) if isinstance(result, Result) else orbit_results(result))
     elif format is Format.CSV:
         typer.echo(result.table().replace([-math.inf, math.inf], math.nan).to_csv(index=False), nl=False)
     else:
@@ -48,9 +53,22 @@ def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help=
 
 
 @app.command()
-def report(folder: str = Folder, out: Path | None = typer.Option(None, help="The file; report.html in the folder by default.")) -> None:
+def report(
+    folder: str = Folder,
+    out: Path | None = typer.Option(None, help="The file; report.html in the folder by default."),
+    samples: int | None = typer.Option(None, help="Of orbits, how many samples the file holds; as many as fit into 12 MB by default."),
+) -> None:
     """Write a run's report: one HTML file that opens anywhere."""
-    typer.echo(f"{Result(folder).save_report(out or Path(folder) / 'report.html')} written")
+    result, target = opened(folder), out or Path(folder) / "report.html"
+    if samples is not None and not isinstance(result, OrbitResult):
+        raise SpecError("--samples is for orbits: the report of an audit holds what was measured of all samples.")
+    written = result.save_report(target) if isinstance(result, Result) else write_offline(result, target, samples)
+    typer.echo(f"{written} written")
+
+
+def opened(folder: str) -> Result | OrbitResult:
+    """What is in a run folder, by the kind that its manifest says."""
+    return OrbitResult(folder) if RunFolder(folder).manifest(None).get("kind") == ORBITS else Result(folder)
 
 
 @app.command()

@@ -14,10 +14,12 @@ from rich.console import Console
 
 from veracity.cli import audit_file, tables
 from veracity.cli.main import app
+from veracity.cli.orbit_tables import orbit_results
 from veracity.core.crosstrained import CrossTrained
 from veracity.distance_check import DistanceResult
 from veracity.engine.forecast import Forecast
 from veracity.engine.resolve import as_models
+from veracity.orbits import OrbitResult
 from veracity.recipes import Scale, run_recipe
 from veracity.recipes.base import Found
 from veracity.recipes.several import JointResult
@@ -46,9 +48,14 @@ def resumable() -> Iterator[None]:
 def finish(result: Found, folder: Path, started: float) -> None:
     """The table, where everything is, and exit code 1 if something failed."""
     console = Console()
-    console.print(tables.results(result) if isinstance(result, Result) else str(result), soft_wrap=not isinstance(result, Result))
+    if isinstance(result, OrbitResult):
+        console.print(orbit_results(result))
+    else:
+        console.print(tables.results(result) if isinstance(result, Result) else str(result), soft_wrap=not isinstance(result, Result))
     console.print(f"{folder / 'report.html'} written; run folder {folder}; {time.perf_counter() - started:.0f} s", soft_wrap=True)
-    if isinstance(result, (Result, JointResult, DistanceResult)) and len(result.failures()):
+    if isinstance(result, OrbitResult):
+        console.print(f"Look at it with live models: veracity app {folder}", soft_wrap=True)
+    if isinstance(result, (Result, JointResult, DistanceResult, OrbitResult)) and len(result.failures()):
         raise typer.Exit(1)
 
 

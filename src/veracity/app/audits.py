@@ -1,0 +1,69 @@
+"""What the interface shows of runs that are no orbits: an audit's numbers, and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from veracity import report
+from veracity.app.runs import Run, stamp
+from veracity.core.errors import StoreError
+from veracity.report.wording import title_of
+from veracity.results import Result
+
+HELD = 8
+"""How many audits' numbers are held at once."""
+CHANGING = ("cells", "failed", "advice.json")
+"""What changes while an audit goes on."""
+
+
+def audit(run: Run) -> dict[str, Any]:
+    """An audit as the interface shows it: kind, title, created, models, explainers, scores, table, failures, notes."""
+    return {**numbers(run.folder, stamp(run.folder, *CHANGING)), "title": run.title, "created": run.created}
+
+
+def page(run: Run) -> str:
+    """The report of a run: the one in its folder, or one made now."""
+    written = run.report()
+    if written is not None:
+        return written.read_text(encoding="utf-8")
+    if run.kind != "audit":
+        raise StoreError(f"There is no report in '{run.path}' yet: finish the run by the command that began it.")
+    return rendered(run.folder, stamp(run.folder, *CHANGING))
+
+
+@lru_cache(maxsize=HELD)
+def numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
+    """What is derived from an audit's cells, while they stay as they are."""
+    result = Result(folder)
+    scores = {one.score: one for one in result.series}
+    return {
+        "kind": "audit",
+        "models": list(result.manifest["models"]),
+        "explainers": list(dict.fromkeys(one.explainer for one in result.series if one.explainer)),
+        "scores": [
+            {"name": name, "title": title_of(name), "direction": one.direction.value, "low": one.bounds[0], "high": one.bounds[1]}
+            for name, one in scores.items()
+            if name in result.manifest["scores"]
+        ],
+        "table": result.table(),
+        "failures": result.failures(),
+        "notes": [sentence(note) for note in result.manifest["notes"]],
+    }
+
+
+def sentence(note: Mapping[str, str]) -> str:
+    """A note with whom it is about.
+
+    >>> sentence({"model": "net", "explainer": "lime", "text": "Drawn anew for each batch."})
+    'net: lime: Drawn anew for each batch.'
+    """
+    return ": ".join(filter(None, (note.get("model"), note.get("explainer"), note.get("text"))))
+
+
+@lru_cache(maxsize=HELD)
+def rendered(folder: Path, stamp: tuple[int, ...]) -> str:
+    """An audit's report, while its cells stay as they are."""
+    return report.render(Result(folder))

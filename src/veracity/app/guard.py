@@ -1,0 +1,126 @@
+"""Who may ask: the right token, the machine's own name, and pages of this server alone.
+
+A page elsewhere can make a browser send requests here, and a name that it owns can be made to lead here (DNS rebinding). The first
+is known by its Origin, the second by its Host, and neither knows the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from veracity.report.interactive.plain import encoded
+
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+NAMED = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?")
+REFUSED = {
+    400: "This address is not served here: open the address that 'veracity app' printed.",
+    401: "The token is missing or wrong: open the address that 'veracity app' printed.",
+    403: "A page of another origin asked: open the address that 'veracity app' printed.",
+}
+"""What is said to who may not ask, by the status."""
+HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cross-origin-resource-policy": "same-origin"}
+"""What goes with every answer."""
+
+
+def names(host: str) -> frozenset[str]:
+    """The names under which a server that listens at `host` may be asked for; any address where it listens at all of them.
+
+    An address cannot be rebound, only a name can.
+
+    >>> sorted(names("127.0.0.1"))
+    ['127.0.0.1', '::1', 'localhost']
+    """
+    if host in LOCAL:
+        return LOCAL
+    own = {socket.gethostname().lower(), socket.getfqdn().lower()}
+    return LOCAL | own | ({"*"} if host in ("0.0.0.0", "::", "") else {host.lower()})
+
+
+def named(host: str) -> str:
+    """The name in a Host header, without its port; "" if it is none.
+
+    >>> named("LocalHost:8000"), named("[::1]:80"), named("evil.example/;x")
+    ('localhost', '::1', '')
+    """
+    found = NAMED.fullmatch(host.lower())
+    return found[1].strip("[]") if found else ""
+
+
+def numeric(name: str) -> bool:
+    """Whether a name is an address.
+
+    >>> numeric("10.0.0.7"), numeric("evil.example")
+    (True, False)
+    """
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """Refuses what does not come from this server's own page; what stays under /api needs the token."""
+
+    app: ASGIApp
+    token: str
+    hosts: frozenset[str] = LOCAL
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request or a socket through, or refuse it with a sentence."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        status = self.refusal(scope)
+        if status is None:
+            await self.app(scope, receive, with_headers(send))
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 4000 + status, "reason": REFUSED[status]})
+        else:
+            body = encoded({"error": REFUSED[status]})
+            headers = {**HEADERS, "cache-control": "no-store"}
+            await Response(body, status, headers, "application/json")(scope, receive, send)
+
+    def refusal(self, scope: Scope) -> int | None:
+        """The status with which to refuse, or None."""
+        headers = Headers(scope=scope)
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        name = named(hosts[0]) if len(hosts) == 1 else ""
+        if not (name in self.hosts or ("*" in self.hosts and numeric(name))):
+            return 400
+        own = ("https" if scope["scheme"] in ("https", "wss") else "http") + f"://{hosts[0]}"
+        if any(origin.lower() != own.lower() for origin in origins):
+            return 403
+        inside = scope["type"] == "websocket" or scope["path"].startswith("/api")
+        return 401 if inside and not self.known(headers, scope["query_string"]) else None
+
+    def known(self, headers: Mapping[str, str], query: bytes) -> bool:
+        """Whether a request brings the token, in its header or in its address."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            given = parse_qs(query.decode("latin-1")).get("token", [""])[0]
+        return hmac.compare_digest(given.encode(), self.token.encode())
+
+
+def with_headers(send: Send) -> Send:
+    """A sender that adds what goes with every answer."""
+
+    async def adding(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = message.get("headers", ())
+            message = {**message, "headers": [*given, *((name.encode(), value.encode()) for name, value in HEADERS.items())]}
+        await send(message)
+
+    return adding

@@ -1,0 +1,132 @@
+"""The run folders in a directory, by number: no path ever comes from a client."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from veracity.core.errors import StoreError
+from veracity.engine.store.folder import MANIFEST, SEVERAL
+
+DEPTH = 3
+"""How deep below the directory run folders are looked for."""
+REPORT = "report.html"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run folder: `kind` is orbits, audit, report (several runs, read by their report) or damaged."""
+
+    id: str
+    kind: str
+    title: str
+    created: str | None
+    folder: Path
+    path: str
+
+    def entry(self) -> dict[str, Any]:
+        """The run as the index lists it."""
+        return {"id": self.id, "kind": self.kind, "title": self.title, "created": self.created, "path": self.path}
+
+    def report(self) -> Path | None:
+        """The report in the folder, if there is one and it lies in the folder truly."""
+        file = self.folder / REPORT
+        inside = file.is_file() and file.resolve().is_relative_to(self.folder.resolve())
+        return file if inside else None
+
+
+class Runs:
+    """The run folders in a directory; one keeps its number as long as the server lives, and later ones follow."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        self._ids: dict[Path, str] = {}
+        self._known: dict[Path, tuple[tuple[int, int], Run]] = {}
+        self._lock = threading.Lock()
+        if not self.directory.is_dir():
+            raise StoreError(f"'{directory}' is not a folder: give a run folder, or a folder that holds some.")
+        if not self.all():
+            raise StoreError(f"There is no run in '{directory}': give a run folder, or a folder that holds some.")
+
+    def all(self) -> list[Run]:
+        """Every run there is now, by path."""
+        with self._lock:
+            folders = sorted(found(self.directory, DEPTH))
+            for folder in folders:
+                self._ids.setdefault(folder, str(len(self._ids)))
+            return [self._read(folder) for folder in folders]
+
+    def get(self, number: str) -> Run | None:
+        """The run with a number, or None."""
+        with self._lock:
+            folder = next((path for path, known in self._ids.items() if known == number), None)
+            return self._read(folder) if folder is not None and folder.is_dir() else None
+
+    def _read(self, folder: Path) -> Run:
+        """A run as its folder describes it; read again only where that has changed."""
+        mark = marked(folder)
+        stamp = (mark.stat().st_mtime_ns, mark.stat().st_size) if mark.is_file() else (0, 0)
+        if self._known.get(folder, ((-1, -1),))[0] != stamp:
+            self._known[folder] = (stamp, self._made(folder, mark))
+        return self._known[folder][1]
+
+    def _made(self, folder: Path, mark: Path) -> Run:
+        kind, about = described(mark)
+        path = folder.relative_to(self.directory).as_posix()
+        shown = self.directory.resolve().name if path == "." else path
+        title = about.get("title")
+        created = about.get("created")
+        return Run(
+            id=self._ids[folder],
+            kind=kind,
+            title=str(title) if title else shown,
+            created=None if created is None else str(created),
+            folder=folder,
+            path=shown,
+        )
+
+
+def found(folder: Path, depth: int) -> Iterator[Path]:
+    """Run folders at or below a folder; what lies in a run is its own, and links are not followed."""
+    if (folder / MANIFEST).is_file():
+        yield folder
+        return
+    if any((folder / mark).is_file() for mark in SEVERAL):
+        yield folder
+    for inner in inside(folder) if depth else ():
+        if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
+            yield from found(inner, depth - 1)
+
+
+def inside(folder: Path) -> list[Path]:
+    """What lies in a folder; nothing where it may not be looked into."""
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def stamp(folder: Path, *names: str) -> tuple[int, ...]:
+    """What changes whenever one of these files and folders of a run does."""
+    parts = [folder / name for name in (MANIFEST, *names)]
+    return tuple(part.stat().st_mtime_ns if part.exists() else 0 for part in parts)
+
+
+def marked(folder: Path) -> Path:
+    """The file by which a run folder is known."""
+    return folder / next((name for name in (MANIFEST, *SEVERAL) if (folder / name).is_file()), MANIFEST)
+
+
+def described(mark: Path) -> tuple[str, dict[str, Any]]:
+    """The kind of a run folder, and what is said of it, by the file by which it is known."""
+    try:
+        about = json.loads(mark.read_bytes())
+    except (OSError, ValueError):
+        about = None
+    if not isinstance(about, dict):
+        return "damaged", {}
+    return "report" if mark.name != MANIFEST else "orbits" if about.get("kind") == "orbits" else "audit", about

@@ -1,0 +1,130 @@
+"""Start the server, say where it is, open the browser, and stay until told to stop."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import webbrowser
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from veracity.core.errors import InputError, missing_extra
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+    from veracity.orbits import OrbitEvaluation
+
+LARGEST = 64 * 1024
+"""The largest message that a client may send, in bytes."""
+QUEUED = 4
+"""How many messages of a client wait unread before it is held back."""
+
+LOOK = 0.5
+"""Seconds between two looks at whether to stop."""
+
+
+def serve(
+    evaluation: OrbitEvaluation,
+    folder: str | Path,
+    *,
+    port: int = 0,
+    host: str = "127.0.0.1",
+    open_browser: bool = True,
+    said: Callable[[str], object] | None = None,
+) -> None:
+    """Measure what a folder does not hold yet of an orbit evaluation, then open the interface with its models live.
+
+    It ends when the process is interrupted. `said` is told where it is, which is printed otherwise; port 0 is a free one.
+    """
+    evaluation.run(folder)
+    show(folder, evaluation=evaluation, port=port, host=host, open_browser=open_browser, said=said)
+
+
+def show(
+    folder: str | Path,
+    *,
+    evaluation: OrbitEvaluation | None = None,
+    port: int = 0,
+    host: str = "127.0.0.1",
+    open_browser: bool = True,
+    said: Callable[[str], object] | None = None,
+) -> None:
+    """Open the interface of a run folder, or of a folder that holds several; it ends when the process is interrupted."""
+    server, listening, address = prepared(folder, evaluation=evaluation, port=port, host=host)
+    (said or told)(address)
+    if open_browser:
+        Thread(target=webbrowser.open, args=[address], daemon=True).start()
+    with closing(listening):
+        stay(server, listening)
+
+
+def stay(server: Server, listening: socket.socket) -> None:
+    """Serve until interrupted; in a thread, so that it works beside an event loop that runs already, as a notebook's does."""
+    thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(LOOK)
+    except KeyboardInterrupt:
+        server.should_exit = True
+        thread.join()
+
+
+def prepared(
+    folder: str | Path, *, evaluation: OrbitEvaluation | None = None, port: int = 0, host: str = "127.0.0.1", token: str | None = None
+) -> tuple[Server, socket.socket, str]:
+    """A server that has not started yet, the socket that it listens on, and the address to open."""
+    try:
+        import fastapi
+        import uvicorn
+        import websockets
+    except ImportError as error:
+        raise missing_extra(error.name or "fastapi", "app") from error
+    del fastapi, websockets
+    from veracity.app.guard import names
+    from veracity.app.opened import Opened
+    from veracity.app.runs import Runs
+    from veracity.app.server import create
+
+    secret = token or secrets.token_urlsafe(24)
+    opened = Opened(Runs(folder), evaluation)
+    listening = bound(host, port)
+    settings: dict[str, Any] = {
+        "log_level": "warning",
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+        "ws_max_size": LARGEST,
+        "ws_max_queue": QUEUED,
+        "ws_per_message_deflate": False,
+        "timeout_graceful_shutdown": 1,
+    }
+    server = uvicorn.Server(uvicorn.Config(create(opened, secret, names(host)), **settings))
+    shown = "127.0.0.1" if host in ("0.0.0.0", "") else f"[{'::1' if host == '::' else host}]" if ":" in host else host
+    return server, listening, f"http://{shown}:{listening.getsockname()[1]}/?token={secret}"
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens at a host and port from now on, so that no client comes too early; port 0 is a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen()
+    except (OSError, OverflowError) as error:
+        listening.close()
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"The interface cannot listen at {host}:{port} ({why}): choose another --port, or none for a free one.") from error
+    return listening
+
+
+def told(address: str) -> None:
+    """Say where the interface is."""
+    from rich.console import Console
+
+    Console().print(f"{address}\nPress Ctrl+C to stop.", soft_wrap=True, highlight=False, markup=False)

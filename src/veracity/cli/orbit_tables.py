@@ -1,0 +1,67 @@
+"""An orbit evaluation as terminal tables that fit eighty columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
+
+from veracity.cli.tables import below, number, reach, ruled
+from veracity.orbits import OrbitResult
+from veracity.report.wording import ARROWS
+
+AGAINST = {"truth": "against the truth", "consensus": "against the consensus", "": ""}
+GAP = (
+    "Gap: the mean distance along the orbit from what the model says of the unmoved input; an exactly equivariant model has 0. "
+    "{level:g} % intervals, for other samples."
+)
+
+
+def orbit_results(result: OrbitResult) -> Group:
+    """One table a metric and reference, then the equivariance gaps, then how the consensus agrees with the truth."""
+    parts = [*metrics(result), gaps(result)]
+    agreed = result.agreement()
+    if len(agreed):
+        table = ruled("consensus against truth: correlation along the orbit", ["model", "metric"], ["mean", "interval", "aggregate", "n"])
+        for row in agreed.to_dict("records"):
+            numbers = number(row["correlation"]), reach(row), number(row["aggregate"]), str(row["n"])
+            table.add_row(escape(row["model"]), escape(row["metric"]), *numbers)
+        parts.append(table)
+    failed = result.failures().drop_duplicates(["model", "explainer", "error"]).to_dict("records")
+    said = [*result.notes, *(f"{row['model']} / {row['explainer']} failed: {row['error']}" for row in failed)]
+    title = result.manifest.get("title") or result.path
+    return Group(escape(str(title)), *parts, *(escape(line) for line in said))
+
+
+def metrics(result: OrbitResult) -> Iterator[Table]:
+    """Every metric: its mean over all orbits, what it is unmoved, and where along the orbit it is worst."""
+    labels = {one["name"]: (one["label"], one["unit"]) for one in result.metrics}
+    for (metric, reference), rows in result.table().groupby(["metric", "reference"], sort=False):
+        label, unit = labels[str(metric)]
+        arrow = ARROWS[str(rows["direction"].iloc[0])]
+        title = " ".join(filter(None, (label, f"({unit})" if unit else "", AGAINST[str(reference)])))
+        table = ruled(title, ["model"], [f"mean {arrow}", "interval", "unmoved", "worst", "at", "undefined"])
+        for column in table.columns:
+            column.no_wrap = column.header not in ("model", "at")
+            column.min_width = 10 if not column.no_wrap else None
+        for row in rows.to_dict("records"):
+            table.add_row(escape(row["model"]), *measured(row))
+        yield table
+
+
+def measured(row: Mapping[Any, Any]) -> tuple[str, ...]:
+    """The numbers of one model."""
+    place = escape(str(row["worst_at"]))
+    return number(row["value"]), reach(row), number(row["identity"]), number(row["worst"]), place, str(row["undefined"])
+
+
+def gaps(result: OrbitResult) -> Table:
+    """Every model's equivariance gap."""
+    table = ruled("equivariance gap", ["model"], ["gap", "interval", "n", "undefined"])
+    for row in result.gap().to_dict("records"):
+        table.add_row(escape(row["model"]), number(row["value"]), reach(row), str(row["n"]), str(row["undefined"]))
+    below(table, GAP.format(level=100 * result.confidence))
+    return table

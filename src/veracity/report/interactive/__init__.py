@@ -1,0 +1,6 @@
+"""The interactive interface of an orbit evaluation: its answers, and the file that holds all of them."""
+
+from veracity.report.interactive.offline import render_offline, write_offline
+from veracity.report.interactive.view import MovedView, OrbitView
+
+__all__ = ["MovedView", "OrbitView", "render_offline", "write_offline"]

@@ -1,0 +1,145 @@
+"""Every answer that the interface asks for, from a finished orbit evaluation; a server and a file give the same.
+
+    /api/runs/ID                                             what was run, tables, names           JSON
+    /api/runs/ID/values?metric=&model=&reference=            a metric along every orbit            float32 (N, K)
+    /api/runs/ID/reduction?method=&metric=&reference=        all orbits in one plane               float32 (models, N, 2)
+    /api/runs/ID/thumbnails                                  small pictures of the samples         uint8 (N, S, S, C)
+    /api/runs/ID/samples/I                                   what is drawn of one sample           packed
+
+Numbers are little-endian. A number in JSON that is not finite is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from veracity.core.errors import SpecError
+from veracity.interpret.orbit.reduction import METHODS
+from veracity.report.interactive.packed import pack
+from veracity.report.interactive.view import Array, MovedView, OrbitView
+
+KEPT = ("outputs", "consensus", "errors", "quiver")
+"""What of a model's outputs is drawn."""
+NEEDED = {"ica": "sklearn", "isomap": "sklearn", "tsne": "sklearn", "umap": "umap"}
+"""The packages that methods of dimension reduction need."""
+
+
+def meta(view: OrbitView, number: str, live: bool = False, reductions: Sequence[str] | None = None) -> dict[str, Any]:
+    """Everything that the page needs before any array: names, axes, tables, notes."""
+    about = view.manifest
+    orbit, task, small = about["orbit"], about["task"], view.thumbnails()
+    groups, labels = grouped(view)
+    return {
+        "kind": "orbits",
+        "id": number,
+        "title": about.get("title") or "Orbits",
+        "created": about.get("created"),
+        "about": about.get("about") or {},
+        **{name: orbit[name] for name in ("layout", "axes", "coordinates", "identity", "elements", "plane")},
+        "task": task["kind"],
+        "classes": task["classes"] or groups,
+        "groups": groups,
+        "models": [{**facts, "name": name} for name, facts in about["models"].items()],
+        "metrics": about["metrics"],
+        "samples": view.samples,
+        "labels": labels,
+        "input": {name: about["input"][name] for name in ("kind", "shape", "window")},
+        "thumbnail": None if small is None else {"size": small.shape[1], "channels": small.shape[3]},
+        "reductions": installed() if reductions is None else list(reductions),
+        "explainers": about["explainers"],
+        "live": live,
+        "table": rows(view),
+        "gaps": view.gap(),
+        "agreement": view.agreement(),
+        "notes": [*view.notes, *failed(view)],
+    }
+
+
+def installed() -> list[str]:
+    """The methods of dimension reduction whose packages are at hand."""
+    return [method for method in METHODS if method not in NEEDED or find_spec(NEEDED[method]) is not None]
+
+
+def grouped(view: OrbitView) -> tuple[list[str], list[int | None] | None]:
+    """The groups' names and each sample's group by number, None without one; where all groups are classes, these are the groups."""
+    groups, classes = list(view.manifest["groups"]), list(view.manifest["task"]["classes"])
+    if view.labels is None:
+        return groups, None
+    inside = groups != classes and bool(classes) and set(groups) <= set(classes)
+    places = [classes.index(name) for name in groups] if inside else range(len(groups))
+    return classes if inside else groups, [None if label < 0 else places[label] for label in view.labels.tolist()]
+
+
+def rows(view: OrbitView) -> list[dict[str, Any]]:
+    """The table's rows; what is the same whatever outputs are judged against stands there for every reference."""
+    references = {one["name"]: one["references"] for one in view.manifest["metrics"]}
+    found = [{str(name): value for name, value in row.items()} for row in view.table().to_dict("records")]
+    return [{**row, "reference": one} for row in found for one in ([row["reference"]] if row["reference"] else references[row["metric"]])]
+
+
+def failed(view: OrbitView) -> list[str]:
+    """What could not be measured, in sentences, each once."""
+    rows = view.failures().to_dict("records")
+    return list(dict.fromkeys(f"{row['model']}: {row['explainer']} failed: {row['error']}" for row in rows))
+
+
+def values(view: OrbitView, model: str, metric: str, reference: str = "truth") -> bytes:
+    """A metric along every sample's orbit, float32 (N, K)."""
+    return raw(view.values(model, metric, reference), "<f4")
+
+
+def reduction(view: OrbitView, method: str, metric: str, reference: str = "truth") -> bytes:
+    """All models' orbits as points of one plane, float32 (models, N, 2); NaN where a sample was left out."""
+    return raw(view.reduce(metric, method, reference), "<f4")
+
+
+def thumbnails(view: OrbitView) -> bytes:
+    """Small square pictures of all samples, uint8 (N, S, S, C)."""
+    small = view.thumbnails()
+    if small is None:
+        raise SpecError("The inputs of this run have no small pictures.")
+    return raw(small, "u1")
+
+
+def sample(view: OrbitView, number: int, *, frames: bool = False) -> bytes:
+    """What is drawn of one sample, packed: input, truth, and by model what it gave along the orbit.
+
+    Arrays are `input`, `truth`, `outputs/MODEL`, `consensus/MODEL`, `errors/MODEL`, `quiver/MODEL`; with `frames`, the moved inputs of
+    all elements. The header counts by model how many outputs are missing in the consensus.
+    """
+    if not 0 <= number < view.samples:
+        raise SpecError(f"There is no sample {number}: samples are numbered from 0 to {view.samples - 1}.")
+    arrays: dict[str, Array] = dict(view.picture(number))
+    missing: dict[str, int] = {}
+    for model in view.models:
+        given = view.outputs(model, number)
+        arrays |= {f"{name}/{model}": given[name] for name in KEPT if name in given}
+        missing[model] = int(given["missing"]) if "missing" in given else 0
+    moved = view.frames(number) if frames else None
+    if moved is not None:
+        arrays["frames"] = moved
+    labels = grouped(view)[1]
+    return pack({"sample": number, "label": None if labels is None else labels[number], "missing": missing}, arrays)
+
+
+def live(moved: MovedView) -> tuple[dict[str, Any], dict[str, Array]]:
+    """What every model says of one moved input, as a header and arrays to pack.
+
+    Arrays are `input` (images and series), and by model `outputs/MODEL`, of a field `errors/MODEL` and `quiver/MODEL` in its place, and
+    `attribution/MODEL`.
+    """
+    arrays: dict[str, Array] = {} if moved.input is None else {"input": moved.input}
+    outputs = {model: array for model, array in moved.outputs.items() if model not in moved.quiver}
+    parts = {"outputs": outputs, "errors": moved.errors, "quiver": moved.quiver, "attribution": moved.attributions}
+    for name, by_model in parts.items():
+        arrays |= {f"{name}/{model}": array for model, array in by_model.items()}
+    return {"label": moved.label, "metrics": moved.metrics}, arrays
+
+
+def raw(array: Array, kind: str) -> bytes:
+    """The numbers alone."""
+    return np.ascontiguousarray(array, dtype=kind).tobytes()

@@ -1,0 +1,105 @@
+"""Some samples of an orbit evaluation, numbered from 0, seen as an evaluation of their own; its tables stay those of all samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from veracity.interpret.orbit import embed
+from veracity.report.interactive.view import Array, Floats, OrbitView
+
+
+@dataclass(frozen=True)
+class Few:
+    """The samples of `whole` that stand in `numbers`."""
+
+    whole: OrbitView
+    numbers: NDArray[np.int64]
+
+    @property
+    def path(self) -> str:
+        """The run's folder."""
+        return self.whole.path
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What was run, of all samples."""
+        return self.whole.manifest
+
+    @property
+    def models(self) -> Sequence[str]:
+        """The models' names."""
+        return self.whole.models
+
+    @property
+    def samples(self) -> int:
+        """How many these are."""
+        return len(self.numbers)
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Which group each of these samples counts to."""
+        return None if self.whole.labels is None else self.whole.labels[self.numbers]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a reader must know, and how many samples these are."""
+        count, of = self.samples, self.whole.samples
+        if count == of:
+            return self.whole.notes
+        how = "" if self.whole.labels is None else ", in the proportions of the classes"
+        return [
+            f"This file holds {count:,} of {of:,} samples, chosen at random{how}. "
+            "Plots are of these; the table, the gaps and the agreement are of all.",
+            *self.whole.notes,
+        ]
+
+    def values(self, model: str, metric: str, reference: str = "truth") -> Floats:
+        """A metric along the orbits of these samples."""
+        return self.whole.values(model, metric, reference)[self.numbers]
+
+    def outputs(self, model: str, sample: int) -> Mapping[str, Array]:
+        """What is looked at of one model's outputs for one of these samples."""
+        return self.whole.outputs(model, int(self.numbers[sample]))
+
+    def picture(self, sample: int) -> Mapping[str, Array]:
+        """What is drawn of one of these samples."""
+        return self.whole.picture(int(self.numbers[sample]))
+
+    def frames(self, sample: int) -> Array | None:
+        """One of these samples' input at every element."""
+        return self.whole.frames(int(self.numbers[sample]))
+
+    def thumbnails(self) -> Array | None:
+        """Small pictures of these samples."""
+        found = self.whole.thumbnails()
+        return None if found is None else found[self.numbers]
+
+    def table(self) -> pd.DataFrame:
+        """The table of all samples."""
+        return self.whole.table()
+
+    def gap(self) -> pd.DataFrame:
+        """The gaps of all samples."""
+        return self.whole.gap()
+
+    def agreement(self) -> pd.DataFrame:
+        """The agreement of all samples."""
+        return self.whole.agreement()
+
+    def failures(self) -> pd.DataFrame:
+        """What could not be measured of all samples."""
+        return self.whole.failures()
+
+    def reduce(self, metric: str, method: str = "pca", reference: str = "truth") -> Floats:
+        """These orbits as points of one plane: an embedding of their own, unless they are all."""
+        if self.samples == self.whole.samples:
+            return self.whole.reduce(metric, method, reference)
+        stack = np.concatenate([self.values(model, metric, reference) for model in self.models])
+        points = embed(stack, method, int(self.manifest["seed"]), len(self.models))
+        return points.reshape(len(self.models), self.samples, 2)

@@ -1,0 +1,140 @@
+"""The interface as one file: the page, its script and style, and every answer it will ask for; it opens from a disk and loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from veracity import __version__
+from veracity.core.errors import InputError, SpecError, StoreError
+from veracity.interpret.orbit.reduction import METHODS
+from veracity.report.interactive import answers
+from veracity.report.interactive.bundle import bundled
+from veracity.report.interactive.chosen import chosen
+from veracity.report.interactive.few import Few
+from veracity.report.interactive.plain import plain
+from veracity.report.interactive.view import OrbitView
+from veracity.report.page import saved
+
+SIZE = 12_000_000
+"""How large a file may become by itself, in bytes."""
+PROBED = 3
+"""Samples whose size is taken for that of all."""
+SLOW = frozenset({"umap"})
+"""Reductions that a file does without: importing it takes longer than everything else."""
+NUMBER = "0"
+"""The number of the file's only run."""
+Entry = dict[str, Any]
+
+
+def write_offline(view: OrbitView, path: str | Path, samples: int | None = None) -> Path:
+    """Write the interface of a run as one HTML file and return its path; see `render_offline`."""
+    return saved(lambda: render_offline(view, samples), path)
+
+
+def render_offline(view: OrbitView, samples: int | None = None) -> str:
+    """The interface of a run as one HTML page without any outside request.
+
+    It holds this many samples, chosen at random in the proportions of their groups by the run's seed; without a number, as many as fit
+    into about 12 MB.
+    """
+    if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
+        raise InputError(f"A file holds one sample or more, not {samples!r}.")
+    count = fitting(view) if samples is None else samples
+    few = Few(view, chosen(view.labels, view.samples, count, int(view.manifest["seed"])))
+    return page(dict(payload(few)))
+
+
+def fitting(view: OrbitView) -> int:
+    """How many samples fit into a file, one at least."""
+    some = range(min(PROBED, view.samples))
+    packed = sum(len(answers.sample(view, number, frames=True)) for number in some) / max(len(some), 1)
+    length = len(view.manifest["orbit"]["elements"])
+    curves = sum(4 * length * len(view.models) * len(one["references"]) for one in view.manifest["metrics"])
+    small = view.thumbnails()
+    beside = 0 if small is None else small[0].size
+    return max(1, min(view.samples, int(SIZE * 3 / 4 / (packed + curves + beside))))
+
+
+def payload(few: Few) -> Iterator[tuple[str, Entry]]:
+    """Every path that the page will ask for, and its answer."""
+    run, metrics = f"/api/runs/{NUMBER}", few.manifest["metrics"]
+    planes = dict(reductions(few))
+    about = answers.meta(few, NUMBER, reductions=[method for method in METHODS if any(key[0] == method for key in planes)])
+    entry = {"id": NUMBER, "kind": "orbits", "title": about["title"], "created": about["created"], "path": Path(few.path).name or "run"}
+    yield "/api/index", {"json": {"version": __version__, "runs": [entry]}}
+    yield run, {"json": {**about, "numbers": few.numbers if few.samples < few.whole.samples else None, "of": few.whole.samples}}
+    for metric, reference, model in ((one["name"], *pair) for one in metrics for pair in product(one["references"], few.models)):
+        query = urlencode({"metric": metric, "model": model, "reference": reference})
+        yield f"{run}/values?{query}", binary(answers.values(few, model, metric, reference))
+    for (method, metric, reference), data in planes.items():
+        yield f"{run}/reduction?{urlencode({'method': method, 'metric': metric, 'reference': reference})}", binary(data)
+    if about["thumbnail"] is not None:
+        yield f"{run}/thumbnails", binary(answers.thumbnails(few))
+    for number in range(few.samples):
+        yield f"{run}/samples/{number}", binary(answers.sample(few, number, frames=True))
+
+
+def reductions(few: Few) -> Iterator[tuple[tuple[str, str, str], bytes]]:
+    """All orbits in one plane, by method, metric and reference; methods that are not installed are left out."""
+    for method in METHODS:
+        with suppress(SpecError, ImportError):
+            yield from () if method in SLOW else reduced(few, method)
+
+
+def reduced(few: Few, method: str) -> Iterator[tuple[tuple[str, str, str], bytes]]:
+    """Every metric's plane by one method; what does not depend on the reference is made once."""
+    for metric in few.manifest["metrics"]:
+        name, references = metric["name"], metric["references"]
+        for same in [references] if metric.get("explainer") is not None else [[one] for one in references]:
+            found = answers.reduction(few, method, name, same[0])
+            yield from (((method, name, reference), found) for reference in same)
+
+
+def binary(data: bytes) -> Entry:
+    """Bytes as JSON can hold them."""
+    return {"base64": base64.b64encode(data).decode()}
+
+
+def page(entries: dict[str, Entry]) -> str:
+    """One HTML page of the front end and its answers; it may run its own script and style, and ask nobody."""
+    script = re.sub(r"<(?=/script|!--)", r"\\x3C", bundled("app.js"), flags=re.IGNORECASE)
+    style = bundled("app.css")
+    if "</style" in style.lower():
+        raise StoreError("The interface's style sheet cannot stand in a page: install veracity again.")
+    policy = (
+        f"default-src 'none'; script-src '{hashed(script)}'; style-src '{hashed(style)}'; img-src data: blob:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    held = json.dumps(plain(entries), separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    text = bundled("index.html")
+    text = once(r"<head>", text, f'<head><meta http-equiv="Content-Security-Policy" content="{policy}">')
+    text = once(r"<script\b[^>]*\bsrc=\"[^\"]*app\.js\"[^>]*>\s*</script>", text, "")
+    text = once(r"<link\b[^>]*\bhref=\"[^\"]*app\.css\"[^>]*>", text, f"<style>{style}</style>")
+    ends = f'<script type="application/json" id="payload">{held}</script><script type="module">{script}</script></body>'
+    return once(r"</body>", text, ends)
+
+
+def once(pattern: str, text: str, put: str) -> str:
+    """The text with the one place that a pattern fits replaced."""
+    found, count = re.subn(pattern, lambda match: put, text)
+    if count != 1:
+        raise StoreError("The interface's page is not as it was built: install veracity again.")
+    return found
+
+
+def hashed(text: str) -> str:
+    """What a content security policy knows an inline script or style by.
+
+    >>> hashed("")
+    'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='
+    """
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

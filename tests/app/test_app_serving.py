@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import builtins
+import json
+import queue
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+import veracity
+from orbit_run import evaluation, measured
+from veracity.app import serving
+from veracity.cli import main
+from veracity.core.errors import InputError, SpecError
+from veracity.report.interactive.packed import unpack
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server in a thread."""
+
+    port: int
+    token: str
+    directory: Path
+
+    def socket(self) -> ClientConnection:
+        return connect(f"ws://127.0.0.1:{self.port}/api/runs/0/live?token={self.token}", max_size=None)
+
+    def raw(self, request: str) -> bytes:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as plain:
+            plain.sendall(f"{request}\r\nHost: 127.0.0.1:{self.port}\r\nConnection: close\r\n\r\n".encode())
+            return b"".join(iter(lambda: plain.recv(65536), b""))
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("served") / "run"
+    made = measured(folder, samples=3, explainers=())
+    server, listening, address = serving.prepared(folder, evaluation=made)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    parts = urlsplit(address)
+    yield Running(parts.port or 0, parse_qs(parts.query)["token"][0], folder)
+    server.should_exit = True
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def answered(socket: ClientConnection, seq: int) -> bool:
+    socket.send(json.dumps({"seq": seq, "sample": 0, "at": [10.0]}))
+    data = socket.recv(timeout=10)
+    assert isinstance(data, bytes)
+    return unpack(data)[0]["seq"] == seq
+
+
+def test_a_message_of_a_hundred_megabytes_ends_its_socket_and_nothing_else(running: Running) -> None:
+    with running.socket() as calm, running.socket() as huge:
+        assert answered(huge, 1)
+        with suppress(ConnectionClosed):
+            huge.send("x" * 100_000_000)
+        with pytest.raises(ConnectionClosed):
+            huge.recv(timeout=10)
+        assert huge.close_code == 1009
+        assert answered(calm, 2)
+
+
+def test_a_message_beyond_64_kib_is_refused_and_one_below_is_read(running: Running) -> None:
+    with running.socket() as one:
+        one.send(" " * 60_000 + '{"seq": 3, "sample": 0, "at": [0]}')
+        data = one.recv(timeout=10)
+        assert isinstance(data, bytes)
+        assert unpack(data)[0]["seq"] == 3
+        one.send(" " * 70_000)
+        with pytest.raises(ConnectionClosed):
+            one.recv(timeout=10)
+
+
+def test_bytes_are_no_question(running: Running) -> None:
+    with running.socket() as one:
+        one.send(b"\x00" * 10)
+        data = one.recv(timeout=10)
+        assert isinstance(data, bytes)
+        assert "text, not bytes" in unpack(data)[0]["error"]
+        with pytest.raises(ConnectionClosed):
+            one.recv(timeout=10)
+
+
+@pytest.mark.parametrize("path", ["/../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..%2f..%2fetc/passwd", "//etc/passwd", "/.."])
+def test_a_path_as_nobody_cleans_it_leads_nowhere(running: Running, path: str) -> None:
+    found = running.raw(f"GET {path} HTTP/1.1\r\nAuthorization: Bearer {running.token}")
+    assert found.split(b" ")[1] == b"404"
+    assert b"root:" not in found
+
+
+def test_the_address_opens_the_page_and_no_header_names_the_software(running: Running) -> None:
+    found = running.raw(f"GET /?token={running.token} HTTP/1.1")
+    assert found.startswith(b"HTTP/1.1 200 OK")
+    assert b"uvicorn" not in found.lower().split(b"\r\n\r\n")[0]
+
+
+def test_many_clients_come_and_go(running: Running) -> None:
+    for seq in range(8):
+        with running.socket() as one, running.socket() as other:
+            assert answered(one, seq)
+            assert answered(other, seq)
+
+
+def test_no_more_sockets_than_there_is_room_for(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("veracity.app.dragging.CLIENTS", 1)
+    with running.socket() as one:
+        assert answered(one, 1)
+        with running.socket() as other:
+            data = other.recv(timeout=10)
+            assert isinstance(data, bytes)
+            assert "clients are connected already" in unpack(data)[0]["error"]
+        assert answered(one, 2)
+
+
+def test_a_port_that_is_taken_is_a_sentence(running: Running) -> None:
+    with pytest.raises(InputError, match="choose another --port"):
+        serving.prepared(running.directory, port=running.port)
+
+
+def test_tokens_are_long_and_never_the_same(running: Running) -> None:
+    found = set()
+    for _ in range(3):
+        _, listening, address = serving.prepared(running.directory)
+        listening.close()
+        found.add(parse_qs(urlsplit(address).query)["token"][0])
+        assert urlsplit(address).hostname == "127.0.0.1"
+    assert len(found) == 3
+    assert min(map(len, found)) >= 32
+
+
+def test_without_the_extra_one_sentence_says_what_to_install(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *rest: Any, **named: Any) -> Any:
+        if name == "uvicorn":
+            raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(SpecError, match=r"This needs uvicorn, which is not installed: pip install 'veracity\[app\]'"):
+        serving.prepared(running.directory)
+
+
+def test_the_command_says_where_it_is_and_opens_the_browser(
+    running: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened, served = queue.SimpleQueue[str](), []
+    monkeypatch.setattr(serving.webbrowser, "open", opened.put)
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: served.append(sockets[0].getsockname()))
+    for options in ([], ["--no-browser"]):
+        with pytest.raises(SystemExit) as caught:
+            main(["app", str(running.directory), *options])
+        assert caught.value.code in (None, 0)
+    address = capsys.readouterr().out.splitlines()[0]
+    assert urlsplit(address).port == served[0][1]
+    assert served[0][0] == "127.0.0.1"
+    assert opened.get(timeout=10) == address
+    assert opened.empty(), "not where --no-browser says so"
+
+
+def test_an_interrupt_ends_it_and_frees_the_port(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, listening, address = serving.prepared(running.directory)
+    port = urlsplit(address).port
+
+    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+        if timeout is not None:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+                assert answer.status == 200
+            raise KeyboardInterrupt
+        real(thread)
+
+    real = threading.Thread.join
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    serving.stay(server, listening)
+    listening.close()
+    monkeypatch.undo()
+    serving.bound("127.0.0.1", port or 0).close()
+
+
+def test_serving_an_evaluation_measures_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
+    veracity.serve(evaluation(samples=2, explainers=()), tmp_path / "run", open_browser=False, said=told.append)
+    assert veracity.OrbitResult(tmp_path / "run").values("seed 0", "confidence").shape == (2, 8)
+    assert told[0].startswith("http://127.0.0.1:")
+
+
+def test_plain_python_is_refused_without_the_token(running: Running) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f"http://127.0.0.1:{running.port}/api/index", timeout=10)
+    assert caught.value.code == 401
+    caught.value.close()

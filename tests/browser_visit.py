@@ -1,0 +1,54 @@
+"""Pages and servers for tests of the interface in a browser."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from veracity.app import serving
+from veracity.orbits import OrbitEvaluation
+
+ARTEFACTS = Path(__file__).parents[1] / "runs" / "screenshots"
+PANELS = ("aggregate", "scatter", "individual", "input", "detail")
+
+
+class Visit:
+    """A page of its own, with everything that it asked for and complained of."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        page.set_default_timeout(20_000)
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", lambda message: self.complaints.append(message.text) if message.type == "error" else None)
+
+    def open(self, address: str) -> Page:
+        self.page.goto(address)
+        for panel in PANELS:
+            self.page.wait_for_selector(f'[data-testid="{panel}"][data-state="ready"]')
+        return self.page
+
+    def outside(self) -> list[str]:
+        """What was asked of anybody but this machine's own server or file."""
+        return [url for url in self.requests if not url.startswith(("http://127.0.0.1:", "ws://127.0.0.1:", "file:", "data:", "blob:"))]
+
+    def picture(self, name: str) -> None:
+        ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)
+
+
+@contextmanager
+def served(folder: Path, evaluation: OrbitEvaluation | None = None) -> Iterator[str]:
+    """The address of a server in a thread."""
+    server, listening, address = serving.prepared(folder, evaluation=evaluation)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    yield address
+    server.should_exit = True
+    thread.join(10)

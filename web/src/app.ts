@@ -1,0 +1,120 @@
+import { Header } from "./header";
+import { help } from "./help";
+import { OrbitPage } from "./orbit/page";
+import { sentencePage, type Page } from "./page";
+import { auditPage } from "./pages/audit";
+import { reportPage } from "./pages/report";
+import { runsPage } from "./pages/runs";
+import { SourceError, type DataSource } from "./source";
+import type { State } from "./state";
+import { Store } from "./store";
+import { apply, onSystemTheme } from "./theme";
+import type { RunIndex, RunMeta } from "./types";
+
+const AGAIN = 2000;
+const TYPING = "select, dialog";
+const SLIDING = "input[type=range]";
+
+/** The header and one page below it, chosen by the state. */
+export class App {
+  private readonly store = new Store();
+  private readonly header = new Header(this.store);
+  private index: RunIndex | null = null;
+  private page: Page | null = null;
+  private shown = "";
+
+  constructor(
+    private readonly host: HTMLElement,
+    private readonly source: DataSource,
+  ) {}
+
+  start(): void {
+    this.host.append(this.header.node);
+    this.put(sentencePage("loading", "Loading…"));
+    this.store.listen((state) => this.render(state));
+    onSystemTheme(() => apply(this.store.state.theme));
+    document.addEventListener("keydown", (event) => this.key(event));
+    apply(this.store.state.theme);
+    void this.load(async () => {
+      this.index = await this.source.index();
+      this.render(this.store.state);
+    });
+  }
+
+  private render(state: State): void {
+    apply(state.theme);
+    const run = this.chosenRun(state);
+    this.header.render(state, this.index, run);
+    if (this.index === null) return;
+    const wanted = run === null ? "runs" : `${run} ${state.page ?? ""}`;
+    if (wanted === this.shown) return this.page?.render(state);
+    this.shown = wanted;
+    this.header.status("none", "");
+    document.title = "veracity";
+    if (run === null) return this.put(runsPage(this.index, this.store));
+    this.put(sentencePage("loading", "Loading…"));
+    void this.load(async () => {
+      const meta = await this.source.run(run);
+      if (this.shown === wanted) this.put(this.pageOf(run, meta));
+    });
+  }
+
+  private pageOf(run: string, meta: RunMeta): Page {
+    document.title = `${meta.title || "run"} · veracity`;
+    if (meta.kind === "orbits") return new OrbitPage(meta, this.source, this.store, this.header);
+    const back = (): void => this.store.set({ page: null });
+    if (meta.kind === "audit" && this.store.state.page !== "report") return auditPage(meta, this.store);
+    return reportPage(meta.title, this.source.report(run), meta.kind === "audit" ? back : null);
+  }
+
+  private chosenRun(state: State): string | null {
+    const runs = this.index?.runs ?? [];
+    return state.run ?? (runs.length === 1 ? runs[0].id : null);
+  }
+
+  private put(page: Page): void {
+    this.page?.destroy();
+    this.page?.node.remove();
+    this.page = page;
+    this.host.append(page.node);
+    page.render(this.store.state);
+  }
+
+  /** Does something with the source; where the server is gone, again and again. */
+  private async load(step: () => Promise<void>): Promise<void> {
+    const wanted = this.shown;
+    try {
+      await step();
+    } catch (thrown) {
+      if (this.shown !== wanted) return;
+      const error = thrown instanceof SourceError ? thrown : new SourceError(String(thrown), "damaged");
+      const page = sentencePage("error", TITLES[error.kind], error.message, HINTS[error.kind]);
+      if (page.node.textContent !== this.page?.node.textContent) this.put(page);
+      if (error.kind === "gone") window.setTimeout(() => void this.load(step), AGAIN);
+    }
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    const within = (kind: string): boolean => event.target instanceof Element && event.target.closest(kind) !== null;
+    if (within(TYPING) || (within(SLIDING) && event.key.length > 1)) return;
+    if (event.key === "?") help();
+    else if (event.key === "t") this.header.turn();
+    else if (!this.page?.key(event)) return;
+    event.preventDefault();
+  }
+}
+
+const TITLES: Record<SourceError["kind"], string> = {
+  token: "The token was refused",
+  gone: "The server does not answer",
+  missing: "There is no such run",
+  damaged: "This run cannot be read",
+};
+
+const HINTS: Record<SourceError["kind"], string> = {
+  token: "Open the whole address that `veracity app` printed last: its token changes with every start.",
+  gone: "This page goes on by itself once `veracity app` runs again.",
+  missing: "Choose another one from the list of runs.",
+  damaged: "Run the same command again: what is whole is kept, the rest is measured anew.",
+};

@@ -1,0 +1,26 @@
+/** A number for reading: three significant digits, "–" where there is none. */
+export function number(value: number | null | undefined, digits = 3): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  if (value === 0) return "0";
+  const size = Math.abs(Number(value.toPrecision(digits)));
+  if (size < 1e-3 || size >= 1e6) return value.toExponential(Math.max(0, digits - 2)).replace("-", "−").replace("e+", "e");
+  const places = Math.max(0, digits - 1 - Math.max(-1, Math.floor(Math.log10(size))));
+  return value.toFixed(places).replace("-", "−");
+}
+
+/** "0.912 (0.905 to 0.919)", with the unit behind. */
+export function interval(value: number | null, low: number | null, high: number | null, unit = ""): string {
+  const behind = unit ? ` ${unit}` : "";
+  if (low === null || high === null) return `${number(value)}${behind}`;
+  return `${number(value)} (${number(low)} to ${number(high)})${behind}`;
+}
+
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+}
+
+/** A time of the run as the reader's own date, or nothing where it says none. */
+export function date(text: string | null): string {
+  const found = text === null ? NaN : Date.parse(text);
+  return Number.isNaN(found) ? "" : new Date(found).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+}

@@ -1,0 +1,57 @@
+import { Choice, el } from "./dom";
+import { help } from "./help";
+import type { State, Theme } from "./state";
+import { START } from "./state";
+import type { Store } from "./store";
+import type { RunEntry, RunIndex } from "./types";
+
+const NEXT: Record<Theme, Theme> = { auto: "light", light: "dark", dark: "auto" };
+const SAID: Record<Theme, string> = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
+
+/** The line at the top: which run, how the models are doing, theme and help. */
+export class Header {
+  readonly node: HTMLElement;
+  private readonly runs: Choice;
+  private readonly theme: HTMLButtonElement;
+  private readonly line = el("span", { class: "status", "data-testid": "status", role: "status", "aria-live": "polite" });
+  private readonly home: HTMLAnchorElement;
+  private readonly title = el("strong", { class: "run-title" });
+
+  constructor(private readonly store: Store) {
+    this.runs = new Choice("Run", "run", (id) => store.set({ ...START, theme: store.state.theme, run: id }));
+    this.theme = el("button", { type: "button", "data-testid": "theme", title: "Light, dark or as the system (t)", onclick: () => this.turn() });
+    this.home = el("a", { href: "#", class: "brand", onclick: (event) => this.leave(event) }, "veracity");
+    const asked = el("button", { type: "button", "data-testid": "help", "aria-label": "Help", title: "Keys and reading (?)", onclick: help }, "?");
+    this.node = el("header", { class: "top" }, this.home, this.title, this.runs.node, this.line, this.theme, asked);
+  }
+
+  /** Next theme: system, light, dark. */
+  turn(): void {
+    this.store.set({ theme: NEXT[this.store.state.theme] }, "replace");
+  }
+
+  render(state: State, index: RunIndex | null, run: string | null): void {
+    const several = index !== null && index.runs.length > 1;
+    this.runs.node.hidden = !several || run === null;
+    if (index !== null && run !== null) this.runs.update(index.runs.map(runOption), run);
+    this.title.textContent = index?.runs.length === 1 ? index.runs[0].title : "";
+    this.home.classList.toggle("linked", several && run !== null);
+    this.theme.textContent = SAID[state.theme];
+  }
+
+  /** What the models are doing, or nothing. */
+  status(kind: "live" | "lost" | "note" | "failed" | "none", text: string): void {
+    this.line.dataset.kind = kind;
+    if (this.line.textContent !== text) this.line.textContent = text;
+    this.line.title = text;
+  }
+
+  private leave(event: Event): void {
+    event.preventDefault();
+    if (this.home.classList.contains("linked")) this.store.set({ ...START, theme: this.store.state.theme });
+  }
+}
+
+function runOption(run: RunEntry): { value: string; text: string } {
+  return { value: run.id, text: run.title || run.path };
+}

@@ -1,0 +1,37 @@
+import { el } from "./dom";
+
+const KEYS: [string, string][] = [
+  ["← → ↑ ↓", "step along the orbit"],
+  ["[ ]", "previous and next sample by rank"],
+  ["1 – 9", "show or hide a model"],
+  ["m", "next metric"],
+  ["c", "consensus instead of ground truth, and back"],
+  ["i", "back to the identity"],
+  ["t", "light, dark or system theme"],
+  ["?", "this help"],
+];
+
+const READING: [string, string][] = [
+  ["Aggregate", "the metric's mean over the samples chosen, at every element of the orbit, with a 95 % band over samples. A flat plot is an equivariant model."],
+  ["Similar orbits", "every sample's own orbit as one point of a joint embedding for all models. Click one to choose it; draw around some to see their aggregate; zoom by the wheel."],
+  ["Individual orbit", "the chosen sample. Drag along it: where models are at hand, each is asked at that very place."],
+  ["Input and detail", "the moved input, and what every model makes of it."],
+  ["Consensus", "the mean of a model's own outputs, moved back, in place of the ground truth."],
+];
+
+/** Opens the help, once. */
+export function help(): void {
+  document.querySelector("dialog.help")?.remove();
+  const close = el("button", { type: "button", onclick: () => dialog.close() }, "Close");
+  const dialog = el(
+    "dialog",
+    { class: "help", "aria-label": "Help", onclose: () => dialog.remove() },
+    el("h2", {}, "Keys"),
+    el("dl", { class: "keys" }, ...KEYS.flatMap(([key, said]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, said)])),
+    el("h2", {}, "Reading"),
+    el("dl", {}, ...READING.flatMap(([name, said]) => [el("dt", {}, name), el("dd", {}, said)])),
+    close,
+  );
+  document.body.append(dialog);
+  dialog.showModal();
+}

@@ -1,0 +1,78 @@
+import type { DetailData } from "../details/detail";
+import type { InputData } from "../inputs/input";
+import { floats, row } from "../packed";
+import { nearest, placeLabel } from "../plots/orbit";
+import type { Meta, Packed, PackedArray } from "../types";
+import { sampleName } from "./chosen";
+import { errorTop } from "./individual";
+import { byReference, type Moved } from "./moved";
+import { metricName, type Scene } from "./scene";
+
+/** What the input view draws: the sample, moved to the chosen place. */
+export function inputData({ meta, pick, shown }: Scene, packed: Packed, moved: Moved | null): InputData {
+  const attribution = shown.flatMap(({ name, colour }) => {
+    const found = moved?.arrays.get(`attribution/${name}`);
+    const map = floats(found);
+    return found === undefined || map === null ? [] : [{ model: name, colour, map, height: found.shape[0], width: found.shape[1] }];
+  });
+  const [input, own] = [packed.arrays.get("input"), movedInput(meta, packed, moved, pick.at)];
+  return {
+    kind: meta.input.kind,
+    shape: (meta.input.kind === "image" ? own?.shape : undefined) ?? input?.shape ?? meta.input.shape,
+    input: pixels(input),
+    moved: pixels(own),
+    window: meta.input.window,
+    axes: meta.axes,
+    plane: meta.plane,
+    at: pick.at,
+    title: `${sampleName(meta, pick.sample ?? 0)}, ${placeLabel(meta, pick.at)}`,
+    ...(pick.explainer === null ? {} : { attribution }),
+  };
+}
+
+/** What the models saw: as they answered, else the stored picture of the nearest element where the run has them. */
+function movedInput(meta: Meta, packed: Packed, moved: Moved | null, at: number[]): PackedArray | undefined {
+  const frames = packed.arrays.get("frames");
+  return moved?.arrays.get("input") ?? (frames && row(frames, nearest(meta, moved?.at ?? at)));
+}
+
+/** What the detail view draws: every model's output there. */
+export function detailData(scene: Scene, packed: Packed, moved: Moved): DetailData {
+  const { meta, pick, shown } = scene;
+  const arrays = (start: string, from: Map<string, PackedArray>): Map<string, Float32Array> =>
+    new Map(shown.flatMap(({ name }) => (from.has(start + name) ? [[name, floats(from.get(start + name)) as Float32Array]] : [])));
+  const errors = shown.flatMap(({ name }) => floats(packed.arrays.get(`errors/${name}`)) ?? []);
+  return {
+    task: meta.task,
+    classes: meta.classes,
+    models: shown,
+    label: meta.labels?.[moved.sample] ?? null,
+    outputs: arrays("outputs/", moved.arrays),
+    rows: shown.map(({ name }) => moved.arrays.get(`outputs/${name}`)?.shape[0]).find((found) => found !== undefined) ?? 0,
+    truth: truthAt(meta, packed, moved.at),
+    consensus: arrays("consensus/", packed.arrays),
+    errors: arrays("errors/", moved.arrays),
+    quiver: arrays("quiver/", moved.arrays),
+    metrics: new Map(shown.map(({ name }) => [name, labelled(meta, byReference(moved, name, pick.reference))])),
+    at: moved.at,
+    window: meta.input.window,
+    picture: inputData(scene, packed, moved),
+    errorRange: [0, errors.length > 0 ? Math.max(...errors.map(errorTop)) : 1],
+  };
+}
+
+/** Metrics by the names that readers know, in the order of the run. */
+function labelled(meta: Meta, values: Record<string, number | null>): Record<string, number | null> {
+  return Object.fromEntries(meta.metrics.flatMap((metric) => (metric.name in values ? [[metricName(metric), values[metric.name]]] : [])));
+}
+
+/** The truth's boxes as they are; of its fields, the one at the place. */
+function truthAt(meta: Meta, packed: Packed, at: number[]): Float32Array | null {
+  const truth = packed.arrays.get("truth");
+  if (truth === undefined) return null;
+  return floats(meta.task === "flow" ? row(truth, nearest(meta, at)) : truth);
+}
+
+function pixels(array: PackedArray | undefined): Float32Array | Uint8Array | null {
+  return array === undefined || array.data instanceof BigInt64Array ? null : array.data;
+}

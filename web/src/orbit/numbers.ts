@@ -1,0 +1,61 @@
+import { modelColour } from "../colour";
+import { el, swatch } from "../dom";
+import { interval, number } from "../format";
+import { list } from "../pages/audit";
+import type { AgreementRow, GapRow, Meta, MetricInfo, Reference, TableRow } from "../types";
+import { REFERENCE } from "./chosen";
+
+/** The run's numbers over all its samples: means along the orbit, equivariance gaps, consensus against truth. */
+export function numbers(meta: Meta, metric: string, reference: Reference): HTMLElement {
+  const known = new Map(meta.metrics.map((one) => [one.name, one]));
+  const rows = meta.table.filter((row) => row.reference === reference && known.has(row.metric));
+  const along = table(
+    "numbers-table",
+    ["Along the orbit", `measured by the ${REFERENCE[reference]}`],
+    ["Model", "Metric", "Mean (95 %)", "At the identity", "Worst", "at"],
+    rows.map((row) => ({ model: row.model, marked: row.metric === metric, cells: meanCells(row, known.get(row.metric)!) })),
+    meta,
+  );
+  const gaps = table(
+    "gap-table",
+    ["Equivariance gap", "how far outputs, moved back, lie from the one at the identity"],
+    ["Model", "Gap (95 %)", "Samples", "Undefined"],
+    meta.gaps.map((row) => ({ model: row.model, marked: false, cells: gapCells(row) })),
+    meta,
+  );
+  const tables = [along, el("div", { class: "beside" }, gaps, el("div", {}, ...list("Notes", meta.notes)))];
+  if (meta.agreement.length > 0) {
+    const heads = ["Model", "Metric", "Correlation (95 %)", "Of the aggregate", "Samples", "Constant"];
+    const found = meta.agreement.map((row) => ({ model: row.model, marked: row.metric === metric, cells: agreementCells(row, known.get(row.metric)) }));
+    tables.push(table("agreement-table", ["Consensus against ground truth", "correlation of the two plots"], heads, found, meta));
+  }
+  return el("section", { class: "figures", "data-testid": "numbers", "aria-label": "Numbers" }, ...tables);
+}
+
+interface Line {
+  model: string;
+  marked: boolean;
+  cells: string[];
+}
+
+function meanCells(row: TableRow, metric: MetricInfo): string[] {
+  const unit = metric.unit ? ` ${metric.unit}` : "";
+  return [metric.label, interval(row.value, row.low, row.high, metric.unit), number(row.identity) + unit, number(row.worst) + unit, row.worst_at ?? "–"];
+}
+
+function gapCells(row: GapRow): string[] {
+  return [interval(row.value, row.low, row.high), String(row.n), String(row.undefined)];
+}
+
+function agreementCells(row: AgreementRow, metric: MetricInfo | undefined): string[] {
+  return [metric?.label ?? row.metric, interval(row.correlation, row.low, row.high), number(row.aggregate), String(row.n), String(row.undefined)];
+}
+
+function table(id: string, [title, said]: [string, string], heads: string[], lines: Line[], meta: Meta): HTMLElement {
+  const head = el("tr", {}, ...heads.map((name) => el("th", { scope: "col" }, name)));
+  const body = lines.map(({ model, marked, cells }) => {
+    const colour = modelColour(meta.models.findIndex((one) => one.name === model));
+    return el("tr", { class: marked ? "marked" : null }, el("th", { scope: "row" }, swatch(colour), model), ...cells.map((text) => el("td", {}, text)));
+  });
+  return el("div", { class: "scroll" }, el("table", { "data-testid": id }, el("caption", {}, title, el("span", {}, said)), el("thead", {}, head), el("tbody", {}, ...body)));
+}

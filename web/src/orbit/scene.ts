@@ -1,0 +1,141 @@
+import { all, Cache, memo, type Loaded } from "../cache";
+import { modelColour } from "../colour";
+import type { DataSource } from "../source";
+import type { ColourBy } from "../state";
+import type { LiveMetrics, Meta, MetricInfo, Packed } from "../types";
+import type { Chosen } from "./chosen";
+import { across, moments, ranked } from "./compute";
+
+export interface Shown {
+  name: string;
+  colour: string;
+  index: number;
+}
+
+export interface Thumbnails {
+  size: number;
+  channels: number;
+  data: Uint8Array;
+}
+
+/** What the panels draw: the choices, and the data as far as they are here. Arrays stay the same while their choices do. */
+export interface Scene {
+  meta: Meta;
+  pick: Chosen;
+  shown: Shown[];
+  /** (N, K) of the chosen metric, for every model shown. */
+  values: Loaded<Float32Array[]>;
+  /** (N,) mean or variance of each sample's orbit, for every model shown. */
+  colours: Loaded<Float32Array[]>;
+  /** The chosen samples, sorted by that number. */
+  order: Loaded<Int32Array>;
+  /** (models shown, N, 2) */
+  points: Loaded<Float32Array> | null;
+  thumbnails: Thumbnails | null;
+  packed: Loaded<Packed> | null;
+}
+
+/** Makes scenes of one run, asking the source for what they need. */
+export class Scenes {
+  private readonly arrays: Cache;
+  private readonly samples: Cache;
+  private readonly shown = memo((models: number[]): Shown[] =>
+    models.map((index) => ({ index, name: this.meta.models[index].name, colour: modelColour(index) })),
+  );
+  private readonly same = memo((...values: Float32Array[]) => values);
+  private readonly colours = memo((colour: ColourBy, values: Float32Array[]) => values.map((one) => moments(one, this.meta.coordinates.length)[colour]));
+  private readonly order = memo((samples: Int32Array, colours: Float32Array[]) => ranked(samples, across(colours)));
+  private readonly points = memo((points: Float32Array, models: number[]) => joined(points, models, 2 * this.meta.samples));
+  private readonly thumbnails = memo((data: Uint8Array): Thumbnails => ({ ...this.meta.thumbnail!, data }));
+
+  constructor(
+    private readonly meta: Meta,
+    private readonly source: DataSource,
+    changed: () => void,
+  ) {
+    this.arrays = new Cache(changed);
+    this.samples = new Cache(changed, 48);
+  }
+
+  retry(): void {
+    this.arrays.retry();
+    this.samples.retry();
+  }
+
+  build(pick: Chosen): Scene {
+    const { meta } = this;
+    const shown = this.shown(pick.models);
+    const values = then(all(shown.map(({ name }) => this.valuesOf(name, pick))), (found) => this.same(...found));
+    const colours = then(values, (found) => this.colours(pick.colour, found));
+    return {
+      meta,
+      pick,
+      shown,
+      values,
+      colours,
+      order: then(colours, (found) => this.order(pick.samples, found)),
+      points: this.reduced(pick),
+      thumbnails: this.pictures(),
+      packed: pick.sample === null ? null : this.packed(pick.sample),
+    };
+  }
+
+  /** The metrics at one element as the run stored them, of what is already here. */
+  stored(sample: number, k: number): LiveMetrics {
+    const K = this.meta.coordinates.length;
+    const found: LiveMetrics = {};
+    for (const { name } of this.meta.models) {
+      found[name] = {};
+      for (const metric of this.meta.metrics) {
+        const values = metric.references.flatMap((reference) => {
+          const held = this.arrays.peek<Float32Array>(key(metric.name, name, reference));
+          return held === null ? [] : [[reference, held[sample * K + k]]];
+        });
+        if (values.length > 0) found[name][metric.name] = Object.fromEntries(values);
+      }
+    }
+    return found;
+  }
+
+  private valuesOf(model: string, { metric, reference }: Chosen): Loaded<Float32Array> {
+    return this.arrays.get(key(metric.name, model, reference), () => this.source.values(this.meta.id, metric.name, model, reference));
+  }
+
+  private packed(sample: number): Loaded<Packed> {
+    return this.samples.get(String(sample), () => this.source.sample(this.meta.id, sample));
+  }
+
+  private reduced({ reduction, metric, reference, models }: Chosen): Loaded<Float32Array> | null {
+    if (reduction === null) return null;
+    const found = this.arrays.get(`reduction ${key(reduction, metric.name, reference)}`, () =>
+      this.source.reduction(this.meta.id, reduction, metric.name, reference),
+    );
+    return then(found, (points) => this.points(points, models));
+  }
+
+  private pictures(): Thumbnails | null {
+    if (this.meta.thumbnail === null) return null;
+    const found = this.arrays.get("thumbnails", () => this.source.thumbnails(this.meta.id));
+    return found.state === "ready" ? this.thumbnails(found.value) : null;
+  }
+}
+
+/** A metric's label, with its unit where it has one. */
+export function metricName({ label, unit }: MetricInfo): string {
+  return unit ? `${label} [${unit}]` : label;
+}
+
+function key(...parts: string[]): string {
+  return JSON.stringify(parts);
+}
+
+function then<T, R>(found: Loaded<T>, compute: (value: T) => R): Loaded<R> {
+  return found.state === "ready" ? { state: "ready", value: compute(found.value) } : found;
+}
+
+/** The rows of some models of an array that holds `size` numbers for each. */
+function joined(array: Float32Array, models: number[], size: number): Float32Array {
+  const found = new Float32Array(models.length * size);
+  models.forEach((model, i) => found.set(array.subarray(model * size, (model + 1) * size), i * size));
+  return found;
+}

@@ -1,0 +1,27 @@
+import type { State } from "./state";
+
+/** What fills the window below the header. */
+export interface Page {
+  readonly node: HTMLElement;
+  render(state: State): void;
+  /** Acts on a key; true when it was meant for the page. */
+  key(event: KeyboardEvent): boolean;
+  destroy(): void;
+}
+
+/** A page of one sentence. */
+export function sentencePage(id: string, title: string, ...sentences: string[]): Page {
+  const node = document.createElement("div");
+  node.className = "sentence";
+  node.dataset.testid = id;
+  node.setAttribute("role", id === "error" ? "alert" : "status");
+  const heading = document.createElement("h1");
+  heading.textContent = title;
+  node.append(heading);
+  for (const sentence of sentences) {
+    const line = document.createElement("p");
+    line.textContent = sentence;
+    node.append(line);
+  }
+  return { node, render: () => undefined, key: () => false, destroy: () => undefined };
+}

@@ -1,0 +1,32 @@
+import { el } from "../dom";
+import { count, date } from "../format";
+import type { Page } from "../page";
+import { START } from "../state";
+import type { Store } from "../store";
+import type { RunIndex } from "../types";
+
+const KINDS: Record<string, string> = { orbits: "Orbits", audit: "Audit", report: "Report", damaged: "Damaged" };
+
+/** Every run below the folder that is shown. */
+export function runsPage(index: RunIndex, store: Store): Page {
+  const rows = index.runs.map((run) => {
+    const open = (event: Event): void => {
+      event.preventDefault();
+      store.set({ ...START, theme: store.state.theme, run: run.id });
+    };
+    const link = el("a", { href: `#run=${encodeURIComponent(run.id)}`, onclick: open }, run.title || run.path);
+    return el(
+      "tr",
+      { "data-testid": `run-${run.id}` },
+      el("td", {}, link),
+      el("td", {}, KINDS[run.kind] ?? run.kind),
+      el("td", {}, date(run.created)),
+      el("td", { class: "quiet" }, run.path),
+    );
+  });
+  const head = el("tr", {}, ...["Run", "Kind", "Made", "Folder"].map((name) => el("th", { scope: "col" }, name)));
+  const table = el("table", { class: "runs" }, el("thead", {}, head), el("tbody", {}, ...rows));
+  const none = el("p", {}, "There is no run in this folder yet. A recipe or an evaluation makes one.");
+  const node = el("div", { class: "narrow", "data-testid": "runs" }, el("h1", {}, count(index.runs.length, "run")), rows.length > 0 ? table : none);
+  return { node, render: () => undefined, key: () => false, destroy: () => undefined };
+}

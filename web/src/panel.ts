@@ -1,0 +1,63 @@
+import type { Loaded } from "./cache";
+import { el, swatch } from "./dom";
+
+/** One framed view: a title, tools, the drawing, and a sentence in its place while it is empty, loading or refused. */
+export class Panel {
+  readonly node: HTMLElement;
+  readonly tools = el("div", { class: "tools" });
+  readonly host = el("div", { class: "host" });
+  private readonly subtitle = el("span", { class: "subtitle" });
+  private readonly footer = el("div", { class: "readout", "aria-live": "polite" });
+  private readonly text = el("span", {});
+  private said = "";
+  private readonly again: HTMLButtonElement;
+
+  constructor(id: string, title: string, retry: () => void) {
+    this.again = el("button", { type: "button", onclick: retry }, "Try again");
+    const heading = el("h2", { id: `title-${id}` }, title);
+    this.node = el(
+      "section",
+      { class: `panel panel-${id}`, "data-testid": id, "aria-labelledby": `title-${id}`, "data-state": "loading" },
+      el("header", {}, heading, this.subtitle),
+      this.tools,
+      el("div", { class: "stage" }, this.host, el("div", { class: "message", role: "status" }, this.text, this.again)),
+      this.footer,
+    );
+    this.turn("loading", "Loading…");
+  }
+
+  /** Shows how far an answer is; true when it can be drawn. */
+  show<T>(found: Loaded<T>): found is { state: "ready"; value: T } {
+    if (found.state === "loading") this.turn("loading", "Loading…");
+    else if (found.state === "error") this.turn("error", found.error.message, found.error.kind !== "gone");
+    else this.turn("ready", "");
+    return found.state === "ready";
+  }
+
+  /** Says in a sentence why there is nothing to draw. */
+  empty(sentence: string): void {
+    this.turn("empty", sentence);
+  }
+
+  describe(text: string): void {
+    if (this.subtitle.textContent !== text) {
+      this.subtitle.textContent = text;
+      this.subtitle.title = text;
+    }
+  }
+
+  /** Numbers below the drawing, each with a model's colour before it. */
+  readout(title: string, parts: { colour: string; text: string }[]): void {
+    const said = JSON.stringify([title, parts]);
+    if (said === this.said) return;
+    this.said = said;
+    if (parts.length === 0) this.footer.replaceChildren();
+    else this.footer.replaceChildren(el("span", { class: "quiet" }, title), ...parts.map(({ colour, text }) => el("span", {}, swatch(colour), text)));
+  }
+
+  private turn(state: string, sentence: string, again = false): void {
+    if (this.node.dataset.state !== state) this.node.dataset.state = state;
+    if (this.text.textContent !== sentence) this.text.textContent = sentence;
+    this.again.hidden = !again;
+  }
+}

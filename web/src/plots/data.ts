@@ -1,0 +1,45 @@
+// What an orbit plot is given, and what every one of its forms gives back.
+
+import type { Axis, Layout } from "../types";
+import type { Stage } from "./stage";
+
+/** One model's values at every element, (K,), with their band where samples were averaged. */
+export interface Curve {
+  model: string;
+  colour: string;
+  values: Float32Array;
+  low?: Float32Array;
+  high?: Float32Array;
+  live?: { at: number[]; value: number };
+}
+
+/** An orbit to draw. Arrays are compared by identity: hand over the same ones while only the cursor moves. */
+export interface OrbitData {
+  layout: Layout;
+  axes: Axis[];
+  coordinates: number[][];
+  identity: number;
+  elements: string[];
+  curves: Curve[];
+  range: [number, number];
+  higherIsBetter: boolean;
+  cursor: number[] | null;
+  metric: string;
+  tiles?: { model: string; maps: Float32Array; side: number }[];
+  tileRange?: [number, number];
+  compact?: boolean;
+}
+
+/** A place of the stage as a point of the orbit, on the panel of one model (0 where all share one). */
+export interface Place {
+  at: number[];
+  panel: number;
+}
+
+/** A drawn form: it can still move its cursor and tell which point of the orbit lies under the pointer. */
+export interface Drawn {
+  cursor(at: number[] | null, curves: Curve[]): void;
+  locate(x: number, y: number, held: number | null): Place | null;
+}
+
+export type Form = (stage: Stage, data: OrbitData) => Drawn;

@@ -1,0 +1,98 @@
+// The orbit's measured grid: the element nearest to a point, the next one by an arrow key, and how a point is called.
+
+import type { Axis } from "../types";
+import type { OrbitData } from "./data";
+
+export type OrbitGrid = Pick<OrbitData, "layout" | "axes" | "coordinates" | "identity" | "elements">;
+
+/** How far two values of an axis are apart, the short way round where it is periodic. */
+function apart(axis: Axis, a: number, b: number): number {
+  const far = Math.abs(a - b);
+  if (axis.period === null) return far;
+  const rest = far % axis.period;
+  return Math.min(rest, axis.period - rest);
+}
+
+/** The element nearest to a point; on a disk the centre has every direction. */
+export function nearest(grid: OrbitGrid, at: number[]): number {
+  let best = grid.identity;
+  let least = Infinity;
+  grid.coordinates.forEach((place, index) => {
+    const centre = grid.layout === "disk" && place[1] === 0;
+    let distance = 0;
+    for (let axis = centre ? 1 : 0; axis < place.length; axis++) {
+      distance += (apart(grid.axes[axis], place[axis], at[axis]) / (grid.axes[axis].step || 1)) ** 2;
+    }
+    if (distance < least) [best, least] = [index, distance];
+  });
+  return best;
+}
+
+/** Whether two points of the orbit are the same. */
+export function samePlace(a: number[] | null | undefined, b: number[] | null | undefined): boolean {
+  return !!a && !!b && a.length === b.length && a.every((value, axis) => Math.abs(value - b[axis]) < 1e-6);
+}
+
+/** A dragged value: whole numbers where the grid is coarser than that, within the axis or once around it. */
+export function settled(axis: Axis, value: number): number {
+  const grain = axis.step >= 1 ? 1 : axis.step / 10 || 1;
+  const rounded = Math.round(value / grain) * grain;
+  if (axis.period !== null) return ((((rounded - axis.low) % axis.period) + axis.period) % axis.period) + axis.low;
+  return Math.min(axis.high, Math.max(axis.low, rounded));
+}
+
+/** The next value of the axis's grid in a direction of 1 or -1. */
+function next(axis: Axis, value: number, direction: number): number {
+  const place = (value - axis.low) / axis.step;
+  const moved = direction > 0 ? Math.floor(place + 1e-6) + 1 : Math.ceil(place - 1e-6) - 1;
+  const found = axis.low + moved * axis.step;
+  if (axis.period !== null) return ((((found - axis.low) % axis.period) + axis.period) % axis.period) + axis.low;
+  return Math.min(axis.high, Math.max(axis.low, found));
+}
+
+/** The four by four tiles: a column for every turn, a row for mirrored and reversed. */
+export function tileOf([turn, mirrored = 0, reversed = 0]: number[]): { column: number; row: number } {
+  return { column: turn, row: mirrored + 2 * reversed };
+}
+
+export function tileAt(column: number, row: number): number[] {
+  return [column, row % 2, Math.floor(row / 2)];
+}
+
+const ARROWS: Record<string, [number, number]> = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+
+/** The grid point that a key leads to from a point (arrows: the neighbours; Home: the identity), or null for other keys. */
+export function keyStep(grid: OrbitGrid, at: number[] | null, key: string): number[] | null {
+  const from = at ?? grid.coordinates[grid.identity];
+  if (key === "Home") return [...grid.coordinates[grid.identity]];
+  if (!(key in ARROWS)) return null;
+  const [across, up] = ARROWS[key];
+  if (grid.layout === "tiles") {
+    const { column, row } = tileOf(from);
+    return tileAt((column + across + 4) % 4, Math.min(3, Math.max(0, row - up)));
+  }
+  if (grid.layout === "line") {
+    const order = grid.coordinates.map((place, index) => ({ place, index })).sort((a, b) => a.place[0] - b.place[0]);
+    const now = order.findIndex(({ index }) => index === nearest(grid, from));
+    return [...order[Math.min(order.length - 1, Math.max(0, now + across + up))].place];
+  }
+  const [first, second] = grid.axes;
+  if (grid.layout === "polar") return [next(first, from[0], across + up)];
+  const vertical = grid.layout === "heatmap" ? -up : up;
+  return [across ? next(first, from[0], across) : from[0], vertical ? next(second, from[1], vertical) : from[1]];
+}
+
+/** What a point of the orbit is called: its element's label, or its coordinates between the elements. */
+export function placeLabel(grid: OrbitGrid, at: number[]): string {
+  const index = nearest(grid, at);
+  if (samePlace(grid.coordinates[index], at) || (grid.layout === "disk" && at[1] === 0)) return grid.elements[index];
+  if (grid.layout === "disk") return `${coordinate(at[1])}° about ${coordinate(at[0])}°`;
+  const [axis] = grid.axes;
+  const unit = axis.unit === "°" ? "°" : axis.unit && ` ${axis.unit}`;
+  return at.length > 1 ? `(${at.map(coordinate).join(", ")})${unit}` : `${coordinate(at[0])}${unit}`;
+}
+
+/** A coordinate for reading: at most two decimals, and no trailing zeros. */
+function coordinate(value: number): string {
+  return String(Math.round(value * 100) / 100 + 0);
+}

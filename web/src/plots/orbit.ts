@@ -1,0 +1,143 @@
+// One orbit's plot in the form that suits it, with a cursor that the pointer and the keyboard move at once.
+
+import type { Layout } from "../types";
+import type { Drawn, Form, OrbitData } from "./data";
+import { drawDisk } from "./disk";
+import { keyStep, nearest, samePlace } from "./grid";
+import { drawHeatmap } from "./heatmap";
+import { legendOn, readoutOf, spoken } from "./legend";
+import { drawLine } from "./line";
+import { drawPolar } from "./polar";
+import { Stage } from "./stage";
+import { drawTiles } from "./tiles";
+
+export type { Curve, OrbitData } from "./data";
+export { keyStep, nearest, placeLabel } from "./grid";
+
+export interface OrbitPlot {
+  update(data: OrbitData): void;
+  destroy(): void;
+}
+
+const FORMS: Record<Layout, Form> = { polar: drawPolar, heatmap: drawHeatmap, tiles: drawTiles, disk: drawDisk, line: drawLine };
+
+const DRAWN = ["model", "colour", "values", "low", "high"] as const;
+
+/** Whether only the cursor and what is live may differ. */
+function sameBase(a: OrbitData, b: OrbitData): boolean {
+  const range = (one?: [number, number], other?: [number, number]): boolean => one?.[0] === other?.[0] && one?.[1] === other?.[1];
+  return (
+    a.layout === b.layout &&
+    a.coordinates === b.coordinates &&
+    a.metric === b.metric &&
+    a.compact === b.compact &&
+    range(a.range, b.range) &&
+    range(a.tileRange, b.tileRange) &&
+    a.tiles?.length === b.tiles?.length &&
+    (a.tiles ?? []).every((tile, index) => tile.maps === b.tiles?.[index].maps) &&
+    a.curves.length === b.curves.length &&
+    a.curves.every((curve, index) => DRAWN.every((part) => curve[part] === b.curves[index][part]))
+  );
+}
+
+/** Draw an orbit into a host. Without `onMove` it is a picture; with it, a slider along the orbit. */
+export function orbitPlot(host: HTMLElement, onMove?: (at: number[], final: boolean) => void): OrbitPlot {
+  const stage = new Stage(host, redraw);
+  const legend = legendOn(stage.legend);
+  let data: OrbitData | null = null;
+  let drawn: Drawn | null = null;
+  let held: number | null = null;
+  let local: number[] | null = null;
+
+  function redraw(): void {
+    drawn = null;
+    if (!data) return;
+    stage.root.dataset.layout = data.layout;
+    if (stage.begin()) drawn = FORMS[data.layout](stage, data);
+    moveCursor();
+  }
+
+  function cursorOf(shown: OrbitData): number[] | null {
+    return local ?? shown.cursor;
+  }
+
+  function moveCursor(): void {
+    if (!data) return;
+    const at = cursorOf(data);
+    legend(data, at);
+    drawn?.cursor(at, data.curves);
+    stage.root.setAttribute("aria-label", `${data.metric} along the orbit`);
+    if (!onMove) return;
+    stage.root.setAttribute("aria-valuemax", String(data.coordinates.length - 1));
+    stage.root.setAttribute("aria-valuenow", String(at ? nearest(data, at) : data.identity));
+    stage.root.setAttribute("aria-valuetext", at ? spoken(data, at) : "no point chosen");
+  }
+
+  function go(at: number[], final: boolean): void {
+    const known = data && samePlace(cursorOf(data), at);
+    local = at;
+    if (!known) moveCursor();
+    if (!known || final) onMove?.(at, final);
+  }
+
+  function placeOf(event: PointerEvent): { x: number; y: number } {
+    const box = stage.body.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  }
+
+  function hover(event: PointerEvent): void {
+    const { x, y } = placeOf(event);
+    const place = drawn?.locate(x, y, held) ?? null;
+    if (held !== null && place) go(place.at, false);
+    stage.say(held === null && data && place && !data.compact ? readoutOf(data, nearest(data, place.at)) : null, x, y);
+  }
+
+  function press(event: PointerEvent): void {
+    const { x, y } = placeOf(event);
+    const place = drawn?.locate(x, y, null);
+    if (!place || event.button !== 0) return;
+    held = place.panel;
+    stage.say(null);
+    stage.body.setPointerCapture(event.pointerId);
+    go(place.at, false);
+  }
+
+  function release(): void {
+    if (held === null) return;
+    held = null;
+    if (local) go(local, true);
+  }
+
+  function key(event: KeyboardEvent): void {
+    if (!data || event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = keyStep(data, cursorOf(data), event.key);
+    if (!at) return;
+    event.preventDefault();
+    event.stopPropagation();
+    go(at, !event.repeat);
+  }
+
+  stage.body.addEventListener("pointermove", hover);
+  stage.body.addEventListener("pointerleave", () => stage.say(null));
+  stage.root.setAttribute("role", onMove ? "slider" : "img");
+  if (onMove) {
+    stage.root.tabIndex = 0;
+    stage.root.setAttribute("aria-valuemin", "0");
+    stage.root.classList.add("plot-moves");
+    stage.body.addEventListener("pointerdown", press);
+    stage.body.addEventListener("pointerup", release);
+    stage.body.addEventListener("pointercancel", release);
+    stage.root.addEventListener("keydown", key);
+  }
+
+  return {
+    update(next) {
+      const before = data;
+      data = next;
+      if (held === null) local = null;
+      if (before && drawn && sameBase(before, next)) moveCursor();
+      else redraw();
+    },
+    destroy: () => stage.destroy(),
+  };
+}

@@ -1,0 +1,63 @@
+import type { Meta, Packed, Reference, RunIndex, RunMeta } from "./types";
+
+/** Where the pages' data come from: a server, or the payload of a file. */
+export interface DataSource {
+  index(): Promise<RunIndex>;
+  run(id: string): Promise<RunMeta>;
+  values(id: string, metric: string, model: string, reference: Reference): Promise<Float32Array>;
+  reduction(id: string, method: string, metric: string, reference: Reference): Promise<Float32Array>;
+  thumbnails(id: string): Promise<Uint8Array>;
+  sample(id: string, sample: number): Promise<Packed>;
+  /** Where the run's own report is read, or null where it is not at hand. */
+  report(id: string): string | null;
+  /** A channel to the models of a run, or null where there are none. */
+  channel(meta: Meta, heard: Heard): Channel | null;
+}
+
+/** One question to the models: a sample at a point of its orbit. */
+export interface Question {
+  sample: number;
+  at: number[];
+  explainer: string | null;
+}
+
+export interface Heard {
+  answer(question: Question, answer: Packed): void;
+  /** A sentence of why the models could not answer. */
+  failed(message: string): void;
+  /** Whether the channel stands; `false` while it is being made again. */
+  connected(open: boolean): void;
+}
+
+/** Asks one question at a time; of those that come meanwhile the newest is kept, so that the last one is always answered. */
+export interface Channel {
+  ask(question: Question): void;
+  close(): void;
+}
+
+/** What went wrong, and whether it may go right later. */
+export class SourceError extends Error {
+  constructor(
+    message: string,
+    readonly kind: "token" | "gone" | "missing" | "damaged",
+  ) {
+    super(message);
+  }
+}
+
+/** The paths of the answers, alike on a server and in a file. */
+export const paths = {
+  index: "/api/index",
+  run: (id: string) => `/api/runs/${encodeURIComponent(id)}`,
+  values: (id: string, metric: string, model: string, reference: string) => `${paths.run(id)}/values?${query({ metric, model, reference })}`,
+  reduction: (id: string, method: string, metric: string, reference: string) =>
+    `${paths.run(id)}/reduction?${query({ method, metric, reference })}`,
+  thumbnails: (id: string) => `${paths.run(id)}/thumbnails`,
+  sample: (id: string, sample: number) => `${paths.run(id)}/samples/${sample}`,
+  report: (id: string) => `${paths.run(id)}/report`,
+  live: (id: string) => `${paths.run(id)}/live`,
+};
+
+function query(entries: Record<string, string>): string {
+  return new URLSearchParams(entries).toString();
+}

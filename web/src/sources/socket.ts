@@ -1,0 +1,67 @@
+import { unpack } from "../packed";
+import type { Channel, Heard, Question } from "../source";
+
+const SHORTEST = 250;
+const LONGEST = 4000;
+
+/** A channel over a WebSocket that is made again whenever it breaks; what was asked and not answered is asked again. */
+export function socket(address: string, heard: Heard): Channel {
+  let link: WebSocket | null = null;
+  let flying: (Question & { seq: number }) | null = null;
+  let waiting: Question | null = null;
+  let seq = 0;
+  let pause = SHORTEST;
+  let timer = 0;
+  let closed = false;
+
+  const send = (): void => {
+    if (link?.readyState !== WebSocket.OPEN || flying !== null || waiting === null) return;
+    flying = { ...waiting, seq: ++seq };
+    waiting = null;
+    link.send(JSON.stringify(flying));
+  };
+
+  const receive = (data: ArrayBuffer): void => {
+    const found = unpack(data);
+    const { seq: answered, error } = found.header as { seq?: number | null; error?: string };
+    if (error !== undefined && answered === null) heard.failed(error);
+    if (flying === null || answered !== flying.seq) return;
+    const question = flying;
+    flying = null;
+    pause = SHORTEST;
+    send();
+    if (error !== undefined) heard.failed(error);
+    else heard.answer(question, found);
+  };
+
+  const open = (): void => {
+    link = new WebSocket(address);
+    link.binaryType = "arraybuffer";
+    link.onopen = () => {
+      heard.connected(true);
+      send();
+    };
+    link.onmessage = (event: MessageEvent<ArrayBuffer>) => receive(event.data);
+    link.onclose = () => {
+      waiting ??= flying;
+      flying = null;
+      if (closed) return;
+      heard.connected(false);
+      timer = window.setTimeout(open, pause);
+      pause = Math.min(2 * pause, LONGEST);
+    };
+  };
+
+  open();
+  return {
+    ask(question) {
+      waiting = question;
+      send();
+    },
+    close() {
+      closed = true;
+      window.clearTimeout(timer);
+      link?.close();
+    },
+  };
+}

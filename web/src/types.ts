@@ -1,0 +1,162 @@
+// What the interface's answers hold (docs: veracity.report.interactive.answers), and what the drawing modules share.
+
+export type Layout = "polar" | "heatmap" | "tiles" | "disk" | "line";
+export type Task = "classification" | "detection" | "flow" | "regression";
+export type InputKind = "image" | "scene" | "pair" | "cloud" | "series" | "none";
+export type Reference = "truth" | "consensus";
+
+export interface Axis {
+  name: string;
+  label: string;
+  unit: string;
+  low: number;
+  high: number;
+  period: number | null;
+  step: number;
+}
+
+export interface MetricInfo {
+  name: string;
+  label: string;
+  unit: string;
+  low: number | null;
+  high: number | null;
+  higher_is_better: boolean;
+  references: Reference[];
+}
+
+export interface ModelInfo {
+  name: string;
+  [fact: string]: unknown;
+}
+
+export interface TableRow {
+  model: string;
+  metric: string;
+  reference: Reference;
+  value: number | null;
+  low: number | null;
+  high: number | null;
+  identity: number | null;
+  worst: number | null;
+  worst_at: string | null;
+}
+
+export interface GapRow {
+  model: string;
+  value: number | null;
+  low: number | null;
+  high: number | null;
+  n: number;
+  undefined: number;
+}
+
+export interface AgreementRow {
+  model: string;
+  metric: string;
+  correlation: number | null;
+  low: number | null;
+  high: number | null;
+  n: number;
+  undefined: number;
+  aggregate: number | null;
+}
+
+/** An orbit run: everything the page needs before any array is asked for. */
+export interface Meta {
+  kind: "orbits";
+  id: string;
+  title: string;
+  created: string | null;
+  about: Record<string, unknown>;
+  layout: Layout;
+  axes: Axis[];
+  coordinates: number[][];
+  identity: number;
+  elements: string[];
+  plane: string | null;
+  task: Task;
+  classes: string[];
+  /** What the labels count to: the subsets' names. */
+  groups: string[];
+  models: ModelInfo[];
+  metrics: MetricInfo[];
+  samples: number;
+  labels: (number | null)[] | null;
+  input: { kind: InputKind; shape: number[]; window: number | null };
+  thumbnail: { size: number; channels: number } | null;
+  reductions: string[];
+  explainers: string[];
+  live: boolean;
+  table: TableRow[];
+  gaps: GapRow[];
+  agreement: AgreementRow[];
+  notes: string[];
+  /** In a file of some samples: which of the run's they are. */
+  numbers?: number[] | null;
+}
+
+export interface ScoreInfo {
+  name: string;
+  title: string;
+  direction: string;
+  low: number | null;
+  high: number | null;
+}
+
+export type Cell = string | number | boolean | null;
+
+/** An audit's run: one row of the table for every model, explainer and score. */
+export interface AuditMeta {
+  kind: "audit";
+  title: string;
+  created: string | null;
+  models: string[];
+  explainers: string[];
+  scores: ScoreInfo[];
+  table: Record<string, Cell>[];
+  failures: (string | Record<string, Cell>)[];
+  notes: string[];
+}
+
+/** A folder of another kind: its report and nothing else. */
+export interface ReportMeta {
+  kind: "report";
+  title: string;
+}
+
+export type RunMeta = Meta | AuditMeta | ReportMeta;
+
+export interface RunEntry {
+  id: string;
+  kind: string;
+  title: string;
+  created: string | null;
+  path: string;
+}
+
+export interface RunIndex {
+  version: string;
+  runs: RunEntry[];
+}
+
+export type Numbers = Float32Array | Uint8Array | BigInt64Array;
+
+export interface PackedArray {
+  data: Numbers;
+  shape: number[];
+}
+
+export interface PackedHeader {
+  arrays: { name: string; dtype: string; shape: number[]; offset: number }[];
+  [key: string]: unknown;
+}
+
+/** Named arrays with a JSON header (see packed.ts). */
+export interface Packed {
+  header: PackedHeader;
+  arrays: Map<string, PackedArray>;
+}
+
+/** model -> metric -> reference -> value */
+export type LiveMetrics = Record<string, Record<string, Partial<Record<Reference, number | null>>>>;
