@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 
 from small import series_inputs, small_net
 from veracity import Audit, CyclicShift
+from veracity.engine.executors import local
 
 
 @pytest.fixture(autouse=True)
@@ -33,3 +36,11 @@ def make_audit(x: Tensor, net: nn.Module) -> Callable[..., Audit]:
         return Audit(**{**given, **settings})
 
     return make
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes forked from a clean one that has imported everything, so that not each imports it anew."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["veracity.audit"])
+    monkeypatch.setattr(local, "multiprocessing", SimpleNamespace(get_context=lambda method: context))

@@ -21,16 +21,22 @@ import sys
 sys.path.insert(0, {here!r})
 if __name__ == "__main__":
     from test_resume import audit
-    audit().run({folder!r}, workers=2)
+    audit(300).run({folder!r}, workers=2)
 """
 
 
-def audit() -> Audit:
+def audit(samples: int = 110) -> Audit:
     return Audit(
         models={"a": small_net(), "b": small_net(seed=1)},
-        inputs=series_inputs(150),
+        inputs=series_inputs(samples),
         symmetry=CyclicShift(axes=(-1,)),
-        explainers=["gradient", "smooth_grad", "gradient_shap", "integrated_gradients", "saliency"],
+        explainers=[
+            "gradient",
+            {"name": "smooth_grad", "draws": 6},
+            {"name": "gradient_shap", "draws": 6},
+            {"name": "integrated_gradients", "steps": 10},
+            "saliency",
+        ],
     )
 
 

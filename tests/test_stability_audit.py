@@ -12,6 +12,7 @@ from veracity.core.errors import InputError, Note
 from veracity.results import Result, compared
 
 SCORES = ["mege", "reco", "reco_auc", "reco_ks"]
+EXPLAINERS = ["saliency", {"name": "smooth_grad", "draws": 5}]
 
 
 def data(count=60, classes=3, noise=1.5):
@@ -79,7 +80,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def result(folder):
     inputs, labels = data()
-    audit = Audit(models={"cnn": crossed()}, inputs=inputs, targets=labels, explainers=["saliency", "smooth_grad"], scores=SCORES)
+    audit = Audit(models={"cnn": crossed()}, inputs=inputs, targets=labels, explainers=EXPLAINERS, scores=SCORES)
     with pytest.warns(Note, match="points apart"):
         return audit.run(folder / "run", progress=False)
 
@@ -143,13 +144,13 @@ def test_explanations_are_those_of_the_model_that_never_saw_the_sample(folder, r
         assert torch.allclose(maps[number], torch.autograd.grad(own(row).max(), row)[0][0].abs(), atol=1e-5)
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
-@pytest.mark.parametrize("settings", [{"batch": 3}, {"workers": 2}])
-def test_numbers_depend_neither_on_the_batch_nor_on_workers(folder, result, tmp_path, settings):
+def test_numbers_depend_neither_on_the_batch_nor_on_workers(folder, result, tmp_path):
     inputs, labels = data()
     given = crossed(kept=str(folder / "run"))
-    audit = Audit(models={"cnn": given}, inputs=inputs, targets=labels, explainers=["saliency", "smooth_grad"], scores=SCORES)
-    again = audit.run(tmp_path / "again", progress=False, **settings)
+    audit = Audit(models={"cnn": given}, inputs=inputs, targets=labels, explainers=EXPLAINERS, scores=SCORES)
+    again = audit.run(tmp_path / "again", progress=False, batch=7, workers=2)
     for score in SCORES:
         for key, (same, differ) in result.sets(score).items():
             assert again.sets(score)[key][0] == pytest.approx(same, abs=1e-5, nan_ok=True)

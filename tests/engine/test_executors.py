@@ -33,6 +33,7 @@ class DiesOnce(nn.Module):
         return out
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.subprocess
 def test_two_workers_give_the_numbers_of_one_and_survive_a_killed_worker(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
     marker = str(tmp_path / "died")
@@ -65,8 +66,8 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     script.write_text(
         f"import sys\nsys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
         "from small import series_inputs, small_net\nfrom veracity import Audit, CyclicShift\n"
-        "Audit(models=small_net(), inputs=series_inputs(), explainers=['gradient'], symmetry=CyclicShift(axes=(-1,)))"
-        f".run({str(tmp_path / 'run')!r}, workers=2)\n"
+        "Audit(models=small_net(), inputs=series_inputs(), explainers=['gradient'], symmetry=CyclicShift(axes=(-1,)), "
+        f"scores=['equivariance'], controls=False).run({str(tmp_path / 'run')!r}, workers=2)\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert "put the script's code under if __name__ == '__main__':" in done.stderr.splitlines()[-1]

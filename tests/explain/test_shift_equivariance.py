@@ -41,9 +41,9 @@ EXACT = [
     (Deconvolution(), 6),
     (DeepLift(), 6),
     (GradCam(), 6),
-    (IntegratedGradients(), 2),
+    (IntegratedGradients(steps=20), 2),
     (FeatureAblation(), 2),
-    (Occlusion(), 3),
+    (Occlusion(), 2),
 ]
 
 
@@ -116,22 +116,20 @@ def test_reference_rows_break_feature_permutation(digits: Digits) -> None:
 
 
 def test_the_window_that_does_not_wrap_breaks_occlusion(digits: Digits) -> None:
-    """The same method with the same window: Captum's leaves borders to fewer windows."""
+    """The same method with the same window as above: Captum's leaves borders to fewer windows."""
     captums = CaptumMethod(
         attribution=captum.attr.Occlusion,
         settings={"sliding_window_shapes": (1, 5, 5), "perturbations_per_eval": 4},
         random=False,
     )
-    values = equivariance(captums, digits, 1)
-    assert values.min() < 0.95
-    assert equivariance(Occlusion(), digits, 1).min() >= 0.9999
+    assert equivariance(captums, digits, 1).min() < 0.95
 
 
 def test_gradient_shap_from_zero_is_noisy_and_not_asymmetric(digits: Digits) -> None:
     """With common draws it is exact; with fresh draws it agrees with itself as much under shifts as without them."""
     explainer = GradientShap()
-    assert equivariance(explainer, digits, 6).min() >= 0.9999
-    shifted, still = equivariance(explainer, digits, 6, common=False), self_agreement(explainer, digits, 6, 144)
+    assert equivariance(explainer, digits, 4).min() >= 0.9999
+    shifted, still = equivariance(explainer, digits, 4, common=False), self_agreement(explainer, digits, 4, 144)
     assert still.mean() < 0.99
     noise = ((shifted.var(1) + still.var(1)) / 144).sqrt()
     assert ((shifted.mean(1) - still.mean(1)).abs() <= 4 * noise).all()
