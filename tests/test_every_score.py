@@ -80,7 +80,8 @@ def test_every_score_runs_by_its_name_beside_the_others(tmp_path: Path) -> None:
 
 def test_scores_together_give_what_they_give_alone(tmp_path: Path) -> None:
     names = ["relative_input_stability", "relative_output_stability", "local_lipschitz", "pixel_flipping", "mprt", "fast_gef"]
-    given = {"models": classifier(), "inputs": images(), "explainers": ["gradient", "smooth_grad"], "outputs": "logits"}
+    explainers = ["gradient", {"name": "smooth_grad", "draws": 6}]
+    given = {"models": classifier(), "inputs": images(), "explainers": explainers, "outputs": "logits", "controls": False}
     together = Audit(**given, scores=[settings(name) for name in names]).run(tmp_path / "all", progress=False)  # type: ignore[arg-type]
     for name in names:
         alone = Audit(**given, scores=[settings(name)]).run(tmp_path / name, progress=False)  # type: ignore[arg-type]

@@ -52,6 +52,7 @@ def test_meta_says_everything_that_the_page_needs(served: TestClient, run: tuple
     assert found["input"] == {"kind": "image", "shape": [1, 8, 8], "window": None}
     assert found["thumbnail"] == {"size": 8, "channels": 1}
     assert found["explainers"] == ["saliency"]
+    assert found["confidence"] == 0.95
     assert found["reductions"][:4] == ["pca", "ica", "isomap", "tsne"]
 
 
@@ -87,7 +88,8 @@ def test_thumbnails_are_the_digits_themselves_where_they_are_small(served: TestC
 def test_a_sample_is_packed_with_every_models_outputs(served: TestClient, run: tuple[Path, OrbitEvaluation]) -> None:
     header, arrays = unpack(served.get("/api/runs/0/samples/3").content)
     result = OrbitResult(run[0])
-    assert header == {"sample": 3, "label": int(result.labels[3]), "missing": {"seed 0": 0, "seed 1": 0}}  # type: ignore[index]
+    label = int(result.labels[3])  # type: ignore[index]
+    assert header == {"sample": 3, "label": label, "truth_class": label, "missing": {"seed 0": 0, "seed 1": 0}}
     assert arrays["input"].shape == (8, 8, 1)
     assert arrays["outputs/seed 0"].shape == (8, 10)
     assert arrays["outputs/seed 0"].sum(axis=1) == pytest.approx(np.ones(8), abs=2e-3)
@@ -140,7 +142,7 @@ def test_dragging_gives_what_the_model_says_of_the_turned_input(served: TestClie
     assert arrays["input"].shape == (8, 8, 1)
     assert arrays["input"][..., 0] == pytest.approx(turned[0, 0].clamp(0, 1).numpy() * 255, abs=0.5)
     assert arrays["attribution/seed 1"].shape == (8, 8)
-    assert (header["seq"], header["at"], header["label"]) == (5, [33.0], "33°")
+    assert (header["seq"], header["at"], header["label"], header["truth_class"]) == (5, [33.0], "33°", int(made.targets[2]))
     assert header["metrics"]["seed 0"]["confidence"]["truth"] == pytest.approx(float(expected[int(made.targets[2])]), abs=1e-6)
     assert set(header["metrics"]["seed 1"]["accuracy"]) == {"truth", "consensus"}
     assert header["seconds"] > 0
@@ -251,7 +253,8 @@ def test_a_run_that_is_not_finished_says_so(tmp_path: Path) -> None:
     with client(tmp_path / "run", made) as served:
         found = served.get("/api/runs/0")
         assert found.status_code == 409
-        assert "run the same command again" in found.json()["error"]
+        assert "1 of 2 blocks are measured" in found.json()["error"]
+        assert "run the same command again to finish" in found.json()["error"]
 
 
 def test_a_folder_of_several_runs_shows_all_of_them(

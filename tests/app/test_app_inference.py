@@ -96,6 +96,24 @@ def test_a_question_that_cannot_be_packed_is_a_sentence() -> None:
     assert client.answer() == b"", "a question is answered once"
 
 
+@pytest.mark.parametrize(
+    ("text", "seq"),
+    [
+        ('{"seq": 7}', 7),
+        ('{"seq": 7, "sample": "0", "at": [0]}', 7),
+        ('{"seq": true}', None),
+        ('{"seq": 1.5}', None),
+        ("[7]", None),
+        ("{", None),
+    ],
+)
+def test_a_wrong_question_is_answered_under_its_number_where_it_has_one(text: str, seq: int | None) -> None:
+    client = Client(lambda sample, at, explainer: ({}, {}))
+    client.ask(text)
+    header, _ = unpack(client.answer())
+    assert (header["seq"], "A question is JSON" in header["error"]) == (seq, True)
+
+
 @pytest.mark.parametrize("text", ['{"seq": true, "sample": 0, "at": []}', '{"seq": 1, "sample": 0.5, "at": []}', '"seq"', "null", ""])
 def test_a_question_has_whole_numbers(text: str) -> None:
     with pytest.raises(InputError, match="A question is JSON such as"):

@@ -67,11 +67,11 @@ def answered(socket: ClientConnection, seq: int) -> bool:
 def test_a_message_of_a_hundred_megabytes_ends_its_socket_and_nothing_else(running: Running) -> None:
     with running.socket() as calm, running.socket() as huge:
         assert answered(huge, 1)
-        with suppress(ConnectionClosed):
+        with suppress(ConnectionClosed, OSError):
             huge.send("x" * 100_000_000)
         with pytest.raises(ConnectionClosed):
             huge.recv(timeout=10)
-        assert huge.close_code == 1009
+        assert huge.close_code in (1009, 1006)  # too big; or the line is cut before that word has come through
         assert answered(calm, 2)
 
 
@@ -128,6 +128,10 @@ def test_no_more_sockets_than_there_is_room_for(running: Running, monkeypatch: p
 
 
 def test_a_port_that_is_taken_is_a_sentence(running: Running) -> None:
+    with pytest.raises(InputError, match=r"at the host '203\.0\.113\.7' \(.*\): choose another --host"):
+        serving.bound("203.0.113.7", 0)
+    with pytest.raises(InputError, match="at the host 'no such host'"):
+        serving.bound("no such host", 0)
     with pytest.raises(InputError, match="choose another --port"):
         serving.prepared(running.directory, port=running.port)
 

@@ -57,7 +57,7 @@ def drag(page: Page, degrees: list[float]) -> None:
 
 
 def in_url(page: Page, key: str) -> str | None:
-    found = re.search(rf"[#&]{key}=([^&]*)", page.url)
+    found = re.search(rf"[#&]{key}=([^&]*)", page.evaluate("location.hash"))
     return found[1] if found else None
 
 
@@ -164,7 +164,7 @@ def test_lasso_then_reload_from_the_address(visit: Begin, address: str) -> None:
     page.keyboard.press("ArrowRight")
     page.wait_for_function("location.hash.includes('at=')")
     state = {key: in_url(page, key) for key in ("metric", "colour", "lasso", "at", "sample")}
-    one.open(page.url)
+    one.open(page.evaluate("location.href"))
     page.reload()
     page.wait_for_selector('[data-testid="detail"][data-state="ready"]')
     assert {key: in_url(page, key) for key in state} == state

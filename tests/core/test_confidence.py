@@ -137,13 +137,13 @@ def test_undefined_draws_of_a_population_widen_to_whatever_they_might_be() -> No
 
 def test_coverage_over_defined_elements_of_a_population_with_holes() -> None:
     generator = np.random.default_rng(5)
-    population = beta_table(1000, 60, seed=2)
+    population = beta_table(500, 60, seed=2)
     population[generator.random(population.shape) < 0.1] = np.nan
     truth = np.nanmean(population, axis=1)
     drawn = generator.permuted(population, axis=1)
-    low, high = np.zeros(1000), np.ones(1000)
+    low, high = np.zeros(500), np.ones(500)
     for count in range(5, 61, 5):
-        now = betting_interval(drawn[:, :count], np.full(1000, count), bounds=UNIT, alpha=0.1, population=60)
+        now = betting_interval(drawn[:, :count], np.full(500, count), bounds=UNIT, alpha=0.1, population=60)
         low, high = np.maximum(low, now[0]), np.minimum(high, now[1])
     assert np.mean((low <= truth + 1e-12) & (truth <= high + 1e-12)) >= 0.9
 
@@ -152,11 +152,11 @@ def test_coverage_over_defined_elements_of_a_population_with_holes() -> None:
 def test_coverage_at_every_time_at_once(population: int | None) -> None:
     """Bernoulli values, the hardest to bound: at level 80 % at most 20 % of the sequences may ever leave the mean out."""
     generator = np.random.default_rng(7)
-    everything = (generator.random((2000, 100)) < 0.3).astype(float)
-    truth = np.full(2000, 0.3) if population is None else everything.mean(axis=1)
-    left_out = np.zeros(2000, dtype=bool)
+    everything = (generator.random((800, 100)) < 0.3).astype(float)
+    truth = np.full(800, 0.3) if population is None else everything.mean(axis=1)
+    left_out = np.zeros(800, dtype=bool)
     for count in range(1, 101, 3):
-        low, high = betting_interval(everything[:, :count], np.full(2000, count), bounds=UNIT, alpha=0.2, population=population)
+        low, high = betting_interval(everything[:, :count], np.full(800, count), bounds=UNIT, alpha=0.2, population=population)
         left_out |= (truth < low) | (truth > high)
     assert 0.02 < left_out.mean() <= 0.2
 

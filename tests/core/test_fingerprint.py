@@ -150,3 +150,72 @@ def test_names_of_attributes_are_not_globals(monkeypatch: pytest.MonkeyPatch) ->
     before = fingerprint.of_json(fingerprint.of_function(attribute_alone))
     monkeypatch.setitem(globals(), "unrelated", 7)
     assert before == fingerprint.of_json(fingerprint.of_function(attribute_alone))
+
+
+class Box:
+    def __init__(self, inside: Any) -> None:
+        self.inside = inside
+
+
+class Slotted:
+    __slots__ = ("inside",)
+
+    def __init__(self, inside: Any) -> None:
+        self.inside = inside
+
+
+def deep(value: Any, levels: int) -> Any:
+    for level in range(levels):
+        value = [Box([("stage", value)]), {"value": value}][level % 2]
+    return value
+
+
+def layer(weight: float) -> nn.Module:
+    made = nn.Linear(1, 1)
+    nn.init.constant_(made.weight, weight)
+    nn.init.zeros_(made.bias)
+    return made
+
+
+@pytest.mark.parametrize("levels", [0, 2, 9, 400])
+def test_weights_arrays_and_functions_count_however_deep_they_lie(levels: int) -> None:
+    def hashed(value: Any) -> str:
+        held = deep(value, levels)
+        return fingerprint.of_json(fingerprint.of_function(lambda x: held.inside(x)))
+
+    pairs = [
+        (layer(1.0), layer(2.0)),
+        (torch.zeros(2), torch.ones(2)),
+        (np.zeros(2), np.ones(2)),
+        (lambda x: x + 1, lambda x: x + 2),
+        (Slotted(layer(1.0)), Slotted(layer(2.0))),
+        (partial(layer(1.0).forward), partial(layer(2.0).forward)),
+        ({layer(1.0)}, {layer(2.0)}),
+    ]
+    for one, another in pairs:
+        assert hashed(one) == hashed(one)
+        assert hashed(one) != hashed(another)
+    assert hashed(layer(1.0)) == hashed(layer(1.0))
+
+
+def test_a_cycle_below_the_depth_has_an_end() -> None:
+    knot: dict[str, Any] = {"net": layer(1.0)}
+    knot["self"] = knot["list"] = [knot]
+    assert fingerprint.of_value(deep(knot, 8)) == fingerprint.of_value(deep(knot, 8))
+
+
+class Private(nn.Module):
+    def __init__(self, k: float) -> None:
+        super().__init__()
+        self._k = k
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self._k
+
+
+def test_private_attributes_of_ones_own_module_count_but_hooks_do_not() -> None:
+    one = Private(1.0)
+    base = fingerprint.of_model(one)
+    assert fingerprint.of_model(Private(1.0)) == base != fingerprint.of_model(Private(2.0))
+    one.register_forward_hook(lambda module, inputs, output: output)
+    assert fingerprint.of_model(one.train()) == base

@@ -33,12 +33,12 @@ def literal(net: nn.Module, x: Tensor, explain: Callable[[Tensor, int, int], Ten
 def test_the_engine_equals_the_literal_equations(
     make_audit: Callable[..., Audit], net: nn.Module, x: Tensor, tmp_path: Path, score: str
 ) -> None:
-    result = make_audit(scores=[score], explainers=["smooth_grad"]).run(tmp_path, batch=7)
+    result = make_audit(scores=[score], explainers=[SmoothGrad(draws=6)]).run(tmp_path, batch=7)
     target = net(x).argmax(1)
 
     def explain(one: Tensor, sample: int, draw: int) -> Tensor:
         draws = Draws(0, torch.tensor([sample]), torch.tensor([draw]))
-        return SmoothGrad().explain(net, one, target[sample : sample + 1], Context(draws, 100))
+        return SmoothGrad(draws=6).explain(net, one, target[sample : sample + 1], Context(draws, 100))
 
     expected = literal(net, x, explain, move=score == "equivariance")
     found = next(one for one in result.series if one.explainer == "smooth_grad" and one.score == score)

@@ -10,7 +10,7 @@ from veracity.explain import Foreign, as_explainer
 from veracity.testing.explainers import ExplainerConformance
 
 SMALL = {
-    **{name: {"name": name, "samples": 40} for name in ("lime", "kernel_shap", "superpixel_lime", "superpixel_shap")},
+    **{name: {"name": name, "samples": 40} for name in ("lime", "kernel_shap", "superpixel_lime")},
     "integrated_gradients": {"name": "integrated_gradients", "steps": 12},
     "smooth_grad": {"name": "smooth_grad", "draws": 8},
     "rise": {"name": "rise", "masks": 40},

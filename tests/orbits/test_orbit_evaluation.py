@@ -212,6 +212,19 @@ def test_logits_and_probabilities_are_told_apart_once_for_all_batches(tmp_path: 
     assert run(digits_like(models={"net": shy}), tmp_path / "unit").manifest["models"]["net"]["outputs"] == "probabilities"
 
 
+@pytest.mark.parametrize("settings", [{"batch": 1}, {"memory": 1}, {"batch": 100}])
+def test_what_a_model_gives_does_not_depend_on_the_batch(tmp_path: Path, settings: dict[str, int]) -> None:
+    """The first rows look like probabilities, the fifth does not: logits, however few are looked at together."""
+    x = torch.full((6, 1, 4, 4), 1 / 3)
+    x[4] = 5.0
+
+    def model(x: Tensor) -> Tensor:
+        return x[:, 0, 0, :3]
+
+    evaluation = digits_like(models={"a": model}, inputs=x)
+    assert evaluation.prepare(**settings).models["a"].about()["outputs"] == "logits"
+
+
 def test_a_moved_input_without_an_output_is_undefined_and_counted(tmp_path: Path) -> None:
     net, x = linear(), images()
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from orbit_small import WINDOW, Brightest, Gradient, detection, flow, scenes
-from veracity import Regression
+from veracity import CropOrbit, Detection, Regression
 from veracity.interpret.orbit import epe_map
 
 ELEMENTS = 16
@@ -88,7 +88,48 @@ def test_a_detector_that_finds_nothing_has_no_consensus(tmp_path: Path) -> None:
     assert np.isnan(result.values("blind", "iou", "consensus")).all()
     shown = result.values("blind", "iou")
     assert set(np.unique(shown[np.isfinite(shown)])) == {0.0}
-    assert result.gap()["value"][0] == 0.0
+    gap = result.gap().iloc[0]
+    assert np.isnan(gap["value"])
+    assert (gap["n"], gap["undefined"]) == (0, 3 * (ELEMENTS - 1))
+
+
+class Oracle(nn.Module):
+    """The box of all bright pixels of a window, as far as it shows them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = torch.arange(x.shape[-1]).float()
+        found = []
+        for lit in (x[:, 0].amax(dim=1) > 0.5, x[:, 0].amax(dim=2) > 0.5):
+            ends = torch.where(lit, places, torch.inf).amin(dim=1), torch.where(lit, places, -torch.inf).amax(dim=1) + 1
+            found.append(torch.stack(ends, dim=1))
+        boxes = torch.stack((*found[0].T[:1], *found[1].T[:1], *found[0].T[1:], *found[1].T[1:]), dim=1)
+        rows = torch.cat((boxes, torch.full_like(boxes[:, :1], 0.9), torch.ones_like(boxes[:, :1])), dim=1)
+        return rows.masked_fill(~rows.isfinite().all(dim=1, keepdim=True), torch.nan)[:, None]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_perfect_detector_has_no_gap_and_is_its_own_consensus_though_objects_are_cut_off(tmp_path: Path, known: bool) -> None:
+    """An object of 40 pixels leaves a window of 128 that moves by up to 64: a mean of cut boxes would have an IoU of .84 with it."""
+    x = torch.zeros(1, 1, 256, 256)
+    x[0, 0, 108:148, 108:148] = 1.0
+    box = torch.tensor([[[44.0, 44.0, 84.0, 84.0, 1.0]]])
+    orbit, task = CropOrbit(window=128, reach=64, step=8), Detection(classes=("nothing", "square"), window=128, top=1)
+    evaluation = detection(models={"oracle": Oracle()}, inputs=x, targets=box if known else None, orbit=orbit, task=task)
+    result = evaluation.run(tmp_path, progress=False)
+    assert (result.gap()["value"][0], result.gap()["undefined"][0]) == (0.0, 0)
+    assert result.outputs("oracle", 0)["consensus"].tolist() == pytest.approx([44.0, 44.0, 84.0, 84.0, 0.9, 1.0], abs=1e-4)
+    assert np.allclose(result.values("oracle", "iou", "consensus"), 1.0, atol=1e-5)
+
+
+def test_boxes_are_kept_as_they_are(tmp_path: Path) -> None:
+    """Half precision would round 65.03 to 65.0, and numbers above 65504 to infinity."""
+    result = flow(models={"large": lambda x: x.sum(dim=(1, 2, 3)) + 1e5}, targets=None, task=Regression()).run(
+        tmp_path / "n", progress=False
+    )
+    assert np.isfinite(result.outputs("large", 0)["outputs"]).all()
+    result = detection(models={"odd": lambda x: Brightest()(x) + 65.03}, targets=None).run(tmp_path / "b", progress=False)
+    kept = result.outputs("odd", 0)["outputs"]
+    assert np.allclose(kept[result.identity, 0, 0] % 1.0, 0.03, atol=1e-4)
 
 
 def test_a_covariant_flow_is_flat_and_another_one_is_not(tmp_path: Path) -> None:

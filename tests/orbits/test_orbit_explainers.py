@@ -11,7 +11,7 @@ from orbit_small import detection, digits_like, images
 from veracity import Audit, CyclicShift, Dihedral, Equivariance, Exhaustive, GroupOrbit, Precomputed, SmoothGrad
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Context, Cost, Explainer
-from veracity.orbits import OrbitResult
+from veracity.orbits import Live, OrbitResult
 from veracity.zoo.train import initialised
 
 EXPLAINERS = {"saliency": "saliency", "input_x_gradient": "input_x_gradient", "smooth_grad": SmoothGrad(draws=4)}
@@ -70,6 +70,18 @@ def test_another_explainer_leaves_the_metrics_alone(tmp_path: Path) -> None:
     after = {path.name for path in (tmp_path / "orbits").iterdir()}
     assert before < after
     assert len(after) == len(before) + 1
+
+
+def test_the_true_class_can_be_explained(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).eval()
+    evaluation = digits_like(models={"a": net}, explainers={"grad": "gradient"}, target="label")
+    evaluation.run(tmp_path, progress=False)
+    found = Live(evaluation, tmp_path)
+    for sample in range(3):
+        expected = net[1].weight[sample].detach().reshape(4, 4).numpy()
+        assert np.allclose(found.answer(sample, [0.0], "grad").attributions["a"], expected, atol=1e-6)
+    with pytest.raises(InputError, match="The target 'label' needs targets"):
+        digits_like(models={"a": net}, targets=None, explainers=["gradient"], target="label").prepare()
 
 
 class Failing(Explainer):

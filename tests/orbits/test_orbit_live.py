@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from orbit_small import detection, digits_like, flow, images, linear
+from orbit_small import detection, digits_like, flow, images, labels, linear
 from veracity import RotationOrbit
 from veracity.core.errors import InputError, SpecError
 from veracity.orbits import Live
@@ -95,10 +95,42 @@ def test_without_a_run_there_is_no_consensus_and_everything_else(tmp_path: Path)
     assert set(found.metrics["a"]["confidence"]) == {"truth"}
 
 
-def test_a_run_of_other_models_lends_no_consensus(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"models": {"a": linear(7), "b": linear(8)}},
+        {"models": {"a": linear(0)}},
+        {"models": {"b": linear(0), "a": linear(1)}},
+        {"inputs": images(seed=4)},
+        {"targets": (labels() + 1) % 3},
+    ],
+    ids=["weights", "fewer", "names", "inputs", "truth"],
+)
+def test_what_is_not_of_the_run_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     digits_like().run(tmp_path, progress=False)
-    other = Live(digits_like(models={"a": linear(7), "b": linear(8)}), tmp_path)
-    assert set(other.answer(0, [3.0]).metrics["a"]["confidence"]) == {"truth"}
+    with pytest.raises(InputError, match="are not those of this run: run the evaluation again"):
+        Live(digits_like(**change), tmp_path)
+
+
+def test_another_explainer_of_the_same_models_is_welcome(tmp_path: Path) -> None:
+    digits_like().run(tmp_path, progress=False)
+    assert Live(digits_like(explainers=["gradient"]), tmp_path).answer(0, [3.0], "gradient").attributions["a"].shape == (4, 4)
+
+
+def test_the_true_class_is_the_targets_and_not_the_groups(tmp_path: Path) -> None:
+    evaluation = digits_like(labels=["left", "right"] * 3)
+    assert digits_like().run(tmp_path / "a", progress=False).truth_classes.tolist() == labels().tolist()
+    assert [Live(evaluation, tmp_path / "b").answer(sample, [0.0]).truth_class for sample in range(3)] == [0, 1, 2]
+    assert Live(digits_like(targets=None), tmp_path / "b").answer(2, [0.0]).truth_class is None
+    assert Live(detection(), tmp_path / "b").answer(0, [0.0, 0.0]).truth_class is None
+
+
+def test_a_flow_has_errors_against_both_references(tmp_path: Path) -> None:
+    evaluation = flow()
+    result = evaluation.run(tmp_path, progress=False)
+    found, kept = Live(evaluation, tmp_path).answer(1, [1.0, 1.0, 1.0]), result.outputs("still", 1)
+    assert np.allclose(found.consensus_errors["still"], kept["consensus_errors"][13], atol=1e-3)
+    assert not np.allclose(found.consensus_errors["still"], found.errors["still"], atol=1e-2)
 
 
 def test_questions_that_make_no_sense_get_a_sentence(tmp_path: Path) -> None:

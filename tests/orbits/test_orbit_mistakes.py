@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from orbit_small import CLASSES, Brightest, detection, digits_like, flow, images, labels, linear
+from orbit_small import CLASSES, Brightest, detection, digits_like, flow, images, labels, linear, scenes
 from small import NaNs
 from veracity import Classification, CropOrbit, Detection, Flow, OrbitEvaluation, Regression
 from veracity.core.errors import InputError, SpecError, VeracityError
 from veracity.interpret.orbit import Metric
+from veracity.interpret.orbit.classification import accuracy
 
 
 class Restless(nn.Module):
@@ -68,6 +70,27 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         "The metrics of a task need names of their own without @ and :, one at least, not [].",
     ),
     "metric's shape": ({"task": Classification(metrics=(LATE,))}, "The metric 'late' must give one number a row"),
+    "a function for a metric": (
+        {"task": Classification(metrics=(accuracy,))},
+        "The metrics of a task are a tuple of Metric(name=..., function=...), not accuracy.",
+    ),
+    "one metric": (
+        {"task": Classification(metrics=SAME)},
+        "The metrics of a task are a tuple of Metric(name=..., function=...), not Metric(",
+    ),
+    "no metrics": (
+        {"task": Classification(metrics=None)},
+        "The metrics of a task are a tuple of Metric(name=..., function=...), not None.",
+    ),
+    "bounds": (
+        {"task": Classification(metrics=(replace(SAME, bounds=None),))},
+        "The metric 'accuracy' needs bounds of two numbers, such as (0.0, math.inf), not None.",
+    ),
+    "about": (
+        {"about": {"x": torch.zeros(1)}},
+        "about['x'] must be plain data that JSON can write, such as text and numbers, not tensor([0.]).",
+    ),
+    "about what": ({"about": "digits"}, "about= is a mapping from names to plain data, not str."),
     "labels": ({"labels": [0, 1]}, "The labels must have one entry for each of the 6 inputs, not the shape (2,)."),
     "labels of numbers": ({"labels": torch.rand(6)}, "The labels must be whole numbers from 0, or names, one for each sample."),
     "seed": ({"seed": -1}, "seed must be a whole number of at least 0, not -1."),
@@ -96,6 +119,12 @@ def test_every_mistake_is_one_sentence_and_leaves_no_folder(tmp_path: Path, name
         ),
         (lambda: detection(orbit=CropOrbit(window=8, reach=8, step=2)), "Crop(window=8, reach=8) needs scenes of at least 24 x 24 pixels"),
         (lambda: detection(targets=torch.zeros(3, 1, 4)), "The targets of a detection must be boxes x0 y0 x1 y1 class of shape"),
+        (
+            lambda: detection(targets=scenes()[1] + torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0])),
+            "The classes of boxes must be whole numbers from 0, below 2; found 2.",
+        ),
+        (lambda: detection(targets=scenes()[1][..., [2, 1, 0, 3, 4]]), "Sample 0 has a box without area: x0 < x1 and y0 < y1"),
+        (lambda: detection(models={"a": Brightest(kind=-1.0)}), "Model 'a': The detector gives the class -1"),
         (lambda: detection(models={"a": lambda x: x}), "Model 'a': The detector must give a tensor (rows, detections, 6)"),
         (lambda: detection(models={"a": Brightest(kind=float("inf"))}), "Model 'a' returns NaN or infinity for sample 0 as it is"),
         (lambda: flow(targets=torch.zeros(3, 2, 4, 4)), "The targets have shape (2, 4, 4) a sample, but model 'gradient' gives (2, 8, 8)"),
@@ -115,6 +144,17 @@ def test_what_does_not_belong_together_is_one_sentence(tmp_path: Path, evaluatio
 def test_settings_of_a_run_are_whole_numbers(tmp_path: Path, setting: str) -> None:
     with pytest.raises(InputError, match=f"{setting} must be a whole number of at least 1, not 0"):
         digits_like().run(tmp_path / "run", progress=False, **{setting: 0})
+
+
+def test_a_run_needs_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="A run needs a folder to write to, such as run"):
+        digits_like().run(None, progress=False)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_note_is_not_many_letters(tmp_path: Path) -> None:
+    assert digits_like(notes="hello").run(tmp_path, progress=False).notes == ["hello"]
 
 
 def test_models_go_to_a_device_by_name() -> None:

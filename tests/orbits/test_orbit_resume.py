@@ -111,7 +111,7 @@ def test_a_function_of_ones_own_is_known_by_what_it_does() -> None:
 def test_a_damaged_table_says_what_to_do(tmp_path: Path) -> None:
     result = digits_like().run(tmp_path, progress=False)
     (tmp_path / "orbits" / f"{result.manifest['cells'][0]['key']}.parquet").write_bytes(b"no")
-    with pytest.raises(StoreError, match="is damaged or gone: delete it and run the same command again"):
+    with pytest.raises(StoreError, match="is damaged: delete it and run the same command again"):
         OrbitResult(tmp_path).values("a", "accuracy")
 
 

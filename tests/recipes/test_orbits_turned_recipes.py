@@ -108,7 +108,7 @@ def test_turning_shapes_disturbs_the_plain_network_alone(tmp_path: Path) -> None
     at_hand("modelnet")
     result: Any = run_recipe("orbits-points", tmp_path / "run", Scale.SMOKE, progress=False)
     gaps = result.gap().set_index("model")
-    assert result.values("plain", "accuracy").shape == (6, 33)
+    assert result.values("plain", "accuracy").shape == (6, 29)
     assert gaps.loc["plain", "low"] > gaps.loc["augmented", "high"]
     assert result.picture_kind == "cloud"
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000

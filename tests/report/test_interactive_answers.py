@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from orbit_run import evaluation
-from veracity import CyclicShift, Flow, FlowOrbit, GroupOrbit, OrbitEvaluation, OrbitResult, Regression
+from veracity import Classification, CyclicShift, Flow, FlowOrbit, GroupOrbit, OrbitEvaluation, OrbitResult, Regression
 from veracity.core.errors import SpecError
 from veracity.report.interactive import answers, render_offline
+from veracity.report.interactive.few import Few
 from veracity.report.interactive.packed import unpack
 from veracity.report.interactive.plain import plain
 
@@ -50,13 +51,14 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> OrbitResult:
 def test_a_flow_has_errors_and_arrows_of_every_element(fields: OrbitResult) -> None:
     about = answers.meta(fields, "3")
     assert (about["id"], about["layout"], about["task"], about["input"]["kind"]) == ("3", "tiles", "flow", "pair")
-    assert (about["groups"], about["classes"], about["labels"]) == (["calm", "wild"], ["calm", "wild"], [0, 1, 0])
+    assert (about["groups"], about["classes"], about["labels"]) == (["calm", "wild"], [], [0, 1, 0])
     header, arrays = unpack(answers.sample(fields, 1, frames=True))
-    assert header["label"] == 1
+    assert (header["label"], header["truth_class"]) == (1, None)
     assert {name: array.shape for name, array in arrays.items()} == {
         "input": (2, 16, 16), "truth": (16, 2, 16, 16), "consensus/halves": (2, 16, 16), "errors/halves": (16, 64, 64),
-        "quiver/halves": (16, 2, 16, 16),
+        "consensus_errors/halves": (16, 64, 64), "quiver/halves": (16, 2, 16, 16),
     }  # fmt: skip
+    np.testing.assert_array_equal(arrays["consensus_errors/halves"], fields.outputs("halves", 1)["consensus_errors"])
     assert arrays["errors/halves"] == pytest.approx(np.full((16, 64, 64), 0.5), abs=1e-3)
     assert arrays["quiver/halves"][:, 0] == pytest.approx(np.full((16, 16, 16), 0.5), abs=1e-3)
 
@@ -111,8 +113,22 @@ def test_what_failed_is_said_once() -> None:
 def test_a_live_answer_leaves_large_fields_out() -> None:
     one = np.zeros((2, 4, 4), dtype=np.float32)
     moved: Any = SimpleNamespace(
-        label="turned", input=None, outputs={"net": one}, metrics={}, errors={"net": one[0]}, quiver={"net": one}, attributions={}
-    )
-    assert list(answers.live(moved)[1]) == ["errors/net", "quiver/net"]
-    moved.quiver, moved.errors = {}, {}
+        label="turned", input=None, outputs={"net": one}, metrics={}, truth_class=None, errors={"net": one[0]},
+        consensus_errors={"net": one[1]}, quiver={"net": one}, attributions={},
+    )  # fmt: skip
+    assert list(answers.live(moved)[1]) == ["errors/net", "consensus_errors/net", "quiver/net"]
+    moved.quiver, moved.errors, moved.consensus_errors = {}, {}, {}
     assert list(answers.live(moved)[1]) == ["outputs/net"]
+
+
+def test_groups_are_never_taken_for_classes(tmp_path: Path) -> None:
+    made = evaluation(samples=4, explainers=(), task=Classification(), labels=["day", "night", "day", "night"])
+    result = made.run(tmp_path / "run", progress=False)
+    about = answers.meta(result, "0")
+    assert about["classes"] == [str(number) for number in range(10)]
+    assert (about["groups"], about["labels"]) == (["day", "night"], [0, 1, 0, 1])
+    headers = [unpack(answers.sample(result, number))[0] for number in range(4)]
+    assert [header["truth_class"] for header in headers] == made.targets.tolist()
+    assert [header["label"] for header in headers] == [0, 1, 0, 1]
+    few = Few(result, np.array([1, 3]))
+    assert unpack(answers.sample(few, 1))[0]["truth_class"] == int(made.targets[3])

@@ -74,6 +74,11 @@ def test_another_choice_of_classes_is_another_model() -> None:
     assert one == same != other
     one, other = (of_model(TransformersDetector(Querying(), labels=(0,), score=score)) for score in (None, torch.sigmoid))
     assert one != other
+    halves = (
+        of_model(TransformersDetector(Querying(), labels=(0,), score=lambda logits, by=by: logits.sigmoid() / by)) for by in (1, 1, 2)
+    )
+    one, same, other = halves
+    assert one == same != other
 
 
 def test_a_model_in_training_mode_is_told_off() -> None:

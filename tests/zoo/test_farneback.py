@@ -39,7 +39,7 @@ def test_its_orbit_is_flat_on_turns_and_mirror_images_and_near_the_floor_in_time
     rows = elements.repeat(len(frames), 1)
     outputs = task.undo(orbit.space, rows, model(orbit.space.act(rows, many)))
     still = outputs.reshape(len(frames), count, *truth.shape[1:])[:, :1].expand(-1, count, -1, -1, -1).flatten(0, 1)
-    gaps = task.distance(outputs, still).reshape(len(frames), count)
+    gaps = task.apart(outputs, still).reshape(len(frames), count)
     assert gaps[:, :8].max() < TOLERANCE
     backwards = gaps[:, 8:]
     assert backwards.min() > 5 * TOLERANCE  # time reversal is no exact symmetry of it

@@ -80,7 +80,7 @@ def test_rotations_disturb_the_three_much_less_and_hardly() -> None:
     gaps = {}
     for name in NAMES:
         found = along(pretrained(name), x, step=40.0)
-        distances = Classification().distance(found.flatten(0, 1), found[:, :1].expand_as(found).flatten(0, 1)).reshape(found.shape[:2])
+        distances = Classification().apart(found.flatten(0, 1), found[:, :1].expand_as(found).flatten(0, 1)).reshape(found.shape[:2])
         gaps[name] = equivariance_gap(distances, identity=0)
     assert gaps["plain"].low > gaps["augmented"].high
     assert gaps["augmented"].value > 1.3 * gaps["averaged"].value

@@ -1,5 +1,5 @@
 import { Header } from "./header";
-import { help } from "./help";
+import { levelOf } from "./orbit/chosen";
 import { OrbitPage } from "./orbit/page";
 import { sentencePage, type Page } from "./page";
 import { auditPage } from "./pages/audit";
@@ -61,6 +61,7 @@ export class App {
 
   private pageOf(run: string, meta: RunMeta): Page {
     document.title = `${meta.title || "run"} · veracity`;
+    if (meta.kind === "orbits") this.header.level = levelOf(meta);
     if (meta.kind === "orbits") return new OrbitPage(meta, this.source, this.store, this.header);
     const back = (): void => this.store.set({ page: null });
     if (meta.kind === "audit" && this.store.state.page !== "report") return auditPage(meta, this.store);
@@ -98,7 +99,7 @@ export class App {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     const within = (kind: string): boolean => event.target instanceof Element && event.target.closest(kind) !== null;
     if (within(TYPING) || (within(SLIDING) && event.key.length > 1)) return;
-    if (event.key === "?") help();
+    if (event.key === "?") this.header.help();
     else if (event.key === "t") this.header.turn();
     else if (!this.page?.key(event)) return;
     event.preventDefault();

@@ -1,31 +1,38 @@
 import { SourceError } from "./source";
+import type { Packed } from "./types";
 
 /** What was asked for: here, on its way, or refused with a sentence. */
 export type Loaded<T> = { state: "ready"; value: T } | { state: "loading" } | { state: "error"; error: SourceError };
 
 const AGAIN = 2000;
 
-/** Remembers answers by key and tells when one arrives; the least used ones go when there are too many. */
+const ROOM = 2 ** 28;
+
+/**
+ * Remembers answers by key and tells when one arrives; the least used ones go when there are too many, or they are too large together.
+ * What was asked for since the last turn always stays: it is being drawn.
+ */
 export class Cache {
-  private readonly held = new Map<string, Loaded<unknown>>();
+  private readonly held = new Map<string, { found: Loaded<unknown>; size: number; turn: number }>();
+  private now = 0;
 
   constructor(
     private readonly changed: () => void,
     private readonly most = 96,
+    private readonly room = ROOM,
   ) {}
 
+  /** A new drawing begins. */
+  turn(): void {
+    this.now++;
+  }
+
   get<T>(key: string, load: () => Promise<T>): Loaded<T> {
-    const found = this.held.get(key) as Loaded<T> | undefined;
-    if (found !== undefined) {
-      this.held.delete(key);
-      this.held.set(key, found);
-      return found;
-    }
-    this.held.set(key, { state: "loading" });
-    for (const oldest of this.held.keys()) {
-      if (this.held.size <= this.most) break;
-      this.held.delete(oldest);
-    }
+    const one = this.held.get(key) ?? { found: { state: "loading" }, size: 0, turn: this.now };
+    const known = this.held.delete(key);
+    this.held.set(key, { ...one, turn: this.now });
+    if (known) return one.found as Loaded<T>;
+    this.clear();
     load().then(
       (value) => this.arrived(key, { state: "ready", value }),
       (error: unknown) => this.failed(key, error),
@@ -35,20 +42,32 @@ export class Cache {
 
   /** What is here already, without asking. */
   peek<T>(key: string): T | null {
-    const found = this.held.get(key);
+    const found = this.held.get(key)?.found;
     return found?.state === "ready" ? (found.value as T) : null;
   }
 
   /** Asks again for everything that was refused. */
   retry(): void {
-    for (const [key, one] of this.held) if (one.state === "error") this.held.delete(key);
+    for (const [key, { found }] of this.held) if (found.state === "error") this.held.delete(key);
     this.changed();
   }
 
   private arrived(key: string, found: Loaded<unknown>): void {
-    if (!this.held.has(key)) return;
-    this.held.set(key, found);
+    const one = this.held.get(key);
+    if (one === undefined) return;
+    this.held.set(key, { ...one, found, size: found.state === "ready" ? bytesOf(found.value) : 0 });
+    this.clear();
     this.changed();
+  }
+
+  private clear(): void {
+    let size = [...this.held.values()].reduce((sum, one) => sum + one.size, 0);
+    for (const [key, one] of this.held) {
+      if (this.held.size <= this.most && size <= this.room) return;
+      if (one.turn === this.now) continue;
+      this.held.delete(key);
+      size -= one.size;
+    }
   }
 
   private failed(key: string, thrown: unknown): void {
@@ -60,6 +79,13 @@ export class Cache {
       this.changed();
     }, AGAIN);
   }
+}
+
+/** How many bytes the arrays of an answer hold. */
+function bytesOf(value: unknown): number {
+  if (ArrayBuffer.isView(value)) return value.byteLength;
+  const { arrays } = value as Partial<Packed>;
+  return arrays instanceof Map ? [...arrays.values()].reduce((sum, { data }) => sum + data.byteLength, 0) : 0;
 }
 
 /** All of several answers: ready when each one is. */

@@ -3,8 +3,21 @@
 /** Okabe and Ito's colours (without yellow and black, which one of the themes would swallow), blue and purple first. */
 export const PALETTE = ["#0072b2", "#cc79a7", "#009e73", "#d55e00", "#e69f00", "#56b4e9", "#8a8f98"];
 
+/** Seven more for those who compare many models: their lines are dashed and their swatches striped. */
+const MORE = ["#8064d6", "#7f8f1c", "#b0643c", "#149c9c", "#c9436f", "#5c9150", "#5b84b8"];
+
 export function modelColour(index: number): string {
-  return PALETTE[index % PALETTE.length];
+  return [...PALETTE, ...MORE][index % (PALETTE.length + MORE.length)];
+}
+
+/** The dashes of a model's lines, null where they are drawn through. */
+export function dashOf(colour: string): string | null {
+  return MORE.includes(colour) ? "5 3" : null;
+}
+
+/** A background for the swatch of a model's colour. */
+export function swatchFill(colour: string): string {
+  return dashOf(colour) === null ? colour : `linear-gradient(90deg, ${colour} 0 40%, transparent 40% 60%, ${colour} 60%)`;
 }
 
 const VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];

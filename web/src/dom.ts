@@ -1,3 +1,5 @@
+import { swatchFill } from "./colour";
+
 type Attributes = Record<string, string | number | boolean | null | ((event: Event) => void)>;
 
 /** One element with attributes, listeners (`onclick: ...`) and children; text is only ever text. */
@@ -35,7 +37,7 @@ function dress(node: Element, attributes: Attributes): void {
 /** A small square of a model's colour. */
 export function swatch(colour: string): HTMLElement {
   const node = el("i", { class: "swatch", "aria-hidden": "true" });
-  node.style.background = colour;
+  node.style.background = swatchFill(colour);
   return node;
 }
 

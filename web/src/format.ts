@@ -15,6 +15,11 @@ export function interval(value: number | null, low: number | null, high: number 
   return `${number(value)} (${number(low)} to ${number(high)})${behind}`;
 }
 
+/** A share of one as a percentage: "95 %". */
+export function percent(share: number): string {
+  return `${Number((100 * share).toPrecision(6))} %`;
+}
+
 export function count(n: number, one: string, many = `${one}s`): string {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }

@@ -8,9 +8,13 @@ import type { RunEntry, RunIndex } from "./types";
 const NEXT: Record<Theme, Theme> = { auto: "light", light: "dark", dark: "auto" };
 const SAID: Record<Theme, string> = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
 
+const LEVEL = 0.95;
+
 /** The line at the top: which run, how the models are doing, theme and help. */
 export class Header {
   readonly node: HTMLElement;
+  /** The level of the shown run's intervals. */
+  level = LEVEL;
   private readonly runs: Choice;
   private readonly theme: HTMLButtonElement;
   private readonly line = el("span", { class: "status", "data-testid": "status", role: "status", "aria-live": "polite" });
@@ -21,13 +25,17 @@ export class Header {
     this.runs = new Choice("Run", "run", (id) => store.set({ ...START, theme: store.state.theme, run: id }));
     this.theme = el("button", { type: "button", "data-testid": "theme", title: "Light, dark or as the system (t)", onclick: () => this.turn() });
     this.home = el("a", { href: "#", class: "brand", onclick: (event) => this.leave(event) }, "veracity");
-    const asked = el("button", { type: "button", "data-testid": "help", "aria-label": "Help", title: "Keys and reading (?)", onclick: help }, "?");
+    const asked = el("button", { type: "button", "data-testid": "help", "aria-label": "Help", title: "Keys and reading (?)", onclick: () => this.help() }, "?");
     this.node = el("header", { class: "top" }, this.home, this.title, this.runs.node, this.line, this.theme, asked);
   }
 
   /** Next theme: system, light, dark. */
   turn(): void {
     this.store.set({ theme: NEXT[this.store.state.theme] }, "replace");
+  }
+
+  help(): void {
+    help(this.level);
   }
 
   render(state: State, index: RunIndex | null, run: string | null): void {

@@ -1,4 +1,5 @@
 import { el } from "./dom";
+import { percent } from "./format";
 
 const KEYS: [string, string][] = [
   ["← → ↑ ↓", "step along the orbit"],
@@ -11,16 +12,16 @@ const KEYS: [string, string][] = [
   ["?", "this help"],
 ];
 
-const READING: [string, string][] = [
-  ["Aggregate", "the metric's mean over the samples chosen, at every element of the orbit, with a 95 % band over samples. A flat plot is an equivariant model."],
+const reading = (level: number): [string, string][] => [
+  ["Aggregate", `the metric's mean over the samples chosen, at every element of the orbit, with a ${percent(level)} band over samples. A flat plot is an equivariant model.`],
   ["Similar orbits", "every sample's own orbit as one point of a joint embedding for all models. Click one to choose it; draw around some to see their aggregate; zoom by the wheel."],
   ["Individual orbit", "the chosen sample. Drag along it: where models are at hand, each is asked at that very place."],
   ["Input and detail", "the moved input, and what every model makes of it."],
   ["Consensus", "the mean of a model's own outputs, moved back, in place of the ground truth."],
 ];
 
-/** Opens the help, once. */
-export function help(): void {
+/** Opens the help, once; `level` is that of the intervals. */
+export function help(level: number): void {
   document.querySelector("dialog.help")?.remove();
   const close = el("button", { type: "button", onclick: () => dialog.close() }, "Close");
   const dialog = el(
@@ -29,7 +30,7 @@ export function help(): void {
     el("h2", {}, "Keys"),
     el("dl", { class: "keys" }, ...KEYS.flatMap(([key, said]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, said)])),
     el("h2", {}, "Reading"),
-    el("dl", {}, ...READING.flatMap(([name, said]) => [el("dt", {}, name), el("dd", {}, said)])),
+    el("dl", {}, ...reading(level).flatMap(([name, said]) => [el("dt", {}, name), el("dd", {}, said)])),
     close,
   );
   document.body.append(dialog);

@@ -92,6 +92,8 @@ export interface Meta {
   gaps: GapRow[];
   agreement: AgreementRow[];
   notes: string[];
+  /** The level of the intervals, such as 0.95. */
+  confidence?: number | null;
   /** In a file of some samples: which of the run's they are. */
   numbers?: number[] | null;
 }

@@ -56,6 +56,19 @@ def question(text: str) -> Question:
     return Question(seq=given["seq"], sample=given["sample"], at=at, explainer=explainer)
 
 
+def number(text: str) -> int | None:
+    """The number of a message that may be no question, where it can be read.
+
+    >>> number('{"seq": 4}'), number('{"seq": "4"}'), number("{")
+    (4, None, None)
+    """
+    try:
+        seq = json.loads(text)["seq"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return seq if type(seq) is int else None
+
+
 class Inference:
     """The thread in which models answer; those who ask take turns, since nobody has two questions in its line."""
 
@@ -106,4 +119,4 @@ class Client:
             header, arrays = self._answering(asked.sample, asked.at, asked.explainer)
             return pack({"seq": seq, "at": asked.at, **header, "seconds": time.perf_counter() - started}, arrays)
         except Exception as error:
-            return pack({"seq": seq, "error": said(error)}, {})
+            return pack({"seq": number(text) if seq is None else seq, "error": said(error)}, {})

@@ -13,10 +13,15 @@ from veracity.core.errors import SpecError, StoreError, said
 from veracity.core.registry import RECIPES
 from veracity.orbits import Live, OrbitEvaluation, OrbitResult
 from veracity.recipes import Scale
+from veracity.recipes.base import without_training
 from veracity.report.interactive import answers
 
 HELD = 8
 """How many runs are held at once."""
+MODELS = "models"
+"""The folder of a run that recipes keep their models in."""
+RECIPE = "orbits-"
+"""How the names of recipes of orbit evaluations begin; no other is put together because a manifest says so."""
 ALONE = "This run has no live models: it was not made by a recipe, and no evaluation was given."
 
 
@@ -28,8 +33,8 @@ class Opened:
         self._evaluation = evaluation
         self._views: dict[Path, tuple[tuple[int, ...], OrbitResult]] = {}
         self._metas: dict[Path, tuple[OrbitResult, dict[str, Any]]] = {}
-        self._lives: dict[Path, Live] = {}
-        self._broken: dict[Path, str] = {}
+        self._lives: dict[Path, tuple[tuple[int, ...], Live]] = {}
+        self._broken: dict[Path, tuple[tuple[int, ...], str]] = {}
         self._lock = threading.Lock()
 
     def run(self, number: str) -> Run:
@@ -70,14 +75,14 @@ class Opened:
 
     def live(self, run: Run) -> bool:
         """Whether a run's models can be asked, as far as is known before they are."""
-        return run.folder not in self._broken and (self._given(run) or self._recipe(run) is not None)
+        return self._why_broken(run) is None and (self._given(run) or self._recipe(run) is not None)
 
     def answering(self, number: str) -> Answering:
         """What answers questions about a run; its models are made when the first question comes."""
         self.orbits(number)
         run = self.run(number)
         if not self.live(run):
-            raise SpecError(self._broken.get(run.folder, ALONE))
+            raise SpecError(self._why_broken(run) or ALONE)
 
         def answer(sample: int, at: Sequence[float], explainer: str | None) -> Answer:
             return answers.live(self._live(run).answer(sample, at, explainer))
@@ -89,26 +94,36 @@ class Opened:
         self.inference.close()
 
     def _live(self, run: Run) -> Live:
-        """A run's models, made once; for the thread of the models alone."""
-        if run.folder not in self._lives:
+        """A run's models, made once for every manifest; for the thread of the models alone."""
+        now = stamp(run.folder, MODELS)
+        known, live = self._lives.get(run.folder, (None, None))
+        if live is None or known != now:
+            self._lives.pop(run.folder, None)
             try:
-                self._lives[run.folder] = Live(self._made(run), run.folder)
+                live = Live(self._made(run), run.folder)
             except Exception as error:
-                self._broken[run.folder] = f"The models of this run could not be made again: {said(error)}"
+                self._broken[run.folder] = (now, f"The models of this run could not be made again: {said(error)}")
                 raise
+            self._lives[run.folder] = (now, live)
             while len(self._lives) > HELD:
                 self._lives.pop(next(iter(self._lives)))
-        return self._lives[run.folder]
+        return live
+
+    def _why_broken(self, run: Run) -> str | None:
+        """Why a run's models could not be made, unless it was run again since."""
+        known, why = self._broken.get(run.folder, (None, None))
+        return why if known == stamp(run.folder, MODELS) else None
 
     def _given(self, run: Run) -> bool:
         """Whether the evaluation that was given is this run's."""
         return self._evaluation is not None and run.folder == self.runs.directory
 
     def _recipe(self, run: Run) -> tuple[str, Scale] | None:
-        """The recipe and scale that made a run, where its manifest names one that is known."""
+        """The recipe and scale that made a run, where its manifest names a known one of orbits."""
         about = self.view(run).manifest.get("about") or {}
         name, scale = str(about.get("recipe", "")), str(about.get("scale", ""))
-        return (name, Scale(scale)) if name in RECIPES and scale in list(Scale) else None
+        known = name.startswith(RECIPE) and name in RECIPES and scale in list(Scale)
+        return (name, Scale(scale)) if known else None
 
     def _made(self, run: Run) -> OrbitEvaluation:
         """The evaluation that made a run: given, or put together by its recipe."""
@@ -118,7 +133,8 @@ class Opened:
         if recipe is None:
             raise SpecError(ALONE)
         name, scale = recipe
-        made = RECIPES[name].assemble(run.folder, scale)
+        with without_training():
+            made = RECIPES[name].assemble(run.folder, scale)
         if not isinstance(made, OrbitEvaluation):
             raise SpecError(f"The recipe '{name}' makes several runs, of which this one cannot be told.")
         return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import socket
 import webbrowser
@@ -116,9 +117,12 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         listening.bind((host, port))
         listening.listen()
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         listening.close()
         why = getattr(error, "strerror", None) or error
+        unknown = isinstance(error, (socket.gaierror, UnicodeError)) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+        if unknown:
+            raise InputError(f"The interface cannot listen at the host '{host}' ({why}): choose another --host, or none.") from error
         raise InputError(f"The interface cannot listen at {host}:{port} ({why}): choose another --port, or none for a free one.") from error
     return listening
 

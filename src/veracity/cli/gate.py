@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 
 from veracity.core.errors import SpecError, unknown
+from veracity.orbits import OrbitResult
 
-RULE = re.compile(r"^\s*(?P<score>[a-z_]+)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(?:e[-+]?\d+)?)\s*$")
+RULE = re.compile(r"^\s*(?P<score>[A-Za-z_][\w@]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(?:e[-+]?\d+)?)\s*$")
 ROUNDING = 1e-9
 HOLDS = {
     ">=": lambda value, bound: value >= bound - ROUNDING,
@@ -59,6 +60,25 @@ def judge(table: pd.DataFrame, rules: Sequence[str], explainers: Sequence[str] =
                 who = " / ".join(part for part in (row["model"], row["explainer"]) if part)
                 broken.append(f"{score}{sign}{bound:g} for {who}: {row['failed'] or why(row, end)}")
     return Verdict(judged, tuple(broken))
+
+
+def orbit_rows(result: OrbitResult) -> pd.DataFrame:
+    """An orbit evaluation as rows to judge: `gap`, and every metric's mean by its name against the truth, or without one the consensus.
+
+    With @truth or @consensus behind it a metric is meant against that. Of an explainer, `equivariance` is how its maps move along.
+    """
+    parts = [result.gap().assign(score="gap", explainer="")]
+    table = result.table().assign(explainer="")
+    labels = {one["name"]: one["explainer"] for one in result.metrics if one["explainer"] is not None}
+    followed = table[table["metric"].isin(list(labels))]
+    parts.append(followed.assign(score="equivariance", explainer=followed["metric"].map(labels)))
+    own = table[~table["metric"].isin(list(labels))]
+    parts.append(own[own["reference"] == result.references[0]].assign(score=lambda rows: rows["metric"]))
+    parts.append(own.assign(score=own["metric"] + "@" + own["reference"]))
+    rows = pd.concat(parts)[["model", "explainer", "score", "value", "low", "high", "n"]]
+    failed = {(row["model"], row["explainer"]): row["error"] for row in result.failures().to_dict("records")}
+    said = [failed.get((row["model"], row["explainer"]), "") for row in rows.to_dict("records")]
+    return rows.assign(failed=said, control=False, bound=False)
 
 
 def why(row: Mapping[Any, Any], end: str) -> str:

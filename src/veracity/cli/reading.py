@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from veracity.cli import tables
-from veracity.cli.gate import judge
+from veracity.cli.gate import judge, orbit_rows
 from veracity.cli.main import app
 from veracity.cli.orbit_tables import orbit_results
 from veracity.core.errors import SpecError, unknown
@@ -74,12 +74,13 @@ def opened(folder: str) -> Result | OrbitResult:
 @app.command()
 def gate(
     folder: str = Folder,
-    require: list[str] = typer.Option(..., help='Such as "equivariance>=0.9"; may be repeated.'),
+    require: list[str] = typer.Option(..., help='Such as "equivariance>=0.9", of orbits "gap<=0.1"; may be repeated.'),
     explainer: list[str] = typer.Option([], help="Only these explainers; may be repeated."),
     model: list[str] = typer.Option([], help="Only these models; may be repeated."),
 ) -> None:
-    """Exit 1 unless every explainer holds every requirement at the worse end of its interval."""
-    verdict = judge(Result(folder).table(), require, explainer, model)
+    """Exit 1 unless every explainer, and of orbits every model, holds every requirement at the worse end of its interval."""
+    result = opened(folder)
+    verdict = judge(result.table() if isinstance(result, Result) else orbit_rows(result), require, explainer, model)
     for line in verdict.broken:
         typer.echo(f"not held: {line}", err=True)
     if verdict.broken:

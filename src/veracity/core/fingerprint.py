@@ -11,8 +11,10 @@ import functools
 import hashlib
 import inspect
 import json
+import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,12 @@ from torch import Tensor, nn
 
 KNOWN_PACKAGES = {"veracity", "torch", "torch_geometric", "captum", "numpy", "builtins", "abc", "typing", "collections"}
 DEPTH = 6
-Seen = set[Any]
-"""Functions and classes that a hash holds already."""
+"""How many levels of values are hashed with all that they hold; further down, what computes: networks, arrays and code."""
+CODE, PLAIN = (types.FunctionType, type), (str, bytes, int, float, complex, bool, type(None))
+MODULE_NAMES = frozenset({name for name in dir(nn.Module()) if name.startswith("_")} | {"training"})
+"""What every module keeps for itself: its tables of weights, submodules and hooks."""
+Seen = dict[int, Any]
+"""Functions and classes, and what lies further down than the depth, that a hash holds already: by identity."""
 
 
 def of_json(value: Any) -> str:
@@ -45,7 +51,7 @@ def of_tensor(tensor: Tensor) -> str:
 
 def of_model(model: nn.Module, depth: int = DEPTH, seen: Seen | None = None) -> str:
     """A short hash of a model: its weights and buffers, its layers as they print, its own code and plain attributes."""
-    seen = set() if seen is None else seen
+    seen = {} if seen is None else seen
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     parts = {
         "layers": str(model),
@@ -57,18 +63,20 @@ def of_model(model: nn.Module, depth: int = DEPTH, seen: Seen | None = None) -> 
 
 
 def attributes(module: nn.Module, depth: int, seen: Seen) -> dict[str, Any]:
-    """What a module holds besides weights and submodules; of a library's own layer the plain settings."""
-    own = {key: value for key, value in vars(module).items() if not key.startswith("_") and key != "training"}
+    """What a module holds besides weights and submodules; of a library's own layer the plain settings, and functions from outside."""
+    own = {key: value for key, value in vars(module).items() if key not in MODULE_NAMES}
     if known(type(module)):
-        return {key: value for key, value in own.items() if isinstance(value, (str, int, float, bool))}
+        public = {key: value for key, value in own.items() if not key.startswith("_")}
+        plain = {key: value for key, value in public.items() if isinstance(value, (str, int, float, bool))}
+        return plain | {key: of_value(value, depth, seen) for key, value in public.items() if callable(value) and not known(value)}
     return {key: of_value(value, depth, seen) for key, value in own.items()}
 
 
 def of_class(kind: type, seen: Seen) -> list[Any]:
     """A class's code, and what the methods of its own and of its bases use that no library holds."""
-    if kind in seen or known(kind):
+    if id(kind) in seen or known(kind):
         return [f"{kind.__module__}.{kind.__qualname__}"]
-    seen.add(kind)
+    seen[id(kind)] = kind
     methods = [part for base in kind.__mro__ if not known(base) for part in vars(base).values() if isinstance(part, types.FunctionType)]
     return [of_code(kind), {one.__qualname__: used_by(one, DEPTH, seen) for one in methods}]
 
@@ -95,15 +103,15 @@ def of_function(function: Any, depth: int = DEPTH, seen: Seen | None = None) -> 
     """What a function, a method, a partial function or a callable object does, as data: its code, all that it holds, and the code
     of every function and class that it uses, and they use, outside of known libraries.
     """
-    seen = set() if seen is None else seen
+    seen = {} if seen is None else seen
     if isinstance(function, functools.partial):
         return ["partial", *(of_value(part, depth - 1, seen) for part in (function.func, function.args, function.keywords))]
     if isinstance(function, types.MethodType):
         return ["method", of_function(function.__func__, depth, seen), of_value(function.__self__, depth - 1, seen)]
     if isinstance(function, types.FunctionType):
-        if function in seen:
+        if id(function) in seen:
             return ["function", function.__qualname__]
-        seen.add(function)
+        seen[id(function)] = function
         return ["function", function.__qualname__, *of_code_object(function.__code__), *held_by(function, depth, seen)]
     if isinstance(function, type):
         return ["class", f"{function.__module__}.{function.__qualname__}", *of_class(function, seen)]
@@ -145,7 +153,7 @@ def global_names(code: types.CodeType) -> Iterator[str]:
 
 def of_value(value: Any, depth: int = DEPTH, seen: Seen | None = None) -> Any:
     """Any value as plain data that is the same in every process: what it holds, never where it is."""
-    seen = set() if seen is None else seen
+    seen = {} if seen is None else seen
     if isinstance(value, (str, int, float, bool, type(None))):
         return value
     if isinstance(value, Tensor):
@@ -153,7 +161,7 @@ def of_value(value: Any, depth: int = DEPTH, seen: Seen | None = None) -> Any:
     if isinstance(value, np.ndarray):
         return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:24]]
     if depth <= 0:
-        return f"{type(value).__module__}.{type(value).__qualname__}"
+        return further_down(value, seen)
     if isinstance(value, nn.Module):
         return of_model(value, depth, seen)
     if isinstance(value, Mapping):
@@ -166,6 +174,62 @@ def of_value(value: Any, depth: int = DEPTH, seen: Seen | None = None) -> Any:
         return of_function(value, depth, seen)
     if callable(value) and hasattr(value, "__name__"):
         return f"{getattr(value, '__module__', '')}.{value.__name__}"
-    state = {key: of_value(item, depth - 1, seen) for key, item in sorted(getattr(value, "__dict__", {}).items())}
+    state = {key: of_value(item, depth - 1, seen) for key, item in sorted(state_of(value).items())}
     shown = "" if state or " at 0x" in repr(value) else repr(value)
     return [of_class(type(value), seen), state, shown]
+
+
+def further_down(value: Any, seen: Seen) -> Any:
+    """A value's type, and all networks, arrays and code from outside that it holds at any depth, nearest first; each once."""
+    found: list[Any] = []
+    waiting = deque([value])
+    while waiting:
+        one = waiting.popleft()
+        if isinstance(one, (Tensor, np.ndarray)):
+            found.append(of_value(one))
+        elif isinstance(one, CODE) and foreign(one) and id(one) not in seen:
+            found.append(of_function(one, 0, seen))
+        elif not isinstance(one, (*CODE, *PLAIN, types.ModuleType)) and id(one) not in seen:
+            seen[id(one)] = one
+            if isinstance(one, nn.Module):
+                found.append(of_model(one, 0, seen))
+                continue
+            if foreign(type(one)) and id(type(one)) not in seen:
+                found.append(of_class(type(one), seen))
+            waiting.extend(held_in(one))
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    return [name, *found] if found else name
+
+
+def foreign(item: Any) -> bool:
+    """Whether code belongs to neither a known library nor Python's own."""
+    return not known(item) and item.__module__.partition(".")[0] not in sys.stdlib_module_names
+
+
+def held_in(value: Any) -> Iterable[Any]:
+    """What a container or an object holds, in an order that is the same in every process."""
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, (list, tuple, deque)):
+        return value
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=lambda item: json.dumps(of_value(item), sort_keys=True))
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, types.MethodType):
+        return [value.__func__, value.__self__]
+    return [item for _, item in sorted(state_of(value).items())]
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """An object's attributes by name, those in slots of classes from outside too."""
+    slots = [name for base in type(value).__mro__ if not known(base) for name in slots_of(base) if hasattr(value, name)]
+    return {name: getattr(value, name) for name in slots} | dict(getattr(value, "__dict__", {}))
+
+
+def slots_of(kind: type) -> tuple[str, ...]:
+    """The names of a class's own slots."""
+    names = vars(kind).get("__slots__", ())
+    given = (names,) if isinstance(names, str) else tuple(names)
+    private = f"_{kind.__name__.lstrip('_')}"
+    return tuple(private + name if name.startswith("__") else name for name in given if not name.endswith("__"))

@@ -36,6 +36,12 @@ class Described:
         found = self.manifest["labels"]
         return None if found is None else np.array(found, dtype=np.int64)
 
+    @cached_property
+    def truth_classes(self) -> NDArray[np.int64] | None:
+        """Which class each sample truly has, (N,); None where models do not classify, or no truth was given."""
+        found = self.manifest.get("truth_classes")
+        return None if found is None else np.array(found, dtype=np.int64)
+
     @property
     def groups(self) -> tuple[str, ...]:
         """The groups' names, by the numbers of the labels."""

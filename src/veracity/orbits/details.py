@@ -25,12 +25,14 @@ def kept(kind: str, outputs: Tensor, judged: Judged) -> dict[str, Tensor]:
                     errors is against the consensus too); quiver (n, K, 2, 16, 16); consensus (n, 2, 16, 16); field (n, 2, H, W)
     regression      outputs (n, K, ...) where they are small; consensus (n, ...)
 
-    All have `missing` (n,): how many of the K outputs were no part of the consensus.
+    All have `missing` (n,): how many of the K outputs were no part of the consensus. Probabilities and pictures of fields are
+    rounded to float16; boxes and numbers, which may be large, are not.
     """
     found = {"missing": judged.missing}
     if kind != "flow":
         small = outputs[0].numel() // outputs.shape[1] <= LARGEST if kind == "regression" else True
-        return {**found, "consensus": judged.consensus.float(), **({"outputs": outputs.half()} if small else {})}
+        exact = outputs.half() if kind == "classification" else outputs.float()
+        return {**found, "consensus": judged.consensus.float(), **({"outputs": exact} if small else {})}
     rows = outputs.flatten(0, 1)
     errors = {name: small_errors(rows, y.flatten(0, 1)).reshape(*outputs.shape[:2], *[ERRORS] * 2) for name, y in judged.moved.items()}
     return {

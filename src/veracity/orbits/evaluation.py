@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.component import encode
-from veracity.core.errors import Note
+from veracity.core.errors import InputError, Note
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, device_of
 from veracity.engine.resolve import as_confidence, as_whole, labelled
@@ -58,7 +58,7 @@ class OrbitEvaluation:
     picture: str | None = None
     reference: Tensor | None = None
     target: Any = "predicted"
-    notes: Sequence[str] = ()
+    notes: Sequence[str] | str = ()
     seed: int = 0
     confidence: float = 0.95
     title: str | None = None
@@ -71,6 +71,8 @@ class OrbitEvaluation:
 
         `workers` is how many threads models may use, `batch` how many rows they see at once, `memory` the budget in bytes.
         """
+        if not isinstance(folder, (str, Path)):
+            raise InputError(f"A run needs a folder to write to, such as run('runs/digits'), not {folder!r}.")
         store = RunFolder(str(folder))
         store.check_writable(ORBITS)
         with threads(workers):
@@ -78,7 +80,7 @@ class OrbitEvaluation:
             with store.writing():
                 store.sweep()
                 store.write_manifest(ready.manifest(store))
-                measure(ready, store, progress)
+                measure(ready, store, progress, memory)
         result = OrbitResult(folder)
         for row in result.failures().drop_duplicates(["model", "explainer", "error"]).to_dict("records"):
             warnings.warn(f"{row['model']} / {row['explainer']} failed: {row['error']}", Note, stacklevel=2)
@@ -91,7 +93,10 @@ class OrbitEvaluation:
         return replace(self, models={name: one if device_of(one) == where else deepcopy(one).to(where) for name, one in models.items()})
 
     def serve(self, folder: str | Path, **settings: Any) -> None:
-        """Show the run in this folder in the browser, with the models at hand: dragging along an orbit asks them."""
+        """Measure what this folder does not hold yet, then show it in the browser: dragging along an orbit asks the models at hand.
+
+        Settings are those of `veracity.serve`: port, host, open_browser, said. It ends when the process is interrupted.
+        """
         from veracity import serve
 
         serve(self, folder, **settings)
@@ -113,7 +118,7 @@ class OrbitEvaluation:
             picture=self.picture,
             reference=self.reference,
             target=self.target,
-            notes=tuple(self.notes),
+            notes=(self.notes,) if isinstance(self.notes, str) else tuple(self.notes),
             seed=as_whole(self.seed, "seed", least=0),
         )
         return prepare(asked, self.spec(), self.title, self.about, memory, batch)

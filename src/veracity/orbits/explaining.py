@@ -64,12 +64,17 @@ def explained_problem(
     explainers: dict[str, Explainer],
     target: Target,
     seed: int,
+    truth: Tensor | None = None,
 ) -> tuple[Problem, list[dict[str, str]]]:
-    """What explainers are asked, as an audit asks them, and what they have to say about it."""
+    """What explainers are asked, as an audit asks them, and what they have to say about it.
+
+    `truth` is what the outputs are judged against; of a classification it is the labels that a target may ask for.
+    """
     audited = {}
     for name, one in models.items():
         outputs: Outputs | None = getattr(one.task, "outputs", None)
-        audited[name], _ = admit(name, one.module, inputs, None, target, outputs, budgets[name])
+        labels = truth if one.task.kind == "classification" else None
+        audited[name], _ = admit(name, one.module, inputs, labels, target, outputs, budgets[name])
     problem = Problem(audited, inputs, explainers, {}, target, Defaults(orbit.space, Exhaustive()), seed)
     settled, notes = examined(problem)
     return Problem(audited, inputs, settled, {}, target, problem.defaults, seed), notes

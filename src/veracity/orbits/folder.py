@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load
 from torch import Tensor
 
 from veracity.core.errors import StoreError
@@ -25,6 +27,19 @@ INDEX = ["sample", "element"]
 def finished(folder: RunFolder, kind: str) -> set[str]:
     """The keys of all finished files of a kind."""
     return {name.rsplit(".", 1)[0] for name in folder.files.names(kind)}
+
+
+def measured(folder: RunFolder, key: str) -> bool:
+    """Whether the metrics of a block are there."""
+    return folder.files.exists(f"{METRICS}/{key}.parquet")
+
+
+def check_measured(folder: RunFolder, key: str, cells: Sequence[Mapping[str, Any]]) -> None:
+    """Raise unless a block's metrics are there, and say how far the run came: one that was stopped is not damaged."""
+    if not measured(folder, key):
+        there, wanted = finished(folder, METRICS), [cell["key"] for cell in cells if not cell["explainer"]]
+        done = sum(one in there for one in wanted)
+        raise StoreError(f"{done} of {len(wanted)} blocks are measured in {folder.root}: run the same command again to finish.")
 
 
 def write_metrics(folder: RunFolder, key: str, samples: Array, columns: Mapping[str, Tensor]) -> None:
@@ -50,18 +65,45 @@ def read_metrics(folder: RunFolder, key: str, columns: Sequence[str], length: in
         table = pq.ParquetFile(io.BytesIO(folder.files.read(name))).read(list(columns), use_threads=False)
         return {column: table[column].to_numpy().reshape(-1, length) for column in columns}
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-        raise StoreError(f"{folder.files.path(name)} is damaged or gone: delete it and run the same command again.") from error
+        raise StoreError(f"{folder.files.path(name)} is damaged: delete it and run the same command again.") from error
 
 
 def read_row(folder: RunFolder, kind: str, key: str, row: int) -> dict[str, Array]:
     """The tensors of one sample of a block; on a disk nothing else is read."""
+    return read_parts(folder, kind, key, lambda file: {part: file.get_slice(part)[row] for part in file.keys()})  # noqa: SIM118
+
+
+def read_part(folder: RunFolder, kind: str, key: str, part: str) -> Array | None:
+    """One tensor of all samples of a block, if it is kept; on a disk nothing else is read."""
+    return read_parts(folder, kind, key, lambda file: {part: file.get_tensor(part)} if part in file.keys() else {}).get(part)  # noqa: SIM118
+
+
+def read_parts(folder: RunFolder, kind: str, key: str, wanted: Callable[[Any], dict[str, Array]]) -> dict[str, Array]:
+    """What is wanted of an open file of tensors; raises if it is not there or cannot be read."""
     name = f"{kind}/{key}.safetensors"
-    if not folder.files.local:
-        return {part: tensor[row].numpy() for part, tensor in (folder.read_tensors(kind, key) or {}).items()}
     if not folder.files.exists(name):
-        return {}
+        raise StoreError(f"{folder.files.path(name)} is not there: run the same command again, which makes it.")
     try:
-        with safe_open(folder.files.path(name), framework="np") as file:
-            return {part: file.get_slice(part)[row] for part in file.keys()}  # noqa: SIM118 (not a mapping)
+        if folder.files.local:
+            with safe_open(folder.files.path(name), framework="np") as file:
+                return wanted(file)
+        return wanted(Held(load(folder.files.read(name))))
     except (SafetensorError, OSError) as error:
         raise StoreError(f"{folder.files.path(name)} is damaged: delete it and run the same command again.") from error
+
+
+@dataclass(frozen=True)
+class Held:
+    """Tensors in memory, read as from an open file."""
+
+    tensors: dict[str, Array]
+
+    def keys(self) -> list[str]:
+        """Their names."""
+        return list(self.tensors)
+
+    def get_slice(self, name: str) -> Array:
+        """One of them, of which rows can be taken."""
+        return self.tensors[name]
+
+    get_tensor = get_slice

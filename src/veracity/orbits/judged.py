@@ -24,34 +24,63 @@ class Judged:
     moved: dict[str, Tensor]
 
 
+@dataclass(frozen=True)
+class Held:
+    """What outputs of n samples are held to wherever they are moved: the consensus (n, ...), the unmoved output (n, ...), and the
+    truth (n, ...) where it is known; `missing` (n,) is how many outputs were no part of the consensus.
+    """
+
+    consensus: Tensor
+    missing: Tensor
+    unmoved: Tensor
+    truth: Tensor | None
+
+
 def judge(task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None, identity: int) -> Judged:
     """Judge outputs (n, K, ...) of n samples under K elements (K, p), with their truth (n, ...) where it is known.
 
     An output that is NaN or infinite has no metric and no distance, and is not part of the consensus.
     """
+    held = held_to(task, space, elements, outputs, truth, identity)
+    columns, moved = compared(task, space, elements, outputs, held)
+    return Judged(columns, held.consensus, held.missing, moved)
+
+
+def held_to(task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None, identity: int) -> Held:
+    """What the outputs (n, K, ...) under all K elements (K, p) are held to."""
+    places = elements.to(outputs.device)
+    wrong = broken(outputs.flatten(0, 1), task).reshape(*outputs.shape[:2], *[1] * (outputs.ndim - 2))
+    sound = outputs.masked_fill(wrong, float("nan")) if wrong.any() else outputs
+    consensus, missing = task.consensus(space, places, sound, truth)
+    unmoved = task.undo(space, places[identity].expand(len(outputs), -1), outputs[:, identity])
+    return Held(consensus, missing, unmoved, truth)
+
+
+def compared(task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, held: Held) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The columns (n, k) of outputs (n, k, ...) under any k elements (k, p) of the orbit, and the references moved along, (n, k, ...)."""
     count, length = outputs.shape[:2]
     moves = elements.to(outputs.device).repeat(count, 1)
     rows = outputs.flatten(0, 1)
-    undone = task.undo(space, moves, rows)
     wrong = broken(rows, task)
-    if wrong.any():
-        undone = undone.masked_fill(wrong.reshape(-1, *[1] * (undone.ndim - 1)), float("nan"))
-    together = undone.reshape(count, length, *undone.shape[1:])
-    consensus, missing = task.consensus(together, truth)
-    references = {CONSENSUS: task.as_truth(consensus)} if truth is None else {TRUTH: truth, CONSENSUS: task.as_truth(consensus)}
-    moved = {name: task.truth(space, moves, y.repeat_interleave(length, dim=0)) for name, y in references.items()}
+    agreed = {CONSENSUS: task.as_truth(held.consensus)}
+    references = agreed if held.truth is None else {TRUTH: held.truth, **agreed}
+    moved = {name: task.truth(space, moves, along(y, length)) for name, y in references.items()}
     columns = {
         column(metric.name, name): measured(metric, rows, y, wrong).reshape(count, length)
         for name, y in moved.items()
         for metric in task.metrics
     }
-    base = together[:, identity].repeat_interleave(length, dim=0)
-    away = task.distance(undone, base).float()
-    lost = wrong | wrong.reshape(count, length)[:, identity].repeat_interleave(length)
+    away = task.distance(space, moves, rows, along(held.unmoved, length)).float()
+    lost = wrong | along(broken(held.unmoved, task), length)
     columns[DISTANCE] = away.masked_fill(lost, float("nan")).reshape(count, length)
-    if truth is not None:
-        columns[WHOLE] = task.whole(space, moves, truth.repeat_interleave(length, dim=0)).float().reshape(count, length)
-    return Judged(columns, consensus, missing, {name: y.reshape(count, length, *y.shape[1:]) for name, y in moved.items()})
+    if held.truth is not None:
+        columns[WHOLE] = task.whole(space, moves, along(held.truth, length)).float().reshape(count, length)
+    return columns, {name: y.reshape(count, length, *y.shape[1:]) for name, y in moved.items()}
+
+
+def along(values: Tensor, length: int) -> Tensor:
+    """What n samples have, (n, ...), once for each of their elements: (n * length, ...)."""
+    return values.repeat_interleave(length, dim=0)
 
 
 def measured(metric: Metric, output: Tensor, truth: Tensor, wrong: Tensor) -> Tensor:

@@ -15,10 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veracity.core.errors import InputError, StoreError, unknown
+from veracity.core.errors import InputError, unknown
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
 from veracity.engine.store import RunFolder
+from veracity.engine.store.folder import MANIFEST
 from veracity.orbits.columns import CONSENSUS, TRUTH
 from veracity.orbits.details import arrows, small_errors
 from veracity.orbits.evaluation import OrbitEvaluation
@@ -38,8 +39,9 @@ class Moved:
     """What every model says about one moved input.
 
     `at` are its coordinates and `label` what it is called; `input` is the moved input as it is drawn (images and series; else None).
-    By model: `outputs` as the task reads them, `metrics` {metric: {reference: value}}, of a flow `errors` (64, 64) and `quiver`
-    (2, 16, 16), and the `attributions` (H, W) of the explainer that was asked for.
+    By model: `outputs` as the task reads them, `metrics` {metric: {reference: value}}, of a flow `errors` (64, 64) against the truth
+    and `consensus_errors`, and `quiver` (2, 16, 16), and the `attributions` (H, W) of the explainer that was asked for. `truth_class`
+    is the sample's true class, where models classify and it is known.
     """
 
     at: tuple[float, ...]
@@ -47,7 +49,9 @@ class Moved:
     input: Array | None
     outputs: dict[str, Array]
     metrics: dict[str, dict[str, dict[str, float]]]
+    truth_class: int | None = None
     errors: dict[str, Array] = field(default_factory=dict)
+    consensus_errors: dict[str, Array] = field(default_factory=dict)
     quiver: dict[str, Array] = field(default_factory=dict)
     attributions: dict[str, Array] = field(default_factory=dict)
 
@@ -92,6 +96,7 @@ class Live:
                 input=shown,
                 outputs={name: output[0].numpy() for name, output in outputs.items()},
                 metrics=metrics,
+                truth_class=int(ready.truth[sample]) if ready.truth is not None and ready.task.kind == "classification" else None,
                 **(self._fields(sample, element, outputs) if ready.task.kind == "flow" else {}),
                 attributions=self._attributions(sample, moved, explainer) if explainer is not None else {},
             )
@@ -123,13 +128,16 @@ class Live:
 
     def _fields(self, sample: int, element: Tensor, outputs: dict[str, Tensor]) -> dict[str, dict[str, Array]]:
         """Errors and arrows of vector fields."""
-        found: dict[str, dict[str, Array]] = {"errors": {}, "quiver": {}}
+        found: dict[str, dict[str, Array]] = {"errors": {}, "consensus_errors": {}, "quiver": {}}
         for name, output in outputs.items():
             known = self.references(name, sample)
             found["quiver"][name] = arrows(output)[0].numpy()
-            if known:
-                truth = self.ready.task.truth(self.ready.orbit.space, element, known.get(TRUTH, next(iter(known.values()))))
-                found["errors"][name] = small_errors(output, truth)[0].numpy()
+            moved = {one: self.ready.task.truth(self.ready.orbit.space, element, y) for one, y in known.items()}
+            errors = {one: small_errors(output, y)[0].numpy() for one, y in moved.items()}
+            if errors:
+                found["errors"][name] = errors.get(TRUTH, next(iter(errors.values())))
+            if CONSENSUS in errors:
+                found["consensus_errors"][name] = errors[CONSENSUS]
         return found
 
     def _attributions(self, sample: int, moved: Signals, explainer: str) -> dict[str, Array]:
@@ -150,9 +158,11 @@ class Live:
         return Following(self.ready.problem, name, explainer, self.ready.budgets[name], self.store)
 
     def _result(self, path: str | Path) -> OrbitResult | None:
-        """The run, where the folder holds one of these very models, samples and orbit."""
-        try:
-            found = OrbitResult(path)
-        except StoreError:
+        """The run, if the folder holds one; raises unless it is of these very models, inputs, truth and orbit."""
+        if not self.store.files.exists(MANIFEST):
             return None
-        return found if {cell.key for cell in self.ready.cells} <= {cell["key"] for cell in found.manifest["cells"]} else None
+        found = OrbitResult(path)
+        planned = {(cell.model, cell.key) for cell in self.ready.cells if not cell.explainer}
+        if planned != {(cell["model"], cell["key"]) for cell in found.manifest["cells"] if not cell["explainer"]}:
+            raise InputError("The models or inputs at hand are not those of this run: run the evaluation again to see them.")
+        return found

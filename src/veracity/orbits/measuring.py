@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 
 import torch
-from torch import Tensor
 
 from veracity.core.errors import StoreError, said
-from veracity.core.models import evaluating
-from veracity.engine.batching import Budget
+from veracity.core.models import device_of, evaluating
+from veracity.engine.batching import Budget, memory_for
 from veracity.engine.learning import learn_all
 from veracity.engine.progress import bar, weight
 from veracity.engine.store import RunFolder
-from veracity.interpret.orbit import Task
 from veracity.orbits import folder as files
 from veracity.orbits.cells import Block, Cell
 from veracity.orbits.columns import followed
-from veracity.orbits.details import arrows, kept
+from veracity.orbits.details import arrows
 from veracity.orbits.explaining import Following
-from veracity.orbits.judged import judge
+from veracity.orbits.looked import looked_at
 from veracity.orbits.passes import along
 from veracity.orbits.pictures import drawn, thumbnails
 from veracity.orbits.prepared import Prepared
 
-JUDGED = 8192
-"""How many outputs are judged at once; the orbit of one sample at least."""
+SHARE = 2
+"""The part of the memory that outputs may take which wait to be judged: a half."""
 
 Told = Callable[[int], None]
 
 
-def measure(ready: Prepared, store: RunFolder, progress: bool = True) -> None:
-    """Measure what the folder does not hold yet."""
-    done, pictures = files.finished(store, files.METRICS), files.finished(store, files.PICTURES)
+def measure(ready: Prepared, store: RunFolder, progress: bool = True, memory: int | None = None) -> None:
+    """Measure what the folder does not hold yet, within about this many bytes beside the outputs of one model on one block."""
+    device = device_of(next(iter(ready.models.values())).module)
+    room = memory_for(device) if memory is None else memory
+    metrics, outputs, pictures = (files.finished(store, kind) for kind in (files.METRICS, files.OUTPUTS, files.PICTURES))
     left: dict[Block, list[Cell]] = {block: [] for block in ready.blocks}
     for cell in ready.cells:
-        if cell.key not in done:
+        if cell.key not in (metrics if cell.explainer else metrics & outputs):
             left[cell.block].append(cell)
     if ready.problem is not None:
         learn_all(ready.problem, ready.budgets, store, progress)
@@ -49,7 +50,8 @@ def measure(ready: Prepared, store: RunFolder, progress: bool = True) -> None:
             told = partial(told_of, advance, f"samples {block.start} to {block.stop - 1}")
             if block.pictures not in pictures:
                 draw(ready, block, store)
-            evaluate(ready, [cell for cell in cells if not cell.explainer], budget, store, told)
+            for some in together(ready, [cell for cell in cells if not cell.explainer], room):
+                evaluate(ready, some, budget, room, store, told)
             for cell in cells:
                 if cell.explainer:
                     follow(ready, cell, store, told)
@@ -66,38 +68,27 @@ def told_of(advance: Callable[[int, str], None], text: str, passes: int) -> None
     advance(passes, text)
 
 
-def evaluate(ready: Prepared, cells: list[Cell], budget: Budget, store: RunFolder, told: Told) -> None:
-    """The metrics of the models that have none yet on a block, all with the same moved inputs."""
-    if not cells:
-        return
+def together(ready: Prepared, cells: list[Cell], memory: int) -> Iterator[list[Cell]]:
+    """Models of a block that are shown the same moved inputs: as many as have room for their outputs, and one at least."""
+    if cells:
+        each = len(cells[0].block) * len(ready.elements) * 4 * max(1, math.prod(ready.models[cells[0].model].shape))
+        count = max(1, memory // SHARE // each)
+        yield from (cells[start : start + count] for start in range(0, len(cells), count))
+
+
+def evaluate(ready: Prepared, cells: list[Cell], budget: Budget, memory: int, store: RunFolder, told: Told) -> None:
+    """The metrics of some models on a block, all with the same moved inputs."""
     block = cells[0].block
     models = {cell.model: ready.models[cell.model] for cell in cells}
     signals = ready.inputs.take(block.samples)
     outputs = along(models, ready.orbit.space, ready.elements, signals, budget, lambda rows: told(rows * len(models)))
     truth = None if ready.truth is None else ready.truth[block.start : block.stop]
     for cell in cells:
-        columns, details = looked_at(ready, models[cell.model].task, outputs.pop(cell.model), truth)
+        task, orbit = models[cell.model].task, ready.orbit
+        columns, details = looked_at(task, orbit.space, ready.elements, outputs.pop(cell.model), truth, orbit.identity, memory)
         store.write_tensors(files.OUTPUTS, cell.key, details)
         files.write_metrics(store, cell.key, block.samples.numpy(), columns)
-
-
-@torch.no_grad()
-def looked_at(ready: Prepared, task: Task, outputs: Tensor, truth: Tensor | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The columns (n, K) and the details (n, ...) of one model's outputs (n, K, ...), a few samples at a time."""
-    columns: list[dict[str, Tensor]] = []
-    details: list[dict[str, Tensor]] = []
-    for part in torch.arange(len(outputs)).split(max(1, JUDGED // outputs.shape[1])):
-        here = slice(int(part[0]), int(part[-1]) + 1)
-        y = None if truth is None else truth[here].to(outputs.device)
-        found = judge(task, ready.orbit.space, ready.elements, outputs[here], y, ready.orbit.identity)
-        columns.append(found.columns)
-        details.append(kept(task.kind, outputs[here], found))
-    return joined(columns), joined(details)
-
-
-def joined(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Tensors of consecutive samples, one below the other."""
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        del columns, details
 
 
 def follow(ready: Prepared, cell: Cell, store: RunFolder, told: Told) -> None:
@@ -128,5 +119,5 @@ def draw(ready: Prepared, block: Block, store: RunFolder) -> None:
     if truth is not None and ready.task.kind == "flow":
         length = len(ready.elements)
         fields = ready.task.truth(ready.orbit.space, ready.elements.repeat(len(truth), 1), truth.repeat_interleave(length, dim=0))
-        found["truth"] = arrows(fields).reshape(len(truth), length, *arrows(fields).shape[1:]).half()
+        found["truth"] = arrows(fields).unflatten(0, (len(truth), length)).half()
     store.write_tensors(files.PICTURES, block.pictures, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ from veracity.interpret.orbit import Task
 from veracity.perturb.orbit import Orbit
 
 LOOKED_AT = 256
-"""How many unmoved samples a classifier is looked at with, to tell logits from probabilities; other models need a few."""
+"""How many unmoved samples a classifier is looked at with, to tell logits from probabilities, whatever fits into memory at once; other
+models need a few."""
 FEW = 2
 
 
@@ -82,26 +83,34 @@ def examine(
     Raises on what could not work.
     """
     check_mode(name, module)
+    hashed = content(module)
     with evaluating(module), torch.no_grad():
-        row = unmoved(inputs, orbit, 1, module)
+        row = unmoved(inputs, orbit, torch.arange(1), module)
         passed(name, module, row)
         budget = budget_for(module, row, memory, rows)
-        few = unmoved(inputs, orbit, min(budget.rows, LOOKED_AT if task.kind == "classification" else FEW), module)
-        raw = passed(name, module, few)
-        settled = settled_by(name, task, raw)
-        output = read_by(name, settled, raw, len(few))
-        again = read_by(name, settled, passed(name, module, few), len(few))
-    if not torch.allclose(output, again, rtol=1e-3, atol=1e-5, equal_nan=True):
+        count = min(inputs.size(), LOOKED_AT if task.kind == "classification" else FEW)
+        parts = [unmoved(inputs, orbit, part, module) for part in torch.arange(count).split(budget.rows)]
+        raw = [passed(name, module, part) for part in parts]
+        settled = settled_by(name, task, torch.cat(raw) if alike(raw) else raw[0])
+        outputs = [read_by(name, settled, one, len(part)) for one, part in zip(raw, parts, strict=True)]
+        again = read_by(name, settled, passed(name, module, parts[0]), len(parts[0]))
+    output = torch.cat(outputs) if alike(outputs) else outputs[0]
+    if not torch.allclose(outputs[0], again, rtol=1e-3, atol=1e-5, equal_nan=True):
         raise InputError(f"Model '{name}' gives different outputs for the same input, even in evaluation mode: make it deterministic.")
     wrong = broken(output, settled).nonzero()
     if len(wrong):
         raise InputError(f"Model '{name}' returns NaN or infinity for sample {int(wrong[0])} as it is: look at the model or the input.")
-    return Examined(module, settled, content(module), output.shape[1:]), budget, output[:FEW]
+    return Examined(module, settled, hashed, output.shape[1:]), budget, output[:FEW]
 
 
-def unmoved(inputs: Inputs, orbit: Orbit, count: int, module: nn.Module) -> Signals:
-    """The first samples as models see them where the orbit does not move them, on the model's device."""
-    signals = inputs.take(torch.arange(min(count, inputs.size()))).to(device_of(module))
+def alike(parts: Sequence[Any]) -> bool:
+    """Whether all are tensors with rows of one shape, which can stand below each other."""
+    return all(isinstance(one, Tensor) and one.ndim and one.shape[1:] == parts[0].shape[1:] for one in parts)
+
+
+def unmoved(inputs: Inputs, orbit: Orbit, samples: Tensor, module: nn.Module) -> Signals:
+    """Some samples as models see them where the orbit does not move them, on the model's device."""
+    signals = inputs.take(samples).to(device_of(module))
     element = orbit.elements[orbit.identity].to(signals.values.device)
     return orbit.space.move(element.expand(len(signals), -1), signals)
 

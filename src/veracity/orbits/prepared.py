@@ -85,6 +85,7 @@ class Prepared:
             "explainers": list(self.explainers),
             "labels": None if self.labels is None else self.labels.tolist(),
             "groups": list(self.groups),
+            "truth_classes": self.truth.tolist() if self.truth is not None and self.task.kind == "classification" else None,
             "input": {"kind": self.picture.value, "shape": list(self.inputs.shape), "window": self.window, "span": list(self.span)},
             "notes": list(self.notes),
             "pictures": [{"key": block.pictures, "start": block.start, "stop": block.stop} for block in self.blocks],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import as_inputs, as_tensor, check_structure
 from veracity.engine.store import SCHEMA
-from veracity.interpret.orbit import Task
+from veracity.interpret.orbit import Metric, Task
 from veracity.orbits.cells import ALGORITHMS, Block, block_length, spans
 from veracity.orbits.explaining import as_explainers, explained_problem
 from veracity.orbits.judged import judge
@@ -30,6 +31,8 @@ from veracity.perturb.orbit import Orbit
 
 CHECKED = 256
 """How many inputs are looked at together."""
+BOUNDS = [[int, int], [int, float], [float, int], [float, float]]
+"""What a metric's two bounds may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +57,7 @@ def prepare(
     asked: Asked, spec: dict[str, Any], title: str | None, about: Mapping[str, Any], memory: int | None, rows: int | None
 ) -> Prepared:
     """Everything resolved, checked and planned; raises on what could not work."""
+    known = as_about(about)
     inputs = as_inputs(asked.inputs)
     orbit, task = checked(asked.orbit, asked.task, inputs)
     given = as_tensor(asked.targets, "targets")
@@ -71,7 +75,7 @@ def prepare(
     problem: Problem | None = None
     notes = [{"model": "", "explainer": "", "text": text} for text in asked.notes]
     if explainers:
-        problem, said = explained_problem(models, budgets, inputs, orbit, explainers, as_target(asked.target), asked.seed)
+        problem, said = explained_problem(models, budgets, inputs, orbit, explainers, as_target(asked.target), asked.seed, truth)
         notes += said
     window = orbit.space.window if isinstance(orbit.space, Crop) else None
     picture = picture_of(inputs.shape, orbit.layout.value, window, asked.picture)
@@ -86,7 +90,7 @@ def prepare(
     return Prepared(
         spec=spec,
         title=title,
-        about=about,
+        about=known,
         notes=tuple(notes),
         inputs=inputs,
         truth=truth,
@@ -113,16 +117,40 @@ def checked(orbit: Any, task: Any, inputs: Inputs) -> tuple[Orbit, Task]:
         raise SpecError(f"The orbit is one such as RotationOrbit() or GroupOrbit(space=...), not {orbit!r}.")
     if not isinstance(task, Task):
         raise SpecError(f"The task is one such as Classification() or Detection(...), not {task!r}.")
-    names = [metric.name for metric in task.metrics]
-    wrong = next((name for name in names if names.count(name) > 1 or "@" in name or ":" in name), None)
-    if not names or wrong is not None:
-        raise SpecError(f"The metrics of a task need names of their own without @ and :, one at least, not {names}.")
+    check_metrics(task.metrics)
     fitted = orbit.fit(inputs.shape)
     check_structure(fitted.space, inputs)
     window = getattr(task, "window", None)
     if isinstance(fitted.space, Crop) and window is not None and window != fitted.space.window:
         raise SpecError(f"The task has a window of {window} pixels and the orbit one of {fitted.space.window}: give both the same.")
     return fitted, task
+
+
+def check_metrics(metrics: Any) -> None:
+    """Raise unless these are metrics that can be told apart."""
+    given = metrics if isinstance(metrics, (tuple, list)) else [metrics]
+    wrong = next((one for one in given if not isinstance(one, Metric)), None)
+    if wrong is not None or given is not metrics:
+        what = getattr(wrong, "__name__", None) or repr(wrong if wrong is not None else metrics)
+        raise SpecError(f"The metrics of a task are a tuple of Metric(name=..., function=...), not {what}.")
+    for one in given:
+        if not isinstance(one.bounds, (tuple, list)) or [type(bound) for bound in one.bounds] not in BOUNDS:
+            raise SpecError(f"The metric '{one.name}' needs bounds of two numbers, such as (0.0, math.inf), not {one.bounds!r}.")
+    names = [one.name for one in given]
+    if not names or any(names.count(name) > 1 or "@" in name or ":" in name for name in names):
+        raise SpecError(f"The metrics of a task need names of their own without @ and :, one at least, not {names}.")
+
+
+def as_about(about: Any) -> dict[str, Any]:
+    """What else belongs into the manifest, if JSON can write it."""
+    if not isinstance(about, Mapping):
+        raise SpecError(f"about= is a mapping from names to plain data, not {type(about).__name__}.")
+    for name, value in about.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError):
+            raise SpecError(f"about[{name!r}] must be plain data that JSON can write, such as text and numbers, not {value!r}.") from None
+    return {str(name): value for name, value in about.items()}
 
 
 def check_truth(name: str, model: Examined, truth: Tensor) -> None:

@@ -71,6 +71,7 @@ class OrbitResult(Described):
     def outputs(self, model: str, sample: int) -> dict[str, Array]:
         """What is looked at of one model's outputs for one sample: outputs, consensus, missing; of a flow errors and quivers."""
         cell = self._cell(model, sample)
+        files.check_measured(self.folder, cell["key"], self.manifest["cells"])
         return files.read_row(self.folder, files.OUTPUTS, cell["key"], sample - cell["start"])
 
     def picture(self, sample: int) -> dict[str, Array]:
@@ -81,8 +82,9 @@ class OrbitResult(Described):
 
     @cached_property
     def _thumbnails(self) -> Array | None:
-        blocks = [self.folder.read_tensors(files.PICTURES, block["key"]) or {} for block in self.manifest["pictures"]]
-        found = [one["thumbnail"].numpy() for one in blocks if "thumbnail" in one]
+        blocks = self.manifest["pictures"]
+        parts = (files.read_part(self.folder, files.PICTURES, block["key"], "thumbnail") for block in blocks)
+        found = [part for part in parts if part is not None]
         return np.concatenate(found) if found and len(found) == len(blocks) else None
 
     def thumbnails(self) -> Array | None:
@@ -141,14 +143,17 @@ class OrbitResult(Described):
             raise InputError(f"A subset is a label, a group's name, or numbers of samples from 0 to {self.samples - 1}, not {subset!r}.")
         return numbers.astype(np.int64)
 
-    def table(self) -> pd.DataFrame:
-        """One row a model, metric and reference: the mean over all orbits (value, low, high), identity, worst, spread, and the gap."""
-        gaps = self.gap().set_index("model")
+    def table(self, subset: Any = None) -> pd.DataFrame:
+        """One row a model, metric and reference: the mean over all orbits (value, low, high), identity, worst, spread, and the gap.
+
+        `subset` is as in `aggregate`.
+        """
+        gaps, chosen = self.gap(subset).set_index("model"), self.chosen(subset)
         rows = []
         for model in self.models:
             for about in self.metrics:
                 for reference in [""] if about["explainer"] is not None else about["references"]:
-                    values = self.values(model, about["name"], reference)
+                    values = self.values(model, about["name"], reference)[chosen]
                     found = summarised(values, about, self.identity, self.elements, self.confidence)
                     gap = gaps.loc[model]
                     beside = {"gap": gap["value"], "gap_low": gap["low"], "gap_high": gap["high"]}
@@ -156,28 +161,34 @@ class OrbitResult(Described):
                     rows.append({"model": model, "metric": about["name"], "reference": reference, **found, **beside, "direction": better})
         return pd.DataFrame(rows)
 
-    def gap(self) -> pd.DataFrame:
-        """One row a model: the equivariance gap with its interval over samples, cut to what a distance can be."""
+    def gap(self, subset: Any = None) -> pd.DataFrame:
+        """One row a model: the equivariance gap with its interval over samples, cut to what a distance can be.
+
+        `subset` is as in `aggregate`.
+        """
+        chosen = self.chosen(subset)
         most = 1.0 if self.kind in ("classification", "detection") else np.inf
         rows = []
         for model in self.models:
-            found = equivariance_gap(self.distances(model), self.identity, self.confidence)
+            found = equivariance_gap(self.distances(model)[chosen], self.identity, self.confidence)
             low, high = np.clip([found.low, found.high], 0.0, most)
             rows.append({"model": model, "value": found.value, "low": low, "high": high, "n": found.n, "undefined": found.undefined})
         return pd.DataFrame(rows)
 
-    def agreement(self) -> pd.DataFrame:
+    def agreement(self, subset: Any = None) -> pd.DataFrame:
         """One row a model and metric: how the plot against the consensus correlates with that against the truth; none without truth.
 
         Only elements count at which the moved truth has lost nothing; a constant plot correlates with nothing, and is undefined.
+        `subset` is as in `aggregate`.
         """
+        chosen = self.chosen(subset)
         columns = ["model", "metric", "correlation", "low", "high", "n", "undefined", "aggregate"]
         rows = []
         for model in self.models if TRUTH in self.references else ():
-            whole = self._column(model, WHOLE) > 0
+            whole = self._column(model, WHOLE)[chosen] > 0
             for about in self.metrics:
                 if about["explainer"] is None:
-                    against = [self.values(model, about["name"], reference) for reference in (TRUTH, CONSENSUS)]
+                    against = [self.values(model, about["name"], reference)[chosen] for reference in (TRUTH, CONSENSUS)]
                     found = agreement(against[0], against[1], whole, self.confidence)
                     low, high = np.clip([found.low, found.high], -1.0, 1.0)
                     beside = [low, high, found.n, found.undefined, found.aggregate]
@@ -195,7 +206,7 @@ class OrbitResult(Described):
                 "error": left[cell["key"]],
             }
             for cell in self.manifest["cells"]
-            if cell["key"] in left and not self.folder.files.exists(f"{files.METRICS}/{cell['key']}.parquet")
+            if cell["key"] in left and not files.measured(self.folder, cell["key"])
         ]
         return pd.DataFrame(rows, columns=["model", "explainer", "samples", "error"])
 
@@ -261,9 +272,10 @@ class OrbitResult(Described):
             length, names = len(self.elements), [name] if explainer else self._beside(name)
             parts: list[dict[str, Values]] = []
             for cell in self._cells(model, explainer):
-                if explainer and not self.folder.files.exists(f"{files.METRICS}/{cell['key']}.parquet"):
+                if explainer and not files.measured(self.folder, cell["key"]):
                     parts.append({name: np.full((cell["stop"] - cell["start"], length), np.nan, dtype=np.float32)})
                 else:
+                    files.check_measured(self.folder, cell["key"], self.manifest["cells"])
                     parts.append(files.read_metrics(self.folder, cell["key"], names, length))
             for one in names:
                 values = np.concatenate([part[one] for part in parts])

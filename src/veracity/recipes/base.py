@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any, Protocol
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from veracity.core.errors import StoreError
 from veracity.core.registry import RECIPES
 from veracity.degradation.check import MARK as DEGRADATION
 from veracity.distance_check import MARK as DISTANCES
@@ -93,6 +96,20 @@ def run_recipe(
     return result
 
 
+TRAINING: ContextVar[bool] = ContextVar("training", default=True)
+"""Whether a recipe may train what its folder does not hold."""
+
+
+@contextmanager
+def without_training() -> Iterator[None]:
+    """Within it, recipes take the models that ship or lie in their folder, and raise rather than train and write others."""
+    before = TRAINING.set(False)
+    try:
+        yield
+    finally:
+        TRAINING.reset(before)
+
+
 Fit = Callable[[nn.Module, Callable[[int, float], None]], nn.Module]
 
 
@@ -103,6 +120,8 @@ def trained_once(folder: Path, name: str, build: Callable[[], nn.Module], epochs
     if path.exists():
         model.load_state_dict(load_file(path))
         return model.eval()
+    if not TRAINING.get():
+        raise StoreError(f"The model '{name}' is not in {folder}: run the recipe again, which trains it.")
     with bar(f"training {name}", epochs) as advance:
         fit(model, lambda epoch, loss: advance(1, f"training {name}, loss {loss:.3f}"))
     path.parent.mkdir(parents=True, exist_ok=True)

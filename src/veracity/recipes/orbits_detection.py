@@ -97,8 +97,8 @@ def evaluation(
         task=Detection(classes=classes, window=orbit.window, top=TOP),
         notes=[
             "The jitter is how far the key object strayed from the window's centre in training, in percent of the reach.",
-            "Beyond some shift the key object is cut off at the window's border, so that even a perfect detector has a gap; the "
-            "agreement of consensus and truth counts only shifts that leave it whole.",
+            "Beyond some shift the key object is cut off at the window's border: truth and consensus are cut off with it, and the gap "
+            "compares what both windows show; the agreement of consensus and truth counts only shifts that leave it whole.",
         ],
         about={"recipe": name, "scale": scale.value},
     )

@@ -1,6 +1,7 @@
 """Boxes against literal ones, counted pixel by pixel and matched one by one."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -97,28 +98,28 @@ def test_torchvision_style_lists():
         "labels": torch.tensor([1, 3]),
     }
     none = {"boxes": torch.empty(0, 4), "scores": torch.empty(0), "labels": torch.empty(0, dtype=torch.int64)}
-    found = detections([none, one, none], window=8.0, first=1)
+    found = detections([none, one, none], first=1)
     assert found.shape == (3, 2, 6)
     assert found[1].tolist() == [[0.0, 0.0, 4.0, 4.0, 0.5, 0.0], [1.0, 1.0, 2.0, 2.0, 0.75, 2.0]]
     assert found[[0, 2]].isnan().all()
-    assert detections([none], window=8.0, first=0).shape == (1, 0, 6)
+    assert detections([none], first=0).shape == (1, 0, 6)
 
 
 @pytest.mark.parametrize("mapping", [True, False])
-def test_transformers_style_outputs(mapping):
-    logits = torch.tensor([[[0.0, 2.0, 0.0], [0.0, 0.0, 9.0]]]).requires_grad_()
-    boxes = torch.tensor([[[0.5, 0.25, 0.5, 0.5], [0.1, 0.1, 0.1, 0.1]]])
+def test_queries_are_refused_since_they_do_not_say_how_logits_are_read(mapping):
+    """A detector trained with sigmoids would give wrong scores in a softmax, silently."""
+    parts = {"logits": torch.rand(1, 2, 3), "pred_boxes": torch.rand(1, 2, 4)}
+    with pytest.raises(InputError, match=r"wrap it as veracity\.zoo\.TransformersDetector\(model, labels=\.\.\.\)"):
+        detections(parts if mapping else SimpleNamespace(**parts), first=1)
 
-    class Output:
-        def __init__(self):
-            self.logits, self.pred_boxes = logits, boxes
 
-    found = detections({"logits": logits, "pred_boxes": boxes} if mapping else Output(), window=64.0, first=1)
-    assert not found.requires_grad
-    assert found[0, 0, :4].tolist() == [16.0, 0.0, 48.0, 32.0]
-    assert found[0, 0, 4].item() == pytest.approx(math.exp(2) / (math.exp(2) + 2))
-    assert found[0, 0, 5] == 1.0
-    assert found[0, 1, 4] < 1e-3  # most likely nothing
+def test_classes_below_the_first_are_refused():
+    one = {"boxes": torch.rand(1, 4), "scores": torch.rand(1), "labels": torch.tensor([0])}
+    with pytest.raises(InputError, match=r"class -1: its labels must begin with first=1: pass Detection\(first=\.\.\.\)"):
+        detections([one], first=1)
+    assert detections([one], first=0)[0, 0, 5] == 0.0
+    with pytest.raises(InputError, match="class -2: its last column must number classes from 0"):
+        detections(torch.tensor([[[0.0, 0.0, 1.0, 1.0, 0.5, -2.0]]]), first=1)
 
 
 @pytest.mark.parametrize(
@@ -126,4 +127,4 @@ def test_transformers_style_outputs(mapping):
 )
 def test_anything_else_is_refused_in_one_sentence(raw):
     with pytest.raises(InputError, match=r"must give a tensor \(rows, detections, 6\)"):
-        detections(raw, window=8.0, first=1)
+        detections(raw, first=1)

@@ -7,6 +7,7 @@ from hypothesis.extra.numpy import arrays
 from veracity.core.errors import InputError
 from veracity.core.outputs import Outputs
 from veracity.interpret.orbit.classification import Classification, accuracy, confidence
+from veracity.perturb import CyclicShift
 
 
 def test_confidence_is_the_softmax_probability_of_the_true_class():
@@ -50,7 +51,7 @@ def test_class_numbers_are_never_averaged():
     """Classes 0 and 2 in turn: their mean number would be class 1, which nobody predicts."""
     outputs = torch.tensor([[[0.8, 0.0, 0.2], [0.1, 0.0, 0.9]]])
     task = Classification()
-    consensus, missing = task.consensus(outputs)
+    consensus, missing = task.consensus(CyclicShift(sizes=(2,)), torch.arange(2)[:, None], outputs)
     assert consensus[0].tolist() == pytest.approx([0.45, 0.0, 0.55])
     assert task.as_truth(consensus).tolist() == [2]
     assert missing.tolist() == [0]
@@ -58,7 +59,7 @@ def test_class_numbers_are_never_averaged():
 
 def test_a_consensus_of_nothing_is_no_class():
     task = Classification()
-    consensus, missing = task.consensus(torch.full((1, 3, 2), float("nan")))
+    consensus, missing = task.consensus(CyclicShift(sizes=(3,)), torch.arange(3)[:, None], torch.full((1, 3, 2), float("nan")))
     assert missing.tolist() == [3]
     assert task.as_truth(consensus).tolist() == [-1]
     assert confidence(torch.rand(1, 2), task.as_truth(consensus)).isnan().all()
@@ -71,9 +72,9 @@ def test_total_variation_is_the_largest_difference_of_any_event(a, b):
     a, b = torch.from_numpy(a).softmax(dim=1), torch.from_numpy(b).softmax(dim=1)
     events = torch.tensor([[number >> bit & 1 for bit in range(5)] for number in range(32)]).double()
     expected = ((a - b) @ events.T).abs().amax(dim=1)
-    found = Classification().distance(a, b)
+    found = Classification().apart(a, b)
     assert torch.allclose(found, expected, atol=1e-9)
-    assert torch.equal(found, Classification().distance(b, a))
+    assert torch.equal(found, Classification().apart(b, a))
 
 
 @pytest.mark.parametrize("truth", [[0.0, 1.0], [[0], [1]], [0], [0, -2], [0, 2]])

@@ -10,6 +10,10 @@ NONE = [NAN] * 6
 SPACE = Crop(window=16, reach=8)
 
 
+def still(count):
+    return torch.zeros(count, 2, dtype=torch.int64)
+
+
 def rows(*boxes):
     return torch.tensor([list(boxes)])
 
@@ -61,16 +65,16 @@ def test_the_truth_moves_against_the_window_and_is_cut_off():
 
 
 def test_consensus_boxes_leave_missing_detections_out_and_count_them():
-    """The mean of [0 0 4 4] and [2 0 6 4]; zero boxes in the place of the missing ones would halve it."""
-    outputs = torch.tensor([[[[0.0, 0.0, 4.0, 4.0, 0.5, 3.0], NONE], [NONE, NONE], [[2.0, 0.0, 6.0, 4.0, 0.75, 3.0], NONE], [NONE, NONE]]])
-    found, missing = Detection().consensus(outputs)
-    assert found[0].tolist() == [1.0, 0.0, 5.0, 4.0, 0.625, 3.0]
+    """The mean of [4 4 8 8] and [6 4 10 8]; zero boxes in the place of the missing ones would halve it."""
+    outputs = torch.tensor([[[[4.0, 4.0, 8.0, 8.0, 0.5, 3.0], NONE], [NONE, NONE], [[6.0, 4.0, 10.0, 8.0, 0.75, 3.0], NONE], [NONE, NONE]]])
+    found, missing = Detection().consensus(SPACE, still(4), outputs)
+    assert found[0].tolist() == [5.0, 4.0, 9.0, 8.0, 0.625, 3.0]
     assert missing.tolist() == [2]
-    assert Detection().as_truth(found)[0].tolist() == [[1.0, 0.0, 5.0, 4.0, 3.0]]
+    assert Detection().as_truth(found)[0].tolist() == [[5.0, 4.0, 9.0, 8.0, 3.0]]
 
 
 def test_a_consensus_of_no_detection_at_all_is_undefined():
-    found, missing = Detection().consensus(torch.full((1, 3, 2, 6), NAN))
+    found, missing = Detection().consensus(SPACE, still(3), torch.full((1, 3, 2, 6), NAN))
     assert found.isnan().all()
     assert missing.tolist() == [3]
     assert iou(rows([0.0, 0.0, 4.0, 4.0, 0.5, 3.0]), Detection().as_truth(found)).isnan().all()
@@ -80,9 +84,9 @@ def test_the_consensus_is_about_one_class():
     """Class 1 leads twice, 3 once: without truth it is 1; with it, the key object's, found behind the first place too."""
     one, three = [0.0, 0.0, 2.0, 2.0, 0.9, 1.0], [8.0, 8.0, 12.0, 12.0, 0.6, 3.0]
     outputs = torch.tensor([[[one, three], [one, NONE], [three, NONE]]])
-    voted_for, _ = Detection().consensus(outputs)
+    voted_for, _ = Detection().consensus(SPACE, still(3), outputs)
     assert voted_for[0].tolist() == pytest.approx([0.0, 0.0, 2.0, 2.0, 0.9, 1.0])
-    told, missing = Detection().consensus(outputs, torch.tensor([[[8.0, 8.0, 12.0, 12.0, 3.0]]]))
+    told, missing = Detection().consensus(SPACE, still(3), outputs, torch.tensor([[[8.0, 8.0, 12.0, 12.0, 3.0]]]))
     assert told[0].tolist() == pytest.approx([8.0, 8.0, 12.0, 12.0, 0.6, 3.0])
     assert missing.tolist() == [1]
 
@@ -100,10 +104,42 @@ def test_distances_are_those_of_what_the_unmoved_output_is_surest_of():
     half, other = [0.0, 0.0, 4.0, 2.0, 0.8, 3.0], [0.0, 0.0, 4.0, 4.0, 0.9, 1.0]
     a = torch.tensor([[here], [here], [here], [here], [NONE], [NONE]])
     b = torch.tensor([[here], [half], [other], [NONE], [here], [NONE]])
-    assert Detection().distance(a, b).tolist() == [0.0, 0.5, 1.0, 1.0, 1.0, 0.0]
+    found = Detection().distance(SPACE, still(6), a, b)
+    assert found[:5].tolist() == [0.0, 0.5, 1.0, 1.0, 1.0]
+    assert found[5].isnan()
     surer = torch.tensor([[[9.0, 9.0, 10.0, 10.0, 0.95, 1.0], half]])
-    assert Detection().distance(surer, torch.tensor([[here]])).tolist() == [0.5]
-    assert Detection().distance(torch.tensor([[here]]), surer).tolist() == [1.0]
+    assert Detection().distance(SPACE, still(1), surer, torch.tensor([[here]])).tolist() == [0.5]
+    assert Detection().distance(SPACE, still(1), torch.tensor([[here]]), surer).tolist() == [1.0]
+
+
+def test_distances_are_those_of_what_both_windows_show():
+    """A box [4 8] x [6 10] in a window of 16 that moves right: whole, half, gone; then a neighbour that has come into view."""
+    task = Detection(window=16)
+    here, moves = [4.0, 6.0, 8.0, 10.0, 0.9, 3.0], torch.tensor([[3, 0], [6, 0], [6, 0], [8, 0], [6, 0], [8, 0]])
+    unmoved = torch.tensor([[here], [here], [here], [here], [here], [NONE]])
+    moved = [
+        [1.0, 6.0, 5.0, 10.0, 0.9, 3.0],  # moved along
+        [0.0, 6.0, 2.0, 10.0, 0.9, 3.0],  # cut off as it should be
+        [-2.0, 6.0, 2.0, 8.0, 0.9, 3.0],  # goes on outside of the window, and half as high
+        [0.0, 6.0, 2.0, 10.0, 0.9, 3.0],  # nothing of it should be left
+        NONE,  # missed, though it is in view
+        [12.0, 0.0, 16.0, 4.0, 0.9, 3.0],  # lies outside of the unmoved window
+    ]
+    found = task.distance(SPACE, moves, torch.tensor(moved)[:, None], unmoved)
+    assert found[[0, 1, 2, 4]].tolist() == [0.0, 0.0, 0.5, 1.0]
+    assert found[[3, 5]].isnan().all()
+
+
+def test_each_side_of_the_consensus_is_averaged_where_it_is_seen():
+    """A box [4 8] x [6 10]: at dx = 6 its left is cut off, and its right says 7; at dx = -8 only its left is seen."""
+    task = Detection(window=16)
+    moves = torch.tensor([[0, 0], [6, 0], [-8, 0]])
+    outputs = torch.tensor([[[[4.0, 6.0, 8.0, 10.0, 0.9, 3.0]], [[0.0, 6.0, 1.0, 10.0, 0.6, 3.0]], [[12.5, 6.0, 15.5, 10.0, 0.6, 3.0]]]])
+    found, missing = task.consensus(SPACE, moves, outputs)
+    assert found[0].tolist() == pytest.approx([4.25, 6.0, 7.5, 10.0, 0.7, 3.0])
+    assert missing.tolist() == [0]
+    never, _ = task.consensus(SPACE, moves[1:2], outputs[:, 1:2])
+    assert never[0].tolist() == pytest.approx([6.0, 6.0, 7.0, 10.0, 0.6, 3.0])
 
 
 def test_reading_ranks_and_keeps_the_top():

@@ -60,7 +60,7 @@ def test_the_consensus_is_the_mean_after_turning_back():
     task, orbit = Flow(), FlowOrbit()
     outputs = fields(16)
     undone = task.undo(orbit.space, orbit.elements, outputs)
-    consensus, missing = task.consensus(undone[None])
+    consensus, missing = task.consensus(orbit.space, orbit.elements, outputs[None])
     assert torch.allclose(consensus[0], undone.mean(dim=0), atol=1e-6)
     assert missing.tolist() == [0]
     assert not torch.allclose(consensus[0], outputs.mean(dim=0), atol=1e-2)

@@ -22,7 +22,7 @@ def test_the_gap_leaves_the_identity_out():
 def test_undefined_distances_are_left_out_and_counted():
     found = equivariance_gap([[0.0, NAN, 0.4], [0.0, NAN, NAN]])
     assert found.samples[0] == pytest.approx(0.4)
-    assert (found.n, found.undefined) == (1, 1)
+    assert (found.n, found.undefined) == (1, 3)
     assert np.isnan(found.low)
 
 

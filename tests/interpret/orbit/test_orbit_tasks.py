@@ -1,6 +1,7 @@
 """What all tasks share: exactly equivariant models are their own consensus, have no gap, and are judged alike along the orbit."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from veracity.core.errors import InputError
 from veracity.core.measures import Direction
 from veracity.interpret.orbit import Classification, Detection, Flow, Metric, Regression, equivariance_gap
 from veracity.interpret.orbit.base import orbit_mean
+from veracity.interpret.orbit.classification import accuracy, confidence
 from veracity.perturb import AsInput, CropOrbit, CyclicShift, FlowOrbit, GroupOrbit, Permutations, RotationOrbit
 
 
@@ -77,12 +79,12 @@ def test_an_equivariant_model_is_its_own_consensus_and_has_no_gap(name):
     task = task.settled(model(orbit.space.act(orbit.elements[[orbit.identity]].expand(len(x), -1), x)))
     undone, raw = along(task, orbit, model, x)
     base = undone[:, orbit.identity]
-    consensus, missing = task.consensus(undone)
+    consensus, missing = task.consensus(orbit.space, orbit.elements, raw)
     own = base[:, 0] if task.kind == "detection" else base
     assert torch.allclose(consensus, own, atol=1e-5)
     assert missing.tolist() == [0] * len(x)
-    rows = undone.flatten(0, 1)
-    distances = task.distance(rows, base.repeat_interleave(undone.shape[1], dim=0)).reshape(undone.shape[:2])
+    moves, still = orbit.elements.repeat(len(x), 1), base.repeat_interleave(undone.shape[1], dim=0)
+    distances = task.distance(orbit.space, moves, raw.flatten(0, 1), still).reshape(undone.shape[:2])
     assert equivariance_gap(distances, orbit.identity).value <= 1e-5
     y = task.as_truth(consensus).repeat_interleave(undone.shape[1], dim=0)
     elements = orbit.elements.repeat(len(x), 1)
@@ -101,13 +103,17 @@ def test_a_model_that_is_not_equivariant_has_a_gap_and_a_plot_that_is_not_flat()
     def model(images):  # the brightness of the top left against the rest
         return torch.stack((images[:, 0, 0, 0], images.flatten(1).sum(dim=1) - images[:, 0, 0, 0]), dim=1)
 
-    undone, _ = along(task, orbit, model, x)
-    gap = equivariance_gap(task.distance(undone[0], undone[0, :1].expand(4, 2))[None])
+    _, raw = along(task, orbit, model, x)
+    gap = equivariance_gap(task.distance(orbit.space, orbit.elements, raw[0], raw[0, :1].expand(4, 2))[None])
     seen, rest = (1 / (1 + math.exp(4.0 * sign)) for sign in (-1, 1))
     assert gap.value == pytest.approx(seen - rest, abs=1e-5)
-    consensus, _ = task.consensus(undone)
+    consensus, _ = task.consensus(orbit.space, orbit.elements, raw)
     assert consensus[0].tolist() == pytest.approx([(seen + 3 * rest) / 4, (rest + 3 * seen) / 4], abs=1e-5)
     assert task.as_truth(consensus).tolist() == [1]
+
+
+def share(output, truth, at):
+    return output[:, at]
 
 
 def test_metrics_of_ones_own():
@@ -123,10 +129,15 @@ def test_metrics_of_ones_own():
     assert "code" in spec["function"]
     other = Classification(metrics=(Metric(name="top_margin", function=lambda output, truth: output[:, 0], bounds=(0.0, 1.0)),))
     assert other.spec() != task.spec()
+    place = "veracity.interpret.orbit.classification:"
     assert Classification().spec()["metrics"] == [
-        {"name": "accuracy", "direction": "higher"},
-        {"name": "confidence", "direction": "higher"},
+        {"name": "accuracy", "direction": "higher", "function": {"import": f"{place}accuracy"}},
+        {"name": "confidence", "direction": "higher", "function": {"import": f"{place}confidence"}},
     ]
+    one, two = (Metric(name="mine", function=function).spec() for function in (accuracy, confidence))
+    assert one != two
+    first, second = (Metric(name="mine", function=partial(share, at=at)).spec() for at in (0, 1))
+    assert first != second
     with pytest.raises(InputError, match=r"'top_margin' must give one number a row, of shape \(2,\), not \(2, 1\)"):
         Metric(name="top_margin", function=lambda output, truth: output[:, :1]).measure(torch.rand(2, 3), torch.tensor([0, 1]))
     with pytest.raises(InputError, match="not float"):

@@ -128,7 +128,7 @@ def test_disks_turn_about_the_stated_axis_by_the_stated_angle(plane, basis):
 
 def test_a_disk_lists_the_identity_once_and_no_whole_turn():
     coordinates = DiskOrbit(step=15.0).coordinates()
-    assert len(coordinates) == 1 + 24 * 12
+    assert len(coordinates) == 1 + 24 * 12 - 12
     assert (coordinates[:, 1] == 0).sum() == 1
     assert coordinates[:, 0].max() == 345.0
     assert coordinates[1].tolist() == [0.0, 15.0]
@@ -138,6 +138,16 @@ def test_a_disk_lists_the_identity_once_and_no_whole_turn():
 def test_opposite_points_of_the_rim_are_the_same_rotation():
     there, opposite = matrices(DiskOrbit().locate(torch.tensor([[30.0, 180.0], [210.0, 180.0]])))
     assert torch.allclose(there, opposite, atol=1e-12)
+
+
+@pytest.mark.parametrize("step", [15.0, 45.0, 180.0])
+def test_a_disk_lists_no_rotation_twice(step):
+    """Two quaternions q and r are one rotation where |q . r| = 1; the rim's opposite half is what would be."""
+    orbit = DiskOrbit(step=step)
+    same = (orbit.elements @ orbit.elements.T).abs() > 1 - 1e-9
+    assert torch.equal(same, torch.eye(len(same), dtype=torch.bool))
+    rim = orbit.coordinates()[orbit.coordinates()[:, 1] == 180.0, 0]
+    assert rim.tolist() == [number * step for number in range(round(180 / step))]
 
 
 def test_unknown_planes_are_refused():

@@ -15,7 +15,7 @@ function greatest(values: Float32Array = new Float32Array()): number {
 }
 
 /** As many classes as there is room for: the most probable ones and the true one, in their order. */
-function chosen({ outputs, rows, label: truth }: DetailData, most: number): number[] {
+function chosen({ outputs, rows, trueClass: truth }: DetailData, most: number): number[] {
   const all = Array.from({ length: rows }, (_, index) => index);
   if (rows <= most) return all;
   const weight = (index: number): number => (index === truth ? 2 : Math.max(0, ...[...outputs.values()].map((values) => values[index] || 0)));
@@ -23,7 +23,7 @@ function chosen({ outputs, rows, label: truth }: DetailData, most: number): numb
 }
 
 export function drawClassification(stage: Stage, data: DetailData): Detailed {
-  const { classes, models, outputs, consensus, rows, label: truth } = data;
+  const { classes, models, outputs, consensus, rows, trueClass: truth } = data;
   const said = new Map(models.map(({ name }) => {
     const best = greatest(outputs.get(name));
     return [name, best < 0 ? "no output" : `${nameOf(classes, best)} (${number(outputs.get(name)?.[best])})`];

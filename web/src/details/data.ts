@@ -8,7 +8,8 @@ export interface DetailData {
   task: string;
   classes: string[];
   models: { name: string; colour: string }[];
-  label: number | null;
+  /** The sample's class, where it is known: not the subset that it counts to. */
+  trueClass: number | null;
   outputs: Map<string, Float32Array>;
   rows: number;
   truth: Float32Array | null;

@@ -11,6 +11,7 @@ import { swatch } from "./words";
 
 const REACH = 1.4;
 const ROOMY = 9;
+const NARROW = 90;
 const MARGINS: Margins = [2, 18, 2, 2];
 
 /** The length of the longest arrow of some fields (2, side, side). */
@@ -65,15 +66,20 @@ export function drawFlow(stage: Stage, data: DetailData): Detailed {
   const squares = rooms(2 * models.length, whole, MARGINS).map((room) => squareIn(room, MARGINS));
   models.forEach(({ name, colour }, index) => {
     tile(squares[2 * index], errors.get(name));
-    heading(stage, `${name}: error`, colour, squares[2 * index].x, squares[2 * index].y - 5, squares[2 * index].width);
+    titled(squares[2 * index], name, colour, "error");
     field(squares[2 * index + 1], name, colour);
-    heading(stage, `${name}: flow`, colour, squares[2 * index + 1].x, squares[2 * index + 1].y - 5, squares[2 * index + 1].width);
+    titled(squares[2 * index + 1], name, colour, "flow");
   });
   colourBar(stage, errorRange, "end-point error of a pixel (px, lower is better)");
   const beneath = truth ? "true flow" : consensus.size ? "consensus" : "";
   const shown = beneath ? [el("span", { class: "plot-entry plot-name" }, swatch(stage.theme.muted), beneath)] : [];
   const length = el("span", { class: "plot-name" }, `longest arrow: ${number(most)} px`);
   stage.legend.replaceChildren(...shown, el("span", { class: "plot-name" }, "model's colour: its flow"), length);
+
+  /** In a narrow room the model alone is named. */
+  function titled({ x, y, width }: Rect, name: string, colour: string, what: string): void {
+    heading(stage, width < NARROW ? name : `${name}: ${what}`, colour, x, y - 5, width);
+  }
 
   function tile(square: Rect, values: Float32Array | undefined): void {
     stage.hatched(square.x, square.y, square.width, square.height);

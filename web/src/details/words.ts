@@ -1,11 +1,12 @@
 // Words of the detail view that change while the reader drags: built when their form changes, else only filled anew.
 
+import { swatchFill } from "../colour";
 import { el } from "../dom";
 import type { DetailData, Table } from "./data";
 
 export function swatch(colour: string): HTMLElement {
   const mark = el("span", { class: "plot-mark" });
-  mark.style.background = colour;
+  mark.style.background = swatchFill(colour);
   return mark;
 }
 

@@ -11,7 +11,7 @@ export interface Attribution {
   width: number;
 }
 
-/** A sample and where it is moved to. `moved` is what the models saw, where that is known. */
+/** A sample and where it is moved to. `moved` is what the models saw, where that is known; without `input`, `absent` says why. */
 export interface InputData {
   kind: string;
   shape: number[];
@@ -22,5 +22,6 @@ export interface InputData {
   plane: string | null;
   at: number[];
   title: string;
+  absent?: string;
   attribution?: Attribution[];
 }

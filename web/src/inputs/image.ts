@@ -5,10 +5,15 @@ import type { InputData } from "./data";
 import { turned } from "./moves";
 import { drawSheets, explained, raster } from "./sheets";
 
+/** Whether images of these axes are turned here. */
+export function turns(axes: InputData["axes"]): boolean {
+  return axes.length === 1 && axes[0].name === "angle";
+}
+
 /** The moved image; where it is not at hand, a turned image is turned here. */
 export function imageOf({ input, moved, shape, axes, at }: InputData): Float32Array | Uint8Array | null {
   if (moved || !input) return moved ?? input;
-  return axes.length === 1 && axes[0].name === "angle" && at[0] !== 0 ? turned(input, shape, at[0]) : input;
+  return turns(axes) && at[0] !== 0 ? turned(input, shape, at[0]) : input;
 }
 
 export function drawImage(stage: Stage, data: InputData): void {

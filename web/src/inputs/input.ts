@@ -51,7 +51,7 @@ export function inputView(host: HTMLElement): InputView {
       data = next;
       if (next.kind === "none" || !next.input) {
         clear();
-        empty.textContent = next.kind === "none" ? "Inputs of this kind are not drawn." : "The run folder holds no picture of this sample.";
+        empty.textContent = next.kind === "none" ? "Inputs of this kind are not drawn." : (next.absent ?? "The run folder holds no picture of this sample.");
         host.append(empty);
         return;
       }

@@ -2,7 +2,7 @@ import { guard, memo } from "../cache";
 import { count, number } from "../format";
 import { Panel } from "../panel";
 import { orbitPlot, type OrbitPlot } from "../plots/orbit";
-import { groupName } from "./chosen";
+import { groupName, levelOf } from "./chosen";
 import { aggregate, axisRange, type Aggregate } from "./compute";
 import { metricName, type Scene } from "./scene";
 
@@ -10,8 +10,8 @@ import { metricName, type Scene } from "./scene";
 export class AggregatePanel {
   readonly panel: Panel;
   private readonly plot: OrbitPlot;
-  private readonly means = memo((values: Float32Array[], samples: Int32Array, K: number, low: number, high: number): Aggregate[] =>
-    values.map((one) => aggregate(one, K, samples, [low, high])),
+  private readonly means = memo((values: Float32Array[], samples: Int32Array, K: number, low: number, high: number, confidence: number): Aggregate[] =>
+    values.map((one) => aggregate(one, K, samples, [low, high], confidence)),
   );
   private readonly other = guard();
 
@@ -26,7 +26,7 @@ export class AggregatePanel {
     if (!this.panel.show(values)) return;
     if (pick.samples.length === 0) return this.panel.empty("No sample is both in this subset and in the lasso.");
     const { low, high, unit } = pick.metric;
-    const means = this.means(values.value, pick.samples, meta.coordinates.length, low ?? -Infinity, high ?? Infinity);
+    const means = this.means(values.value, pick.samples, meta.coordinates.length, low ?? -Infinity, high ?? Infinity, levelOf(meta));
     if (!this.other(means, shown, pick.metric, pick.at.join())) return;
     this.plot.update({
       ...meta,

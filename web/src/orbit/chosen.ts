@@ -78,3 +78,8 @@ export function sampleName(meta: Meta, sample: number): string {
 }
 
 export const REFERENCE: Record<Reference, string> = { truth: "ground truth", consensus: "consensus" };
+
+/** The level of the run's intervals. */
+export function levelOf({ confidence }: Meta): number {
+  return confidence ?? 0.95;
+}

@@ -1,44 +1,46 @@
 // Numbers of the views from the stored values, an (N, K) array of one metric of one model: typed arrays, undefined (NaN) left out.
 
-const NORMAL = 1.959964;
+import { tQuantile } from "./student";
 
 export interface Aggregate {
   mean: Float32Array;
   low: Float32Array;
   high: Float32Array;
-  /** The mean over the samples and the orbit. */
+  /** The mean over the samples of their own means along the orbit. */
   overall: number;
 }
 
-/** The mean over samples at each of the K elements, with a 95 % normal band: mean -+ 1.96 sd / sqrt(n), within `bounds`. */
-export function aggregate(values: Float32Array, K: number, samples: Int32Array, bounds: [number, number]): Aggregate {
+/** The mean over samples at each of the K elements with its t interval: mean -+ t_{n-1} sd / sqrt(n), within `bounds`. */
+export function aggregate(values: Float32Array, K: number, samples: Int32Array, bounds: [number, number], confidence: number): Aggregate {
   const n = new Int32Array(K);
-  const sum = new Float64Array(K);
+  const mean = new Float64Array(K);
   const squares = new Float64Array(K);
-  for (const sample of samples) {
-    const start = sample * K;
-    for (let k = 0; k < K; k++) {
-      const value = values[start + k];
-      if (value !== value) continue;
-      n[k]++;
-      sum[k] += value;
-      squares[k] += value * value;
-    }
-  }
-  const found = { mean: new Float32Array(K), low: new Float32Array(K), high: new Float32Array(K), overall: NaN };
   let total = 0;
   let many = 0;
-  for (let k = 0; k < K; k++) {
-    const mean = sum[k] / n[k];
-    const variance = Math.max(0, squares[k] - n[k] * mean * mean) / (n[k] - 1);
-    const half = n[k] > 1 ? NORMAL * Math.sqrt(variance / n[k]) : NaN;
-    found.mean[k] = mean;
-    found.low[k] = Math.max(bounds[0], mean - half);
-    found.high[k] = Math.min(bounds[1], mean + half);
-    total += sum[k];
-    many += n[k];
+  for (const sample of samples) {
+    let own = 0;
+    let there = 0;
+    for (let k = 0; k < K; k++) {
+      const value = values[sample * K + k];
+      if (!Number.isFinite(value)) continue;
+      own += value;
+      there++;
+      const off = value - mean[k];
+      mean[k] += off / ++n[k];
+      squares[k] += off * (value - mean[k]);
+    }
+    if (there === 0) continue;
+    total += own / there;
+    many++;
   }
-  found.overall = total / many;
+  const found = { mean: new Float32Array(K), low: new Float32Array(K), high: new Float32Array(K), overall: total / many };
+  for (let k = 0; k < K; k++) {
+    const error = Math.sqrt(squares[k] / (n[k] - 1) / n[k]);
+    const half = n[k] > 1 ? tQuantile(confidence, n[k] - 1) * error : NaN;
+    found.mean[k] = n[k] > 0 ? mean[k] : NaN;
+    found.low[k] = Math.max(bounds[0], mean[k] - half);
+    found.high[k] = Math.min(bounds[1], mean[k] + half);
+  }
   return found;
 }
 

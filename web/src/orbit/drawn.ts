@@ -1,11 +1,12 @@
 import type { DetailData } from "../details/detail";
+import { turns } from "../inputs/image";
 import type { InputData } from "../inputs/input";
 import { floats, row } from "../packed";
-import { nearest, placeLabel } from "../plots/orbit";
-import type { Meta, Packed, PackedArray } from "../types";
+import { nearest, placeLabel, samePlace } from "../plots/orbit";
+import type { Meta, Packed, PackedArray, Reference } from "../types";
 import { sampleName } from "./chosen";
 import { errorTop } from "./individual";
-import { byReference, type Moved } from "./moved";
+import { byReference, errorsBy, type Moved } from "./moved";
 import { metricName, type Scene } from "./scene";
 
 /** What the input view draws: the sample, moved to the chosen place. */
@@ -16,18 +17,29 @@ export function inputData({ meta, pick, shown }: Scene, packed: Packed, moved: M
     return found === undefined || map === null ? [] : [{ model: name, colour, map, height: found.shape[0], width: found.shape[1] }];
   });
   const [input, own] = [packed.arrays.get("input"), movedInput(meta, packed, moved, pick.at)];
+  const absent = own !== undefined || canMove(meta, pick.at) ? undefined : meta.live ? WAITING : UNMOVED;
   return {
     kind: meta.input.kind,
     shape: (meta.input.kind === "image" ? own?.shape : undefined) ?? input?.shape ?? meta.input.shape,
-    input: pixels(input),
+    input: absent === undefined ? pixels(input) : null,
     moved: pixels(own),
     window: meta.input.window,
     axes: meta.axes,
     plane: meta.plane,
     at: pick.at,
     title: `${sampleName(meta, pick.sample ?? 0)}, ${placeLabel(meta, pick.at)}`,
+    ...(absent === undefined ? {} : { absent }),
     ...(pick.explainer === null ? {} : { attribution }),
   };
+}
+
+const UNMOVED = "Not shown moved: no live models.";
+const WAITING = "Not shown moved: no answer of the models yet.";
+
+/** Whether the page itself can show the input there; an image that it cannot move must not stand unmoved under a moved label. */
+function canMove({ input, axes, coordinates, identity }: Meta, at: number[]): boolean {
+  if (input.kind !== "image" && input.kind !== "series") return true;
+  return samePlace(coordinates[identity], at) || (input.kind === "image" && turns(axes));
 }
 
 /** What the models saw: as they answered, else the stored picture of the nearest element where the run has them. */
@@ -41,17 +53,18 @@ export function detailData(scene: Scene, packed: Packed, moved: Moved): DetailDa
   const { meta, pick, shown } = scene;
   const arrays = (start: string, from: Map<string, PackedArray>): Map<string, Float32Array> =>
     new Map(shown.flatMap(({ name }) => (from.has(start + name) ? [[name, floats(from.get(start + name)) as Float32Array]] : [])));
-  const errors = shown.flatMap(({ name }) => floats(packed.arrays.get(`errors/${name}`)) ?? []);
+  const by = errorsBy(pick.reference);
+  const errors = shown.flatMap(({ name }) => floats(packed.arrays.get(by + name)) ?? []);
   return {
     task: meta.task,
     classes: meta.classes,
     models: shown,
-    label: meta.labels?.[moved.sample] ?? null,
+    trueClass: (packed.header.truth_class as number | null | undefined) ?? null,
     outputs: arrays("outputs/", moved.arrays),
     rows: shown.map(({ name }) => moved.arrays.get(`outputs/${name}`)?.shape[0]).find((found) => found !== undefined) ?? 0,
-    truth: truthAt(meta, packed, moved.at),
+    truth: truthAt(meta, packed, moved.at, pick.reference),
     consensus: arrays("consensus/", packed.arrays),
-    errors: arrays("errors/", moved.arrays),
+    errors: arrays(by, moved.arrays),
     quiver: arrays("quiver/", moved.arrays),
     metrics: new Map(shown.map(({ name }) => [name, labelled(meta, byReference(moved, name, pick.reference))])),
     at: moved.at,
@@ -66,10 +79,10 @@ function labelled(meta: Meta, values: Record<string, number | null>): Record<str
   return Object.fromEntries(meta.metrics.flatMap((metric) => (metric.name in values ? [[metricName(metric), values[metric.name]]] : [])));
 }
 
-/** The truth's boxes as they are; of its fields, the one at the place. */
-function truthAt(meta: Meta, packed: Packed, at: number[]): Float32Array | null {
+/** The truth's boxes as they are; of its fields, the one at the place, unless errors are measured by the consensus. */
+function truthAt(meta: Meta, packed: Packed, at: number[], reference: Reference): Float32Array | null {
   const truth = packed.arrays.get("truth");
-  if (truth === undefined) return null;
+  if (truth === undefined || (meta.task === "flow" && reference === "consensus")) return null;
   return floats(meta.task === "flow" ? row(truth, nearest(meta, at)) : truth);
 }
 

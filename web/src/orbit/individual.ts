@@ -3,10 +3,10 @@ import { el } from "../dom";
 import { floats } from "../packed";
 import { Panel } from "../panel";
 import { orbitPlot, type OrbitPlot } from "../plots/orbit";
-import type { Packed } from "../types";
+import type { Packed, Reference } from "../types";
 import { sampleName } from "./chosen";
 import { axisRange, extent } from "./compute";
-import { byReference, type Moved } from "./moved";
+import { byReference, errorsBy, type Moved } from "./moved";
 import { metricName, type Scene } from "./scene";
 
 /** The chosen sample's own orbit, to be dragged along. */
@@ -14,9 +14,9 @@ export class IndividualPanel {
   readonly panel: Panel;
   private readonly plot: OrbitPlot;
   private readonly rows = memo((values: Float32Array[], sample: number, K: number) => values.map((one) => one.subarray(sample * K, (sample + 1) * K)));
-  private readonly tiles = memo((packed: Packed, shown: Scene["shown"]) =>
+  private readonly tiles = memo((packed: Packed, shown: Scene["shown"], reference: Reference) =>
     shown.flatMap(({ name }) => {
-      const errors = packed.arrays.get(`errors/${name}`);
+      const errors = packed.arrays.get(errorsBy(reference) + name);
       const maps = floats(errors);
       return errors === undefined || maps === null ? [] : [{ model: name, maps, side: errors.shape[1] }];
     }),
@@ -37,7 +37,7 @@ export class IndividualPanel {
     this.panel.describe(sampleName(meta, pick.sample));
     if (!this.panel.show(values)) return;
     const rows = this.rows(values.value, pick.sample, meta.coordinates.length);
-    const tiles = meta.layout === "tiles" && packed?.state === "ready" ? this.tiles(packed.value, shown) : [];
+    const tiles = meta.layout === "tiles" && packed?.state === "ready" ? this.tiles(packed.value, shown, pick.reference) : [];
     this.plot.update({
       ...meta,
       curves: shown.map(({ name, colour }, i) => ({ model: name, colour, values: rows[i], ...live(moved, name, pick) })),

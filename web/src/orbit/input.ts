@@ -33,7 +33,7 @@ export class InputPanel {
     if (packed === null) return this.panel.empty("Choose a sample to see its input.");
     this.panel.describe(placeLabel(meta, pick.at));
     if (!this.panel.show(packed)) return;
-    const place = MOVED_HERE.has(meta.input.kind) ? pick.at.join() : "";
+    const place = MOVED_HERE.has(meta.input.kind) || !moved?.arrays.has("input") ? pick.at.join() : "";
     if (this.other(packed.value, moved, shown, pick.explainer, place)) this.view.update(inputData(scene, packed.value, moved));
   }
 

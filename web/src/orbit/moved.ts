@@ -12,7 +12,7 @@ export interface Moved {
   metrics: LiveMetrics;
 }
 
-const PER_ELEMENT = ["outputs/", "errors/", "quiver/"];
+const PER_ELEMENT = ["outputs/", "errors/", "consensus_errors/", "quiver/"];
 
 /** What the run stored at element `k`. */
 export function stored(meta: Meta, sample: number, k: number, packed: Packed, metrics: LiveMetrics): Moved {
@@ -25,6 +25,11 @@ export function stored(meta: Meta, sample: number, k: number, packed: Packed, me
 export function answered(question: Question, answer: Packed): Moved {
   const metrics = (answer.header.metrics ?? {}) as LiveMetrics;
   return { sample: question.sample, at: question.at, live: true, arrays: answer.arrays, metrics };
+}
+
+/** What the error maps are called that are measured by one reference. */
+export function errorsBy(reference: Reference): string {
+  return reference === "consensus" ? "consensus_errors/" : "errors/";
 }
 
 /** A model's metrics by one reference: metric -> value. */

@@ -1,31 +1,32 @@
 import { modelColour } from "../colour";
 import { el, swatch } from "../dom";
-import { interval, number } from "../format";
+import { interval, number, percent } from "../format";
 import { list } from "../pages/audit";
 import type { AgreementRow, GapRow, Meta, MetricInfo, Reference, TableRow } from "../types";
-import { REFERENCE } from "./chosen";
+import { levelOf, REFERENCE } from "./chosen";
 
 /** The run's numbers over all its samples: means along the orbit, equivariance gaps, consensus against truth. */
 export function numbers(meta: Meta, metric: string, reference: Reference): HTMLElement {
   const known = new Map(meta.metrics.map((one) => [one.name, one]));
+  const level = percent(levelOf(meta));
   const rows = meta.table.filter((row) => row.reference === reference && known.has(row.metric));
   const along = table(
     "numbers-table",
     ["Along the orbit", `measured by the ${REFERENCE[reference]}`],
-    ["Model", "Metric", "Mean (95 %)", "At the identity", "Worst", "at"],
+    ["Model", "Metric", `Mean (${level})`, "At the identity", "Worst", "at"],
     rows.map((row) => ({ model: row.model, marked: row.metric === metric, cells: meanCells(row, known.get(row.metric)!) })),
     meta,
   );
   const gaps = table(
     "gap-table",
     ["Equivariance gap", "how far outputs, moved back, lie from the one at the identity"],
-    ["Model", "Gap (95 %)", "Samples", "Undefined"],
+    ["Model", `Gap (${level})`, "Samples", "Undefined"],
     meta.gaps.map((row) => ({ model: row.model, marked: false, cells: gapCells(row) })),
     meta,
   );
   const tables = [along, el("div", { class: "beside" }, gaps, el("div", {}, ...list("Notes", meta.notes)))];
   if (meta.agreement.length > 0) {
-    const heads = ["Model", "Metric", "Correlation (95 %)", "Of the aggregate", "Samples", "Constant"];
+    const heads = ["Model", "Metric", `Correlation (${level})`, "Of the aggregate", "Samples", "Constant"];
     const found = meta.agreement.map((row) => ({ model: row.model, marked: row.metric === metric, cells: agreementCells(row, known.get(row.metric)) }));
     tables.push(table("agreement-table", ["Consensus against ground truth", "correlation of the two plots"], heads, found, meta));
   }

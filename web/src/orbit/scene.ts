@@ -6,6 +6,8 @@ import type { LiveMetrics, Meta, MetricInfo, Packed } from "../types";
 import type { Chosen } from "./chosen";
 import { across, moments, ranked } from "./compute";
 
+const MIB = 2 ** 20;
+
 export interface Shown {
   name: string;
   colour: string;
@@ -53,8 +55,8 @@ export class Scenes {
     private readonly source: DataSource,
     changed: () => void,
   ) {
-    this.arrays = new Cache(changed);
-    this.samples = new Cache(changed, 48);
+    this.arrays = new Cache(changed, 96, 192 * MIB);
+    this.samples = new Cache(changed, 48, 64 * MIB);
   }
 
   retry(): void {
@@ -64,6 +66,8 @@ export class Scenes {
 
   build(pick: Chosen): Scene {
     const { meta } = this;
+    this.arrays.turn();
+    this.samples.turn();
     const shown = this.shown(pick.models);
     const values = then(all(shown.map(({ name }) => this.valuesOf(name, pick))), (found) => this.same(...found));
     const colours = then(values, (found) => this.colours(pick.colour, found));

@@ -1,5 +1,5 @@
 import { scaleLinear } from "d3-scale";
-import { modelColour } from "../colour";
+import { dashOf, modelColour } from "../colour";
 import { el, svg } from "../dom";
 import { interval } from "../format";
 import { axisRange } from "../orbit/compute";
@@ -53,7 +53,7 @@ function marks(row: Row, x: (value: number) => number, y: number, model: number)
   const dot = svg("circle", { cx: x(row.value), cy: y, r: 4, fill: row.control ? "none" : colour, stroke: colour, "stroke-width": 1.6 });
   dot.append(svg("title", {}, `${row.model}, ${row.explainer}: ${text(row)}`));
   if (row.low === null || row.high === null) return [dot, said];
-  return [svg("line", { x1: x(row.low), x2: x(row.high), y1: y, y2: y, stroke: colour, "stroke-width": 1.6 }), dot, said];
+  return [svg("line", { x1: x(row.low), x2: x(row.high), y1: y, y2: y, stroke: colour, "stroke-width": 1.6, "stroke-dasharray": dashOf(colour) }), dot, said];
 }
 
 function text(row: Row): string {

@@ -10,6 +10,10 @@ import { identityMark, label, pixelCanvas, type Stage } from "./stage";
 const MARGINS: Margins = [28, 14, 28, 24];
 const CLOSE: Margins = [2, 0, 2, 2];
 const DEGREES = 180 / Math.PI;
+/** There opposite directions are the same rotation. */
+const HALF_TURN = 180;
+/** Disks that are smaller have no room for numbers. */
+const ROOMY = 84;
 
 const known = new WeakMap<number[][], Map<number, Int32Array>>();
 
@@ -64,7 +68,7 @@ export function drawDisk(stage: Stage, data: OrbitData): Drawn {
     scales(square);
   });
   if (!data.compact) {
-    caption(stage, `around: ${direction.label}, outwards: ${angle.label}`);
+    caption(stage, `around: ${direction.label}, outwards: ${angle.label}`, "around: axis, outwards: angle");
     colourBar(stage, data.range, metricTitle(data));
   }
 
@@ -81,6 +85,7 @@ export function drawDisk(stage: Stage, data: OrbitData): Drawn {
 
   function scales(square: Rect): void {
     const [cx, cy] = middle(square);
+    if (square.width < ROOMY) return;
     for (let spoke = 0; spoke < 360; spoke += several ? 90 : 45) {
       const [x, y] = point(square, [spoke, most], several ? (spoke % 180 ? -11 : -5) : 14);
       const anchor = several && spoke % 180 === 0 ? (spoke ? "start" : "end") : "middle";
@@ -100,6 +105,9 @@ export function drawDisk(stage: Stage, data: OrbitData): Drawn {
       for (const square of squares) {
         const [[cx, cy], [x1, y1], [x2, y2]] = [point(square, at), middle(square), point(square, [at[0], most])];
         stage.overlay.append(svg("line", { class: "plot-cursor plot-faint", x1, y1, x2, y2 }));
+        const [fx, fy] = point(square, [at[0] + HALF_TURN, at[1]]);
+        const same = ["plot-cell-under", "plot-cell plot-faint"].map((kind) => svg("circle", { class: kind, cx: fx, cy: fy, r: 5 }));
+        if (at[1] === HALF_TURN) stage.overlay.append(...same);
         stage.overlay.append(svg("circle", { class: "plot-cell-under", cx, cy, r: 6 }), svg("circle", { class: "plot-cell", cx, cy, r: 6 }));
       }
     },

@@ -13,19 +13,41 @@ function apart(axis: Axis, a: number, b: number): number {
   return Math.min(rest, axis.period - rest);
 }
 
-/** The element nearest to a point; on a disk the centre has every direction. */
+const HALF_TURN = 180;
+const doubled = new WeakMap<number[][], boolean[]>();
+
+/** Which elements of a disk stand for the opposite point of its rim too: rotations by 180 degrees, unless that point is listed itself. */
+function doubledOn({ layout, axes, coordinates }: OrbitGrid): boolean[] {
+  const lies = ([direction, angle]: number[], other: number[]): boolean => other[1] === angle && apart(axes[0], other[0], direction + HALF_TURN) < 1e-6;
+  const rim = layout === "disk" ? coordinates.filter(([, angle]) => angle === HALF_TURN) : [];
+  const found = doubled.get(coordinates) ?? coordinates.map((place) => rim.includes(place) && !rim.some((other) => lies(place, other)));
+  doubled.set(coordinates, found);
+  return found;
+}
+
+/** The element nearest to a point; on a disk the centre has every direction, and opposite points of the rim are the same. */
 export function nearest(grid: OrbitGrid, at: number[]): number {
+  const twice = doubledOn(grid);
   let best = grid.identity;
   let least = Infinity;
   grid.coordinates.forEach((place, index) => {
     const centre = grid.layout === "disk" && place[1] === 0;
     let distance = 0;
     for (let axis = centre ? 1 : 0; axis < place.length; axis++) {
-      distance += (apart(grid.axes[axis], place[axis], at[axis]) / (grid.axes[axis].step || 1)) ** 2;
+      let far = apart(grid.axes[axis], place[axis], at[axis]);
+      if (axis === 0 && twice[index]) far = Math.min(far, apart(grid.axes[axis], place[axis] + HALF_TURN, at[axis]));
+      distance += (far / (grid.axes[axis].step || 1)) ** 2;
     }
     if (distance < least) [best, least] = [index, distance];
   });
   return best;
+}
+
+/** A point of the orbit by the name that its grid has for it: on a disk, one of the rim that is listed on its other side. */
+function listed(grid: OrbitGrid, at: number[]): number[] {
+  const index = nearest(grid, at);
+  const opposite = doubledOn(grid)[index] && at[1] === HALF_TURN && apart(grid.axes[0], grid.coordinates[index][0] + HALF_TURN, at[0]) < 1e-6;
+  return opposite ? [...grid.coordinates[index]] : at;
 }
 
 /** Whether two points of the orbit are the same. */
@@ -79,13 +101,13 @@ export function keyStep(grid: OrbitGrid, at: number[] | null, key: string): numb
   const [first, second] = grid.axes;
   if (grid.layout === "polar") return [next(first, from[0], across + up)];
   const vertical = grid.layout === "heatmap" ? -up : up;
-  return [across ? next(first, from[0], across) : from[0], vertical ? next(second, from[1], vertical) : from[1]];
+  return listed(grid, [across ? next(first, from[0], across) : from[0], vertical ? next(second, from[1], vertical) : from[1]]);
 }
 
 /** What a point of the orbit is called: its element's label, or its coordinates between the elements. */
 export function placeLabel(grid: OrbitGrid, at: number[]): string {
   const index = nearest(grid, at);
-  if (samePlace(grid.coordinates[index], at) || (grid.layout === "disk" && at[1] === 0)) return grid.elements[index];
+  if (samePlace(grid.coordinates[index], listed(grid, at)) || (grid.layout === "disk" && at[1] === 0)) return grid.elements[index];
   if (grid.layout === "disk") return `${coordinate(at[1])}° about ${coordinate(at[0])}°`;
   const [axis] = grid.axes;
   const unit = axis.unit === "°" ? "°" : axis.unit && ` ${axis.unit}`;

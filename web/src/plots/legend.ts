@@ -1,5 +1,6 @@
 // The line above an orbit plot: which model has which colour and what it gives at the cursor, and what the marks mean.
 
+import { swatchFill } from "../colour";
 import { el } from "../dom";
 import { number } from "../format";
 import type { Curve, OrbitData } from "./data";
@@ -19,7 +20,7 @@ function entry(mark: HTMLElement, text: string, value = ""): HTMLElement {
 
 function swatch(className: string, colour = ""): HTMLElement {
   const mark = el("span", { class: `plot-mark ${className}` });
-  if (colour) mark.style.background = colour;
+  if (colour) mark.style.background = swatchFill(colour);
   return mark;
 }
 

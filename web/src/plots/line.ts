@@ -3,6 +3,7 @@
 import { axisBottom, axisLeft } from "d3-axis";
 import { scaleLinear } from "d3-scale";
 import { area, line } from "d3-shape";
+import { dashOf } from "../colour";
 import { svg } from "../dom";
 import type { Curve, Drawn, OrbitData } from "./data";
 import { valueAt } from "./legend";
@@ -51,8 +52,8 @@ export function drawLine(stage: Stage, data: OrbitData): Drawn {
       stage.base.append(svg("path", { class: "plot-band", fill: colour, d: band(order) }));
     }
     const path = line<number>(across, (index) => y(values[index])).defined((index) => !Number.isNaN(values[index]));
-    stage.base.append(svg("path", { class: "plot-curve", stroke: colour, d: path(order) }));
-    if (data.compact || values.length > MANY) return;
+    stage.base.append(svg("path", { class: "plot-curve", stroke: colour, "stroke-dasharray": dashOf(colour), d: path(order) }));
+    if (data.compact || values.length > MANY || dashOf(colour) !== null) return;
     for (const index of order.filter((found) => !Number.isNaN(values[found]))) {
       stage.base.append(svg("circle", { r: 1.8, fill: colour, cx: across(index), cy: y(values[index]) }));
     }

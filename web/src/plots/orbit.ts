@@ -12,7 +12,7 @@ import { Stage } from "./stage";
 import { drawTiles } from "./tiles";
 
 export type { Curve, OrbitData } from "./data";
-export { keyStep, nearest, placeLabel } from "./grid";
+export { keyStep, nearest, placeLabel, samePlace } from "./grid";
 
 export interface OrbitPlot {
   update(data: OrbitData): void;

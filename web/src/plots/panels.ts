@@ -2,7 +2,7 @@
 
 import { axisBottom } from "d3-axis";
 import { scaleLinear } from "d3-scale";
-import { fractionOf, sequential } from "../colour";
+import { dashOf, fractionOf, sequential } from "../colour";
 import { svg } from "../dom";
 import type { OrbitData } from "./data";
 import { label, ruler, type Stage } from "./stage";
@@ -89,9 +89,15 @@ export function packedSquares(stage: Stage, data: OrbitData, outer: Margins, cen
   return { squares, columns };
 }
 
-/** What the panels' places mean, in one line above the colour bar. */
-export function caption(stage: Stage, words: string): void {
-  stage.base.append(label("plot-label", stage.width / 2, stage.height - BAR - 4, words));
+/** What the panels' places mean, in one line above the colour bar: of several ways to say it, the first that fits. */
+export function caption(stage: Stage, ...ways: string[]): void {
+  stage.base.append(label("plot-label", stage.width / 2, stage.height - BAR - 4, firstThatFits(stage, ways)));
+}
+
+/** The first of some lines that is no wider than the stage, else the last one. */
+function firstThatFits(stage: Stage, ways: string[]): string {
+  stage.context.font = "11px system-ui, sans-serif";
+  return ways.find((words) => stage.context.measureText(words).width <= stage.width) ?? ways[ways.length - 1];
 }
 
 export function inside({ x, y, width, height }: Rect, px: number, py: number): boolean {
@@ -104,7 +110,9 @@ export function heading(stage: Stage, model: string, colour: string, x: number, 
   const { words, size } = fitting(stage, model, width - indent);
   const named = label("plot-heading", x + indent, y, words, "start");
   named.style.fontSize = `${size}px`;
-  stage.base.append(svg("rect", { x, y: y - 8, width: 8, height: 8, rx: 2, fill: colour }), named);
+  const mark = dashOf(colour) === null ? svg("rect", { x, y: y - 8, width: 8, height: 8, rx: 2 }) : svg("path", { d: `M${x},${y - 8}h3v8h-3ZM${x + 5},${y - 8}h3v8h-3Z` });
+  mark.setAttribute("fill", colour);
+  stage.base.append(mark, named);
 }
 
 /** A name in the largest letters that fit a width; in the smallest, one that is still too long loses its middle. */
@@ -131,7 +139,8 @@ export function colourBar(stage: Stage, range: [number, number], title: string):
     stage.context.fillRect(x + column, y, 1.5, 8);
   }
   const scale = scaleLinear(range[1] > range[0] ? range : [range[0] - 1, range[0] + 1], [x, x + width]);
-  stage.base.append(ruler(axisBottom<number>(scale).ticks(4).tickSize(3), 0, y + 8), label("plot-label", x + width / 2, y - 5, title));
+  const words = firstThatFits(stage, [title, title.replace(/ \([^()]*\)$/, "")]);
+  stage.base.append(ruler(axisBottom<number>(scale).ticks(4).tickSize(3), 0, y + 8), label("plot-label", x + width / 2, y - 5, words));
 }
 
 /** The metric and which way is good. */

@@ -1,11 +1,31 @@
 // Points of a scatter, one shape a model: a few are drawn one by one, many are stamped into one image.
 
-import { symbol, symbolCircle, symbolCross, symbolDiamond, symbolSquare, symbolStar, symbolTriangle, symbolWye } from "d3-shape";
+import { symbol, symbolCircle, symbolCross, symbolDiamond, symbolSquare, symbolStar, symbolTriangle, symbolWye, type SymbolType } from "d3-shape";
 import { memo } from "../cache";
 import { sequential, type Theme } from "../colour";
 import { pixelCanvas } from "./stage";
 
-const SHAPES = [symbolCircle, symbolSquare, symbolTriangle, symbolDiamond, symbolCross, symbolStar, symbolWye];
+/** A shape by its corners, in units of the side of a square as large. */
+function cornered(...corners: [number, number][]): SymbolType {
+  return {
+    draw(context, size) {
+      const side = Math.sqrt(size);
+      corners.forEach(([x, y], i) => (i === 0 ? context.moveTo(side * x, side * y) : context.lineTo(side * x, side * y)));
+      context.closePath();
+    },
+  };
+}
+
+const SHAPES = [
+  ...[symbolCircle, symbolSquare, symbolTriangle, symbolDiamond, symbolCross, symbolStar, symbolWye],
+  cornered([0, 0.88], [0.76, -0.44], [-0.76, -0.44]),
+  cornered([-0.85, -0.3], [0.85, -0.3], [0.85, 0.3], [-0.85, 0.3]),
+  cornered([-0.3, -0.85], [0.3, -0.85], [0.3, 0.85], [-0.3, 0.85]),
+  cornered([0.88, 0], [-0.44, 0.76], [-0.44, -0.76]),
+  cornered([-0.88, 0], [0.44, 0.76], [0.44, -0.76]),
+  cornered([-0.75, -0.75], [0.75, -0.75], [-0.75, 0.75], [0.75, 0.75]),
+  cornered([-0.75, -0.75], [-0.75, 0.75], [0.75, -0.75], [0.75, 0.75]),
+];
 const SHADES = 64;
 const MANY = 1000;
 const FAINT = 0.13;

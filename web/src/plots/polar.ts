@@ -2,6 +2,7 @@
 
 import { scaleLinear } from "d3-scale";
 import { arc, areaRadial, curveLinear, curveLinearClosed, lineRadial } from "d3-shape";
+import { dashOf } from "../colour";
 import { svg } from "../dom";
 import type { Curve, Drawn, OrbitData } from "./data";
 import { settled } from "./grid";
@@ -68,8 +69,8 @@ export function drawPolar(stage: Stage, data: OrbitData): Drawn {
     const whole = !values.some(Number.isNaN);
     const line = lineRadial<number>().angle(clockwise).radius((index) => scale(values[index]));
     line.curve(whole ? curveLinearClosed : curveLinear).defined((index) => !Number.isNaN(values[index]));
-    base.append(svg("path", { class: "plot-curve", stroke: colour, d: line(whole ? indices : [...indices, 0]) }));
-    if (data.compact || values.length > MANY) return;
+    base.append(svg("path", { class: "plot-curve", stroke: colour, "stroke-dasharray": dashOf(colour), d: line(whole ? indices : [...indices, 0]) }));
+    if (data.compact || values.length > MANY || dashOf(colour) !== null) return;
     for (const index of indices.filter((found) => !Number.isNaN(values[found]))) {
       const [cx, cy] = point(data.coordinates[index][0], scale(values[index]));
       base.append(svg("circle", { r: 1.6, cx, cy, fill: colour }));

@@ -11,6 +11,9 @@ import { identityMark, label, pixelCanvas, type Stage } from "./stage";
 const SIDE = 4;
 const ROWS = ["", "M", "R", "MR"];
 const GAP = 3;
+/** Tiles that are narrower or lower have no room for their degrees and letters. */
+const WIDE = 26;
+const TALL = 10;
 const MARGINS: Margins = [22, 34, 4, 2];
 
 /** The room of one tile. */
@@ -35,7 +38,7 @@ export function drawTiles(stage: Stage, data: OrbitData): Drawn {
     if (!data.compact) headings(squares[panel], model, colour);
   });
   if (!data.compact) {
-    caption(stage, "turned anticlockwise; M: mirrored before, R: frames reversed");
+    caption(stage, "turned anticlockwise; M: mirrored before, R: frames reversed", "M: mirrored before, R: frames reversed", "M: mirrored, R: reversed");
     colourBar(stage, range, data.tiles ? "end-point error of a pixel (px, lower is better)" : metricTitle(data));
   }
 
@@ -55,8 +58,8 @@ export function drawTiles(stage: Stage, data: OrbitData): Drawn {
     heading(stage, model, colour, square.x, square.y - 20, square.width);
     for (let step = 0; step < SIDE; step++) {
       const [above, beside] = [tile(square, step, 0), tile(square, 0, step)];
-      stage.base.append(label("plot-tick", above.x + above.width / 2, square.y - 5, `${90 * step}°`));
-      stage.base.append(label("plot-tick", square.x - 5, beside.y + beside.height / 2 + 4, ROWS[step], "end"));
+      if (above.width >= WIDE) stage.base.append(label("plot-tick", above.x + above.width / 2, square.y - 5, `${90 * step}°`));
+      if (beside.height >= TALL) stage.base.append(label("plot-tick", square.x - 5, beside.y + beside.height / 2 + 4, ROWS[step], "end"));
     }
   }
 

@@ -1,5 +1,6 @@
 import { unpack } from "../packed";
 import type { Channel, Heard, Question } from "../source";
+import type { Packed } from "../types";
 
 const SHORTEST = 250;
 const LONGEST = 4000;
@@ -21,17 +22,18 @@ export function socket(address: string, heard: Heard): Channel {
     link.send(JSON.stringify(flying));
   };
 
+  /** An answer that cannot be read, or an error that names no question, is about the one on its way: the next must not wait for it. */
   const receive = (data: ArrayBuffer): void => {
-    const found = unpack(data);
+    const found = opened(data);
     const { seq: answered, error } = found.header as { seq?: number | null; error?: string };
-    if (error !== undefined && answered === null) heard.failed(error);
-    if (flying === null || answered !== flying.seq) return;
+    const unnamed = error !== undefined && typeof answered !== "number";
+    if (!unnamed && answered !== flying?.seq) return;
     const question = flying;
     flying = null;
     pause = SHORTEST;
     send();
     if (error !== undefined) heard.failed(error);
-    else heard.answer(question, found);
+    else if (question !== null) heard.answer(question, found);
   };
 
   const open = (): void => {
@@ -64,4 +66,13 @@ export function socket(address: string, heard: Heard): Channel {
       link?.close();
     },
   };
+}
+
+/** A packed answer, or one that says why it cannot be read. */
+function opened(data: ArrayBuffer): Packed {
+  try {
+    return unpack(data);
+  } catch {
+    return { header: { arrays: [], error: "An answer of the models cannot be read: move along the orbit to ask again." }, arrays: new Map() };
+  }
 }

@@ -21,7 +21,9 @@ class Files:
         self.local = "file" in (self.fs.protocol if isinstance(self.fs.protocol, tuple) else (self.fs.protocol,))
 
     def path(self, name: str) -> str:
-        """Where a name is kept."""
+        """Where a name is kept; raises on one that leads out of the root."""
+        if name.startswith("/") or ".." in name.split("/"):
+            raise StoreError(f"'{name}' is not the name of a file in {self.root}: names stay below it.")
         return f"{self.root.rstrip('/')}/{name}"
 
     def exists(self, name: str) -> bool:

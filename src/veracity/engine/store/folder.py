@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -53,6 +54,8 @@ NEEDED = {AUDIT: SHARED | {"scores", "score_specs"}, ORBITS: SHARED | {"orbit", 
 """What the manifest of a run of each kind must hold."""
 FOLDERS = ("models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "orbits", "outputs", "pictures", "reductions")
 OURS = {lock.NAME, *FOLDERS, "advice", "advice.json"}
+KEY = re.compile("[0-9a-f]{24}")
+"""What a file's key looks like; nothing else that a manifest says becomes a file's name."""
 COLUMNS = pa.schema(
     [
         ("sample", pa.int64()),
@@ -63,6 +66,20 @@ COLUMNS = pa.schema(
         ("status", pa.dictionary(pa.int8(), pa.string())),
     ]
 )
+
+
+def keys(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Every key of a file that a manifest names."""
+    for cell in (*manifest["cells"], *manifest.get("pictures", ())):
+        yield cell["key"]
+        yield from (cell["base"],) if cell.get("base") else ()
+
+
+def alone(tensor: Tensor, others: Iterable[Tensor]) -> Tensor:
+    """A contiguous tensor that shares its memory with no larger one and none of the others; copied only where it is none yet."""
+    whole = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
+    shared = any(tensor.data_ptr() == other.data_ptr() for other in others)
+    return tensor if whole and not shared else tensor.clone(memory_format=torch.contiguous_format)
 
 
 class RunFolder:
@@ -96,6 +113,9 @@ class RunFolder:
             missing = NEEDED[found] - set(manifest) if schema <= SCHEMA else set()
             if missing:
                 raise ValueError(f"no {', '.join(sorted(missing))}")
+            wrong = next((key for key in keys(manifest) if not KEY.fullmatch(key)), None) if schema <= SCHEMA else None
+            if wrong is not None:
+                raise ValueError(f"'{wrong}' is no key")
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"The run folder {self.root} is damaged: {MANIFEST} cannot be read ({error}); choose a new folder.") from error
         if schema > SCHEMA:
@@ -164,7 +184,9 @@ class RunFolder:
 
     def write_tensors(self, kind: str, key: str, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
         """Store tensors of a kind (explanations, worst) under a key."""
-        plain = {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+        plain: dict[str, Tensor] = {}
+        for name, tensor in tensors.items():
+            plain[name] = alone(tensor.detach().cpu(), plain.values())
         self.files.write(f"{kind}/{key}.safetensors", save(plain, metadata=about))
 
     def read_tensors(self, kind: str, key: str) -> dict[str, Tensor] | None:

@@ -6,6 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from types import MethodType
 from typing import Any, ClassVar, Self
 
 import torch
@@ -47,10 +49,11 @@ class Metric:
         return found.float()
 
     def spec(self) -> dict[str, Any]:
-        """The metric as plain data; for a function from outside, a hash of its code too."""
-        target = getattr(self.function, "func", self.function)
-        own = {} if known(target) and target is self.function else {"function": encode_callable(self.function)}
-        return {"name": self.name, "direction": self.direction.value, **own}
+        """The metric as plain data: where its function lives, and a hash of its code where that is not the package's."""
+        function = encode_callable(self.function)
+        if known(self.function) and not (getattr(self.function, "__closure__", None) or isinstance(self.function, (partial, MethodType))):
+            function = {"import": function["import"]}
+        return {"name": self.name, "direction": self.direction.value, "function": function}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,20 +95,28 @@ class Task(Component, ABC):
         """phi~(g^-1, h(phi(g, x))): outputs (R, ...) back in the frame of the unmoved input."""
         return self.action.undo(space, elements, output)
 
-    def consensus(self, outputs: Tensor, truth: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The mean of undone outputs (B, K, ...) over the orbit, (B, ...), and how many of the K were missing, (B,) (equation 1).
+    def consensus(self, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The mean over the orbit of outputs (B, K, ...) at K elements (K, p), undone, (B, ...), and how many of the K were missing, (B,)
+        (equation 1).
 
         `truth` (B, ...) only ever tells what the sample is about, where a task says so; the consensus needs none.
         """
-        return orbit_mean(outputs)
+        undone = self.undo(space, elements.repeat(len(outputs), 1), outputs.flatten(0, 1))
+        return orbit_mean(undone.reshape(*outputs.shape[:2], *undone.shape[1:]))
 
     def as_truth(self, consensus: Tensor) -> Tensor:
         """The consensus (B, ...) in the form of the truth y, to take its place in `truth`."""
         return consensus
 
+    def distance(self, space: InputSpace, elements: Tensor, output: Tensor, unmoved: Tensor) -> Tensor:
+        """How far the outputs of moved inputs (R, ...) lie from those of the unmoved ones (R, ...), (R,): what the equivariance gap
+        averages. Outputs are undone, then compared.
+        """
+        return self.apart(self.undo(space, elements, output), unmoved)
+
     @abstractmethod
-    def distance(self, a: Tensor, b: Tensor) -> Tensor:
-        """How far an output moved back (R, ...) lies from the unmoved input's (R, ...), (R,): what the equivariance gap averages."""
+    def apart(self, a: Tensor, b: Tensor) -> Tensor:
+        """How far outputs (R, ...) lie from others in the same frame (R, ...), (R,)."""
 
     def whole(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
         """Where the moved truth has lost nothing, bool (R,): here everywhere."""

@@ -7,6 +7,8 @@ from torch import Tensor
 
 SCORE, CLASS = 4, 5
 """Columns of a detection x0 y0 x1 y1 score class; in a true object x0 y0 x1 y1 class, the class stands last too."""
+BORDER = 1.0
+"""How near to the window's border, in pixels, a side of a box touches it."""
 
 
 def overlap(a: Tensor, b: Tensor) -> Tensor:
@@ -39,6 +41,17 @@ def inside(boxes: Tensor, window: float) -> Tensor:
     """Which boxes (..., 4) lie wholly in the window [0, window]^2, bool (...); a missing one does not."""
     corners = boxes[..., :4]
     return ((corners >= 0.0) & (corners <= window)).all(dim=-1)
+
+
+def unclipped(boxes: Tensor, window: float) -> Tensor:
+    """Which sides of boxes (..., 4 or more) lie inside of their own border of the window [0, window]^2 by more than a pixel, bool (..., 4).
+
+    A side at the border may be where the window ends instead of the object. A missing box shows no side.
+
+    >>> unclipped(torch.tensor([0.0, 3.0, 5.0, 7.5]), 8.0).tolist()
+    [False, True, True, False]
+    """
+    return torch.cat((boxes[..., :2] > BORDER, boxes[..., 2:4] < window - BORDER), dim=-1)
 
 
 def ranked(detections: Tensor, top: int) -> Tensor:

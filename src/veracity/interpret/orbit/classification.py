@@ -47,7 +47,9 @@ class Classification(Task):
     probabilities, and its largest the class that takes the truth's place: class numbers are never averaged.
 
     >>> import torch
-    >>> found, _ = Classification().consensus(torch.tensor([[[0.9, 0.1, 0.0], [0.0, 0.4, 0.6], [0.0, 0.4, 0.6]]]))
+    >>> from veracity.perturb.group.cyclic import CyclicShift
+    >>> outputs = torch.tensor([[[0.9, 0.1, 0.0], [0.0, 0.4, 0.6], [0.0, 0.4, 0.6]]])
+    >>> found, _ = Classification().consensus(CyclicShift(sizes=(3,)), torch.arange(3)[:, None], outputs)
     >>> found, Classification().as_truth(found)
     (tensor([[0.3000, 0.3000, 0.4000]]), tensor([2]))
     """
@@ -86,7 +88,7 @@ class Classification(Task):
         """The class of the largest mean probability (B,), -1 where there is none."""
         return consensus.argmax(dim=1).masked_fill(consensus.isnan().any(dim=1), -1)
 
-    def distance(self, a: Tensor, b: Tensor) -> Tensor:
+    def apart(self, a: Tensor, b: Tensor) -> Tensor:
         """Total variation of two distributions (R, C), sum |a - b| / 2: from 0 to 1."""
         return (a - b).abs().sum(dim=1) / 2.0
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from veracity.core.errors import InputError
 from veracity.core.spaces import InputSpace
 from veracity.interpret.orbit.base import Metric, Task, orbit_mean
-from veracity.interpret.orbit.boxes import CLASS, SCORE, best_of, clipped, found_objects, inside, overlap, ranked
+from veracity.interpret.orbit.boxes import CLASS, SCORE, area, best_of, clipped, found_objects, inside, overlap, ranked, unclipped
 from veracity.interpret.orbit.detections import detections
 from veracity.perturb.group.outputs import OutputAction, ShiftedBoxes
 
@@ -69,10 +69,12 @@ class Detection(Task):
 
     The truth (samples, T, 5), x0 y0 x1 y1 class, is in pixels of the unmoved window, row 0 the key object and NaN for none;
     objects outside the window have coordinates outside it. Moved, it is cut off at the window's edge. `read` takes tensors, lists
-    of {boxes, scores, labels} whose first class has the label `first`, and outputs with logits and pred_boxes.
+    of {boxes, scores, labels} whose first class has the label `first`.
 
     The consensus is the mean of the undone most confident boxes of one class over the elements that have one, and how many have
     none: the key object's class where the truth is given, else that of the most confident detections along the orbit, added up.
+    A side of a box that lies at the window's border says nothing of where the object ends, so that each side is averaged over the
+    elements that show it inside.
     """
 
     name = "detection"
@@ -91,7 +93,7 @@ class Detection(Task):
 
     def read(self, raw: Any) -> Tensor:
         """The most confident detections, (R, top, 6)."""
-        return ranked(detections(raw, window=float(self.window), first=self.first), self.top)
+        return ranked(detections(raw, first=self.first), self.top)
 
     def check(self, truth: Tensor, samples: int) -> Tensor:
         """Objects (samples, T, 5), float32, each sample with a key object."""
@@ -101,34 +103,68 @@ class Detection(Task):
         if bool(truth[:, 0].isnan().any()):
             first = int(truth[:, 0].isnan().any(dim=1).nonzero()[0])
             raise InputError(f"Sample {first} has no key object: row 0 of every sample's boxes must be it, without NaN.")
-        return truth.float()
+        given = truth.float()
+        there = ~given.isnan().any(dim=2)
+        empty = (there & ~(area(given) > 0)).any(dim=1).nonzero()
+        if len(empty):
+            raise InputError(f"Sample {int(empty[0])} has a box without area: x0 < x1 and y0 < y1, and NaN in rows without an object.")
+        number = given[..., -1]
+        wrong = number[there & ((number < 0) | (number != number.floor()) | (number >= (len(self.classes) or float("inf"))))]
+        if len(wrong):
+            most = len(self.classes) or "the number of classes"
+            raise InputError(f"The classes of boxes must be whole numbers from 0, below {most}; found {float(wrong[0]):g}.")
+        return given
 
     def truth(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
         """Objects moved and cut off at the window; NaN where nothing is left."""
         return clipped(super().truth(space, elements, y), float(self.window))
 
-    def consensus(self, outputs: Tensor, truth: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The mean box, its mean score and its class, (B, 6), NaN without any detection; and how many elements have none, (B,)."""
+    def consensus(self, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The mean box, its mean score and its class, (B, 6), NaN without any detection; and how many elements have none, (B,).
+
+        Each side is the mean over the elements that show it more than a pixel inside of the window, over all if none does.
+        """
+        count, length = outputs.shape[:2]
         key = voted(outputs[:, :, 0]) if truth is None else truth[:, 0, -1].to(outputs)
-        best = best_of(outputs.flatten(0, 1), key.repeat_interleave(outputs.shape[1]))
-        mean, missing = orbit_mean(best.reshape(*outputs.shape[:2], 6))
-        mean[:, CLASS] = torch.where(mean[:, SCORE].isnan(), mean[:, SCORE], key)
-        return mean, missing
+        best = best_of(outputs.flatten(0, 1), key.repeat_interleave(length))
+        undone = self.undo(space, elements.repeat(count, 1), best[:, None]).reshape(count, length, 6)
+        mean, missing = orbit_mean(undone)
+        seen = unclipped(best, float(self.window)).reshape(count, length, 4)
+        sides = undone[..., :4].masked_fill(~seen, float("nan")).nanmean(dim=1)
+        sides = torch.where(sides.isnan(), mean[:, :4], sides)
+        sides = torch.where((area(sides) > 0)[:, None], sides, mean[:, :4])
+        number = torch.where(mean[:, SCORE].isnan(), mean[:, SCORE], key)
+        return torch.cat((sides, mean[:, SCORE, None], number[:, None]), dim=1), missing
 
     def as_truth(self, consensus: Tensor) -> Tensor:
         """The consensus as the only object, (B, 1, 5)."""
         return consensus[:, None, [0, 1, 2, 3, CLASS]]
 
-    def distance(self, a: Tensor, b: Tensor) -> Tensor:
-        """1 - IoU of the most confident detection of b, the unmoved output, and that of the same class in a.
+    def distance(self, space: InputSpace, elements: Tensor, output: Tensor, unmoved: Tensor) -> Tensor:
+        """How far apart what is found in the moved and in the unmoved window is, both cut off to what the two windows share.
 
-        1 where a has none of that class, or b has none at all and a has some; 0 where neither has any. Another object that becomes
+        Undefined, NaN, where nothing of what the unmoved output is surest of is left in the moved window, and where neither finds
+        anything: a perfect detector has 0 wherever its distance is defined.
+        """
+        here, there = self.shared(space, elements, self.undo(space, elements, output)), self.shared(space, elements, unmoved)
+        gone = ~unmoved[:, 0, SCORE].isnan() & there[:, 0, SCORE].isnan()
+        return self.apart(here, there).masked_fill(gone, float("nan"))
+
+    def apart(self, a: Tensor, b: Tensor) -> Tensor:
+        """1 - IoU of what b is surest of and the most confident detection of the same class in a.
+
+        1 where a has none of that class, or b has none at all and a has some; NaN where neither has any. Another object that becomes
         the surer one does not count, as long as the first is still found.
         """
-        unmoved = b[:, 0]
-        shared = overlap(best_of(a, unmoved[:, CLASS]), unmoved).nan_to_num(nan=0.0)
-        neither = a[:, 0, SCORE].isnan() & unmoved[:, SCORE].isnan()
-        return (1.0 - shared).masked_fill(neither, 0.0)
+        surest = b[:, 0]
+        overlapping = overlap(best_of(a, surest[:, CLASS]), surest).nan_to_num(nan=0.0)
+        neither = a[..., SCORE].isnan().all(dim=1) & surest[:, SCORE].isnan()
+        return (1.0 - overlapping).masked_fill(neither, float("nan"))
+
+    def shared(self, space: InputSpace, elements: Tensor, boxes: Tensor) -> Tensor:
+        """Boxes (R, M, 4 or more) of the unmoved frame, cut off to what both the unmoved and the moved window show."""
+        inside_both = self.truth(space, elements, clipped(boxes, float(self.window)))
+        return self.undo(space, elements, inside_both)
 
     def whole(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
         """Where the key object's box is not cut off."""

@@ -121,6 +121,6 @@ class Flow(Task):
             raise InputError(f"The targets of a flow must be vector fields of shape ({samples}, 2, height, width), not {what}.")
         return truth.float()
 
-    def distance(self, a: Tensor, b: Tensor) -> Tensor:
+    def apart(self, a: Tensor, b: Tensor) -> Tensor:
         """The root of the mean squared length of the difference, in pixels."""
         return rmse(a, b)

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Gap:
-    """The mean of the samples' gaps with its interval; of how many samples, and how many have none."""
+    """The mean of the samples' gaps with its interval; of how many samples, and how many distances along their orbits are undefined."""
 
     samples: Array
     value: float
@@ -29,8 +29,8 @@ class Gap:
 def equivariance_gap(distances: ArrayLike, identity: int = 0, confidence: float = 0.95) -> Gap:
     """The mean over g != e of d(phi~(g^-1, h(phi(g, x))), h(x)) per sample, and its mean over samples with the t interval.
 
-    `distances` (N, K) are those of a task between the undone outputs and the output at the identity; NaN is undefined. An exactly
-    equivariant model has a gap of 0: its orbit is flat (section 2.1).
+    `distances` (N, K) are those of a task between outputs along the orbit and the output at the identity; NaN is undefined, left out
+    and counted. An exactly equivariant model has a gap of 0: its orbit is flat (section 2.1).
 
     >>> found = equivariance_gap([[0.0, 0.25, 0.75], [0.0, 0.5, 0.5]])
     >>> found.samples.tolist(), found.value
@@ -39,7 +39,7 @@ def equivariance_gap(distances: ArrayLike, identity: int = 0, confidence: float 
     others = np.delete(rows(distances), identity, axis=1)
     samples = per_sample_mean(others)
     found = mean_interval(samples, confidence)
-    return Gap(samples, found.value, found.low, found.high, found.n, int(np.isnan(samples).sum()))
+    return Gap(samples, found.value, found.low, found.high, found.n, int((~np.isfinite(others)).sum()))
 
 
 def spread(values: ArrayLike) -> Array:

@@ -75,6 +75,6 @@ class Regression(Task):
             raise InputError(f"The targets of a regression must be a tensor with one row for each of {samples} samples, not {what}.")
         return truth.float() if truth.ndim > 1 else truth.float()[:, None]
 
-    def distance(self, a: Tensor, b: Tensor) -> Tensor:
+    def apart(self, a: Tensor, b: Tensor) -> Tensor:
         """The root of the mean squared difference."""
         return rmse(a, b)

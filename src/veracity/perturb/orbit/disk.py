@@ -21,11 +21,12 @@ class DiskOrbit(Orbit):
     """Clouds (P, 3) turned about an axis in a plane: its direction 0, step ... and the angle step, 2 step ... 180 degrees.
 
     On a disk the polar angle is the axis' direction and the radius the angle of rotation, so that the identity, listed once and
-    first, is the centre. Opposite points of the rim are the same rotation: by 180 degrees either way.
+    first, is the centre. Opposite points of the rim are the same rotation, by 180 degrees either way: it is listed once, for
+    directions below 180.
 
     >>> orbit = DiskOrbit(plane="xy", step=90.0)
     >>> len(orbit.coordinates()), orbit.label(orbit.coordinates()[4])
-    (9, '180° about 90° in xy')
+    (7, '180° about 90° in xy')
     """
 
     name = "disk_orbit"
@@ -59,10 +60,11 @@ class DiskOrbit(Orbit):
         return direction, Axis(name="angle", label="angle of rotation", unit="°", low=0.0, high=HALF_TURN, step=self.step)
 
     def coordinates(self) -> Tensor:
-        """(direction, angle) in degrees, (K, 2): the identity, then direction by direction."""
-        angle = turns(self, self.step, HALF_TURN) + self.step
-        ring = crossed(turns(self, self.step), angle).flip(1)
-        return torch.cat((torch.zeros(1, 2, dtype=torch.float64), ring))
+        """(direction, angle) in degrees, (K, 2): the identity, then direction by direction; every rotation once."""
+        half = turns(self, self.step, HALF_TURN)
+        disk = torch.cat((torch.zeros(1, 2, dtype=torch.float64), crossed(turns(self, self.step), half + self.step).flip(1)))
+        again = (disk > HALF_TURN - self.step / 2).all(dim=1)
+        return disk[~again]
 
     def locate(self, at: Tensor) -> Tensor:
         """Unit quaternions (cos a / 2, sin a / 2 u) about u = cos d e_1 + sin d e_2, where the plane's axes are e_1 and e_2."""

@@ -22,7 +22,7 @@ from veracity.interpret.orbit.reduction import METHODS
 from veracity.report.interactive.packed import pack
 from veracity.report.interactive.view import Array, MovedView, OrbitView
 
-KEPT = ("outputs", "consensus", "errors", "quiver")
+KEPT = ("outputs", "consensus", "errors", "consensus_errors", "quiver")
 """What of a model's outputs is drawn."""
 NEEDED = {"ica": "sklearn", "isomap": "sklearn", "tsne": "sklearn", "umap": "umap"}
 """The packages that methods of dimension reduction need."""
@@ -41,10 +41,11 @@ def meta(view: OrbitView, number: str, live: bool = False, reductions: Sequence[
         "about": about.get("about") or {},
         **{name: orbit[name] for name in ("layout", "axes", "coordinates", "identity", "elements", "plane")},
         "task": task["kind"],
-        "classes": task["classes"] or groups,
+        "classes": classes(view),
         "groups": groups,
         "models": [{**facts, "name": name} for name, facts in about["models"].items()],
         "metrics": about["metrics"],
+        "confidence": about["spec"]["confidence"],
         "samples": view.samples,
         "labels": labels,
         "input": {name: about["input"][name] for name in ("kind", "shape", "window")},
@@ -62,6 +63,20 @@ def meta(view: OrbitView, number: str, live: bool = False, reductions: Sequence[
 def installed() -> list[str]:
     """The methods of dimension reduction whose packages are at hand."""
     return [method for method in METHODS if method not in NEEDED or find_spec(NEEDED[method]) is not None]
+
+
+def classes(view: OrbitView) -> list[str]:
+    """The names of the classes that models tell apart; where a classification names none, their numbers."""
+    task = view.manifest["task"]
+    if task["classes"] or task["kind"] != "classification":
+        return list(task["classes"])
+    return [str(number) for number in range(view.outputs(view.models[0], 0)["outputs"].shape[-1])]
+
+
+def true_class(view: OrbitView, number: int) -> int | None:
+    """The class that a sample truly has, which is not what it is grouped by; None where there are no classes or none is known."""
+    known = view.truth_classes
+    return None if known is None else int(known[number])
 
 
 def grouped(view: OrbitView) -> tuple[list[str], list[int | None] | None]:
@@ -108,8 +123,9 @@ def thumbnails(view: OrbitView) -> bytes:
 def sample(view: OrbitView, number: int, *, frames: bool = False) -> bytes:
     """What is drawn of one sample, packed: input, truth, and by model what it gave along the orbit.
 
-    Arrays are `input`, `truth`, `outputs/MODEL`, `consensus/MODEL`, `errors/MODEL`, `quiver/MODEL`; with `frames`, the moved inputs of
-    all elements. The header counts by model how many outputs are missing in the consensus.
+    Arrays are `input`, `truth`, `outputs/MODEL`, `consensus/MODEL`, `errors/MODEL` against the truth and `consensus_errors/MODEL`,
+    `quiver/MODEL`; with `frames`, the moved inputs of all elements. The header has the sample's group (`label`) and true class
+    (`truth_class`), and counts by model how many outputs are missing in the consensus.
     """
     if not 0 <= number < view.samples:
         raise SpecError(f"There is no sample {number}: samples are numbered from 0 to {view.samples - 1}.")
@@ -123,21 +139,22 @@ def sample(view: OrbitView, number: int, *, frames: bool = False) -> bytes:
     if moved is not None:
         arrays["frames"] = moved
     labels = grouped(view)[1]
-    return pack({"sample": number, "label": None if labels is None else labels[number], "missing": missing}, arrays)
+    label = None if labels is None else labels[number]
+    return pack({"sample": number, "label": label, "truth_class": true_class(view, number), "missing": missing}, arrays)
 
 
 def live(moved: MovedView) -> tuple[dict[str, Any], dict[str, Array]]:
     """What every model says of one moved input, as a header and arrays to pack.
 
-    Arrays are `input` (images and series), and by model `outputs/MODEL`, of a field `errors/MODEL` and `quiver/MODEL` in its place, and
-    `attribution/MODEL`.
+    Arrays are `input` (images and series), and by model `outputs/MODEL`, of a field `errors/MODEL`, `consensus_errors/MODEL` and
+    `quiver/MODEL` in its place, and `attribution/MODEL`.
     """
     arrays: dict[str, Array] = {} if moved.input is None else {"input": moved.input}
     outputs = {model: array for model, array in moved.outputs.items() if model not in moved.quiver}
-    parts = {"outputs": outputs, "errors": moved.errors, "quiver": moved.quiver, "attribution": moved.attributions}
-    for name, by_model in parts.items():
+    fields = {"errors": moved.errors, "consensus_errors": moved.consensus_errors, "quiver": moved.quiver}
+    for name, by_model in {"outputs": outputs, **fields, "attribution": moved.attributions}.items():
         arrays |= {f"{name}/{model}": array for model, array in by_model.items()}
-    return {"label": moved.label, "metrics": moved.metrics}, arrays
+    return {"label": moved.label, "truth_class": moved.truth_class, "metrics": moved.metrics}, arrays
 
 
 def raw(array: Array, kind: str) -> bytes:

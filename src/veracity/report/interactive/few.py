@@ -47,6 +47,11 @@ class Few:
         return None if self.whole.labels is None else self.whole.labels[self.numbers]
 
     @property
+    def truth_classes(self) -> NDArray[np.int64] | None:
+        """Which class each of these samples truly has."""
+        return None if self.whole.truth_classes is None else self.whole.truth_classes[self.numbers]
+
+    @property
     def notes(self) -> Sequence[str]:
         """What a reader must know, and how many samples these are."""
         count, of = self.samples, self.whole.samples

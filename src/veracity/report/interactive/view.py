@@ -42,6 +42,11 @@ class OrbitView(Protocol):
         ...
 
     @property
+    def truth_classes(self) -> NDArray[np.int64] | None:
+        """Which class each sample truly has, (N,); None where models do not classify, or no truth is known."""
+        ...
+
+    @property
     def notes(self) -> Sequence[str]:
         """What a reader must know, in sentences."""
         ...
@@ -51,7 +56,7 @@ class OrbitView(Protocol):
         ...
 
     def outputs(self, model: str, sample: int) -> Mapping[str, Array]:
-        """What is looked at of one model's outputs for one sample: outputs, consensus, errors, quiver, missing."""
+        """What is looked at of one model's outputs for one sample: outputs, consensus, errors, consensus_errors, quiver, missing."""
         ...
 
     def picture(self, sample: int) -> Mapping[str, Array]:
@@ -111,8 +116,18 @@ class MovedView(Protocol):
         ...
 
     @property
+    def truth_class(self) -> int | None:
+        """The class that the sample truly has; None where models do not classify, or no truth is known."""
+        ...
+
+    @property
     def errors(self) -> Mapping[str, Array]:
-        """By model, end-point errors (64, 64) of a flow."""
+        """By model, end-point errors (64, 64) of a flow against the truth, or against the consensus where there is none."""
+        ...
+
+    @property
+    def consensus_errors(self) -> Mapping[str, Array]:
+        """By model, end-point errors (64, 64) of a flow against the consensus."""
         ...
 
     @property
