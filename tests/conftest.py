@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 from torch import Tensor, nn
 
 from small import series_inputs, small_net
 from veracity import Audit, CyclicShift
 from veracity.engine.executors import local
 
+collect_ignore_glob = ["conftest.py", "*/conftest.py"]
+"""They hold no doctests, and modules of the same name get in each other's way."""
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
