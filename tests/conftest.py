@@ -20,6 +20,7 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)

@@ -24,7 +24,7 @@ def test_more_draws_until_it_is_known_or_clear() -> None:
 
 
 def test_a_strength_is_the_same_whatever_the_batch_and_says_how_it_was_found(tmp_path: Path) -> None:
-    x = torch.randn(40, 6, generator=torch.Generator().manual_seed(1))
+    x = torch.randn(24, 6, generator=torch.Generator().manual_seed(1))
     given = {"models": binary(), "inputs": x, "explainers": ["gradient"], "controls": False, "companions": False, "outputs": "logits"}
     audit = Audit(**given, scores=[FastGEF(draws=2), InputAlignment(draws=2, sigma=3.0)])
     whole = audit.run(tmp_path / "whole", progress=False).manifest["calibrations"]
