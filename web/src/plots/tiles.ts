@@ -16,10 +16,11 @@ const WIDE = 26;
 const TALL = 10;
 const MARGINS: Margins = [22, 34, 4, 2];
 
-/** The room of one tile. */
+/** The room of one tile; none of it where the stage is still too small for one. */
 function tile({ x, y, width }: Rect, column: number, row: number): Rect {
   const size = (width + GAP) / SIDE;
-  return { x: x + column * size, y: y + row * size, width: size - GAP, height: size - GAP };
+  const side = Math.max(0, size - GAP);
+  return { x: x + column * size, y: y + row * size, width: side, height: side };
 }
 
 export function drawTiles(stage: Stage, data: OrbitData): Drawn {
