@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from veracity.zoo.script import say
 from veracity.zoo.store import save
 from veracity.zoo.train import Augmentation, accuracy, initialised, train
 
@@ -70,5 +69,4 @@ def main(task: Turned) -> None:
     given = parser.parse_args()
     for name in given.only:
         found = fit(task, name, given.out, epochs=given.epochs, first=given.first, device=given.device, seed=given.seed)
-        sys.stdout.write(json.dumps(found) + "\n")
-        sys.stdout.flush()
+        say(found)

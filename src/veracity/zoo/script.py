@@ -23,6 +23,12 @@ def arguments(given: list[str], epochs: int) -> tuple[Path, int]:
     return Path(given[1]), int(given[2]) if len(given) > 2 else epochs
 
 
+def say(line: dict[str, object]) -> None:
+    """One line of JSON on the standard output."""
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
 def fit(
     name: str,
     out: Path,
@@ -48,7 +54,11 @@ def fit(
     train(model, data.inputs, data.labels, epochs=epochs, seed=seed, checkpoint=checkpoint, **settings)
     score = accuracy(model, test.inputs, test.labels)
     save(model.state_dict(), out / f"{name}.safetensors", epochs=epochs, test_accuracy=round(score, 4), seed=seed)
-    line = {"model": name, "epochs": epochs, "test_accuracy": round(score, 4), "seconds": round(time.perf_counter() - start, 1)}
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
+    line: dict[str, object] = {
+        "model": name,
+        "epochs": epochs,
+        "test_accuracy": round(score, 4),
+        "seconds": round(time.perf_counter() - start, 1),
+    }
+    say(line)
     return model

@@ -8,8 +8,6 @@ uniformly by up to 25, 50 or 100 % of the reach. Needs torch, numpy and safetens
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +20,7 @@ from veracity.data import bccd
 from veracity.data.mnist import mnist
 from veracity.data.scenes import WINDOW, Boxed, clipped, composed, cut, scenes
 from veracity.zoo.detector import DATA, JITTERS, STRIDE, Detector, build
+from veracity.zoo.script import say
 from veracity.zoo.store import save
 from veracity.zoo.train import initialised
 
@@ -189,12 +188,6 @@ def trained(name: str, out: Path, *, steps: int, batch: int, device: str, seed: 
     }
     save(model.state_dict(), out / f"{name}.safetensors", half=True, **facts)
     return {"model": name, **facts, "seconds": round(time.perf_counter() - start, 1)}
-
-
-def say(line: dict[str, object]) -> None:
-    """One line of JSON on the standard output."""
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
 
 
 def main() -> None:

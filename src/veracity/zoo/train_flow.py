@@ -7,8 +7,6 @@ errors are written down beside the weights.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +18,7 @@ from veracity.data import files
 from veracity.data.particles import particle_pairs
 from veracity.data.piv import FILE, piv
 from veracity.zoo.flow_net import NAME, FlowNet
+from veracity.zoo.script import say
 from veracity.zoo.store import save
 from veracity.zoo.train import initialised
 
@@ -83,13 +82,12 @@ def main() -> None:
     given = parser.parse_args()
     start = time.perf_counter()
 
-    def say(**line: object) -> None:
-        sys.stdout.write(json.dumps({"model": NAME, **line, "seconds": round(time.perf_counter() - start, 1)}) + "\n")
-        sys.stdout.flush()
+    def told(**line: object) -> None:
+        say({"model": NAME, **line, "seconds": round(time.perf_counter() - start, 1)})
 
     def report(step: int, error: float) -> None:
         if step % 500 == 0:
-            say(step=step, epe=round(error, 4))
+            told(step=step, epe=round(error, 4))
 
     model = initialised(FlowNet, given.seed).to(given.device)
     generator = torch.Generator(device=given.device).manual_seed(given.seed)
@@ -97,7 +95,7 @@ def main() -> None:
     model.load_state_dict({key: value.half() for key, value in model.state_dict().items()})
     facts = {"steps": given.steps, "batch": given.batch, "seed": given.seed, **judged(model, given.device)}
     save(model.state_dict(), given.out / f"{NAME}.safetensors", half=True, **facts)
-    say(**facts)
+    told(**facts)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ Needs torch, numpy, pillow and safetensors only, and MNIST and CIFAR-10 where VE
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,6 +19,7 @@ from torch import Tensor, nn
 from veracity.data.cifar import cifar10
 from veracity.zoo import compact, lenet5, resnet
 from veracity.zoo.robust import PGD, GradientPenalty, HessianPenalty, Plain, Scheme, train_robust
+from veracity.zoo.script import say
 from veracity.zoo.store import save
 from veracity.zoo.train import Augmentation, accuracy, initialised, random_crop, random_shift
 
@@ -104,12 +103,6 @@ def attacked(attack: PGD, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """The worst cases that an attack finds around these inputs."""
     generator = torch.Generator(device=x.device).manual_seed(0)
     return torch.cat([attack.worst(model, part, labels, generator) for part, labels in zip(x.split(500), y.split(500), strict=True)])
-
-
-def say(line: dict[str, object]) -> None:
-    """One line of JSON on the standard output."""
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
 
 
 def main() -> None:
