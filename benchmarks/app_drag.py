@@ -115,7 +115,7 @@ def opened(page: Page, address: str) -> float:
     page.goto(address)
     for panel in PANELS:
         page.wait_for_selector(f'[data-testid="{panel}"][data-state="ready"]', timeout=120_000)
-    page.wait_for_function("document.querySelector('[data-testid=status]').textContent.includes('Live')")
+    page.wait_for_function("() => document.querySelector('[data-testid=status]').textContent.includes('Live')")
     page.evaluate(HAND)
     return float(page.evaluate("performance.now()")) / 1e3
 

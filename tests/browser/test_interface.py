@@ -162,7 +162,7 @@ def test_lasso_then_reload_from_the_address(visit: Begin, address: str) -> None:
     page.keyboard.press("Escape")
     page.locator('[data-testid="individual"]').click(position={"x": 5, "y": 5})
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("location.hash.includes('at=')")
+    page.wait_for_function("() => location.hash.includes('at=')")
     state = {key: in_url(page, key) for key in ("metric", "colour", "lasso", "at", "sample")}
     one.open(page.evaluate("location.href"))
     page.reload()
@@ -178,16 +178,16 @@ def test_keys_themes_and_attribution(visit: Begin, address: str) -> None:
     one = visit(1920, 1080, "dark")
     page = one.open(address)
     page.get_by_test_id("explainer").select_option("saliency")
-    page.wait_for_function("location.hash.includes('explainer=saliency')")
+    page.wait_for_function("() => location.hash.includes('explainer=saliency')")
     page.keyboard.press("Escape")
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("2")
-    page.wait_for_function("!document.querySelector('[data-testid=\"prediction-seed 1\"]')")
+    page.wait_for_function("() => !document.querySelector('[data-testid=\"prediction-seed 1\"]')")
     page.keyboard.press("2")
     page.wait_for_selector('[data-testid="prediction-seed 1"]')
     one.picture("digits-dark-1920")
     page.keyboard.press("t")
-    page.wait_for_function("document.documentElement.dataset.theme !== undefined")
+    page.wait_for_function("() => document.documentElement.dataset.theme !== undefined")
 
 
 def test_a_hostile_class_name_stays_text(visit: Begin, address: str) -> None:
@@ -214,5 +214,5 @@ def test_the_offline_file_asks_nobody(visit: Begin, run: tuple[Path, OrbitEvalua
 def test_a_wrong_token_is_told(visit: Begin, address: str) -> None:
     one = visit()
     one.page.goto(address.split("token=")[0] + "token=wrong")
-    one.page.wait_for_function("document.body.innerText.includes('token')")
+    one.page.wait_for_function("() => document.body.innerText.includes('token')")
     one.complaints.clear()

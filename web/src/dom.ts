@@ -34,6 +34,16 @@ function dress(node: Element, attributes: Attributes): void {
   }
 }
 
+/** Sets properties that differ: one that is set to what it was already can lay the page out anew. */
+export function keep<T extends object>(node: T, values: Partial<T>): void {
+  for (const name of Object.keys(values) as (keyof T)[]) if (node[name] !== values[name]) node[name] = values[name] as T[keyof T];
+}
+
+/** As `keep`, of attributes. */
+export function mark(node: Element, values: Record<string, string>): void {
+  for (const [name, value] of Object.entries(values)) if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+}
+
 /** A small square of a model's colour. */
 export function swatch(colour: string): HTMLElement {
   const node = el("i", { class: "swatch", "aria-hidden": "true" });
@@ -58,7 +68,6 @@ export class Choice {
       this.known = key;
       this.select.replaceChildren(...options.map((one) => el("option", { value: one.value }, one.text)));
     }
-    this.select.value = value;
-    this.select.disabled = disabled || options.length === 0;
+    keep(this.select, { value, disabled: disabled || options.length === 0 });
   }
 }

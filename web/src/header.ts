@@ -1,4 +1,4 @@
-import { Choice, el } from "./dom";
+import { Choice, el, keep } from "./dom";
 import { help } from "./help";
 import type { State, Theme } from "./state";
 import { START } from "./state";
@@ -40,18 +40,17 @@ export class Header {
 
   render(state: State, index: RunIndex | null, run: string | null): void {
     const several = index !== null && index.runs.length > 1;
-    this.runs.node.hidden = !several || run === null;
+    keep(this.runs.node, { hidden: !several || run === null });
     if (index !== null && run !== null) this.runs.update(index.runs.map(runOption), run);
-    this.title.textContent = index?.runs.length === 1 ? index.runs[0].title : "";
+    keep(this.title, { textContent: index?.runs.length === 1 ? index.runs[0].title : "" });
     this.home.classList.toggle("linked", several && run !== null);
-    this.theme.textContent = SAID[state.theme];
+    keep(this.theme, { textContent: SAID[state.theme] });
   }
 
   /** What the models are doing, or nothing. */
   status(kind: "live" | "lost" | "note" | "failed" | "none", text: string): void {
-    this.line.dataset.kind = kind;
-    if (this.line.textContent !== text) this.line.textContent = text;
-    this.line.title = text;
+    keep(this.line.dataset, { kind });
+    keep(this.line, { textContent: text, title: text });
   }
 
   private leave(event: Event): void {

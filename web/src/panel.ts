@@ -1,5 +1,5 @@
 import type { Loaded } from "./cache";
-import { el, swatch } from "./dom";
+import { el, keep, swatch } from "./dom";
 
 /** One framed view: a title, tools, the drawing, and a sentence in its place while it is empty, loading or refused. */
 export class Panel {
@@ -40,10 +40,7 @@ export class Panel {
   }
 
   describe(text: string): void {
-    if (this.subtitle.textContent !== text) {
-      this.subtitle.textContent = text;
-      this.subtitle.title = text;
-    }
+    keep(this.subtitle, { textContent: text, title: text });
   }
 
   /** Numbers below the drawing, each with a model's colour before it. */
@@ -56,8 +53,8 @@ export class Panel {
   }
 
   private turn(state: string, sentence: string, again = false): void {
-    if (this.node.dataset.state !== state) this.node.dataset.state = state;
-    if (this.text.textContent !== sentence) this.text.textContent = sentence;
-    this.again.hidden = !again;
+    keep(this.node.dataset, { state });
+    keep(this.text, { textContent: sentence });
+    keep(this.again, { hidden: !again });
   }
 }

@@ -1,6 +1,6 @@
 // What every model gives at the chosen point: one line of words each, the task's own drawing, and numbers below.
 
-import { el } from "../dom";
+import { el, keep } from "../dom";
 import { Stage } from "../plots/stage";
 import { drawClassification } from "./classification";
 import { metricTable, type DetailData, type Detailed } from "./data";
@@ -37,7 +37,7 @@ export function detailView(host: HTMLElement): DetailView {
 
   function redraw(): void {
     if (!data) return;
-    parts.dataset.task = data.task;
+    keep(parts.dataset, { task: data.task });
     const detailed = TASKS[data.task](stage, data);
     predictions(data.models, detailed.said);
     table(detailed.table);

@@ -1,7 +1,7 @@
 // Words of the detail view that change while the reader drags: built when their form changes, else only filled anew.
 
 import { swatchFill } from "../colour";
-import { el } from "../dom";
+import { el, keep } from "../dom";
 import type { DetailData, Table } from "./data";
 
 export function swatch(colour: string): HTMLElement {
@@ -17,7 +17,7 @@ function filling(host: HTMLElement): (key: string, build: () => Node[], words: s
     if (key !== known) host.replaceChildren(...build());
     known = key;
     host.querySelectorAll("[data-live]").forEach((place, index) => {
-      if (place.textContent !== words[index]) place.textContent = words[index];
+      keep(place, { textContent: words[index] });
     });
   };
 }

@@ -1,3 +1,4 @@
+import { guard } from "../cache";
 import { modelColour } from "../colour";
 import { Choice, el, swatch } from "../dom";
 import type { Store } from "../store";
@@ -13,6 +14,7 @@ export class Controls {
   private readonly consensus: HTMLInputElement;
   private readonly models: HTMLButtonElement[];
   private pick: Chosen | null = null;
+  private readonly other = guard();
 
   constructor(
     private readonly meta: Meta,
@@ -36,6 +38,7 @@ export class Controls {
 
   update(pick: Chosen): void {
     this.pick = pick;
+    if (!this.other(pick.subset, pick.metric, pick.reference, pick.models)) return;
     this.subset.update(this.subsets(), pick.subset === null ? "all" : String(pick.subset), this.meta.labels === null);
     this.metric.update(
       this.meta.metrics.map((metric) => ({ value: metric.name, text: metricName(metric) })),

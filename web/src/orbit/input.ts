@@ -1,5 +1,5 @@
 import { guard } from "../cache";
-import { Choice } from "../dom";
+import { Choice, keep } from "../dom";
 import { inputView } from "../inputs/input";
 import { Panel } from "../panel";
 import { placeLabel } from "../plots/orbit";
@@ -28,13 +28,13 @@ export class InputPanel {
   render(scene: Scene, moved: Moved | null, live: boolean): void {
     const { meta, pick, shown, packed } = scene;
     const options = [{ value: "", text: live ? "none" : "needs live models" }, ...meta.explainers.map((name) => ({ value: name, text: name }))];
-    this.explainer.node.hidden = meta.explainers.length === 0;
+    keep(this.explainer.node, { hidden: meta.explainers.length === 0 });
     this.explainer.update(options, live ? (pick.explainer ?? "") : "", !live);
     if (packed === null) return this.panel.empty("Choose a sample to see its input.");
-    this.panel.describe(placeLabel(meta, pick.at));
+    const at = moved?.arrays.has("input") && !MOVED_HERE.has(meta.input.kind) ? moved.at : pick.at;
+    this.panel.describe(placeLabel(meta, at));
     if (!this.panel.show(packed)) return;
-    const place = MOVED_HERE.has(meta.input.kind) || !moved?.arrays.has("input") ? pick.at.join() : "";
-    if (this.other(packed.value, moved, shown, pick.explainer, place)) this.view.update(inputData(scene, packed.value, moved));
+    if (this.other(packed.value, moved, shown, pick.explainer, at.join())) this.view.update(inputData(scene, packed.value, moved));
   }
 
   destroy(): void {

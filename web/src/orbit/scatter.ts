@@ -1,5 +1,5 @@
 import { guard, memo } from "../cache";
-import { Choice, el } from "../dom";
+import { Choice, el, keep, mark } from "../dom";
 import { count, number } from "../format";
 import { Panel } from "../panel";
 import { scatter } from "../plots/scatter";
@@ -46,8 +46,7 @@ export class ScatterPanel {
     const { meta, pick, shown, points, colours, order } = scene;
     this.reduction.update(meta.reductions.map((value) => ({ value, text: METHODS[value] ?? value })), pick.reduction ?? "");
     this.colour.update(COLOURS.map((value) => ({ value, text: value })), pick.colour);
-    this.clear.hidden = pick.lasso === null;
-    this.clear.textContent = `Clear the lasso (${pick.lasso?.length ?? 0})`;
+    keep(this.clear, { hidden: pick.lasso === null, textContent: `Clear the lasso (${pick.lasso?.length ?? 0})` });
     this.panel.describe(`${count(shown.length, "model")}, joint embedding`);
     if (colours.state === "ready" && order.state === "ready") this.place(scene, order.value, this.average(colours.value));
     if (points === null) return this.panel.empty("This file holds no embedding of the orbits.");
@@ -83,12 +82,10 @@ export class ScatterPanel {
   private place({ pick }: Scene, order: Int32Array, value: Float32Array): void {
     this.order = order;
     const now = pick.sample === null ? -1 : order.indexOf(pick.sample);
-    this.rank.max = String(Math.max(0, order.length - 1));
-    this.rank.value = String(Math.max(0, now));
-    this.rank.disabled = order.length < 2;
+    keep(this.rank, { max: String(Math.max(0, order.length - 1)), value: String(Math.max(0, now)), disabled: order.length < 2 });
     const text = now < 0 ? `– of ${order.length}` : `${now + 1} of ${order.length} · ${pick.colour} ${number(value[order[now]])}`;
-    if (this.ranked.textContent !== text) this.ranked.textContent = text;
-    this.rank.setAttribute("aria-valuetext", text);
+    keep(this.ranked, { textContent: text });
+    mark(this.rank, { "aria-valuetext": text });
   }
 
   private slide(store: Store): void {

@@ -1,7 +1,7 @@
 // The line above an orbit plot: which model has which colour and what it gives at the cursor, and what the marks mean.
 
 import { swatchFill } from "../colour";
-import { el } from "../dom";
+import { el, keep } from "../dom";
 import { number } from "../format";
 import type { Curve, OrbitData } from "./data";
 import { nearest, placeLabel, samePlace } from "./grid";
@@ -37,7 +37,10 @@ export function legendOn(host: HTMLElement): (data: OrbitData, at: number[] | nu
     const words = at ? [...data.curves.map((curve) => number(valueAt(data, curve, at))), placeLabel(data, at)] : [];
     const key = JSON.stringify([data.curves.map(({ model, colour }) => [model, colour]), hasGaps(data), at === null]);
     if (key !== known) build(host, data, words);
-    else host.querySelectorAll("[data-live]").forEach((place, index) => (place.textContent = words[index]));
+    else
+      host.querySelectorAll("[data-live]").forEach((place, index) => {
+        keep(place, { textContent: words[index] });
+      });
     known = key;
   };
 }

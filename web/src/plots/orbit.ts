@@ -1,5 +1,6 @@
 // One orbit's plot in the form that suits it, with a cursor that the pointer and the keyboard move at once.
 
+import { mark } from "../dom";
 import type { Layout } from "../types";
 import type { Drawn, Form, OrbitData } from "./data";
 import { drawDisk } from "./disk";
@@ -66,11 +67,13 @@ export function orbitPlot(host: HTMLElement, onMove?: (at: number[], final: bool
     const at = cursorOf(data);
     legend(data, at);
     drawn?.cursor(at, data.curves);
-    stage.root.setAttribute("aria-label", `${data.metric} along the orbit`);
+    mark(stage.root, { "aria-label": `${data.metric} along the orbit` });
     if (!onMove) return;
-    stage.root.setAttribute("aria-valuemax", String(data.coordinates.length - 1));
-    stage.root.setAttribute("aria-valuenow", String(at ? nearest(data, at) : data.identity));
-    stage.root.setAttribute("aria-valuetext", at ? spoken(data, at) : "no point chosen");
+    mark(stage.root, {
+      "aria-valuemax": String(data.coordinates.length - 1),
+      "aria-valuenow": String(at ? nearest(data, at) : data.identity),
+      "aria-valuetext": at ? spoken(data, at) : "no point chosen",
+    });
   }
 
   function go(at: number[], final: boolean): void {

@@ -1,9 +1,10 @@
-// Where a plot is drawn: a legend above, a canvas for pixels, an SVG over it for lines and text, a read-out at the pointer.
+// Where a plot is drawn: a legend above, a canvas for pixels, an SVG over it for lines and text, another for the cursor alone, so that
+// moving it lays no words out anew, a read-out at the pointer.
 
 import type { Axis as Ticks } from "d3-axis";
 import { select } from "d3-selection";
 import { onTheme, themeOf, type Theme } from "../colour";
-import { el, svg } from "../dom";
+import { el, keep, svg } from "../dom";
 import "./drawing.css";
 import "./marks.css";
 
@@ -56,8 +57,8 @@ export class Stage {
   readonly context = this.canvas.getContext("2d") as CanvasRenderingContext2D;
   readonly base = svg("g");
   readonly overlay = svg("g");
-  readonly layers = svg("svg", { class: "plot-layer" }, this.base, this.overlay);
-  readonly body = el("div", { class: "plot-body" }, this.canvas, this.layers, this.readout);
+  readonly layers = [svg("svg", { class: "plot-layer" }, this.base), svg("svg", { class: "plot-layer" }, this.overlay)];
+  readonly body = el("div", { class: "plot-body" }, this.canvas, ...this.layers.map((layer) => el("div", { class: "plot-layer plot-apart" }, layer)), this.readout);
   readonly root = el("div", { class: "plot" }, this.legend, this.body);
   /** Paint for what is undefined, in SVG. */
   readonly hatch: string;
@@ -75,7 +76,7 @@ export class Stage {
     const size = { width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
     const lines = svg("pattern", { id, class: "plot-hatch", ...size }, svg("rect", { width: 2, height: 6 }));
     this.hatch = `url(#${id})`;
-    this.layers.prepend(svg("defs", {}, lines));
+    this.layers[0].prepend(svg("defs", {}, lines));
     host.append(this.root);
     this.theme = this.measure();
     const again = (): void => {
@@ -108,7 +109,7 @@ export class Stage {
     this.canvas.width = Math.round(this.width * ratio);
     this.canvas.height = Math.round(this.height * ratio);
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.layers.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
+    for (const layer of this.layers) layer.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
     this.key = "";
     this.pattern = this.context.createPattern(hatching(theme), "repeat") ?? theme.gap;
     return theme;
@@ -122,7 +123,7 @@ export class Stage {
 
   /** Show lines beside the pointer, kept inside the stage; null hides them. */
   say(lines: (string | Node)[] | null, x = 0, y = 0): void {
-    this.readout.hidden = lines === null;
+    keep(this.readout, { hidden: lines === null });
     if (lines === null) return;
     this.readout.replaceChildren(...lines.map((line) => (typeof line === "string" ? el("div", {}, line) : line)));
     const left = x + 14 + this.readout.offsetWidth > this.width ? x - 14 - this.readout.offsetWidth : x + 14;
