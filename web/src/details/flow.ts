@@ -10,7 +10,7 @@ import type { DetailData, Detailed } from "./data";
 import { swatch } from "./words";
 
 const REACH = 1.4;
-const ROOMY = 9;
+const ROOMY = 16;
 const NARROW = 90;
 const MARGINS: Margins = [2, 18, 2, 2];
 
@@ -33,6 +33,7 @@ function meanOf(values: Float32Array | undefined): number {
 function arrows(stage: Stage, square: Rect, field: Float32Array, most: number, colour: string, width: number): void {
   const side = Math.round(Math.sqrt(field.length / 2));
   const every = Math.max(1, Math.ceil((ROOMY * side) / square.width));
+  const first = Math.floor(every / 2);
   const cell = square.width / side;
   const scale = most > 0 ? (REACH * every * cell) / most : 0;
   stage.context.strokeStyle = colour;
@@ -40,7 +41,7 @@ function arrows(stage: Stage, square: Rect, field: Float32Array, most: number, c
   stage.context.beginPath();
   for (let i = 0; i < side * side; i++) {
     const [u, v] = [scale * field[i], scale * field[side * side + i]];
-    if (Number.isNaN(u + v) || (i % side) % every || Math.floor(i / side) % every) continue;
+    if (Number.isNaN(u + v) || (i % side) % every !== first || Math.floor(i / side) % every !== first) continue;
     const [x, y] = [square.x + ((i % side) + 0.5) * cell - u / 2, square.y + (Math.floor(i / side) + 0.5) * cell - v / 2];
     const [back, turn, head] = [Math.atan2(-v, -u), 0.45, Math.min(3.5, 0.35 * Math.hypot(u, v))];
     stage.context.moveTo(x, y);
