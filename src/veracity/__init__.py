@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from veracity.audit import Audit
     from veracity.core.crosstrained import CrossTrained
     from veracity.core.graphs import GraphInputs
+    from veracity.core.measures import Direction
     from veracity.core.targets import Class, Custom, Label, Neuron, Predicted
     from veracity.core.tokens import TokenInputs
     from veracity.core.training import Checkpoint, Training
@@ -171,6 +172,7 @@ HOMES = {
     "veracity.audit": ("Audit",),
     "veracity.core.crosstrained": ("CrossTrained",),
     "veracity.core.graphs": ("GraphInputs",),
+    "veracity.core.measures": ("Direction",),
     "veracity.zoo.trainer": ("Trainer",),
     "veracity.core.tokens": ("TokenInputs",),
     "veracity.core.training": (
@@ -377,6 +379,7 @@ __all__ = [
     "Deletion",
     "Detection",
     "Dihedral",
+    "Direction",
     "DiskOrbit",
     "DistanceCheck",
     "DistanceResult",
@@ -511,3 +514,8 @@ def __getattr__(name: str) -> Any:
     if name not in WHERE:
         raise AttributeError(f"module 'veracity' has no attribute '{name}'")
     return getattr(import_module(WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, whether loaded or not."""
+    return sorted(__all__)

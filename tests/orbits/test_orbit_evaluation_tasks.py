@@ -127,7 +127,8 @@ def test_boxes_are_kept_as_they_are(tmp_path: Path) -> None:
         tmp_path / "n", progress=False
     )
     assert np.isfinite(result.outputs("large", 0)["outputs"]).all()
-    result = detection(models={"odd": lambda x: Brightest()(x) + 65.03}, targets=None).run(tmp_path / "b", progress=False)
+    away = torch.tensor([65.03] * 4 + [0.0] * 2)
+    result = detection(models={"odd": lambda x: Brightest()(x) + away}, targets=None).run(tmp_path / "b", progress=False)
     kept = result.outputs("odd", 0)["outputs"]
     assert np.allclose(kept[result.identity, 0, 0] % 1.0, 0.03, atol=1e-4)
 

@@ -10,8 +10,8 @@ from torch import nn
 
 from orbit_small import CLASSES, Brightest, detection, digits_like, flow, images, labels, linear, scenes
 from small import NaNs
-from veracity import Classification, CropOrbit, Detection, Flow, OrbitEvaluation, Regression
-from veracity.core.errors import InputError, SpecError, VeracityError
+from veracity import Classification, CropOrbit, Detection, Direction, Flow, OrbitEvaluation, Regression
+from veracity.core.errors import InputError, SpecError, StoreError, VeracityError
 from veracity.interpret.orbit import Metric
 from veracity.interpret.orbit.classification import accuracy
 
@@ -70,6 +70,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         "The metrics of a task need names of their own without @ and :, one at least, not [].",
     ),
     "metric's shape": ({"task": Classification(metrics=(LATE,))}, "The metric 'late' must give one number a row"),
+    "a metric that fails": (
+        {"task": Classification(metrics=(Metric(name="far", function=lambda p, y: p[:, 99]),))},
+        "The metric 'far' failed for outputs (",
+    ),
     "a function for a metric": (
         {"task": Classification(metrics=(accuracy,))},
         "The metrics of a task are a tuple of Metric(name=..., function=...), not accuracy.",
@@ -125,6 +129,10 @@ def test_every_mistake_is_one_sentence_and_leaves_no_folder(tmp_path: Path, name
         ),
         (lambda: detection(targets=scenes()[1][..., [2, 1, 0, 3, 4]]), "Sample 0 has a box without area: x0 < x1 and y0 < y1"),
         (lambda: detection(models={"a": Brightest(kind=-1.0)}), "Model 'a': The detector gives the class -1"),
+        (
+            lambda: detection(models={"a": Brightest(kind=2.0)}),
+            "Model 'a': The detector gives the class 2, but there are only 2: pass Detection(",
+        ),
         (lambda: detection(models={"a": lambda x: x}), "Model 'a': The detector must give a tensor (rows, detections, 6)"),
         (lambda: detection(models={"a": Brightest(kind=float("inf"))}), "Model 'a' returns NaN or infinity for sample 0 as it is"),
         (lambda: flow(targets=torch.zeros(3, 2, 4, 4)), "The targets have shape (2, 4, 4) a sample, but model 'gradient' gives (2, 8, 8)"),
@@ -151,6 +159,29 @@ def test_a_run_needs_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(InputError, match="A run needs a folder to write to, such as run"):
         digits_like().run(None, progress=False)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_needs_a_folder_that_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file is a file: a run needs a folder"):
+        digits_like().run(tmp_path / "file", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"direction": "lowr"}, "Unknown direction of the metric 'far' 'lowr'. Did you mean 'lower'?"),
+        ({"function": 3}, "The metric 'far' needs a function of outputs and truth, not 3."),
+    ],
+)
+def test_a_metric_is_looked_at_when_it_is_made(settings: Any, sentence: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        Metric(**{"name": "far", "function": accuracy, **settings})
+    assert str(caught.value) == sentence
+
+
+def test_a_direction_may_be_given_by_its_name() -> None:
+    assert Metric(name="far", function=accuracy, direction="lower").direction is Direction.LOWER  # type: ignore[arg-type]
 
 
 def test_one_note_is_not_many_letters(tmp_path: Path) -> None:

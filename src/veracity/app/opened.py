@@ -71,7 +71,8 @@ class Opened:
         known = self._metas.get(run.folder)
         if known is None or known[0] is not view:
             known = self._metas[run.folder] = (view, answers.meta(view, run.id))
-        return {**known[1], "live": self.live(run)}
+        live = self.live(run)
+        return {**known[1], "title": run.title, "live": live, "why": None if live else self._why_broken(run) or ALONE}
 
     def live(self, run: Run) -> bool:
         """Whether a run's models can be asked, as far as is known before they are."""

@@ -17,15 +17,29 @@ from veracity.cli.gate import judge, orbit_rows
 from veracity.cli.main import app
 from veracity.cli.orbit_tables import orbit_results
 from veracity.core.errors import SpecError, unknown
-from veracity.core.registry import EXPLAINERS, GROUPS, KERNELS, MEASURES, RECIPES, SCORES, SPACES, TARGETS, TRAINERS, WALKS
+from veracity.core.registry import (
+    EXPLAINERS,
+    GROUPS,
+    KERNELS,
+    MEASURES,
+    ORBITS,
+    RECIPES,
+    SCORES,
+    SPACES,
+    TARGETS,
+    TASKS,
+    TRAINERS,
+    WALKS,
+)
 from veracity.engine.store import RunFolder
-from veracity.engine.store.folder import ORBITS
+from veracity.engine.store import folder as run_folder
 from veracity.orbits import OrbitResult
 from veracity.report.interactive import write_offline
 from veracity.results import Result, compared
 
 KINDS = {
-    registry.plural: registry for registry in (EXPLAINERS, GROUPS, SPACES, MEASURES, SCORES, WALKS, KERNELS, TARGETS, TRAINERS, RECIPES)
+    registry.plural: registry
+    for registry in (EXPLAINERS, GROUPS, SPACES, MEASURES, SCORES, WALKS, KERNELS, TARGETS, TRAINERS, ORBITS, TASKS, RECIPES)
 }
 Folder = typer.Argument(help="A run folder.")
 
@@ -68,7 +82,7 @@ def report(
 
 def opened(folder: str) -> Result | OrbitResult:
     """What is in a run folder, by the kind that its manifest says."""
-    return OrbitResult(folder) if RunFolder(folder).manifest(None).get("kind") == ORBITS else Result(folder)
+    return OrbitResult(folder) if RunFolder(folder).manifest(None).get("kind") == run_folder.ORBITS else Result(folder)
 
 
 @app.command()

@@ -136,6 +136,10 @@ class InputSpace(Space, ABC):
     def check(self, x: Tensor) -> None:
         """Raise if these inputs make the space meaningless (say, if a shift would wrap visible pixels)."""
 
+    def words(self, element: Tensor) -> str:
+        """What one element (p,) does, for people; "" where there are no words for it."""
+        return ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Countable(Space, ABC):

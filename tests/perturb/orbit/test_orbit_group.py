@@ -63,7 +63,7 @@ def test_other_finite_groups_are_numbered_as_they_count():
     assert torch.equal(orbit.elements, Dihedral().enumerate())
     assert orbit.identity == 0
     assert orbit.axes[0].high == 7.0
-    assert orbit.label(torch.tensor([3.0])) == "element 3"
+    assert orbit.label(torch.tensor([3.0])) == "turned by 270°"
     assert orbit.locate(torch.tensor([[2.6], [99.0]])).flatten().tolist() == [3, 7]
 
 
@@ -99,7 +99,7 @@ def test_graphs_move_with_their_structure():
     assert moved[0].sum(dim=1).tolist() == [2] * 6
 
 
-@pytest.mark.parametrize("space", [GaussianNoise(sigma=0.1), FullMask(), Others(), "d4", CropOrbit()])
+@pytest.mark.parametrize("space", [GaussianNoise(sigma=0.1), FullMask(), Others(), 4, CropOrbit()])
 def test_what_does_not_move_inputs_is_refused(space):
     with pytest.raises(SpecError, match="needs a group or a finite space"):
         orbit_of(space, (1, 8, 8))
@@ -124,3 +124,28 @@ def test_an_orbit_can_be_written_down():
         "draws": 64,
         "seed": 0,
     }
+
+
+def test_elements_are_called_by_what_they_do():
+    square = orbit_of("d4", (1, 4, 4))
+    assert [square.label(at) for at in square.coordinates()][3:6] == ["turned by 270°", "mirrored", "mirrored, turned by 90°"]
+    both = orbit_of({"name": "product", "factors": ["mirror", "sign_flip"]}, (1, 4))
+    assert [both.label(at) for at in both.coordinates()] == [
+        "as it is",
+        "negated",
+        "mirrored along axis -1",
+        "negated, mirrored along axis -1",
+    ]
+    assert orbit_of(Permutations(axis=-1), (3,)).label(torch.tensor([2.0])) == "element 2"
+
+
+def test_words_fit_what_is_done():
+    x = torch.arange(9.0).reshape(1, 3, 3)
+    group = Dihedral().fit(torch.Size([3, 3]))
+    named = {group.words(element): group.act(element[None], x)[0] for element in group.enumerate()}
+    assert torch.equal(named["mirrored, turned by 90°"], x[0].fliplr().rot90())
+
+
+def test_an_unknown_group_by_name_is_one_sentence():
+    with pytest.raises(SpecError, match=r"Unknown group 'd5'\. Did you mean 'd4'"):
+        GroupOrbit(space="d5")

@@ -26,6 +26,10 @@ class Files:
             raise StoreError(f"'{name}' is not the name of a file in {self.root}: names stay below it.")
         return f"{self.root.rstrip('/')}/{name}"
 
+    def is_file(self) -> bool:
+        """Whether there is a file in the folder's place."""
+        return bool(self.fs.isfile(self.root))
+
     def exists(self, name: str) -> bool:
         """Whether there is such a file."""
         return bool(self.fs.exists(self.path(name)))

@@ -121,7 +121,7 @@ class RunFolder:
         if schema > SCHEMA:
             raise StoreError(f"The run folder {self.root} has schema {schema} and this veracity reads up to {SCHEMA}: upgrade veracity.")
         if kind is not None and kind != found:
-            read = f"{READERS[found]}, 'veracity show' and 'veracity app' read it"
+            read = f"{READERS[found]}, 'veracity show', 'gate', 'report' and 'app' read it"
             raise StoreError(f"The run folder {self.root} holds {KINDS[found]}, not {KINDS[kind]}: {read}.")
         return manifest
 
@@ -132,6 +132,8 @@ class RunFolder:
 
     def check_writable(self, kind: str | None = None) -> None:
         """Refuse a folder that holds something else, a run of another kind than the given one, or a newer run."""
+        if self.files.is_file():
+            raise StoreError(f"{self.root} is a file: a run needs a folder.")
         if self.files.exists(MANIFEST):
             self.manifest(kind)
         elif self.files.everything() - OURS:

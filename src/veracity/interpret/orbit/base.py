@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.component import Component, encode_callable
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, SpecError, VeracityError, said, unknown
 from veracity.core.fingerprint import known
 from veracity.core.measures import Direction
 from veracity.core.spaces import InputSpace
@@ -25,7 +25,7 @@ from veracity.perturb.group.outputs import Fixed, OutputAction
 class Metric:
     """A named number for how good outputs (R, ...) are against the truth (R, ...), one a row; undefined is NaN.
 
-    One's own is made from any function: Metric(name="margin", function=margin, direction=Direction.HIGHER, bounds=(-1.0, 1.0)).
+    One's own is made from any function: Metric(name="entropy", function=entropy, direction="lower", bounds=(0.0, 2.3), unit="nat").
     """
 
     name: str
@@ -35,6 +35,16 @@ class Metric:
     bounds: tuple[float, float] = (-math.inf, math.inf)
     unit: str = ""
 
+    def __post_init__(self) -> None:
+        """A direction may be given by its name; raises unless there is a function to call."""
+        if not callable(self.function):
+            raise SpecError(f"The metric '{self.name}' needs a function of outputs and truth, not {self.function!r}.")
+        given: Any = self.direction
+        known = {name: one for one in Direction for name in (one, one.value)}
+        if given not in known:
+            raise unknown(f"direction of the metric '{self.name}'", str(given), [one.value for one in Direction])
+        object.__setattr__(self, "direction", known[given])
+
     @property
     def title(self) -> str:
         """What people call it."""
@@ -42,7 +52,13 @@ class Metric:
 
     def measure(self, output: Tensor, truth: Tensor) -> Tensor:
         """The metric of every row, float32 (R,); raises if the function gives anything else than one number a row."""
-        found = self.function(output, truth)
+        try:
+            found = self.function(output, truth)
+        except (VeracityError, MemoryError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            shapes = f"{tuple(output.shape)} and truth {tuple(truth.shape)}"
+            raise InputError(f"The metric '{self.name}' failed for outputs {shapes} with {said(error)}") from error
         if not isinstance(found, Tensor) or found.shape != (len(output),):
             what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise InputError(f"The metric '{self.name}' must give one number a row, of shape ({len(output)},), not {what}.")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from veracity.core.errors import InputError
 from veracity.core.outputs import Outputs
+from veracity.core.registry import TASKS
 from veracity.interpret.orbit.base import Metric, Task, as_float
 
 
@@ -39,6 +40,7 @@ ACCURACY = Metric(name="accuracy", function=accuracy, label="accuracy", bounds=(
 CONFIDENCE = Metric(name="confidence", function=confidence, label="confidence", bounds=(0.0, 1.0))
 
 
+@TASKS.add
 @dataclass(frozen=True, kw_only=True)
 class Classification(Task):
     """Outputs are class probabilities (R, C), the truth class numbers (R,); nothing moves (invariance).

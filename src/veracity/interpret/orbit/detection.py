@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import InputError
+from veracity.core.registry import TASKS
 from veracity.core.spaces import InputSpace
 from veracity.interpret.orbit.base import Metric, Task, orbit_mean
 from veracity.interpret.orbit.boxes import CLASS, SCORE, area, best_of, clipped, found_objects, inside, overlap, ranked, unclipped
@@ -63,6 +64,7 @@ PRECISION = Metric(name="precision", function=precision, label="precision", boun
 RECALL = Metric(name="recall", function=recall, label="recall", bounds=(0.0, 1.0))
 
 
+@TASKS.add
 @dataclass(frozen=True, kw_only=True)
 class Detection(Task):
     """Outputs are detections (R, top, 6), x0 y0 x1 y1 score class, the most confident first, NaN for none.
@@ -93,7 +95,15 @@ class Detection(Task):
 
     def read(self, raw: Any) -> Tensor:
         """The most confident detections, (R, top, 6)."""
-        return ranked(detections(raw, first=self.first), self.top)
+        found = detections(raw, first=self.first)
+        number = found[..., CLASS]
+        beyond = number[number.isfinite() & (number >= (len(self.classes) or float("inf")))]
+        if len(beyond):
+            raise InputError(
+                f"The detector gives the class {float(beyond[0]):g}, but there are only {len(self.classes)}: pass Detection(classes=...) "
+                "all of its classes, or wrap it as veracity.zoo.TorchvisionDetector(model, labels=...), which keeps those of interest."
+            )
+        return ranked(found, self.top)
 
     def check(self, truth: Tensor, samples: int) -> Tensor:
         """Objects (samples, T, 5), float32, each sample with a key object."""

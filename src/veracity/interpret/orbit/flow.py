@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
+from veracity.core.registry import TASKS
 from veracity.interpret.orbit.base import Metric, Task, as_float
 from veracity.perturb.group.outputs import OutputAction, TurnedField
 
@@ -92,6 +93,7 @@ MAE = Metric(name="mae", function=mae, label="MAE", direction=Direction.LOWER, b
 EPE = Metric(name="epe", function=epe, label="end-point error", direction=Direction.LOWER, bounds=POSITIVE, unit="px")
 
 
+@TASKS.add
 @dataclass(frozen=True, kw_only=True)
 class Flow(Task):
     """Outputs and truth are vector fields (R, 2, H, H) in pixels, u to the right and v down, which turn with the frames (covariance).

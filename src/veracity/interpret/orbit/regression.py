@@ -10,6 +10,7 @@ from torch import Tensor
 
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
+from veracity.core.registry import TASKS
 from veracity.interpret.orbit.base import Metric, Task, as_float
 from veracity.perturb.group.outputs import Fixed, OutputAction
 
@@ -53,6 +54,7 @@ MSE = Metric(name="mse", function=mse, label="MSE", direction=Direction.LOWER, b
 MAE = Metric(name="mae", function=mae, label="MAE", direction=Direction.LOWER, bounds=POSITIVE)
 
 
+@TASKS.add
 @dataclass(frozen=True, kw_only=True)
 class Regression(Task):
     """Outputs and truth are tensors of one shape (R, ...) that `action` moves: by default not at all, as `AsInput()` with the input."""

@@ -41,6 +41,16 @@ class SquareSymmetry(PermutationAction, FiniteGroup, ABC):
         """A turn goes back; a mirror image undoes itself."""
         return torch.where(g < 4, (-g) % 4, g)
 
+    def words(self, element: Tensor) -> str:
+        """Mirrored or not, then by how many degrees it is turned.
+
+        >>> Dihedral().words(torch.tensor([5])), Dihedral().words(torch.tensor([0]))
+        ('mirrored, turned by 90°', 'as it is')
+        """
+        turn, mirrored = int(element[0]) % 4, int(element[0]) // 4
+        said = ("mirrored", mirrored), (f"turned by {90 * turn}°", turn)
+        return ", ".join(word for word, done in said if done) or "as it is"
+
     def source(self, elements: Tensor, sizes: tuple[int, ...]) -> Tensor:
         """The row of the table of turned grids."""
         side = self.square(sizes)
@@ -98,6 +108,16 @@ class Reflection(PermutationAction, FiniteGroup, ABC):
     def inverse(self, g: Tensor) -> Tensor:
         """A mirror image undoes itself."""
         return g
+
+    def words(self, element: Tensor) -> str:
+        """Along which axes it is mirrored.
+
+        >>> Flips().words(torch.tensor([1])), Flips().words(torch.tensor([3]))
+        ('mirrored along axis -1', 'mirrored along axes -2 and -1')
+        """
+        axes = [axis for bit, axis in enumerate(reversed(self.axes)) if int(element[0]) >> bit & 1]
+        along = " and ".join(str(axis) for axis in sorted(axes))
+        return f"mirrored along {'axes' if len(axes) > 1 else 'axis'} {along}" if axes else "as it is"
 
     def source(self, elements: Tensor, sizes: tuple[int, ...]) -> Tensor:
         """Entry i comes from n - 1 - i along the mirrored axes."""

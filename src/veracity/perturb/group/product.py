@@ -95,6 +95,16 @@ class Product(InputSpace):
             x = space.act(part, x)
         return x
 
+    def words(self, element: Tensor) -> str:
+        """What each factor does, the one that acts first first; "" if one of them has no words for it.
+
+        >>> Product(factors=("mirror", "sign_flip")).words(torch.tensor([1, 1]))
+        'negated, mirrored along axis -1'
+        """
+        said = [space.words(part[0]) for space, part in zip(self.spaces, self.split(element[None]), strict=True)]
+        done = [one for one in reversed(said) if one != "as it is"]
+        return "" if "" in said else ", ".join(done) or "as it is"
+
     def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """One factor after the other, as on the values."""
         for space, part in reversed(list(zip(self.spaces, self.split(elements), strict=True))):

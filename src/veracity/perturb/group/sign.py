@@ -38,6 +38,10 @@ class SignFlip(FiniteGroup):
         """A change of sign undoes itself."""
         return g
 
+    def words(self, element: Tensor) -> str:
+        """Negated or not."""
+        return "negated" if int(element[0]) else "as it is"
+
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """N signs times N signals."""
         paired(self, elements, x)

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import SpecError
+from veracity.core.registry import ORBITS
 from veracity.perturb.group.base import describe
 from veracity.perturb.group.crop import Crop
 from veracity.perturb.orbit.base import Axis, Layout, Orbit, crossed
 
 
+@ORBITS.add
 @dataclass(frozen=True, kw_only=True)
 class CropOrbit(Orbit):
     """Windows of a scene whose key object lies at the centre, moved by (dx, dy) from -reach to reach - step: real pixels at every shift.

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import SpecError
+from veracity.core.registry import ORBITS
 from veracity.perturb.group.base import describe
 from veracity.perturb.group.rotation3 import Rotations3D
 from veracity.perturb.orbit.base import WHOLE_TURN, Axis, Layout, Orbit, crossed, turns
@@ -16,6 +17,7 @@ HALF_TURN = 180.0
 PLANES = ("xy", "xz", "yz")
 
 
+@ORBITS.add
 @dataclass(frozen=True, kw_only=True)
 class DiskOrbit(Orbit):
     """Clouds (P, 3) turned about an axis in a plane: its direction 0, step ... and the angle step, 2 step ... 180 degrees.

@@ -9,6 +9,7 @@ import torch
 from torch import Size, Tensor
 
 from veracity.core.errors import InputError
+from veracity.core.registry import ORBITS
 from veracity.perturb.group.base import describe
 from veracity.perturb.group.dihedral import Dihedral, Mirror
 from veracity.perturb.group.product import FiniteGroupProduct
@@ -17,6 +18,7 @@ from veracity.perturb.orbit.base import Axis, Layout, Orbit
 QUARTER = 90
 
 
+@ORBITS.add
 @dataclass(frozen=True, kw_only=True)
 class FlowOrbit(Orbit):
     """Pairs of square frames (2, H, H) under D4 x time reversal: 16 transforms, as four rows of four quarter turns.

@@ -11,15 +11,18 @@ from torch import Size, Tensor
 
 from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
+from veracity.core.registry import GROUPS, ORBITS
 from veracity.core.spaces import FiniteSpace, InputSpace
 from veracity.perturb.group.base import Group
 from veracity.perturb.group.cyclic import CyclicShift
+from veracity.perturb.group.product import Product
 from veracity.perturb.group.window import WindowShift
 from veracity.perturb.orbit.base import Axis, Layout, Orbit, crossed
 
 SHIFTS = CyclicShift()
 
 
+@ORBITS.add
 @dataclass(frozen=True, kw_only=True)
 class GroupOrbit(Orbit):
     """All elements of a space of up to `most`, in their order; of a larger one the identity and draws - 1 random ones.
@@ -38,10 +41,17 @@ class GroupOrbit(Orbit):
     draws: int = 64
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        """A space may be given by its name, or as {name, settings}."""
+        object.__setattr__(self, "space", GROUPS.build(self.space))
+
     def fit(self, shape: Size) -> Self:
-        """The orbit of the fitted space."""
-        self.checked()
-        return replace(self, space=self.space.fit(shape))
+        """The orbit of the fitted space: what kind a product is, it knows from then on."""
+        if not isinstance(self.space, Product):
+            self.checked()
+        fitted = replace(self, space=self.space.fit(shape))
+        fitted.checked()
+        return fitted
 
     @property
     def shifts(self) -> tuple[tuple[int, int, int | None], ...]:
@@ -98,11 +108,11 @@ class GroupOrbit(Orbit):
         return found
 
     def label(self, at: Tensor) -> str:
-        """The shift, or the number."""
+        """The shift, what the element does in words, or its number."""
         said = [f"{float(value):g}" for value in at]
         if len(self.shifts) == 2:
             return f"({said[0]}, {said[1]}) px"
-        return f"shifted by {said[0]}" if self.shifts else f"element {said[0]}"
+        return f"shifted by {said[0]}" if self.shifts else self.space.words(self.locate(at[None])[0]) or f"element {said[0]}"
 
     @cached_property
     def listed(self) -> Tensor:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from veracity.core.registry import ORBITS
 from veracity.perturb.group.rotation import TURN, Rotation
 from veracity.perturb.orbit.base import WHOLE_TURN, Axis, Layout, Orbit, turns
 
 
+@ORBITS.add
 @dataclass(frozen=True, kw_only=True)
 class RotationOrbit(Orbit):
     """An image at every angle from 0 degrees, anticlockwise, by `step`; a whole turn is 0 again and not listed.
