@@ -141,6 +141,14 @@ def test_switch_the_metric_and_the_reference(visit: Begin, address: str, run: tu
             "text => document.querySelector('[data-testid=aggregate] .readout').textContent.includes(text)", arg=f"{mean:.3f}"
         )
     assert in_url(page, "reference") == "consensus"
+    switch, said = page.get_by_test_id("consensus"), page.get_by_test_id("numbers-table").locator("caption span")
+    assert said.inner_text() == "measured by the consensus, equivariance of explanations by the one at the identity"
+    page.get_by_test_id("metric").select_option("equivariance: saliency")
+    page.wait_for_function("() => document.querySelector('[data-testid=consensus]').disabled")
+    assert not switch.is_checked(), "an explanation is measured by neither"
+    page.get_by_test_id("metric").select_option("accuracy")
+    page.wait_for_function("() => document.querySelector('[data-testid=consensus]').checked")
+    assert switch.is_enabled()
 
 
 def test_lasso_then_reload_from_the_address(visit: Begin, address: str) -> None:

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from browser_visit import Visit, served
-from orbit_small import detection, digits_like, flow, images, labels, linear
-from veracity import Audit, Classification, Dihedral, DiskOrbit, OrbitEvaluation
+from orbit_small import Brightest, detection, digits_like, flow, images, labels, linear
+from veracity import Audit, Classification, CyclicShift, Dihedral, DiskOrbit, GroupOrbit, OrbitEvaluation, Regression
 from veracity.walk import Exhaustive
 from veracity.zoo.sets import deep_sets
 from veracity.zoo.train import initialised
 
 Begin = Callable[..., Visit]
 FORMS = ("detection", "disk", "flow", "line")
+WEIGHTS = torch.randn(16, 14, generator=torch.Generator().manual_seed(1))
+
+
+class Twice(nn.Module):
+    """Finds the brightest pixel twice, the second time with half the confidence."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = Brightest()(x)
+        return torch.cat((found, found * torch.tensor([1.0, 1.0, 1.0, 1.0, 0.5, 1.0])), dim=1)
+
+
+def detectors() -> OrbitEvaluation:
+    return detection(title="Spots", models={"twice": Twice(), "once": Brightest(), "blind": Brightest(least=2.0)})
+
+
+def numbers() -> OrbitEvaluation:
+    x = torch.rand(4, 16, generator=torch.Generator().manual_seed(0))
+    orbit = GroupOrbit(space=CyclicShift(axes=(-1,)))
+    return OrbitEvaluation(models={"sums": lambda x: x @ WEIGHTS}, inputs=x, targets=x @ WEIGHTS, orbit=orbit, task=Regression())
 
 
 def disk() -> OrbitEvaluation:
@@ -30,7 +50,7 @@ def disk() -> OrbitEvaluation:
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One folder with four orbit evaluations, one audit and one folder of another kind."""
     folder = tmp_path_factory.mktemp("several")
-    for name, made in zip(FORMS, (detection(title="Spots"), disk(), flow(title="Flows"), digits_like(title="Squares")), strict=True):
+    for name, made in zip(FORMS, (detectors(), disk(), flow(title="Flows"), digits_like(title="Squares")), strict=True):
         made.run(folder / name, progress=False)
     audit = Audit(
         models={"a": linear(0)},
@@ -77,6 +97,43 @@ def test_every_form_is_drawn_and_moved_along(runs: Visit, title: str, layout: st
     assert "at=" in page.evaluate("location.hash")
     runs.picture(f"{layout}-light-1280")
     assert runs.outside() == []
+
+
+def test_detections_of_every_model_stand_first(runs: Visit) -> None:
+    page = runs.page
+    choose(runs, "Spots")
+    page.wait_for_selector('[data-testid="detail"] .detail-own tbody th')
+    assert page.locator('[data-testid="detail"] .detail-own tbody th').all_inner_texts() == ["twice", "once", "twice"]
+    page.get_by_test_id("metric").select_option("precision")
+    for name in ("twice", "once"):
+        page.get_by_role("button", name=name).click()
+    page.wait_for_selector('[data-testid="scatter"][data-state="empty"]')
+    assert "undefined along every orbit" in page.locator('[data-testid="scatter"] .message').inner_text()
+
+
+def test_numbers_are_shown_with_their_consensus(visit: Begin, tmp_path: Path) -> None:
+    made, folder = numbers(), tmp_path / "sums"
+    result = made.run(folder, progress=False)
+    kept = {name: result.outputs("sums", 0)[name] for name in ("outputs", "consensus")}
+    for evaluation, status in ((None, "Read-only"), (made, "Live models")):
+        with served(folder, evaluation) as address:
+            page = visit().open(f"{address}#at=3")
+            page.wait_for_function("text => document.querySelector('[data-testid=status]').textContent.startsWith(text)", arg=status)
+            assert "first 12 of 14 numbers" in page.locator('[data-testid="detail"] .plot-legend').inner_text()
+            rows = page.locator('[data-testid="detail"] .detail-own tbody tr').all()
+            for row, expected in zip(rows, (kept["outputs"][0], kept["outputs"][3], kept["consensus"]), strict=True):
+                shown = [float(cell.replace("\N{MINUS SIGN}", "-")) for cell in row.locator("td").all_inner_texts()[1:]]
+                assert shown == pytest.approx(expected[:12].tolist(), rel=6e-3, abs=6e-4)
+            page.close()
+
+
+def test_an_address_of_no_run_leads_to_those_there_are(runs: Visit) -> None:
+    page = runs.page
+    page.evaluate("location.hash = 'run=99'")
+    page.get_by_test_id("away").click()
+    page.wait_for_selector('[data-testid="runs"]')
+    assert "run=" not in page.evaluate("location.hash")
+    runs.complaints.clear()
 
 
 def test_an_audit_shows_its_scores_and_its_report(runs: Visit) -> None:

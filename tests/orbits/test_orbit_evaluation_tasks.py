@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from orbit_small import WINDOW, Brightest, Gradient, detection, flow, scenes
-from veracity import CropOrbit, Detection, Regression
+from veracity import AsInput, CropOrbit, CyclicShift, Detection, GroupOrbit, OrbitEvaluation, Regression
 from veracity.interpret.orbit import epe_map
 
 ELEMENTS = 16
@@ -183,3 +183,11 @@ def test_a_scalar_that_should_stay(tmp_path: Path) -> None:
     assert np.allclose(result.values("mean", "mae"), expected[:, None].repeat(16, axis=1), atol=1e-6)
     assert result.outputs("mean", 0)["outputs"].shape == (16, 1)
     assert result.labels is None
+
+
+def test_the_truth_of_numbers_is_kept_along_the_orbit(tmp_path: Path) -> None:
+    x = torch.rand(3, 5, generator=torch.Generator().manual_seed(0))
+    shifts = GroupOrbit(space=CyclicShift(axes=(-1,)))
+    sizes = {"models": {"a": lambda x: x}, "inputs": x, "targets": x, "orbit": shifts, "task": Regression(action=AsInput())}
+    truth = OrbitEvaluation(**sizes).run(tmp_path, progress=False).picture(1)["truth"]
+    assert np.allclose(truth, np.stack([np.roll(x[1].numpy(), shift) for shift in range(5)]))

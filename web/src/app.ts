@@ -1,3 +1,4 @@
+import { el } from "./dom";
 import { Header } from "./header";
 import { levelOf } from "./orbit/chosen";
 import { OrbitPage } from "./orbit/page";
@@ -6,7 +7,7 @@ import { auditPage } from "./pages/audit";
 import { reportPage } from "./pages/report";
 import { runsPage } from "./pages/runs";
 import { SourceError, type DataSource } from "./source";
-import type { State } from "./state";
+import { START, type State } from "./state";
 import { Store } from "./store";
 import { apply, onSystemTheme } from "./theme";
 import type { RunIndex, RunMeta } from "./types";
@@ -89,10 +90,19 @@ export class App {
     } catch (thrown) {
       if (this.shown !== wanted) return;
       const error = thrown instanceof SourceError ? thrown : new SourceError(String(thrown), "damaged");
-      const page = sentencePage("error", TITLES[error.kind], error.message, HINTS[error.kind]);
+      const page = sentencePage("error", TITLES[error.kind], ...(error.kind === "missing" ? [this.away()] : [error.message, HINTS[error.kind]]));
       if (page.node.textContent !== this.page?.node.textContent) this.put(page);
       if (error.kind === "gone") window.setTimeout(() => void this.load(step), AGAIN);
     }
+  }
+
+  /** A link that leaves what the address names for what is there. */
+  private away(): HTMLElement {
+    const leave = (event: Event): void => {
+      event.preventDefault();
+      this.store.set({ ...START, theme: this.store.state.theme });
+    };
+    return el("a", { href: "#", "data-testid": "away", onclick: leave }, "Show the runs that are here.");
   }
 
   private key(event: KeyboardEvent): void {
@@ -113,9 +123,8 @@ const TITLES: Record<SourceError["kind"], string> = {
   damaged: "This run cannot be read",
 };
 
-const HINTS: Record<SourceError["kind"], string> = {
+const HINTS: Record<Exclude<SourceError["kind"], "missing">, string> = {
   token: "Open the whole address that `veracity app` printed last: its token changes with every start.",
   gone: "This page goes on by itself once `veracity app` runs again.",
-  missing: "Choose another one from the list of runs.",
   damaged: "Run the same command again: what is whole is kept, the rest is measured anew.",
 };

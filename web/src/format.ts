@@ -3,7 +3,7 @@ export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(Number(value.toPrecision(digits)));
-  if (size < 1e-3 || size >= 1e6) return value.toExponential(Math.max(0, digits - 2)).replace("-", "−").replace("e+", "e");
+  if (size < 1e-3 || size >= 1e6) return value.toExponential(Math.max(0, digits - 2)).replaceAll("-", "−").replace("e+", "e");
   const places = Math.max(0, digits - 1 - Math.max(-1, Math.floor(Math.log10(size))));
   return value.toFixed(places).replace("-", "−");
 }

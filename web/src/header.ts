@@ -47,10 +47,10 @@ export class Header {
     keep(this.theme, { textContent: SAID[state.theme] });
   }
 
-  /** What the models are doing, or nothing. */
-  status(kind: "live" | "lost" | "note" | "failed" | "none", text: string): void {
+  /** What the models are doing, or nothing; `title` says it at length. */
+  status(kind: "live" | "lost" | "note" | "failed" | "none", text: string, title = text): void {
     keep(this.line.dataset, { kind });
-    keep(this.line, { textContent: text, title: text });
+    keep(this.line, { textContent: text, title });
   }
 
   private leave(event: Event): void {

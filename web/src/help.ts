@@ -2,19 +2,25 @@ import { el } from "./dom";
 import { percent } from "./format";
 
 const KEYS: [string, string][] = [
-  ["← → ↑ ↓", "step along the orbit"],
+  ["← → ↑ ↓", "step along the orbit; on a disk ← → turn the axis (at the identity there is none to turn), ↑ ↓ change the angle"],
   ["[ ]", "previous and next sample by rank"],
   ["1 – 9", "show or hide a model"],
   ["m", "next metric"],
   ["c", "consensus instead of ground truth, and back"],
-  ["i", "back to the identity"],
+  ["i, Home", "back to the identity"],
   ["t", "light, dark or system theme"],
   ["?", "this help"],
 ];
 
+const POINTER: [string, string][] = [
+  ["On an orbit", "press or drag: go to that place."],
+  ["On similar orbits", "click: choose a sample. Drag: draw a lasso. Wheel: zoom. Shift and drag: move. Double click: show all again."],
+  ["On a cloud", "drag: move the camera. Double click: put it back."],
+];
+
 const reading = (level: number): [string, string][] => [
   ["Aggregate", `the metric's mean over the samples chosen, at every element of the orbit, with a ${percent(level)} band over samples. A flat plot is an equivariant model.`],
-  ["Similar orbits", "every sample's own orbit as one point of a joint embedding for all models. Click one to choose it; draw around some to see their aggregate; zoom by the wheel."],
+  ["Similar orbits", "every sample's own orbit as one point of a joint embedding for all models. Click one to choose it; draw around some to see their aggregate."],
   ["Individual orbit", "the chosen sample. Drag along it: where models are at hand, each is asked at that very place."],
   ["Input and detail", "the moved input, and what every model makes of it."],
   ["Consensus", "the mean of a model's own outputs, moved back, in place of the ground truth."],
@@ -29,10 +35,16 @@ export function help(level: number): void {
     { class: "help", "aria-label": "Help", onclose: () => dialog.remove() },
     el("h2", {}, "Keys"),
     el("dl", { class: "keys" }, ...KEYS.flatMap(([key, said]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, said)])),
+    el("h2", {}, "Pointer"),
+    listed(POINTER),
     el("h2", {}, "Reading"),
-    el("dl", {}, ...reading(level).flatMap(([name, said]) => [el("dt", {}, name), el("dd", {}, said)])),
+    listed(reading(level)),
     close,
   );
   document.body.append(dialog);
   dialog.showModal();
+}
+
+function listed(lines: [string, string][]): HTMLElement {
+  return el("dl", {}, ...lines.flatMap(([name, said]) => [el("dt", {}, name), el("dd", {}, said)]));
 }

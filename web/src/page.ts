@@ -10,7 +10,7 @@ export interface Page {
 }
 
 /** A page of one sentence. */
-export function sentencePage(id: string, title: string, ...sentences: string[]): Page {
+export function sentencePage(id: string, title: string, ...sentences: (string | Node)[]): Page {
   const node = document.createElement("div");
   node.className = "sentence";
   node.dataset.testid = id;
@@ -20,7 +20,7 @@ export function sentencePage(id: string, title: string, ...sentences: string[]):
   node.append(heading);
   for (const sentence of sentences) {
     const line = document.createElement("p");
-    line.textContent = sentence;
+    line.append(sentence);
     node.append(line);
   }
   return { node, render: () => undefined, key: () => false, destroy: () => undefined };

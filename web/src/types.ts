@@ -22,7 +22,10 @@ export interface MetricInfo {
   low: number | null;
   high: number | null;
   higher_is_better: boolean;
+  /** What it can be measured by; one where that makes no difference. */
   references: Reference[];
+  /** Whose explanations it follows, else null. */
+  explainer?: string | null;
 }
 
 export interface ModelInfo {
@@ -87,7 +90,11 @@ export interface Meta {
   thumbnail: { size: number; channels: number } | null;
   reductions: string[];
   explainers: string[];
+  /** Whether outputs move along with the input. */
+  moves?: boolean;
   live: boolean;
+  /** Why there are no live models, where that is known. */
+  why?: string | null;
   table: TableRow[];
   gaps: GapRow[];
   agreement: AgreementRow[];

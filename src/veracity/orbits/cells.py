@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 
-ALGORITHMS = 2
+ALGORITHMS = 3
 """To be raised whenever a change of this package changes numbers, so that old files are not mixed with new ones."""
 BLOCK = 64
 HELD = 64 << 20

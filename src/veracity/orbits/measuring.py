@@ -18,7 +18,7 @@ from veracity.engine.store import RunFolder
 from veracity.orbits import folder as files
 from veracity.orbits.cells import Block, Cell
 from veracity.orbits.columns import followed
-from veracity.orbits.details import arrows
+from veracity.orbits.details import LARGEST, arrows
 from veracity.orbits.explaining import Following
 from veracity.orbits.looked import looked_at
 from veracity.orbits.passes import along
@@ -116,8 +116,9 @@ def draw(ready: Prepared, block: Block, store: RunFolder) -> None:
     truth = None if ready.truth is None else ready.truth[block.start : block.stop]
     if truth is not None and ready.task.kind == "detection":
         found["truth"] = truth
-    if truth is not None and ready.task.kind == "flow":
+    if truth is not None and (ready.task.kind == "flow" or (ready.task.kind == "regression" and truth[0].numel() <= LARGEST)):
         length = len(ready.elements)
-        fields = ready.task.truth(ready.orbit.space, ready.elements.repeat(len(truth), 1), truth.repeat_interleave(length, dim=0))
-        found["truth"] = arrows(fields).unflatten(0, (len(truth), length)).half()
+        moved = ready.task.truth(ready.orbit.space, ready.elements.repeat(len(truth), 1), truth.repeat_interleave(length, dim=0))
+        small = arrows(moved).half() if ready.task.kind == "flow" else moved.float()
+        found["truth"] = small.unflatten(0, (len(truth), length))
     store.write_tensors(files.PICTURES, block.pictures, found)

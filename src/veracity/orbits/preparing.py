@@ -214,5 +214,5 @@ def picture_key(
 ) -> str:
     """Everything that the pictures of a block depend on."""
     x = inputs.take(torch.arange(start, stop)).fingerprint()
-    known = None if truth is None or task.kind not in ("detection", "flow") else fingerprint.of_tensor(truth[start:stop])
+    known = None if truth is None or task.kind == "classification" else [fingerprint.of_tensor(truth[start:stop]), task.action.spec()]
     return fingerprint.of_json([SCHEMA, ALGORITHMS, x, start, known, orbit.spec(), task.kind, picture.value, list(span)])

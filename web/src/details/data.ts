@@ -14,6 +14,8 @@ export interface DetailData {
   rows: number;
   truth: Float32Array | null;
   consensus: Map<string, Float32Array>;
+  /** Whether outputs move along with the input. */
+  moves: boolean;
   errors: Map<string, Float32Array>;
   quiver: Map<string, Float32Array>;
   metrics: Map<string, Record<string, number | null>>;

@@ -41,7 +41,7 @@ export function detailView(host: HTMLElement): DetailView {
     const detailed = TASKS[data.task](stage, data);
     predictions(data.models, detailed.said);
     table(detailed.table);
-    metrics(data.task === "regression" ? undefined : metricTable(data));
+    metrics(metricTable(data));
   }
 
   return {

@@ -74,13 +74,19 @@ export function drawDetection(stage: Stage, data: DetailData): Detailed {
 
   const iou = (row: number[]): string => (key ? number(overlap(row, key)) : "–");
   const cells = (row: number[]): string[] => [nameOf(classes, row[5]), number(row[4]), iou(row), row.slice(0, 4).map((value) => value.toFixed(0)).join(" ")];
-  const table = found.flatMap(({ model, rows }) => rows.map((row) => ({ model, cells: cells(row) })));
+  const table = interleaved(found.map(({ model, rows, best }) => [...rows].sort((a, b) => Number(b === best) - Number(a === best)).map((row) => ({ model, cells: cells(row) }))));
   const named = (row: number[]): string => `${nameOf(classes, row[5])} (${number(row[4])})`;
   const said = new Map(found.map(({ model, rows: [first], best, kind }) => {
     if (best) return [model.name, `${named(best)}${key ? `, IoU ${iou(best)}` : ""}`];
     return [model.name, first ? `no ${nameOf(classes, kind ?? NaN)}, but ${named(first)}` : "nothing found"];
   }));
   return { said, table: { heads: ["class", "confidence", "IoU", "box (px)"], rows: table } };
+}
+
+/** The first of every list, then the second ones, and so on. */
+function interleaved<T>(lists: T[][]): T[] {
+  const longest = Math.max(0, ...lists.map((list) => list.length));
+  return Array.from({ length: longest }, (_, place) => lists.flatMap((list) => list.slice(place, place + 1))).flat();
 }
 
 /** A box without what lies outside of the picture. */

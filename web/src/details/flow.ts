@@ -29,13 +29,17 @@ function meanOf(values: Float32Array | undefined): number {
   return known.reduce((sum, value) => sum + value, 0) / known.length;
 }
 
-/** Arrows of a field (2, side, side) in pixels of a square; one as long as `most` spans a little more than its cell. */
+/** Arrows of a field (2, side, side) in pixels of a square, cut at its edges; one as long as `most` spans a little more than its cell. */
 function arrows(stage: Stage, square: Rect, field: Float32Array, most: number, colour: string, width: number): void {
   const side = Math.round(Math.sqrt(field.length / 2));
   const every = Math.max(1, Math.ceil((ROOMY * side) / square.width));
   const first = Math.floor(every / 2);
   const cell = square.width / side;
   const scale = most > 0 ? (REACH * every * cell) / most : 0;
+  stage.context.save();
+  stage.context.beginPath();
+  stage.context.rect(square.x, square.y, square.width, square.height);
+  stage.context.clip();
   stage.context.strokeStyle = colour;
   stage.context.lineWidth = width;
   stage.context.beginPath();
@@ -51,6 +55,7 @@ function arrows(stage: Stage, square: Rect, field: Float32Array, most: number, c
     stage.context.lineTo(x + u + head * Math.cos(back - turn), y + v + head * Math.sin(back - turn));
   }
   stage.context.stroke();
+  stage.context.restore();
 }
 
 export function drawFlow(stage: Stage, data: DetailData): Detailed {

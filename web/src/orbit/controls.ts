@@ -6,12 +6,17 @@ import type { Meta } from "../types";
 import { groupName, type Chosen } from "./chosen";
 import { metricName } from "./scene";
 
+const SWITCH = "Measure by the models' own consensus instead of the ground truth (c)";
+const EXPLAINED = "An explanation is compared with the one at the identity: neither ground truth nor consensus takes part";
+const ALONE = "This run has no ground truth: all is measured by the consensus";
+
 /** The choices that all views share: subset, metric, reference, models. */
 export class Controls {
   readonly node: HTMLElement;
   private readonly subset: Choice;
   private readonly metric: Choice;
   private readonly consensus: HTMLInputElement;
+  private readonly switch: HTMLLabelElement;
   private readonly models: HTMLButtonElement[];
   private pick: Chosen | null = null;
   private readonly other = guard();
@@ -25,13 +30,14 @@ export class Controls {
     );
     this.metric = new Choice("Metric", "metric", (metric) => store.set({ metric }));
     this.consensus = el("input", { type: "checkbox", role: "switch", "data-testid": "consensus", onchange: () => this.refer() });
+    this.switch = el("label", { class: "switch" }, this.consensus, "Consensus");
     this.models = meta.models.map((model, i) => this.chip(model.name, i, facts(model)));
     this.node = el(
       "div",
       { class: "controls", role: "toolbar", "aria-label": "What is shown" },
       this.subset.node,
       this.metric.node,
-      el("label", { class: "switch", title: "Measure by the models' own consensus instead of the ground truth (c)" }, this.consensus, "Consensus"),
+      this.switch,
       el("div", { class: "chips", role: "group", "aria-label": "Models", "data-testid": "model" }, ...this.models),
     );
   }
@@ -44,8 +50,10 @@ export class Controls {
       this.meta.metrics.map((metric) => ({ value: metric.name, text: metricName(metric) })),
       pick.metric.name,
     );
-    this.consensus.checked = pick.reference === "consensus";
-    this.consensus.disabled = pick.metric.references.length < 2;
+    const explained = typeof pick.metric.explainer === "string";
+    this.consensus.checked = pick.reference === "consensus" && !explained;
+    this.consensus.disabled = explained || pick.metric.references.length < 2;
+    this.switch.title = explained ? EXPLAINED : this.consensus.disabled ? ALONE : SWITCH;
     this.models.forEach((chip, i) => chip.setAttribute("aria-pressed", String(pick.models.includes(i))));
   }
 

@@ -63,7 +63,8 @@ export function detailData(scene: Scene, packed: Packed, moved: Moved): DetailDa
     outputs: arrays("outputs/", moved.arrays),
     rows: shown.map(({ name }) => moved.arrays.get(`outputs/${name}`)?.shape[0]).find((found) => found !== undefined) ?? 0,
     truth: truthAt(meta, packed, moved.at, pick.reference),
-    consensus: arrays("consensus/", packed.arrays),
+    consensus: comparable(meta, moved.at) ? arrays("consensus/", packed.arrays) : new Map(),
+    moves: meta.moves ?? true,
     errors: arrays(by, moved.arrays),
     quiver: arrays("quiver/", moved.arrays),
     metrics: new Map(shown.map(({ name }) => [name, labelled(meta, byReference(moved, name, pick.reference))])),
@@ -74,16 +75,21 @@ export function detailData(scene: Scene, packed: Packed, moved: Moved): DetailDa
   };
 }
 
+/** Whether the consensus can stand beside outputs there: of numbers that move along with the input, the page knows it unmoved alone. */
+function comparable({ task, moves, coordinates, identity }: Meta, at: number[]): boolean {
+  return task !== "regression" || moves === false || samePlace(coordinates[identity], at);
+}
+
 /** Metrics by the names that readers know, in the order of the run. */
 function labelled(meta: Meta, values: Record<string, number | null>): Record<string, number | null> {
   return Object.fromEntries(meta.metrics.flatMap((metric) => (metric.name in values ? [[metricName(metric), values[metric.name]]] : [])));
 }
 
-/** The truth's boxes as they are; of its fields, the one at the place, unless errors are measured by the consensus. */
+/** The truth's boxes as they are; of its fields and numbers, the one at the place, and no field where errors are measured by the consensus. */
 function truthAt(meta: Meta, packed: Packed, at: number[], reference: Reference): Float32Array | null {
   const truth = packed.arrays.get("truth");
   if (truth === undefined || (meta.task === "flow" && reference === "consensus")) return null;
-  return floats(meta.task === "flow" ? row(truth, nearest(meta, at)) : truth);
+  return floats(meta.task === "detection" ? truth : row(truth, nearest(meta, at)));
 }
 
 function pixels(array: PackedArray | undefined): Float32Array | Uint8Array | null {

@@ -10,9 +10,10 @@ export function numbers(meta: Meta, metric: string, reference: Reference): HTMLE
   const known = new Map(meta.metrics.map((one) => [one.name, one]));
   const level = percent(levelOf(meta));
   const rows = meta.table.filter((row) => row.reference === reference && known.has(row.metric));
+  const own = meta.metrics.some(({ explainer }) => typeof explainer === "string") ? ", equivariance of explanations by the one at the identity" : "";
   const along = table(
     "numbers-table",
-    ["Along the orbit", `measured by the ${REFERENCE[reference]}`],
+    ["Along the orbit", `measured by the ${REFERENCE[reference]}${own}`],
     ["Model", "Metric", `Mean (${level})`, "At the identity", "Worst", "at"],
     rows.map((row) => ({ model: row.model, marked: row.metric === metric, cells: meanCells(row, known.get(row.metric)!) })),
     meta,
@@ -20,18 +21,21 @@ export function numbers(meta: Meta, metric: string, reference: Reference): HTMLE
   const gaps = table(
     "gap-table",
     ["Equivariance gap", "how far outputs, moved back, lie from the one at the identity"],
-    ["Model", `Gap (${level})`, "Samples", "Undefined"],
-    meta.gaps.map((row) => ({ model: row.model, marked: false, cells: gapCells(row) })),
+    ["Model", `Gap (${level})`, "Samples", ["Undefined", "distances along the orbits that are undefined"]],
+    meta.gaps.map((row) => ({ model: row.model, marked: false, cells: gapCells(row, meta.task === "flow" ? "px" : "") })),
     meta,
   );
   const tables = [along, el("div", { class: "beside" }, gaps, el("div", {}, ...list("Notes", meta.notes)))];
   if (meta.agreement.length > 0) {
-    const heads = ["Model", "Metric", `Correlation (${level})`, "Of the aggregate", "Samples", "Constant"];
+    const heads = ["Model", "Metric", `Correlation (${level})`, "Of the aggregate", "Samples", ["Undefined", "samples of which one of the two plots is constant or undefined"]] satisfies Head[];
     const found = meta.agreement.map((row) => ({ model: row.model, marked: row.metric === metric, cells: agreementCells(row, known.get(row.metric)) }));
     tables.push(table("agreement-table", ["Consensus against ground truth", "correlation of the two plots"], heads, found, meta));
   }
   return el("section", { class: "figures", "data-testid": "numbers", "aria-label": "Numbers" }, ...tables);
 }
+
+/** A column's name, and what it means where that needs a word. */
+type Head = string | [string, string];
 
 interface Line {
   model: string;
@@ -44,19 +48,24 @@ function meanCells(row: TableRow, metric: MetricInfo): string[] {
   return [metric.label, interval(row.value, row.low, row.high, metric.unit), number(row.identity) + unit, number(row.worst) + unit, row.worst_at ?? "–"];
 }
 
-function gapCells(row: GapRow): string[] {
-  return [interval(row.value, row.low, row.high), String(row.n), String(row.undefined)];
+function gapCells(row: GapRow, unit: string): string[] {
+  return [interval(row.value, row.low, row.high, unit), String(row.n), String(row.undefined)];
 }
 
 function agreementCells(row: AgreementRow, metric: MetricInfo | undefined): string[] {
   return [metric?.label ?? row.metric, interval(row.correlation, row.low, row.high), number(row.aggregate), String(row.n), String(row.undefined)];
 }
 
-function table(id: string, [title, said]: [string, string], heads: string[], lines: Line[], meta: Meta): HTMLElement {
-  const head = el("tr", {}, ...heads.map((name) => el("th", { scope: "col" }, name)));
+function table(id: string, [title, said]: [string, string], heads: Head[], lines: Line[], meta: Meta): HTMLElement {
+  const head = el("tr", {}, ...heads.map(headed));
   const body = lines.map(({ model, marked, cells }) => {
     const colour = modelColour(meta.models.findIndex((one) => one.name === model));
     return el("tr", { class: marked ? "marked" : null }, el("th", { scope: "row" }, swatch(colour), model), ...cells.map((text) => el("td", {}, text)));
   });
   return el("div", { class: "scroll" }, el("table", { "data-testid": id }, el("caption", {}, title, el("span", {}, said)), el("thead", {}, head), el("tbody", {}, ...body)));
+}
+
+function headed(head: Head): HTMLElement {
+  const [name, title] = typeof head === "string" ? [head, null] : head;
+  return el("th", { scope: "col", title }, name);
 }

@@ -19,7 +19,7 @@ import { numbers } from "./numbers";
 import { ScatterPanel } from "./scatter";
 import { Scenes, type Scene } from "./scene";
 
-const READ_ONLY = "Read-only: dragging snaps to the measured grid, since there are no live models.";
+const SNAPS = "Read-only: dragging snaps to the measured grid";
 
 /** The five linked views of an orbit evaluation, overview left, detail right. */
 export class OrbitPage implements Page {
@@ -37,7 +37,7 @@ export class OrbitPage implements Page {
   private readonly figures = el("div", {});
   private readonly tables = memo((metric: string, reference: Reference) => this.figures.replaceChildren(numbers(this.meta, metric, reference)));
 
-  private readonly stored = memo((sample: number, k: number, packed: Packed, _: Float32Array[] | null) =>
+  private readonly stored = memo((sample: number, k: number, packed: Packed, _: Float32Array[] | null, __: number) =>
     stored(this.meta, sample, k, packed, this.scenes.stored(sample, k)),
   );
 
@@ -111,11 +111,11 @@ export class OrbitPage implements Page {
   }
 
   /** The models' answer, or what the run stored at the nearest element. */
-  private moved({ pick, packed, values }: Scene): Moved | null {
+  private moved({ pick, packed, values, beside }: Scene): Moved | null {
     if (pick.sample === null) return null;
     const live = this.asking.answer(pick.sample, pick.at);
     if (live !== null || packed?.state !== "ready") return live;
-    return this.stored(pick.sample, nearest(this.meta, pick.at), packed.value, values.state === "ready" ? values.value : null);
+    return this.stored(pick.sample, nearest(this.meta, pick.at), packed.value, values.state === "ready" ? values.value : null, beside);
   }
 
   private move(at: number[], final = false): void {
@@ -134,9 +134,15 @@ export class OrbitPage implements Page {
   private tell(): void {
     const { state, problem } = this.asking;
     if (problem !== null) this.header.status("failed", problem);
-    else if (state === "none") this.header.status("note", READ_ONLY);
+    else if (state === "none") this.header.status("note", ...readOnly(this.meta.why));
     else if (state === "slow") this.header.status("note", "Asking the models…");
     else if (state === "lost") this.header.status("lost", "The server does not answer. Trying again…");
     else this.header.status("live", "Live models");
   }
+}
+
+/** Why there is nobody to ask, and the same at length. */
+function readOnly(why: string | null | undefined): [string, string] {
+  const plainly = `${SNAPS}, since there are no live models.`;
+  return why ? [`Read-only. ${why}`, `${SNAPS}. ${why}`] : [plainly, plainly];
 }

@@ -52,13 +52,15 @@ export class ScatterPanel {
     if (points === null) return this.panel.empty("This file holds no embedding of the orbits.");
     if (!this.panel.show(points) || !this.panel.show(colours)) return;
     const value = this.flat(colours.value);
+    const members = this.shown(meta.samples, pick.members, shown.length);
+    if (!value.some((one, i) => members[i] === 1 && !Number.isNaN(one))) return this.panel.empty("This metric is undefined along every orbit shown.");
     if (!this.other(points.value, value, shown, pick.members, pick.lasso, pick.sample, pick.colour, pick.metric, scene.thumbnails)) return;
     this.plot.update({
       points: points.value,
       models: shown.map(({ name }) => name),
       colours: shown.map(({ colour }) => colour),
       samples: meta.samples,
-      shown: this.shown(meta.samples, pick.members, shown.length),
+      shown: members,
       value,
       valueRange: this.range(value),
       valueLabel: `${pick.colour} of ${pick.metric.label} along the orbit`,

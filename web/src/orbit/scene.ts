@@ -7,6 +7,7 @@ import type { Chosen } from "./chosen";
 import { across, moments, ranked } from "./compute";
 
 const MIB = 2 ** 20;
+const BESIDE = 48;
 
 export interface Shown {
   name: string;
@@ -35,6 +36,8 @@ export interface Scene {
   points: Loaded<Float32Array> | null;
   thumbnails: Thumbnails | null;
   packed: Loaded<Packed> | null;
+  /** How many arrays of metrics beside the chosen one are here. */
+  beside: number;
 }
 
 /** Makes scenes of one run, asking the source for what they need. */
@@ -81,6 +84,7 @@ export class Scenes {
       points: this.reduced(pick),
       thumbnails: this.pictures(),
       packed: pick.sample === null ? null : this.packed(pick.sample),
+      beside: this.beside(pick, shown),
     };
   }
 
@@ -101,8 +105,17 @@ export class Scenes {
     return found;
   }
 
-  private valuesOf(model: string, { metric, reference }: Chosen): Loaded<Float32Array> {
+  private valuesOf(model: string, { metric, reference }: Pick<Chosen, "metric" | "reference">): Loaded<Float32Array> {
     return this.arrays.get(key(metric.name, model, reference), () => this.source.values(this.meta.id, metric.name, model, reference));
+  }
+
+  /** Without models to ask, the other metrics are read too, as long as they are few and small. */
+  private beside({ metric, reference }: Chosen, shown: Shown[]): number {
+    const { live, metrics, models, samples, coordinates } = this.meta;
+    if (live || metrics.length * models.length > BESIDE || 4 * samples * coordinates.length > MIB) return 0;
+    const others = metrics.filter((one) => one !== metric && one.references.includes(reference));
+    const found = others.flatMap((one) => shown.map(({ name }) => this.valuesOf(name, { metric: one, reference })));
+    return found.filter(({ state }) => state === "ready").length;
   }
 
   private packed(sample: number): Loaded<Packed> {

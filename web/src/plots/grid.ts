@@ -83,7 +83,10 @@ export function tileAt(column: number, row: number): number[] {
 
 const ARROWS: Record<string, [number, number]> = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
-/** The grid point that a key leads to from a point (arrows: the neighbours; Home: the identity), or null for other keys. */
+/**
+ * The grid point that a key leads to from a point (arrows: the neighbours; Home: the identity), or null for other keys.
+ * Down from the centre of a disk comes out on its other side.
+ */
 export function keyStep(grid: OrbitGrid, at: number[] | null, key: string): number[] | null {
   const from = at ?? grid.coordinates[grid.identity];
   if (key === "Home") return [...grid.coordinates[grid.identity]];
@@ -100,6 +103,7 @@ export function keyStep(grid: OrbitGrid, at: number[] | null, key: string): numb
   }
   const [first, second] = grid.axes;
   if (grid.layout === "polar") return [next(first, from[0], across + up)];
+  if (grid.layout === "disk" && up < 0 && from[1] === 0) return listed(grid, [next(first, from[0] + HALF_TURN - first.step, 1), next(second, 0, 1)]);
   const vertical = grid.layout === "heatmap" ? -up : up;
   return listed(grid, [across ? next(first, from[0], across) : from[0], vertical ? next(second, from[1], vertical) : from[1]]);
 }

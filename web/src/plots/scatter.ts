@@ -6,9 +6,9 @@ import { fractionOf } from "../colour";
 import { el, svg } from "../dom";
 import { number } from "../format";
 import { placed, pointNear, samplesWithin, visible } from "./embedding";
-import { BAR, colourBar } from "./panels";
+import { BAR, caption, CAPTION, colourBar } from "./panels";
 import { paintDots, shapePath } from "./points";
-import { label, Stage } from "./stage";
+import { Stage } from "./stage";
 import { album, copyOf, type Thumbnails } from "./thumbnails";
 
 /** Points (models, samples, 2), values and `shown` (models, samples). Arrays are compared by identity. */
@@ -33,6 +33,7 @@ export interface Scatter {
 }
 
 const NEAR = 14;
+const BELOW = BAR + CAPTION;
 const FEW = 60;
 const SIDE = 28;
 const HELP = "Click: choose a point. Drag: draw a lasso. Wheel: zoom. Shift and drag: move. Double click: show all again.";
@@ -69,15 +70,12 @@ export function scatter(host: HTMLElement, on: { pick(sample: number, model: num
     if (!data) return;
     legend(data);
     if (!stage.begin()) return;
-    const [width, height] = [stage.width, stage.height - BAR];
+    const [width, height] = [stage.width, stage.height - BELOW];
     places = placed(data.points, width, height);
     zooming.extent([[0, 0], [width, height]]).translateExtent([[0, 0], [width, height]]);
     paint(data, visible(places, data.shown, data.samples, view, width, height));
     stage.base.append(svg("rect", { class: "plot-rim", x: 0.5, y: 0.5, width: width - 1, height: height - 1 }));
-    stage.base.append(label("plot-tick plot-halo", width / 2, height - 5, "embedding, first coordinate →"));
-    const side = label("plot-tick plot-halo", 0, 0, "second coordinate →");
-    side.setAttribute("transform", `translate(11, ${height / 2}) rotate(-90)`);
-    stage.base.append(side);
+    caption(stage, "embedding: first coordinate →, second coordinate ↑", "first coordinate →, second ↑");
     colourBar(stage, data.valueRange, data.valueLabel ?? "value");
     mark();
   }
@@ -88,7 +86,7 @@ export function scatter(host: HTMLElement, on: { pick(sample: number, model: num
       const faint = lasso !== null && !lasso.has(index % samples);
       return { x, y, model: Math.floor(index / samples), fraction: fractionOf(value[index], valueRange), faint };
     });
-    paintDots(stage.context, dots, colours, stage.width, stage.height - BAR, stage.theme);
+    paintDots(stage.context, dots, colours, stage.width, stage.height - BELOW, stage.theme);
     if (picture && seen.length <= FEW) portraits(picture, seen.map((index) => ({ sample: index % samples, place: spot(index) })));
   }
 

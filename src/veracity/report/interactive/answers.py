@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def meta(view: OrbitView, number: str, live: bool = False, reductions: Sequence[
     return {
         "kind": "orbits",
         "id": number,
-        "title": about.get("title") or "Orbits",
+        "title": about.get("title") or folder(view),
         "created": about.get("created"),
         "about": about.get("about") or {},
         **{name: orbit[name] for name in ("layout", "axes", "coordinates", "identity", "elements", "plane")},
@@ -44,7 +45,7 @@ def meta(view: OrbitView, number: str, live: bool = False, reductions: Sequence[
         "classes": classes(view),
         "groups": groups,
         "models": [{**facts, "name": name} for name, facts in about["models"].items()],
-        "metrics": about["metrics"],
+        "metrics": metrics(view),
         "confidence": about["spec"]["confidence"],
         "samples": view.samples,
         "labels": labels,
@@ -52,6 +53,7 @@ def meta(view: OrbitView, number: str, live: bool = False, reductions: Sequence[
         "thumbnail": None if small is None else {"size": small.shape[1], "channels": small.shape[3]},
         "reductions": installed() if reductions is None else list(reductions),
         "explainers": about["explainers"],
+        "moves": moves(view),
         "live": live,
         "table": rows(view),
         "gaps": view.gap(),
@@ -87,6 +89,21 @@ def grouped(view: OrbitView) -> tuple[list[str], list[int | None] | None]:
     inside = groups != classes and bool(classes) and set(groups) <= set(classes)
     places = [classes.index(name) for name in groups] if inside else range(len(groups))
     return classes if inside else groups, [None if label < 0 else places[label] for label in view.labels.tolist()]
+
+
+def folder(view: OrbitView) -> str:
+    """The name of the run's folder, and of none above it."""
+    return Path(view.path).resolve().name or "run"
+
+
+def metrics(view: OrbitView) -> list[dict[str, Any]]:
+    """What was measured; what is the same whatever outputs are judged against is asked for by one reference."""
+    return [one if one["explainer"] is None else {**one, "references": one["references"][:1]} for one in view.manifest["metrics"]]
+
+
+def moves(view: OrbitView) -> bool:
+    """Whether outputs move along with the input, as far as is known: then a consensus stands for the unmoved input alone."""
+    return (view.manifest["spec"]["task"].get("action") or {}).get("name") != "fixed"
 
 
 def rows(view: OrbitView) -> list[dict[str, Any]]:

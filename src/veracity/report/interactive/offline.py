@@ -58,7 +58,7 @@ def fitting(view: OrbitView) -> int:
     some = range(min(PROBED, view.samples))
     packed = sum(len(answers.sample(view, number, frames=True)) for number in some) / max(len(some), 1)
     length = len(view.manifest["orbit"]["elements"])
-    curves = sum(4 * length * len(view.models) * len(one["references"]) for one in view.manifest["metrics"])
+    curves = sum(4 * length * len(view.models) * len(one["references"]) for one in answers.metrics(view))
     small = view.thumbnails()
     beside = 0 if small is None else small[0].size
     return max(1, min(view.samples, int(SIZE * 3 / 4 / (packed + curves + beside))))
@@ -66,10 +66,10 @@ def fitting(view: OrbitView) -> int:
 
 def payload(few: Few) -> Iterator[tuple[str, Entry]]:
     """Every path that the page will ask for, and its answer."""
-    run, metrics = f"/api/runs/{NUMBER}", few.manifest["metrics"]
+    run, metrics = f"/api/runs/{NUMBER}", answers.metrics(few)
     planes = dict(reductions(few))
     about = answers.meta(few, NUMBER, reductions=[method for method in METHODS if any(key[0] == method for key in planes)])
-    entry = {"id": NUMBER, "kind": "orbits", "title": about["title"], "created": about["created"], "path": Path(few.path).name or "run"}
+    entry = {"id": NUMBER, "kind": "orbits", "title": about["title"], "created": about["created"], "path": answers.folder(few)}
     yield "/api/index", {"json": {"version": __version__, "runs": [entry]}}
     yield run, {"json": {**about, "numbers": few.numbers if few.samples < few.whole.samples else None, "of": few.whole.samples}}
     for metric, reference, model in ((one["name"], *pair) for one in metrics for pair in product(one["references"], few.models)):
@@ -91,12 +91,10 @@ def reductions(few: Few) -> Iterator[tuple[tuple[str, str, str], bytes]]:
 
 
 def reduced(few: Few, method: str) -> Iterator[tuple[tuple[str, str, str], bytes]]:
-    """Every metric's plane by one method; what does not depend on the reference is made once."""
-    for metric in few.manifest["metrics"]:
-        name, references = metric["name"], metric["references"]
-        for same in [references] if metric.get("explainer") is not None else [[one] for one in references]:
-            found = answers.reduction(few, method, name, same[0])
-            yield from (((method, name, reference), found) for reference in same)
+    """Every metric's plane by one method."""
+    for metric in answers.metrics(few):
+        for reference in metric["references"]:
+            yield (method, metric["name"], reference), answers.reduction(few, method, metric["name"], reference)
 
 
 def binary(data: bytes) -> Entry:
