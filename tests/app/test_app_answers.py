@@ -202,7 +202,8 @@ def test_a_model_that_raises_is_a_sentence_and_the_socket_stays(tmp_path: Path) 
 
 def test_a_run_without_models_is_read_only_and_says_so(run: tuple[Path, OrbitEvaluation]) -> None:
     with client(run[0]) as served:
-        assert served.get("/api/runs/0").json()["live"] is False
+        known = served.get("/api/runs/0").json()
+        assert (known["live"], known["why"][:28]) == (False, "This run has no live models:")
         assert served.get("/api/runs/0/samples/0").status_code == 200
         with served.websocket_connect(LIVE) as socket:
             header, _ = unpack(socket.receive_bytes())

@@ -35,11 +35,15 @@ def test_other_models_than_the_runs_are_not_asked(tmp_path: Path) -> None:
     other = evaluation(samples=3, explainers=(), models={f"seed {seed}": initialised(linear, seed=seed + 5) for seed in (0, 1)})
     with client(tmp_path, other) as served:
         assert "are not those of this run" in str(asked(served)["error"])
-        assert served.get("/api/runs/0").json()["live"] is False
+        known = served.get("/api/runs/0").json()
+        assert known["live"] is False
+        assert "are not those of this run" in known["why"]
         assert "are not those of this run" in str(asked(served)["error"])
         other.run(tmp_path, progress=False)
         touched(tmp_path, 5)
-        assert served.get("/api/runs/0").json()["live"] is True, "it was run again"
+        known = served.get("/api/runs/0").json()
+        assert known["live"] is True, "it was run again"
+        assert known["why"] is None
         assert "error" not in asked(served)
 
 

@@ -41,7 +41,7 @@ class Opened:
         """The run with this number."""
         found = self.runs.get(number)
         if found is None:
-            raise SpecError(f"There is no run '{number[:20]}' here: begin at /.")
+            raise SpecError(f"There is no run '{number[:20]}' here: /api/index lists those there are.")
         if found.kind == "damaged":
             raise StoreError(f"The run folder {found.path} is damaged: its manifest cannot be read.")
         return found

@@ -20,6 +20,7 @@ from veracity.report.interactive.plain import encoded
 
 FILES = {"/": ("index.html", "text/html"), "/app.js": ("app.js", "text/javascript"), "/app.css": ("app.css", "text/css")}
 """All that is served besides answers: the package's own files, by fixed names."""
+NOTHING = "There is nothing at this address: open the one that 'veracity app' printed."
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self' ws://{host}; "
     "frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -65,7 +66,7 @@ async def sentence(request: Request, error: Exception) -> Response:
 async def nothing(request: Request, error: Exception) -> Response:
     """Whatever else was asked for."""
     status = error.status_code if isinstance(error, HTTPException) else 404
-    return said(status, "There is nothing at this address: begin at /." if status == 404 else "Only GET is answered here.")
+    return said(status, NOTHING if status == 404 else "Only GET is answered here.")
 
 
 async def incomplete(request: Request, error: Exception) -> Response:

@@ -15,6 +15,8 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.spaces import FiniteSpace, InputSpace
 
 MOST_NUMBERED = math.factorial(12)
+UNMOVED = "as it is"
+"""What the identity does, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from torch import Size, Tensor
 from veracity.core.errors import InputError
 from veracity.core.registry import GROUPS
 from veracity.perturb.group.action import PermutationAction, flat_index, lengths, steps
-from veracity.perturb.group.base import FiniteGroup, describe
+from veracity.perturb.group.base import UNMOVED, FiniteGroup, describe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class SquareSymmetry(PermutationAction, FiniteGroup, ABC):
         """
         turn, mirrored = int(element[0]) % 4, int(element[0]) // 4
         said = ("mirrored", mirrored), (f"turned by {90 * turn}°", turn)
-        return ", ".join(word for word, done in said if done) or "as it is"
+        return ", ".join(word for word, done in said if done) or UNMOVED
 
     def source(self, elements: Tensor, sizes: tuple[int, ...]) -> Tensor:
         """The row of the table of turned grids."""
@@ -117,7 +117,7 @@ class Reflection(PermutationAction, FiniteGroup, ABC):
         """
         axes = [axis for bit, axis in enumerate(reversed(self.axes)) if int(element[0]) >> bit & 1]
         along = " and ".join(str(axis) for axis in sorted(axes))
-        return f"mirrored along {'axes' if len(axes) > 1 else 'axis'} {along}" if axes else "as it is"
+        return f"mirrored along {'axes' if len(axes) > 1 else 'axis'} {along}" if axes else UNMOVED
 
     def source(self, elements: Tensor, sizes: tuple[int, ...]) -> Tensor:
         """Entry i comes from n - 1 - i along the mirrored axes."""

@@ -15,7 +15,7 @@ from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
 from veracity.core.registry import GROUPS
 from veracity.core.spaces import FiniteSpace, InputSpace, Representation
-from veracity.perturb.group.base import FiniteGroup, Group, describe, numbered, paired
+from veracity.perturb.group.base import UNMOVED, FiniteGroup, Group, describe, numbered, paired
 
 PROBES = 16
 
@@ -102,8 +102,8 @@ class Product(InputSpace):
         'negated, mirrored along axis -1'
         """
         said = [space.words(part[0]) for space, part in zip(self.spaces, self.split(element[None]), strict=True)]
-        done = [one for one in reversed(said) if one != "as it is"]
-        return "" if "" in said else ", ".join(done) or "as it is"
+        done = [one for one in reversed(said) if one != UNMOVED]
+        return "" if "" in said else ", ".join(done) or UNMOVED
 
     def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """One factor after the other, as on the values."""

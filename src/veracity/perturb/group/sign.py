@@ -8,7 +8,7 @@ from torch import Tensor
 
 from veracity.core.registry import GROUPS
 from veracity.core.spaces import Representation
-from veracity.perturb.group.base import FiniteGroup, paired
+from veracity.perturb.group.base import UNMOVED, FiniteGroup, paired
 
 
 @GROUPS.add
@@ -40,7 +40,7 @@ class SignFlip(FiniteGroup):
 
     def words(self, element: Tensor) -> str:
         """Negated or not."""
-        return "negated" if int(element[0]) else "as it is"
+        return "negated" if int(element[0]) else UNMOVED
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """N signs times N signals."""

@@ -10,12 +10,10 @@ from torch import Size, Tensor
 
 from veracity.core.errors import InputError
 from veracity.core.registry import ORBITS
-from veracity.perturb.group.base import describe
+from veracity.perturb.group.base import UNMOVED, describe
 from veracity.perturb.group.dihedral import Dihedral, Mirror
 from veracity.perturb.group.product import FiniteGroupProduct
 from veracity.perturb.orbit.base import Axis, Layout, Orbit
-
-QUARTER = 90
 
 
 @ORBITS.add
@@ -68,6 +66,6 @@ class FlowOrbit(Orbit):
 
     def label(self, at: Tensor) -> str:
         """What is done, in words."""
-        turn, mirrored, backwards = (round(float(value)) for value in at)
-        said = ("mirrored", mirrored), (f"turned by {QUARTER * turn}°", turn), ("reversed", backwards)
-        return ", ".join(word for word, done in said if done) or "as it is"
+        backwards, square = self.locate(at[None])[0]
+        done = [word for word in (Dihedral().words(square[None]), "reversed" if backwards else UNMOVED) if word != UNMOVED]
+        return ", ".join(done) or UNMOVED
