@@ -100,7 +100,7 @@ def test_scores_are_checked_by_damage(tmp_path: Path) -> None:
 def test_every_scale_can_be_put_together(tmp_path: Path, name: str, scale: Scale) -> None:
     at_hand(name)
     if name == "stability-lipschitz" and scale is not Scale.SMOKE:
-        pytest.skip("large")
+        pytest.skip("all 60,000 photographs of CIFAR-10 as floats are 740 MB in every worker")
     assert RECIPES[name].assemble(tmp_path, scale) is not None
 
 
