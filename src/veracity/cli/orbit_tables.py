@@ -11,7 +11,7 @@ from rich.table import Table
 
 from veracity.cli.tables import below, number, reach, ruled
 from veracity.orbits import OrbitResult
-from veracity.report.wording import ARROWS
+from veracity.report.wording import ARROWS, UNSEEN
 
 AGAINST = {"truth": "against the truth", "consensus": "against the consensus", "": ""}
 GAP = (
@@ -63,5 +63,5 @@ def gaps(result: OrbitResult) -> Table:
     table = ruled("equivariance gap", ["model"], ["gap", "interval", "n", "undefined"])
     for row in result.gap().to_dict("records"):
         table.add_row(escape(row["model"]), number(row["value"]), reach(row), str(row["n"]), str(row["undefined"]))
-    below(table, GAP.format(level=100 * result.confidence))
+    below(table, GAP.format(level=100 * result.confidence), UNSEEN.format(draws="") if result.gap()["unseen"].notna().any() else "")
     return table

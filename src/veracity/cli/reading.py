@@ -91,10 +91,17 @@ def gate(
     require: list[str] = typer.Option(..., help='Such as "equivariance>=0.9", of orbits "gap<=0.1"; may be repeated.'),
     explainer: list[str] = typer.Option([], help="Only these explainers; may be repeated."),
     model: list[str] = typer.Option([], help="Only these models; may be repeated."),
+    max_unseen: float | None = typer.Option(
+        None, help="Where all samples are equal, the largest share of the population that may differ unseen, such as 0.05."
+    ),
 ) -> None:
     """Exit 1 unless every explainer, and of orbits every model, holds every requirement at the worse end of its interval."""
     result = opened(folder)
-    verdict = judge(result.table() if isinstance(result, Result) else orbit_rows(result), require, explainer, model)
+    rows = result.table() if isinstance(result, Result) else orbit_rows(result)
+    confidence = float(result.manifest["spec"].get("confidence", 0.95)) if isinstance(result, Result) else result.confidence
+    verdict = judge(rows, require, explainer, model, max_unseen, confidence)
+    for line in verdict.alike:
+        typer.echo(f"note: {line}")
     for line in verdict.broken:
         typer.echo(f"not held: {line}", err=True)
     if verdict.broken:

@@ -21,7 +21,7 @@ from veracity.report.kinds import has_ceiling, has_null, score_of
 from veracity.report.stable import columns, stable
 from veracity.report.verdict import SYMMETRY_SCORES
 from veracity.report.view import COARSE, missing
-from veracity.report.wording import ARROWS, MINUS, centre, decimals, frame_title, in_order, interval, title_of
+from veracity.report.wording import ARROWS, MINUS, SHARED, UNSEEN, centre, decimals, frame_title, in_order, interval, percentage, title_of
 from veracity.report.wording import number as written
 from veracity.results import Result
 
@@ -59,7 +59,8 @@ def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
     beside = "; ".join(text for name, text in BESIDE.items() if name in columns)
     how = CAPTION.format(level=level, beside=f"{beside}." if beside else "").strip()
     pooled = [FOLDED] if "p_value" in frame and frame["pairs_same"].notna().any() else []
-    said = [how, *pooled, *(CAVEAT.format(score=title_of(str(score)), constant=constant) for score in judged[:1])]
+    alike = [UNSEEN.format(draws=SHARED)] if "unseen" in frame and frame["unseen"].notna().any() else []
+    said = [how, *alike, *pooled, *(CAVEAT.format(score=title_of(str(score)), constant=constant) for score in judged[:1])]
     return "\n".join([BETTER, *said] if frame["direction"].nunique() > 1 else said)
 
 
@@ -222,7 +223,11 @@ def reach(row: Mapping[Any, Any], digits: int = 3) -> str:
 
     >>> reach({"low": -20.0, "high": -8.5}), reach({"low": -math.inf, "high": -8.5})
     ('-20.000 .. -8.500', '≤ -8.500')
+    >>> reach({"low": 1.0, "high": 1.0, "unseen": 0.1129})
+    'unseen ≤ 11.3 %'
     """
+    if math.isfinite(row.get("unseen", math.nan)):
+        return f"unseen ≤ {percentage(row['unseen'])}"
     return "" if math.isnan(row["low"]) else interval(row["low"], row["high"], digits, " .. ").replace(MINUS, "-")
 
 
@@ -243,7 +248,8 @@ def comparison(frame: pd.DataFrame, title: str, *, folded: bool = False) -> Grou
         for row in rows.to_dict("records"):
             bounds = {name: "at most" if row[f"{name}_bound"] else "" for name in ("before", "after")} | {"difference": row["bound"]}
             numbers = [middle_of(row[name], bound) for name, bound in bounds.items()]
-            table.add_row(escape(row["explainer"]), *numbers, reach(row), "yes" if row["paired"] else "no")
+            ends = f"{row['status']}, unseen ≤ {percentage(row['unseen'])}" if math.isfinite(row["unseen"]) else reach(row)
+            table.add_row(escape(row["explainer"]), *numbers, ends, "yes" if row["paired"] else "no")
         parts.append(table)
     said = ["Cross-trained models: for other samples of these trained models; what another training would change is not in it."]
     return Group(escape(title), *parts, *(said if folded else []))

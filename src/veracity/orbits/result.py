@@ -170,9 +170,11 @@ class OrbitResult(Described):
         most = 1.0 if self.kind in ("classification", "detection") else np.inf
         rows = []
         for model in self.models:
-            found = equivariance_gap(self.distances(model)[chosen], self.identity, self.confidence)
+            scale = 1.0 if math.isfinite(most) else 0.0
+            found = equivariance_gap(self.distances(model)[chosen], self.identity, self.confidence, scale=scale)
             low, high = np.clip([found.low, found.high], 0.0, most)
-            rows.append({"model": model, "value": found.value, "low": low, "high": high, "n": found.n, "undefined": found.undefined})
+            beside = {"n": found.n, "unseen": found.unseen, "undefined": found.undefined}
+            rows.append({"model": model, "value": found.value, "low": low, "high": high, **beside})
         return pd.DataFrame(rows)
 
     def agreement(self, subset: Any = None) -> pd.DataFrame:
@@ -182,7 +184,7 @@ class OrbitResult(Described):
         `subset` is as in `aggregate`.
         """
         chosen = self.chosen(subset)
-        columns = ["model", "metric", "correlation", "low", "high", "n", "undefined", "aggregate"]
+        columns = ["model", "metric", "correlation", "low", "high", "n", "unseen", "undefined", "aggregate"]
         rows = []
         for model in self.models if TRUTH in self.references else ():
             whole = self._column(model, WHOLE)[chosen] > 0
@@ -191,7 +193,7 @@ class OrbitResult(Described):
                     against = [self.values(model, about["name"], reference)[chosen] for reference in (TRUTH, CONSENSUS)]
                     found = agreement(against[0], against[1], whole, self.confidence)
                     low, high = np.clip([found.low, found.high], -1.0, 1.0)
-                    beside = [low, high, found.n, found.undefined, found.aggregate]
+                    beside = [low, high, found.n, found.unseen, found.undefined, found.aggregate]
                     rows.append([model, about["name"], found.correlation, *beside])
         return pd.DataFrame(rows, columns=columns)
 

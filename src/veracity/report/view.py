@@ -179,7 +179,8 @@ class Result:
     `frame` is where explanations live: "input", "training set", "concepts"; "" for models. `assumption` is the score of the
     model that says on which samples the score means what it says, and `holds` their share; `null` is what an unrelated
     explanation scores, where that is known; the explanations of `no_response` samples did not move at all; `published` is somebody's figure
-    for the same. Where `bound`, the value is only known to lie at or below what it says; a low end of minus infinity is not known.
+    for the same. Where all samples are equal, `unseen` is the largest share of the population that may differ without having been
+    seen. Where `bound`, the value is only known to lie at or below what it says; a low end of minus infinity is not known.
 
     Of worst cases and probabilities, `hunted`, `outcome` says how the samples ended, and `evaluations` what they cost; `middle` is
     how samples are summed up.
@@ -218,6 +219,7 @@ class Result:
     outcome: str = ""
     middle: str = "mean"
     bound: bool = False
+    unseen: float = math.nan
     pairs_same: int = 0
     pairs_differ: int = 0
     null_mean: float = math.nan
@@ -233,7 +235,7 @@ class Result:
 
     def ends(self, digits: int = 3) -> str:
         """The interval in words."""
-        return interval(self.low, self.high, digits)
+        return interval(self.low, self.high, digits, unseen=self.unseen)
 
     @property
     def defined(self) -> bool:
