@@ -93,6 +93,11 @@ class ConsistencyScore(StabilityScore, ABC):
     """A score of how well thresholds on the distance tell S= from S!=."""
 
     @property
+    def in_map_units(self) -> bool:
+        """No: thresholds move along with all distances."""
+        return False
+
+    @property
     @abstractmethod
     def statistic(self) -> Statistic:
         """From the tallies of both sets to the score."""
