@@ -21,7 +21,6 @@ from veracity.core.sentences import COUNTED, SENTENCES, tell
 from veracity.interpret.distances import Verdict as DistanceVerdict
 from veracity.interpret.flowchart import Assumption, Measured, diagnose
 from veracity.interpret.intervals import Interval
-from veracity.interpret.robustness import SolHat
 from veracity.interpret.stability import MeGe, ReCo
 from veracity.interpret.trend import FOLLOWS, UNDEFINED
 from veracity.report import render
@@ -90,6 +89,7 @@ def test_every_sentence_that_is_said_is_in_the_table_and_the_other_way_round() -
         keys.add(first.value)
         assert {item.arg for item in call.keywords} == set(SENTENCES[first.value].needs), f"{file}:{call.lineno}"
     assert keys == set(SENTENCES)
+    assert {what for one in SENTENCES.values() for what in one.needs} == set(COUNTED)
 
 
 @pytest.mark.parametrize("key", SENTENCES)
@@ -98,6 +98,7 @@ def test_with_less_than_it_needs_a_sentence_is_not_said(key: str) -> None:
     assert needs
     assert min(needs.values()) > 0
     assert set(needs) <= set(COUNTED)
+    assert SENTENCES[key].words
     parts: list[Any] = [0.5] * SENTENCES[key].template.count("{")
     assert tell(key, *parts, **needs)
     for what in needs:
@@ -211,7 +212,7 @@ def test_remarks_need_intervals() -> None:
     assert found.remarks == ()
 
 
-def fan(*middle: float, last: float = 0.0) -> Fan:
+def fan(*middle: float) -> Fan:
     across = np.linspace(0.0, 100.0, len(middle) + 1)[1:]
     return Fan(label="ig", index=0, seeds=(), middle=path(across, middle))
 
@@ -365,7 +366,6 @@ def test_stability_ranks_nobody_on_too_little(rows: list[Result]) -> None:
 
 def test_nothing_spent_is_nothing_said() -> None:
     assert spent([]) == ""
-    assert SolHat().name == "sol_f_hat"
 
 
 def test_advice_needs_an_interval() -> None:

@@ -36,7 +36,6 @@ COUNTED = {
     "levels": ("level", "levels"),
     "lost": ("explainer without a value", "explainers without a value"),
     "measured": ("score that was measured", "scores that were measured"),
-    "models": ("model that was measured", "models that were measured"),
     "nulls": ("known null", "known nulls"),
     "paired": ("pair of explainers with a paired difference", "pairs of explainers with a paired difference"),
     "published": ("explainer with a value and a published figure", "explainers with a value and a published figure"),
