@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ from rich.console import Console
 
 from veracity.cli import tables
 from veracity.core.scores import Score
-from veracity.interpret import ModelRobustness, RelativeInputStability
+from veracity.interpret import MaxSensitivity, ModelRobustness, RelativeInputStability
 from veracity.interpret.gef import FastGEF, PublicFastGEF
 
 ROW = {
@@ -57,17 +58,32 @@ def test_one_kind_has_no_line_of_its_own() -> None:
     assert "a constant map has it too." in " ".join(words)
 
 
-def test_a_distance_says_its_direction_and_has_no_nulls() -> None:
-    lines = printed(
+def test_a_score_in_map_units_ranks_nobody_and_has_no_nulls() -> None:
+    rows = (
         row("far", "input", 0.00042, score="max_sensitivity", direction="lower", low=0.0004, high=0.00044),
         row("near", "input", 0.00021, score="max_sensitivity", direction="lower", low=0.0002, high=0.00022),
     )
+    about = {"score_specs": {"max_sensitivity": MaxSensitivity(relative=False).about()}}
+    lines = shown(about, *rows)
     words = first_words(lines)
-    assert "net: max_sensitivity (lower is better)" in words
-    assert words.index("near") < words.index("far")
+    assert "net: max_sensitivity" in words
+    assert words.index("far") < words.index("near")
     assert any("0.000210" in line and "0.000200 .. 0.000220" in line for line in lines)
     assert not any("self" in line and "random" in line for line in lines if "explainer " in line and "interval" in line)
-    assert "necessary, not sufficient" not in " ".join(words)
+    said = " ".join(" ".join(lines).split())
+    assert "it compares samples and models, not explainers" in said
+    assert "is better" not in said
+    assert "necessary, not sufficient" not in said
+    ranked = first_words(shown({}, *rows))
+    assert "net: max_sensitivity (lower is better)" in ranked
+    assert ranked.index("near") < ranked.index("far")
+
+
+def test_one_error_is_told_once_under_the_table() -> None:
+    rows = [row(f"e{place}", "input", math.nan, failed="RuntimeError: no weights") for place in range(6)]
+    said = " ".join(" ".join(shown({}, *rows)).split())
+    assert said.count("no weights") == 1
+    assert "net failed for e0, e1, e2, e3, e4, e5: RuntimeError: no weights" in said
 
 
 def test_long_names_fold_within_eighty_columns() -> None:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from veracity.cli.tables import below, number, reach, ruled
+from veracity.core.failures import failures_of
 from veracity.orbits import OrbitResult
 from veracity.report.wording import ARROWS, UNSEEN
 
@@ -30,8 +31,7 @@ def orbit_results(result: OrbitResult) -> Group:
             numbers = number(row["correlation"]), reach(row), number(row["aggregate"]), str(row["n"])
             table.add_row(escape(row["model"]), escape(row["metric"]), *numbers)
         parts.append(table)
-    failed = result.failures().drop_duplicates(["model", "explainer", "error"]).to_dict("records")
-    said = [*result.notes, *(f"{row['model']} / {row['explainer']} failed: {row['error']}" for row in failed)]
+    said = [*result.notes, *map(str, failures_of(result.failures().to_dict("records")))]
     title = result.manifest.get("title") or result.path
     return Group(escape(str(title)), *parts, *(escape(line) for line in said))
 

@@ -12,12 +12,14 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from veracity.core.failures import failures_of
+from veracity.core.sentences import tell
 from veracity.interpret.robustness import Hunted
 from veracity.report.assumed import assumed
 from veracity.report.crosstrained import fold_sentence
 from veracity.report.figures.folded import folded_data
 from veracity.report.hunted import hunted, outcome, spent
-from veracity.report.kinds import has_ceiling, has_null, score_of
+from veracity.report.kinds import has_ceiling, has_null, in_map_units, score_of
 from veracity.report.stable import columns, stable
 from veracity.report.verdict import SYMMETRY_SCORES
 from veracity.report.view import COARSE, missing
@@ -32,9 +34,6 @@ FOLDED = (
 )
 BESIDE = {"self": "self: the explainer against itself", "random": "random: the fair random explanation"}
 BETTER = f"{ARROWS['higher']} higher is better, {ARROWS['lower']} lower is better."
-NULL = "A deterministic explanation that has nothing to do with the model scores {null}, not 0."
-STILL = "No response: {names}."
-CAVEAT = "{score} is necessary, not sufficient: {constant} has it too."
 
 
 def results(result: Result) -> Group:
@@ -60,7 +59,9 @@ def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
     how = CAPTION.format(level=level, beside=f"{beside}." if beside else "").strip()
     pooled = [FOLDED] if "p_value" in frame and frame["pairs_same"].notna().any() else []
     alike = [UNSEEN.format(draws=SHARED)] if "unseen" in frame and frame["unseen"].notna().any() else []
-    said = [how, *alike, *pooled, *(CAVEAT.format(score=title_of(str(score)), constant=constant) for score in judged[:1])]
+    known = int((explained["score"].isin(judged[:1]) & explained["value"].notna()).sum())
+    caveat = tell("table.caveat", title_of(str(judged[0])), constant, explainers=known) if judged else ""
+    said = [how, *alike, *pooled, *([caveat] if caveat else [])]
     return "\n".join([BETTER, *said] if frame["direction"].nunique() > 1 else said)
 
 
@@ -74,30 +75,38 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
     found = assumed(manifest, lambda label: result.samples(label), asked, list(manifest["models"]))
     said = {(one.model, one.score): one.text for one in found}
     for (model, score), group in sorted_frame[frame["explainer"] != ""].groupby(["model", "score"], sort=False):
-        rows = group.sort_values(["place", "control", "better"], ascending=[True, True, False], kind="stable")
+        units = in_map_units(manifest, str(score))
+        ranked = group.assign(better=0.0) if units else group
+        rows = ranked.sort_values(["place", "control", "better"], ascending=[True, True, False], kind="stable")
         known = {"published": "published"} if "published" in rows and rows["published"].notna().any() else {}
         rare = hunted(manifest, str(score))
         if stable(manifest, str(score)) is not None:
             table = across_folds(f"{model}: {score}", rows, known)
         elif rare is None:
-            table = explained(f"{model}: {score}", rows, {**beside(manifest, str(score)), **known})
+            table = explained(f"{model}: {score}", rows, {**beside(manifest, str(score)), **known}, ranked=not units)
         else:
             table = searched(f"{model}: {score}", rows, rare, known)
         below(
-            table, *remarks(rows), *([spent(rows.to_dict("records"))] if rare is not None else ()), said.get((str(model), str(score)), "")
+            table,
+            *broken(rows),
+            *([tell("table.units", explainers=len(rows))] if units else ()),
+            *remarks(rows),
+            *([spent(rows.to_dict("records"))] if rare is not None else ()),
+            said.get((str(model), str(score)), ""),
         )
         yield table
     for score, rows in frame[frame["explainer"] == ""].groupby("score", sort=False):
         rare = hunted(manifest, str(score))
         if rare is not None:
             table = searched(str(score), rows, rare, {}, left="model")
-            below(table, spent(rows.to_dict("records")))
+            below(table, *broken(rows), spent(rows.to_dict("records")))
             yield table
             continue
         table = ruled(str(score), ["model"], ["value", "interval", "n", "undefined", "accuracy"])
         for row in rows.to_dict("records"):
             accuracy = manifest["models"][row["model"]]["accuracy"]
             table.add_row(escape(row["model"]), *common(row), "" if accuracy is None else number(accuracy))
+        below(table, *broken(rows))
         yield table
 
 
@@ -107,18 +116,22 @@ def remarks(rows: pd.DataFrame) -> Iterator[str]:
     nulls = [row["null"] for row in records if not missing(row.get("null"))]
     partly = [row for row in records if row.get("no_response") and not math.isnan(row["value"])]
     if nulls:
-        yield NULL.format(null=number(float(nulls[0])))
-    if partly:
-        yield STILL.format(
-            names=", ".join(f"{row['explainer']} on {row['no_response']} of {row['n'] + row['undefined']}" for row in partly)
-        )
+        yield tell("chance.null", number(float(nulls[0])), nulls=len(nulls))
+    names = [f"{row['explainer']} on {row['no_response']} of {row['n'] + row['undefined']}" for row in partly]
+    yield tell("table.silent", ", ".join(names), silent=len(partly))
+
+
+def broken(rows: pd.DataFrame) -> list[str]:
+    """Why some rows have no result, each reason once with everybody that it concerns."""
+    records = [{**row, "error": row["failed"], "score": ""} for row in rows.to_dict("records") if row["failed"]]
+    return [str(one) for one in failures_of(records)]
 
 
 def beside(manifest: Mapping[str, Any], label: str) -> dict[str, str]:
     """The columns that stand beside a score, by their headings: those on its own scale."""
     score = score_of(manifest, label)
-    ceiling = {"self": "self_agreement"} if has_ceiling(label, score) else {}
-    return ceiling | ({"random": "random_control"} if has_null(label, score) else {})
+    ceiling = {"self": "self_agreement"} if has_ceiling(score) else {}
+    return ceiling | ({"random": "random_control"} if has_null(score) else {})
 
 
 def below(table: Table, *sentences: str) -> None:
@@ -128,11 +141,14 @@ def below(table: Table, *sentences: str) -> None:
         table.caption, table.caption_justify = "\n".join(said), "left"
 
 
-def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> Table:
-    """One score on one model; each kind of explanation under a line of its own where there are several."""
+def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str], *, ranked: bool = True) -> Table:
+    """One score on one model; each kind of explanation under a line of its own where there are several.
+
+    Which way is better is said only where explainers may be `ranked`.
+    """
     better = str(rows["direction"].iloc[0])
-    headings = [f"value {ARROWS[better]}", "interval", "n", "undefined", *besides]
-    table = ruled(title + ("" if better == "higher" else " (lower is better)"), ["explainer"], headings)
+    headings = [f"value {ARROWS[better]}" if ranked else "value", "interval", "n", "undefined", *besides]
+    table = ruled(title + ("" if better == "higher" or not ranked else " (lower is better)"), ["explainer"], headings)
     digits = decimals(rows["value"])
     several = rows["frame"].nunique() > 1
     for kind, group in rows.groupby("frame", sort=False):
@@ -159,8 +175,7 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
         others = [number(row[column], digits) for column in besides.values()]
         table.add_row(escape(row["explainer"]), value, ends, *beside_it, *others, style="dim" if row["control"] else None)
     lost = [f"{row['explainer']} ({row['undefined']} samples)" for row in records if row["undefined"]]
-    if lost:
-        below(table, f"No distance, since maps are constant: {', '.join(lost)}.")
+    below(table, tell("table.constant", ", ".join(lost), undefined=len(lost)))
     for text, some in {
         "S!= is empty, no pair of models disagrees, so that nothing can be told apart": [
             row for row in records if row["pairs_differ"] == 0
@@ -169,8 +184,7 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
         "all distances are equal": [row for row in records if row["pairs_same"] > 0 and row["pairs_differ"] > 0],
     }.items():
         names = [row["explainer"] for row in some if math.isnan(row["value"]) and not row["failed"] and row["n"]]
-        if names:
-            below(table, f"Undefined, since {text}: {', '.join(names)}.")
+        below(table, tell("table.undefined", text, ", ".join(names), lost=len(names)))
     return table
 
 
@@ -188,7 +202,9 @@ def searched(title: str, rows: pd.DataFrame, score: Hunted, besides: Mapping[str
         others = [number(row[column], digits) for column in besides.values()]
         told = outcome(score, {key: item for key, item in row.items() if not missing(item)})
         name = escape(str(row[left]))
-        table.add_row(name, value, escape(row["failed"]) or ends, *others, told or str(row["n"]), style="dim" if row["control"] else None)
+        table.add_row(
+            name, value, "no result" if row["failed"] else ends, *others, told or str(row["n"]), style="dim" if row["control"] else None
+        )
     return table
 
 
@@ -203,10 +219,10 @@ def ruled(title: str, left: list[str], right: list[str]) -> Table:
 
 
 def common(row: dict[Any, Any], digits: int = 3) -> list[str]:
-    """Value, interval (or what went wrong), samples, undefined samples."""
+    """Value, interval (or that there is no result), samples, undefined samples."""
     nothing = "no response" if row.get("no_response") else "undefined"
     value = middle_of(row["value"], "at most" if row.get("bound") else "", digits) or nothing
-    return [value, escape(row["failed"]) or reach(row, digits), str(row["n"]), str(row["undefined"])]
+    return [value, "no result" if row["failed"] else reach(row, digits), str(row["n"]), str(row["undefined"])]
 
 
 def middle_of(value: float, bound: str, digits: int = 3) -> str:

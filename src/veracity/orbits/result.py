@@ -17,6 +17,7 @@ from torch import Size
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, StoreError, unknown
+from veracity.core.failures import failures_of
 from veracity.core.inputs import Signals
 from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import ORBITS
@@ -244,8 +245,7 @@ class OrbitResult(Described):
         if len(agreed):
             lines += ["", "consensus against truth, correlation along the orbit:", as_text(agreed)]
         lines += self.notes
-        failed = self.failures().drop_duplicates(["model", "explainer", "error"])
-        lines += [f"{row['model']} / {row['explainer']} failed: {row['error']}" for row in failed.to_dict("records")]
+        lines += [str(one) for one in failures_of(self.failures().to_dict("records"))]
         return "\n".join(lines)
 
     def _metric(self, name: str) -> dict[str, Any]:

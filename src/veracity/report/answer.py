@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import pandas as pd
 from markupsafe import Markup
 
+from veracity.core.sentences import tell
 from veracity.report.chance import blind_remarks, chance_sentences
-from veracity.report.phrases import listing, name, say
+from veracity.report.order import no_differences, order_sentences, pairs_of
+from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.verdict import AGAINST_CHANCE, KEPT, KEPT_OR_NOT, PHRASES, SYMMETRY_SCORES, Verdict, against_chance, verdict
-from veracity.report.view import Result, digits_of, frames_of, sure
+from veracity.report.view import Result, digits_of, frames_of
 from veracity.report.wording import UNDEFINED, count, frame_title, interval, number, word_of
 
 SLACK = 0.01
@@ -70,10 +73,19 @@ class Answer:
         return any(item.findings or item.remarks for item in self.models)
 
 
-def answer(rows: Sequence[Result], score: str, models: Sequence[str], level: str = "95 %", *, chances: bool = False) -> Answer:
+def answer(
+    rows: Sequence[Result],
+    score: str,
+    models: Sequence[str],
+    level: str = "95 %",
+    *,
+    chances: bool = False,
+    differences: pd.DataFrame | None = None,
+) -> Answer:
     """The answer that one score of explanations gives; `level` is the confidence of the intervals, in words.
 
-    With `chances`, where there is no mark to hold a score against, it is held against chance.
+    With `chances`, where there is no mark to hold a score against, it is held against chance. Explainers are ranked by their paired
+    `differences` alone.
     """
     mine = [row for row in rows if row.score == score and row.explainer and not row.control]
     own = {row.model: row for row in rows if row.score == "model_invariance" and not row.explainer}
@@ -85,7 +97,8 @@ def answer(rows: Sequence[Result], score: str, models: Sequence[str], level: str
         )
         for model in held
     ]
-    return Answer(score=score, sentences=tuple(lead(mine, score, answers, own, level, chances)), models=tuple(answers))
+    apart = no_differences() if differences is None else differences
+    return Answer(score=score, sentences=tuple(lead(mine, score, answers, own, level, chances, apart)), models=tuple(answers))
 
 
 def judged(rows: Sequence[Result]) -> bool:
@@ -94,52 +107,47 @@ def judged(rows: Sequence[Result]) -> bool:
 
 
 def lead(
-    rows: Sequence[Result], score: str, answers: Sequence[ModelAnswer], own: Mapping[str, Result], level: str, chances: bool
+    rows: Sequence[Result],
+    score: str,
+    answers: Sequence[ModelAnswer],
+    own: Mapping[str, Result],
+    level: str,
+    chances: bool,
+    differences: pd.DataFrame,
 ) -> list[Markup]:
     """The answer over all models."""
     said = models_sentences([own[item.model] for item in answers if item.model in own and score in SYMMETRY_SCORES])
     known = [row for row in rows if row.defined]
     if not known:
-        return [*said, say("No explainer has a value of {}.", word_of(score))]
-    if judged(known):
-        text = "{} the symmetry, which is to say that the {} interval of their {} lies at or above {}."
-        said.append(say(text, shares(answers), level, word_of(score), KEPT))
-    lower = known[0].direction == "lower"
-    in_order = sorted(known, key=lambda row: row.value if lower else -row.value)
-    ends = [(in_order[-1], "worst")] if judged(known) else [(in_order[0], "best"), (in_order[-1], "worst")]
-    digits = digits_of(known)
-    if len({row.value for row in known}) == 1 and len(known) > 1 and all(row.bound for row in known):
-        return [
-            *said,
-            say("By {}, explainers cannot be told apart: every {} is {}.", word_of(score), known[0].middle, known[0].shown(digits)),
-        ]
-    openings = ["The" if score in SYMMETRY_SCORES else f"By {word_of(score)}, the", "The"][: len(ends)]
-    several = len(answers) > 1
-    said += [extreme(row, word, known, digits, opening, several=several) for (row, word), opening in zip(ends, openings, strict=True)]
-    return [*said, *(chance_sentences(known, [item.model for item in answers], digits) if chances else [])]
+        return [*said, *sentences(say("answer.none", word_of(score), asked=len(rows)))]
+    marked = judged(known)
+    if marked:
+        counted = [row for row in known if verdict(row) in KEPT_OR_NOT]
+        held = shares([item.model for item in answers], counted) if counted else ""
+        said += sentences(
+            say("answer.respect", held, level, word_of(score), KEPT, intervals=len(counted))
+            or say("answer.untold", word_of(score), explainers=len(known))
+        )
+    for item in answers:
+        here = [row for row in known if row.model == item.model]
+        where = piece(" on {}", name(item.model)) if len(answers) > 1 else Markup("")
+        said += order_sentences(here, score, where, pairs_of(differences, item.model), last_only=marked)
+    said = list(dict.fromkeys(said))
+    return [*said, *(chance_sentences(known, [item.model for item in answers], digits_of(known)) if chances else [])]
 
 
-def shares(answers: Sequence[ModelAnswer]) -> Markup:
-    """How many explainers respect the symmetry, on each model; models on which none does share a phrase."""
-    totals = [sum(len(finding.names) for finding in item.findings) for item in answers]
-    kept = [sum(len(finding.names) for finding in item.findings if finding.verdict is Verdict.KEEPS) for item in answers]
-    if len(answers) == 1:
-        return say("{} of {} {}", kept[0] or "None", count(totals[0], "explainer"), "respects" if kept[0] == 1 else "respect")
-    counted = list(zip(answers, kept, totals, strict=True))
-    parts = [say("{} of {} on {}", some, total, name(item.model)) for item, some, total in counted if some]
-    for size in dict.fromkeys(total for _, some, total in counted if not some):
-        without = [name(item.model) for item, some, total in counted if not some and total == size]
-        parts.append(say("none of {} on {}", size, listing(without, "or")))
-    return say("Of the explainers, {} respect", listing(parts))
-
-
-def extreme(row: Result, word: str, rows: Sequence[Result], digits: int, opening: str = "The", *, several: bool) -> Markup:
-    """The best or the worst mean, or median, of some rows; where one is only known to lie at or below a value, it may be another's."""
-    where = say(" on {}", name(row.model)) if several else ""
-    shown = row.shown(digits) if row.ends() == UNDEFINED and row.hunted else f"{row.shown(digits)} ({row.ends(digits)})"
-    told = f"; {row.outcome}" if row.outcome else ""
-    verb = "is" if sure(row, rows) else "may be"
-    return say("{} {} {} {} that of {}{}: {}{}.", opening, word, row.middle, verb, name(row.explainer), where, shown, told)
+def shares(models: Sequence[str], judged: Sequence[Result]) -> Markup:
+    """How many of the judged explainers respect the symmetry, on each model; models on which none does share a phrase."""
+    found = {model: [verdict(row) for row in judged if row.model == model] for model in models}
+    counted = [(model, kinds.count(Verdict.KEEPS), len(kinds)) for model, kinds in found.items() if kinds]
+    if len(models) == 1:
+        _, kept, total = counted[0]
+        return piece("{} of {} {}", kept or "None", count(total, "explainer"), "respects" if kept == 1 else "respect")
+    parts = [piece("{} of {} on {}", kept, total, name(model)) for model, kept, total in counted if kept]
+    for size in dict.fromkeys(total for _, kept, total in counted if not kept):
+        without = [name(model) for model, kept, total in counted if not kept and total == size]
+        parts.append(piece("none of {} on {}", size, listing(without, "or")))
+    return piece("Of the explainers, {} respect", listing(parts))
 
 
 def models_sentences(rows: Sequence[Result]) -> list[Markup]:
@@ -148,20 +156,19 @@ def models_sentences(rows: Sequence[Result]) -> list[Markup]:
     keeps, breaks, unsure = kinds[Verdict.KEEPS], kinds[Verdict.BREAKS], kinds[Verdict.OPEN]
     said = []
     if keeps:
-        said.append(say("{} {} output", listing(map(name, keeps)), "keeps its" if len(keeps) == 1 else "keep their"))
+        said.append(piece("{} {} output", listing(map(name, keeps)), "keeps its" if len(keeps) == 1 else "keep their"))
     if breaks and keeps:
-        said.append(say("{} {} not", listing(map(name, breaks)), "does" if len(breaks) == 1 else "do"))
+        said.append(piece("{} {} not", listing(map(name, breaks)), "does" if len(breaks) == 1 else "do"))
     if breaks and not keeps:
-        said.append(say("{} {} output", listing(map(name, breaks)), "changes its" if len(breaks) == 1 else "change their"))
+        said.append(piece("{} {} output", listing(map(name, breaks)), "changes its" if len(breaks) == 1 else "change their"))
     if unsure:
-        said.append(say("of {} these samples cannot tell", listing(map(name, unsure))))
-    return [say("Under the transforms, {}.", Markup("; ").join(said))] if said else []
+        said.append(piece("these samples are too few to decide for {}", listing(map(name, unsure))))
+    return sentences(say("answer.models", Markup("; ").join(said), invariances=len(keeps) + len(breaks) + len(unsure)))
 
 
 def answer_for(model: str, rows: Sequence[Result], own: Result | None, chances: bool, controls: Sequence[Result]) -> ModelAnswer:
     """What holds for one model: its own invariance, the verdicts, and what qualifies them."""
-    lower = bool(rows) and rows[0].direction == "lower"
-    best_first = sorted(rows, key=lambda row: (not row.defined, row.value if lower else -row.value))
+    best_first = sorted(rows, key=lambda row: (not row.defined, 0.0 if row.in_map_units else sign(row) * row.value))
     kept = judged([row for row in rows if row.defined])
     return ModelAnswer(
         model=model,
@@ -169,6 +176,11 @@ def answer_for(model: str, rows: Sequence[Result], own: Result | None, chances: 
         findings=findings(best_first, against_chance if chances else verdict) if kept or chances else (),
         remarks=(*remarks(best_first, own, chances), *blind_remarks(best_first, controls)),
     )
+
+
+def sign(row: Result) -> float:
+    """1 where lower is better, else -1."""
+    return 1.0 if row.direction == "lower" else -1.0
 
 
 def findings(rows: Sequence[Result], judge: Callable[[Result], Verdict]) -> tuple[Finding, ...]:
@@ -187,34 +199,24 @@ def behaviour(own: Result | None) -> str:
     if own is None:
         return "Model invariance was not measured."
     if not own.defined:
-        return "Model invariance is undefined."
-    return f"Model invariance {number(own.value)} ({interval(own.low, own.high)})"
+        return tell("answer.undefined", undefined=1)
+    ends = interval(own.low, own.high)
+    return f"Model invariance {number(own.value)}" + (f" ({ends})" if ends != UNDEFINED else "")
 
 
 def remarks(rows: Sequence[Result], own: Result | None, chances: bool) -> list[Markup]:
     """What a reader must hold against the verdicts."""
-    said = []
-    if own is not None and verdict(own) is Verdict.BREAKS and all(row.score in SYMMETRY_SCORES for row in rows):
-        said.append(
-            say("The model itself reacts to the transforms, so an explanation that changes may be right: a low score alone is no fault.")
-        )
+    reacts = own is not None and verdict(own) is Verdict.BREAKS and all(row.score in SYMMETRY_SCORES for row in rows)
     noisy = [row for row in rows if noise_limited(row)]
-    if noisy:
-        pairs = [say("{} ({}, itself {})", name(row.explainer), number(row.value), number(row.self_agreement)) for row in noisy]
-        said.append(
-            say(
-                "The interval reaches to within {} of the agreement with itself, which speaks of noise rather than asymmetry: {}.",
-                SLACK,
-                listing(pairs),
-            )
-        )
-    lost = [name(row.explainer) for row in rows if no_better_than_random(row)]
-    if lost and not chances:
-        said.append(say("Not clearly better than the random control: {}.", listing(lost)))
-    partly = [say("{} ({} of {})", name(row.explainer), row.no_response, row.n + row.undefined) for row in rows if row.no_response]
-    if partly:
-        said.append(say("The explanation does not respond at all, so that its score is undefined, on samples of: {}.", listing(partly)))
-    return said
+    pairs = [piece("{} ({}, itself {})", name(row.explainer), number(row.value), number(row.self_agreement)) for row in noisy]
+    lost = [name(row.explainer) for row in rows if no_better_than_random(row) and not chances]
+    partly = [piece("{} ({} of {})", name(row.explainer), row.no_response, row.n + row.undefined) for row in rows if row.no_response]
+    return sentences(
+        say("remark.reacts", invariances=int(reacts)),
+        say("remark.noise", SLACK, listing(pairs), agreements=len(pairs)),
+        say("remark.random", listing(lost), randoms=len(lost)),
+        say("remark.silent", listing(partly), silent=len(partly)),
+    )
 
 
 def noise_limited(row: Result) -> bool:
@@ -226,7 +228,7 @@ def noise_limited(row: Result) -> bool:
 
 def no_better_than_random(row: Result) -> bool:
     """Whether the interval reaches the score of the fair random control."""
-    if not row.defined or not math.isfinite(row.random_control):
+    if not row.defined or not all(math.isfinite(value) for value in (row.low, row.high, row.random_control)):
         return False
     return row.high >= row.random_control if row.direction == "lower" else row.low <= row.random_control
 

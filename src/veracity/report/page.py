@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from veracity.core.errors import StoreError
+from veracity.core.failures import failures_of
 from veracity.interpret import SymmetryScore
 from veracity.interpret.gef import Alignment
 from veracity.interpret.stability import MeGe, ReCo, StabilityScore
@@ -28,6 +29,7 @@ from veracity.report.figures.overview import OverviewData, draw_overview, overvi
 from veracity.report.figures.scale import key
 from veracity.report.hunted import hunted, setting, spent
 from veracity.report.kinds import about_shape, definition, score_of
+from veracity.report.phrases import say
 from veracity.report.plots import sensitivity_plot
 from veracity.report.reading import Reading, read
 from veracity.report.robust import adversaries, profile_plot, robust_caveat, robust_plots
@@ -83,7 +85,8 @@ def render(run: RunView) -> str:
         still=any(row.no_response for row in rows),
         sensitivity=sensitivity_plot(reading),
         undefined=[row for row in rows if row.undefined or row.undefined_draws],
-        failures=[{str(name): str(value) for name, value in record.items()} for record in run.failures().to_dict("records")],
+        failures=failures_of(run.failures().to_dict("records")),
+        complete=say("page.complete", measured=sum(row.defined for row in rows)),
         notes=manifest.get("notes") or [],
         level=reading.level,
         spec=pretty(manifest.get("spec") or {}),
@@ -201,7 +204,7 @@ def environment() -> Environment:
         number=number, interval=interval, title_of=title_of, compact=compact, count=count, decimals=decimals, frame_title=frame_title
     )
     made.globals["style"] = Markup(resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8"))
-    made.globals.update(definitions=DEFINITIONS, symmetry_scores=SYMMETRY_SCORES, kept=KEPT)
+    made.globals.update(definitions=DEFINITIONS, symmetry_scores=SYMMETRY_SCORES, kept=KEPT, say=say)
     return made
 
 

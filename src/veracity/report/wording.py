@@ -33,9 +33,8 @@ DEFINITIONS = {
         "e(g x) and e(x) are, their invariance."
     ),
     "max_sensitivity": (
-        "How far a small change of the input can move an explanation: the largest distance |e(x') - e(x)| among random inputs x' in a "
-        "small ball around x. Smaller is better; it is measured in the explanation's own units, so that it compares samples and "
-        "models before it compares explainers."
+        "How far a small change of the input can move an explanation, as a share of it: the largest |e(x') - e(x)| / |e(x)| among random "
+        "inputs x' in a small ball around x."
     ),
     "sol_f_hat": (
         "The worst misinterpretation found that leaves the label as it is (F-hat): how alike the explanations of the input and of the "
@@ -85,6 +84,12 @@ DEFINITIONS = {
         "explanation can be read more finely."
     ),
 }
+
+ABSOLUTE = (
+    "Here it is not divided by |e(x)|, so it is in each map's own units: a map that is 100 times larger moves 100 times further. Compare "
+    "samples and models by it, not explainers."
+)
+"""What must be said of a relative score that was asked for without the division."""
 
 FRAMES = {
     "input": "Feature maps",

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from veracity.core.errors import InputError, unknown
 from veracity.core.explainers import Frame
+from veracity.core.failures import failures_of
 from veracity.core.measures import Direction
 from veracity.core.scores import Score
 from veracity.core.walks import Sampling
@@ -61,9 +62,7 @@ class Result:
             column = [f"≤ {share:.3f}" if share > 0 else "" for share in table["unseen"]]
             shown.insert(list(shown.columns).index("high") + 1, "unseen", column)
         lines = [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))]
-        lines += [
-            f"{row['model']} / {row['score']} failed: {row['error']}" for row in self.failures().drop_duplicates("error").to_dict("records")
-        ]
+        lines += [str(one) for one in failures_of(self.failures().to_dict("records"))]
         return "\n".join(lines + self.assumptions())
 
     def assumptions(self) -> list[str]:
@@ -150,6 +149,11 @@ class Result:
         """
         if between not in ("explainers", "models"):
             raise InputError(f"Differences are between 'explainers' or 'models', not '{between}'.")
+        if between == "explainers" and self.in_map_units(score):
+            raise InputError(
+                f"The score '{score}' is in the map's own units, so that explainers cannot be compared by it: ask for between='models', or "
+                "measure its relative form."
+            )
         own, other = ("explainer", "model") if between == "explainers" else ("model", "explainer")
         confidence = float(self.manifest["spec"].get("confidence", 0.95))
         rows = []
@@ -257,6 +261,12 @@ class Result:
     def _centre(self, score: str) -> str:
         """How samples are summed up: by their mean or their median."""
         return str(self.manifest["score_specs"][score].get("centre", "mean"))
+
+    def in_map_units(self, score: str) -> bool:
+        """Whether a score is in the map's own units: it compares samples and models, never explainers."""
+        from veracity.report.kinds import in_map_units
+
+        return in_map_units(self.manifest, score)
 
     def pools(self, score: str) -> bool:
         """Whether a score is one number of the whole data set."""

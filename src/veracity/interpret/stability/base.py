@@ -110,6 +110,11 @@ class ConsistencyScore(StabilityScore, ABC):
     least: ClassVar[float] = 10
 
     @property
+    def in_map_units(self) -> bool:
+        """No: thresholds move along with all distances."""
+        return False
+
+    @property
     @abstractmethod
     def statistic(self) -> Statistic:
         """From the tallies of both sets to the score."""
