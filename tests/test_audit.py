@@ -300,7 +300,7 @@ def test_a_forecast_counts_passes_and_writes_nothing(make_audit: Callable[..., A
         ({"models": {"net": Detached()}}, "does not depend differentiably"),
         ({"models": {"net": lambda x: x}}, "must be a torch.nn.Module"),
         ({"models": {}}, "no model to audit"),
-        ({"targets": labels_out_of_range()[1], "target": "label"}, "between 0 and 2, since the model has 3 outputs; found 7"),
+        ({"targets": labels_out_of_range()[1], "target": "label"}, "The target of sample 2 is 7, but model 'net' has 3 classes"),
         ({"targets": torch.zeros(3, dtype=torch.long)}, "one entry for each of the 6 inputs"),
         ({"symmetry": CyclicShift(axes=(-3, -2, -1))}, "cyclic_shift|CyclicShift"),
         ({"symmetry": "cyclic_shft"}, "Unknown group 'cyclic_shft'. Did you mean 'cyclic_shift'"),

@@ -151,7 +151,7 @@ class Audit:
 
     models       {"name": module}, or one module; a CrossTrained in the place of a module is trained once for each fold of the data
     inputs       a tensor (samples, ...), graphs (PyG's Data in a list, or Batch), or an Inputs such as TokenInputs
-    targets      labels (samples,), needed only for target="label" and for the accuracy
+    targets      class numbers (samples,), needed only for target="label" and for the accuracy; any numbers if the model does not classify
     explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}
     symmetry     the space of transforms for scores given by name, for example CyclicShift(axes=(-1,))
     scores       names or Score objects; a list or {"label": ...}

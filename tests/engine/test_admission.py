@@ -52,6 +52,33 @@ def test_the_accuracy_and_the_targets_come_from_the_unperturbed_inputs() -> None
     assert admit("net", net, TensorInputs(x), None, Predicted(), Outputs.RAW, Budget(2))[0].outputs is Outputs.RAW
 
 
+@pytest.mark.parametrize(
+    ("bad", "fault"),
+    [
+        (
+            torch.tensor([0, 1, 2, 3, 0, 4]),
+            "The target of sample 3 is 3, but model 'net' has 3 classes, numbered 0 to 2 (2 of 6 name no class)",
+        ),
+        (torch.tensor([0, 1, -1, 1, 0, 2]), "The target of sample 2 is -1, but model 'net' has 3 classes"),
+        (torch.tensor([0.0, 1.0, 2.0, 1.0, 0.5, 1.0]), "The target of sample 4 is 0.5, but model 'net' has 3 classes"),
+        (torch.zeros(6), "The target of sample 0 is 0.0, but model 'net' has 3 classes, numbered 0 to 2: convert them from float32"),
+    ],
+)
+def test_a_label_that_is_no_class_is_refused_and_not_counted_as_wrong(bad: Tensor, fault: str) -> None:
+    with pytest.raises(InputError) as raised:
+        admit("net", small_net(), TensorInputs(series_inputs(6)), bad, Predicted(), None, Budget(8))
+    assert str(raised.value).startswith(fault)
+    model, accuracy = admit("net", small_net(), TensorInputs(series_inputs(6)), bad, Predicted(), Outputs.RAW, Budget(8))
+    assert accuracy is None
+    assert model.correct is None
+
+
+def test_a_regression_may_have_any_targets() -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 1)).eval()
+    for targets in (torch.randn(6), torch.tensor([-3, 7, 0, 1, 2, 90])):
+        assert admit("net", net, TensorInputs(series_inputs(6)), targets, Predicted(), None, Budget(8))[1] is None
+
+
 def test_a_model_that_draws_is_refused() -> None:
     with pytest.raises(InputError, match="gives different outputs for the same input"):
         admit("net", Noisy(), TensorInputs(series_inputs(6)), None, Predicted(), None, Budget(8))

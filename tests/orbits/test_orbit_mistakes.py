@@ -47,7 +47,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "class out of range": (
         {"targets": labels() + 1, "task": Classification()},
-        "The targets have class 3, but model 'a' gives 3 classes, from 0.",
+        "The target of sample 2 is 3, but model 'a' has 3 classes, numbered 0 to 2 (2 of 6 name no class): "
+        "if yours begin with 1, subtract 1.",
     ),
     "length of targets": (
         {"targets": labels(5)},
@@ -182,6 +183,13 @@ def test_a_metric_is_looked_at_when_it_is_made(settings: Any, sentence: str) -> 
 
 def test_a_direction_may_be_given_by_its_name() -> None:
     assert Metric(name="far", function=accuracy, direction="lower").direction is Direction.LOWER  # type: ignore[arg-type]
+
+
+def test_a_sample_without_a_class_can_be_explained_unless_its_label_is(tmp_path: Path) -> None:
+    evaluation = digits_like(targets=labels() - (torch.arange(6) == 3).long(), explainers={"grad": "gradient"})
+    assert not len(evaluation.run(tmp_path / "predicted", progress=False).failures())
+    with pytest.raises(InputError, match="The target of sample 3 is -1, but model 'a' has 3 classes, numbered 0 to 2"):
+        replace(evaluation, target="label").run(tmp_path / "label", progress=False)
 
 
 def test_one_note_is_not_many_letters(tmp_path: Path) -> None:

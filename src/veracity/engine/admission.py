@@ -12,7 +12,7 @@ from veracity.core.errors import InputError, VeracityError
 from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of, evaluating
 from veracity.core.outputs import Outputs
-from veracity.core.targets import Target
+from veracity.core.targets import Target, class_numbers
 from veracity.engine.batching import Budget, budget_for
 from veracity.engine.problem import AuditedModel
 
@@ -37,16 +37,29 @@ def admit(
             f"Model '{name}' gives outputs of shape {tuple(viewed.shape[1:])} a sample, not (classes,): "
             "pass target=... as a function of the output."
         )
-    chosen = target.choose(viewed, labels)
     kind = outputs or Outputs.detect(scores)
-    classify = labels is not None and not labels.is_floating_point() and scores.ndim == 2 and scores.shape[1] > 1
-    correct = scores.argmax(1) == labels if classify and labels is not None else None
     guessed = outputs is None and kind is Outputs.LOGITS and scores.shape[1] == 1
     classes = scores.shape[1] if scores.ndim == 2 else None
+    correct = None if labels is None or classes is None or classes < 2 else classified(name, scores, labels, outputs)
+    chosen = target.choose(viewed, labels)
     audited = AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), guessed, correct=correct, classes=classes)
     if classes is not None:
         audited = replace(audited, predicted=scores.argmax(1))
     return audited, None if correct is None else float(correct.float().mean())
+
+
+def classified(name: str, scores: Tensor, labels: Tensor, outputs: Outputs | None) -> Tensor | None:
+    """Which samples (samples,) the largest of several scores (samples, K) is right for.
+
+    Raises on a label that is no class, unless the user said that the outputs are "raw": then there is no right or wrong, None.
+    """
+    fix = "" if outputs else "pass outputs='raw' if it does not classify"
+    try:
+        return scores.argmax(1) == class_numbers(labels, scores.shape[1], f"model '{name}'", fix=fix)
+    except InputError:
+        if outputs is Outputs.RAW:
+            return None
+        raise
 
 
 def check_mode(name: str, module: nn.Module) -> None:

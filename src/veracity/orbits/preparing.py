@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import Inputs
-from veracity.core.targets import as_target
+from veracity.core.targets import as_target, class_numbers
 from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import as_inputs, as_tensor, check_structure
@@ -156,8 +156,8 @@ def as_about(about: Any) -> dict[str, Any]:
 def check_truth(name: str, model: Examined, truth: Tensor) -> None:
     """Raise unless a model gives what the truth is about."""
     kind = model.task.kind
-    if kind == "classification" and int(truth.max()) >= model.shape[0]:
-        raise InputError(f"The targets have class {int(truth.max())}, but model '{name}' gives {model.shape[0]} classes, from 0.")
+    if kind == "classification":
+        class_numbers(truth, model.shape[0], f"model '{name}'", least=-1)
     if kind in ("flow", "regression") and truth.shape[1:] != model.shape:
         wanted, given = tuple(truth.shape[1:]), tuple(model.shape)
         raise InputError(f"The targets have shape {wanted} a sample, but model '{name}' gives {given}: they must be the same.")
