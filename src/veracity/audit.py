@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -88,6 +89,15 @@ def moved(model: nn.Module | CrossTrained, where: torch.device, device: str) -> 
     if isinstance(model, CrossTrained):
         return on_device(model, device)
     return model if device_of(model) == where else deepcopy(model).to(where)
+
+
+@contextmanager
+def resumable(folder: str | Path) -> Iterator[None]:
+    """An interruption says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
 
 
 def crossed(audit: Audit) -> dict[str, CrossTrained]:
@@ -202,7 +212,7 @@ class Audit:
         store.check_writable()
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
         ready = rehearsed(self, settings, store)
-        with store.writing():
+        with resumable(folder), store.writing():
             store.sweep()
             prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress))
             prepared, strengths = calibrated(prepared, store, progress)

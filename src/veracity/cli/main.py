@@ -32,10 +32,13 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    from veracity.cli import advising, reading, running, serving
-
-    del advising, reading, running, serving
     errors = Console(stderr=True, soft_wrap=True)
+    try:
+        from veracity.cli import advising, reading, running, serving
+    except KeyboardInterrupt:
+        errors.print("Stopped before anything began.")
+        sys.exit(130)
+    del advising, reading, running, serving
     with warnings.catch_warnings():
         warnings.simplefilter("always", Note)
         warnings.showwarning = lambda message, category, *rest: show(errors, message, category)
