@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,14 @@ from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs
-from veracity.core.models import as_device, device_of
+from veracity.core.models import as_device, placed
 from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults
 from veracity.core.spaces import InputSpace
 from veracity.core.targets import Target, as_target
 from veracity.core.training import Checkpoint, Training
 from veracity.core.walks import Walk
-from veracity.engine.admission import admit, check_mode, first_budget
+from veracity.engine.admission import admit, check_ready, first_budget
 from veracity.engine.batching import Budget
 from veracity.engine.calibration import Strengths, calibrate_all
 from veracity.engine.crosstraining import Trained, finished_folds, found_folds, trained_folds
@@ -84,11 +83,9 @@ def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Jo
     return [job for job in (job.without(set(failed)) for job in jobs) if job.cells]
 
 
-def moved(model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
+def moved(name: str, model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
     """A model on a device; copied there if it is elsewhere."""
-    if isinstance(model, CrossTrained):
-        return on_device(model, device)
-    return model if device_of(model) == where else deepcopy(model).to(where)
+    return on_device(model, device) if isinstance(model, CrossTrained) else placed(name, model, where)
 
 
 @contextmanager
@@ -238,7 +235,7 @@ class Audit:
     def on(self, device: str) -> Audit:
         """The same audit with its models on a device; a model that is elsewhere is copied there."""
         where = as_device(device)
-        return replace(self, models={name: moved(model, where, device) for name, model in as_models(self.models).items()})
+        return replace(self, models={name: moved(name, model, where, device) for name, model in as_models(self.models).items()})
 
     def cross_train(self, store: RunFolder, progress: bool) -> dict[str, Trained]:
         """The models of every fold of every cross-trained model: found in the folder, or trained now.
@@ -288,7 +285,7 @@ class Audit:
         folds = {name: trained_or_missing(name, trained) for name, model in one.models.items() if isinstance(model, CrossTrained)}
         for name, label, fold, given in unfolded(one.models, folds):
             module = inputs.adapt(given)
-            check_mode(name, module)
+            check_ready(name, module)
             budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
             check_training(name, module, one.training, one.explainers)
             admitted, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, budgets[name])

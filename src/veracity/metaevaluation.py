@@ -27,7 +27,7 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.measures import Direction
-from veracity.core.models import as_device, device_of, evaluating
+from veracity.core.models import as_device, device_of, evaluating, placed
 from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults, Reads, Score, Subject
 from veracity.engine.copies import Copies
@@ -151,8 +151,7 @@ class MetaEvaluation:
 
     def on(self, device: str) -> MetaEvaluation:
         """The same meta-evaluation with its model on a device, copied there if it is elsewhere."""
-        where = as_device(device)
-        return self if device_of(self.model) == where else replace(self, model=deepcopy(self.model).to(where))
+        return replace(self, model=placed("model", self.model, as_device(device)))
 
     def audit(self, **changes: Any) -> Audit:
         """The audit of the unperturbed subject, with changes."""

@@ -54,7 +54,20 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"targets": labels(5)},
         "The targets of a classification must be class numbers, one for each of 6 samples, not torch.int64 (5,).",
     ),
-    "targets of text": ({"targets": ["cat"] * 6}, "The targets must be a tensor or an array of numbers, not list"),
+    "targets of text": ({"targets": ["cat"] * 6}, "There is text in the targets, such as 'cat': pass numbers, "),
+    "model without weights": ({"models": {"a": linear().to("meta")}}, "Model 'a' has no numbers in "),
+    "complex outputs": (
+        {"models": {"a": lambda x: torch.zeros(len(x), 3) * 1j}},
+        "Model 'a': The model must give scores of classes, a tensor of shape (rows, classes), not complex numbers.",
+    ),
+    "sparse outputs": (
+        {"models": {"a": lambda x: torch.zeros(len(x), 3).to_sparse()}},
+        "Model 'a': The model must give scores of classes, a tensor of shape (rows, classes), not a sparse tensor.",
+    ),
+    "no outputs": (
+        {"models": {"a": lambda x: torch.zeros(len(x), 0)}, "task": Classification()},
+        "Model 'a': The model must give scores of classes, a tensor of shape (rows, classes), not a tensor of shape (",
+    ),
     "rows": ({"models": {"a": lambda x: torch.zeros(1, 3)}}, "Model 'a' must give one row for each input, but gave 1 for"),
     "no tensor": (
         {"models": {"a": lambda x: [1]}},
