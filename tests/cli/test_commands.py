@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +13,7 @@ from commands import code
 from safetensors.torch import save_file
 
 from small import small_net
+from veracity.cli.main import no_interruption_lost
 
 FILE = """
 title = "Series <b>bold</b>"
@@ -122,6 +125,21 @@ def test_ls_lists_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in out
     assert code("ls", "explainrs") == 2
     assert "Did you mean 'explainers'" in capsys.readouterr().err
+
+
+class Interrupted:
+    def __del__(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_that_a_destructor_swallows_comes_again(capfd: pytest.CaptureFixture[str]) -> None:
+    before = sys.unraisablehook
+    with no_interruption_lost():
+        Interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(5)
+    assert sys.unraisablehook is before
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
