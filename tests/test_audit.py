@@ -231,7 +231,7 @@ def test_other_targets_are_explained(make_audit: Callable[..., Audit], tmp_path:
 
 def test_differences_are_paired_and_simultaneous(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
     nets = {"one": small_net(), "two": small_net(seed=3)}
-    result = make_audit(models=nets, explainers=["gradient", shifted_mean]).run(tmp_path)
+    result = make_audit(models=nets, explainers=["gradient", shifted_mean], outputs="logits").run(tmp_path)
     table = result.differences("equivariance").query("model == 'one'").set_index(["first", "second"])
     row = table.loc[("gradient", "shifted_mean")]
     values = result.samples("equivariance").query("model == 'one'").pivot(index="sample", columns="explainer", values="value")

@@ -189,6 +189,8 @@ class MetaEvaluation:
             raise InputError(f"A meta-evaluation is of one torch.nn.Module, not {type(self.model).__name__}.")
         if not isinstance(as_inputs(self.inputs), TensorInputs) and "ipt" in self.tests:
             raise InputError("The input perturbation test adds noise to plain tensors: for other inputs pass tests=['mpt'].")
+        if as_inputs(self.inputs).size() < 2:
+            raise InputError("Intra-consistency compares scores over samples, and of one alone it is always the same: pass at least two.")
         if "mpt" in self.tests:
             parameters_of(self.model)
             fixed = [label for label, one in labelled(self.explainers, controls=False).items() if one.fixed]

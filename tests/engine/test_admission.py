@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from small import series_inputs, small_net
 from veracity.core.errors import InputError
 from veracity.core.inputs import TensorInputs
-from veracity.core.outputs import Outputs
+from veracity.core.outputs import SINGLE, UNSUMMED, Outputs
 from veracity.core.targets import Custom, Predicted
 from veracity.engine.admission import admit, first_budget
 from veracity.engine.batching import Budget
@@ -50,6 +50,16 @@ def test_the_accuracy_and_the_targets_come_from_the_unperturbed_inputs() -> None
     assert accuracy == pytest.approx(5 / 6)
     assert torch.equal(model.targets, predicted)
     assert admit("net", net, TensorInputs(x), None, Predicted(), Outputs.RAW, Budget(2))[0].outputs is Outputs.RAW
+
+
+def test_outputs_that_could_be_logits_or_probabilities_are_told() -> None:
+    inputs, flat = TensorInputs(series_inputs(6)), nn.Sequential(nn.Flatten(), nn.Linear(12, 3), nn.Sigmoid()).eval()
+    model, _ = admit("net", flat, inputs, None, Predicted(), None, Budget(8))
+    assert (model.outputs, model.doubt) == (Outputs.PROBABILITIES, UNSUMMED)
+    assert admit("net", flat, inputs, None, Predicted(), Outputs.PROBABILITIES, Budget(8))[0].doubt is None
+    assert admit("net", nn.Sequential(flat[:2], nn.Softmax(1)).eval(), inputs, None, Predicted(), None, Budget(8))[0].doubt is None
+    assert admit("net", small_net(), inputs, None, Predicted(), None, Budget(8))[0].doubt is None
+    assert admit("net", nn.Sequential(nn.Flatten(), nn.Linear(12, 1)).eval(), inputs, None, Predicted(), None, Budget(8))[0].doubt == SINGLE
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from torch import nn
 from orbit_small import CLASSES, Brightest, detection, digits_like, flow, images, labels, linear, scenes
 from small import NaNs
 from veracity import Classification, CropOrbit, Detection, Direction, Flow, OrbitEvaluation, Regression
-from veracity.core.errors import InputError, SpecError, StoreError, VeracityError
+from veracity.core.errors import InputError, Note, SpecError, StoreError, VeracityError
 from veracity.interpret.orbit import Metric
 from veracity.interpret.orbit.classification import accuracy
 
@@ -203,6 +203,13 @@ def test_a_sample_without_a_class_can_be_explained_unless_its_label_is(tmp_path:
     assert not len(evaluation.run(tmp_path / "predicted", progress=False).failures())
     with pytest.raises(InputError, match="The target of sample 3 is -1, but model 'a' has 3 classes, numbered 0 to 2"):
         replace(evaluation, target="label").run(tmp_path / "label", progress=False)
+
+
+def test_uniform_logits_are_not_passed_off_as_probabilities_in_silence(tmp_path: Path) -> None:
+    evaluation = digits_like(models={"flat": lambda x: torch.zeros(len(x), 3)})
+    with pytest.warns(Note, match="flat / outputs: the outputs lie between 0 and 1 but do not sum to 1"):
+        result = evaluation.run(tmp_path, progress=False)
+    assert any("do not sum to 1" in note for note in result.notes)
 
 
 def test_one_note_is_not_many_letters(tmp_path: Path) -> None:

@@ -40,11 +40,11 @@ def admit(
             "pass target=... as a function of the output."
         )
     kind = outputs or Outputs.detect(scores)
-    guessed = outputs is None and kind is Outputs.LOGITS and scores.shape[1] == 1
+    doubt = None if outputs else kind.doubt(scores)
     classes = scores.shape[1] if scores.ndim == 2 else None
     correct = None if labels is None or classes is None or classes < 2 else classified(name, scores, labels, outputs)
     chosen = target.choose(viewed, labels)
-    audited = AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), guessed, correct=correct, classes=classes)
+    audited = AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), doubt, correct=correct, classes=classes)
     if classes is not None:
         audited = replace(audited, predicted=scores.argmax(1))
     return audited, None if correct is None else float(correct.float().mean())
