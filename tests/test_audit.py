@@ -41,6 +41,17 @@ STREAM = "walk"
 COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control"]
 
 
+class Returns(nn.Module):
+    """A network whose scores become something else."""
+
+    def __init__(self, become: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.net, self.become = small_net(), become
+
+    def forward(self, x: Tensor) -> Any:
+        return self.become(self.net(x))
+
+
 def test_the_readme_call_gives_the_promised_table(x: Tensor, net: nn.Module, tmp_path: Path) -> None:
     with pytest.warns(Note, match="deep_lift.*no rule for 1 of 3"):
         result = Audit(
@@ -220,7 +231,7 @@ def test_other_targets_are_explained(make_audit: Callable[..., Audit], tmp_path:
 
 def test_differences_are_paired_and_simultaneous(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
     nets = {"one": small_net(), "two": small_net(seed=3)}
-    result = make_audit(models=nets, explainers=["gradient", shifted_mean]).run(tmp_path)
+    result = make_audit(models=nets, explainers=["gradient", shifted_mean], outputs="logits").run(tmp_path)
     table = result.differences("equivariance").query("model == 'one'").set_index(["first", "second"])
     row = table.loc[("gradient", "shifted_mean")]
     values = result.samples("equivariance").query("model == 'one'").pivot(index="sample", columns="explainer", values="value")
@@ -300,7 +311,7 @@ def test_a_forecast_counts_passes_and_writes_nothing(make_audit: Callable[..., A
         ({"models": {"net": Detached()}}, "does not depend differentiably"),
         ({"models": {"net": lambda x: x}}, "must be a torch.nn.Module"),
         ({"models": {}}, "no model to audit"),
-        ({"targets": labels_out_of_range()[1], "target": "label"}, "between 0 and 2, since the model has 3 outputs; found 7"),
+        ({"targets": labels_out_of_range()[1], "target": "label"}, "The target of sample 2 is 7, but model 'net' has 3 classes"),
         ({"targets": torch.zeros(3, dtype=torch.long)}, "one entry for each of the 6 inputs"),
         ({"symmetry": CyclicShift(axes=(-3, -2, -1))}, "cyclic_shift|CyclicShift"),
         ({"symmetry": "cyclic_shft"}, "Unknown group 'cyclic_shft'. Did you mean 'cyclic_shift'"),
@@ -312,9 +323,31 @@ def test_a_forecast_counts_passes_and_writes_nothing(make_audit: Callable[..., A
         ({"walk": MonteCarlo(draws=0)}, "draws"),
         ({"scores": [{"name": "equivariance", "walk": 3}]}, "The walk of score 'equivariance' is an object"),
         ({"seed": "a"}, "seed must be a whole number of at least 0, not 'a'"),
-        ({"targets": ["a"] * 6}, "The targets must be a tensor or an array of numbers"),
+        ({"targets": ["cat"] * 6}, "There is text in the targets, such as 'cat': pass numbers"),
+        ({"targets": pd.Series(["cat"] * 6)}, "There is text in the targets, such as 'cat'"),
+        ({"targets": np.array([None] * 6)}, "The targets must be a tensor or an array of numbers, not an array of type object"),
+        ({"targets": torch.zeros(6).to_sparse()}, r"The targets are a sparse tensor: convert them with \.to_dense\(\)"),
+        ({"inputs": np.array([["a", "b"]])}, r"There is text in the inputs, such as 'a': encode .* TokenInputs\(ids, vocabulary\)"),
+        ({"inputs": np.array([["a", 1.0]], dtype=object)}, "There is text in the inputs, such as 'a'"),
+        ({"inputs": ["a film", "a book"]}, "There is text in the inputs, such as 'a film'"),
+        ({"inputs": pd.DataFrame({"age": [1.0], "town": ["Bern"]})}, "There is text in the inputs, such as 'Bern'"),
+        ({"inputs": pd.DataFrame({"age": [1.0]})}, r"not DataFrame: pass torch\.tensor\(inputs\.to_numpy\(\)"),
+        ({"inputs": np.zeros((2, 2), dtype="datetime64[s]")}, "an array of numbers, not an array of type datetime64"),
+        ({"inputs": [torch.zeros(1, 12)]}, r"not list: pass one tensor, such as torch\.stack\(inputs\)"),
+        ({"inputs": torch.zeros(3, 12).to_sparse()}, r"The inputs are a sparse tensor: convert them with \.to_dense\(\)"),
+        ({"inputs": torch.quantize_per_tensor(torch.zeros(3, 12), 0.1, 0, torch.qint8)}, r"quantised tensor: .*\.dequantize\(\)"),
+        ({"inputs": torch.zeros(3, 1, 12, device="meta")}, "The inputs are on the device 'meta', which holds no numbers"),
+        ({"inputs": torch.zeros(3, 1, 12, dtype=torch.complex64)}, r"real numbers, not torch.complex64: pass torch\.view_as_real"),
+        ({"inputs": torch.zeros(3, 0)}, r"at least one sample, not \(3, 0\)"),
+        ({"models": {"net": small_net().to("meta")}}, "Model 'net' has no numbers in '0.weight', which is on the device 'meta': load its"),
+        ({"models": {"net": nn.Sequential(nn.Flatten(), nn.LazyLinear(3))}}, "Model 'net' has a lazy layer without weights, '1.weight'"),
+        ({"models": {"net": Returns(lambda scores: scores > 0)}}, r"must return real numbers, .* not torch\.bool of shape \(1, 3\)"),
+        ({"models": {"net": Returns(lambda scores: scores * 1j)}}, "must return real numbers, .* not torch.complex64"),
+        ({"models": {"net": Returns(lambda scores: scores[:, :0])}}, r"at least one for each input, not torch\.float32 of shape \(1, 0\)"),
+        ({"models": {"net": Returns(lambda scores: scores.to_sparse())}}, r"a dense tensor, not a sparse one: end it with to_dense\(\)"),
+        ({"models": {"net": Returns(lambda scores: None)}}, "one tensor with a row for each input, not None"),
         ({"confidence": 2.0}, "between 0 and 1"),
-        ({"inputs": series_inputs(6).double()}, r"shape \(1, 1, 12\) and type float64"),
+        ({"inputs": series_inputs(6).double()}, r"shape \(1, 1, 12\) and type float64 \(convert them with \.to\(torch\.float32\)\): "),
         ({"inputs": "x"}, "must be a tensor or an array of samples"),
         ({"explainers": [CaptumOcclusion]}, r"On model 'net': occlusion failed .*CaptumMethod\(attribution=..., settings="),
         ({"explainers": ["salency"]}, "Unknown explainer 'salency'. Did you mean 'saliency'"),
@@ -332,6 +365,18 @@ def test_bad_input_is_one_sentence(make_audit: Callable[..., Audit], tmp_path: P
         make_audit(**settings).run(tmp_path / "run")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_an_array_read_backwards_is_an_array(make_audit: Callable[..., Audit]) -> None:
+    x = series_inputs(6).numpy()
+    found = make_audit(inputs=x[:, :, ::-1], targets=pd.Series([0, 1, 2, 0, 1, 2], index=list("abcdef"))).prepare()
+    assert torch.equal(found.problem.inputs.take(torch.arange(6)).values, torch.tensor(x[:, :, ::-1].copy()))
+    assert found.accuracies["net"] is not None
+
+
+def test_a_model_without_weights_cannot_go_to_a_device(make_audit: Callable[..., Audit]) -> None:
+    with pytest.raises(InputError, match=r"Model 'net' has no numbers in '0\.weight'"):
+        make_audit(models={"net": small_net().to("meta")}).on("cpu")
 
 
 def test_a_device_that_is_not_there_is_one_sentence(make_audit: Callable[..., Audit]) -> None:

@@ -249,7 +249,7 @@ def test_damages_have_names() -> None:
 
 def test_a_check_moves_to_a_device() -> None:
     one = check()
-    assert one.on("cpu") is one
+    assert one.on("cpu").model is one.model
     model = crossed(Fits()).on("cpu").model
     assert isinstance(model, CrossTrained)
     assert model.device == "cpu"

@@ -255,6 +255,7 @@ def test_one_explainer_alone_is_refused(tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"inputs": rows()[:1]}, "Intra-consistency compares scores over samples, and of one alone it is always the same: pass at least two"),
     ({"scores": ["complexity", "model_robustness"]}, "'model_robustness' is of the model alone"),
     ({"explainers": {"maps": Precomputed(maps=rows()), "gradient": "gradient"}}, "'maps' is maps without their explainer"),
     ({"model": nn.Flatten()}, "has no parameters"),

@@ -118,7 +118,7 @@ def test_a_model_with_one_output(tmp_path: Path) -> None:
 
 
 def test_numbers_are_no_classes() -> None:
-    with pytest.raises(InputError, match="needs class numbers as targets"):
+    with pytest.raises(InputError, match=r"The target of sample 0 is 0\.5, but model 'net' has 3 classes"):
         audit_of(tanh_net(), images(2), [WorstLoss(**AROUND, walk=GENETIC)], targets=torch.tensor([0.5, 1.5])).prepare()
 
 
@@ -253,5 +253,8 @@ def test_a_map_without_variance_is_undefined_and_not_in_vain(tmp_path: Path) -> 
 
 
 def test_labels_that_are_no_classes() -> None:
-    with pytest.raises(InputError, match="The targets go from 20 to 21, and there are 3 classes"):
-        audit_of(tanh_net(), images(2), [WorstLoss(**AROUND, walk=GENETIC)], targets=torch.tensor([20, 21])).prepare()
+    targets = torch.tensor([20, 21])
+    with pytest.raises(InputError, match="The target of sample 0 is 20, but model 'net' has 3 classes"):
+        audit_of(tanh_net(), images(2), [WorstLoss(**AROUND, walk=GENETIC)], targets=targets).prepare()
+    with pytest.raises(InputError, match="the score 'worst_loss' needs to know which samples it gets right"):
+        audit_of(tanh_net(), images(2), [WorstLoss(**AROUND, walk=GENETIC)], targets=targets, outputs="raw").prepare()

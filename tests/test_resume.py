@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from torch import Tensor
 
 from small import series_inputs, small_net
 from veracity import Audit, CyclicShift, Result
@@ -23,6 +25,27 @@ if __name__ == "__main__":
     from test_resume import audit
     audit(300).run({folder!r}, workers=2)
 """
+
+
+INTERRUPTIBLE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests were started in the background
+sys.path.insert(0, {here!r})
+from veracity.cli import main
+main()
+"""
+FILE = """
+data = "test_resume:many"
+explainers = ["gradient", {name = "smooth_grad", draws = 8}, {name = "integrated_gradients", steps = 20}]
+scores = ["equivariance"]
+symmetry = {name = "cyclic_shift", axes = [-1]}
+[models.net]
+build = "small:small_net"
+"""
+
+
+def many() -> Tensor:
+    return series_inputs(500)
 
 
 def audit(samples: int = 110) -> Audit:
@@ -99,6 +122,38 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     while any(alive(child) for child in children) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [child for child in children if alive(child)]
+
+
+@pytest.mark.subprocess
+def test_an_interrupted_command_prints_no_traceback_even_while_its_workers_import(tmp_path: Path) -> None:
+    (tmp_path / "audit.toml").write_text(FILE)
+    script = INTERRUPTIBLE.format(here=str(Path(__file__).parent))
+    command = [sys.executable, "-c", script, "audit", str(tmp_path / "audit.toml"), "--out", str(tmp_path / "run"), "--workers", "2"]
+    for moment in (importing, measuring):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        while not moment(process.pid, tmp_path):
+            assert process.poll() is None, "the audit ended before it could be interrupted"
+            time.sleep(0.002)
+        children = spawned(process.pid)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert "Traceback" not in errors
+        assert errors.splitlines()[-1] == "Stopped. Run the same command again to resume."
+        assert process.returncode == 130
+        assert not [child for child in children if alive(child)]
+
+
+def importing(parent: int, folder: Path) -> bool:
+    return any("libtorch" in Path(f"/proc/{child}/maps").read_text() for child in spawned(parent))
+
+
+def measuring(parent: int, folder: Path) -> bool:
+    return bool(list(folder.glob("run/cells/*.parquet")))
+
+
+def spawned(parent: int) -> list[str]:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def alive(pid: str) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from small import series_inputs, small_net
 from veracity import Dihedral, GraphInputs, TokenInputs, scan
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, Note
 from veracity.interpret.scan import Verdict
 from veracity.zoo import bag, cifar, graph, series, sets
 
@@ -54,7 +54,10 @@ def test_a_constant_model_is_not_praised() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return torch.ones(len(x), 3)
 
-    assert {row.verdict for row in scan(Constant(), series_inputs(4), progress=False).rows} == {Verdict.EMPTY}
+    with pytest.warns(Note, match="do not sum to 1") as told:
+        found = scan(Constant(), series_inputs(4), progress=False)
+    assert {row.verdict for row in found.rows} == {Verdict.EMPTY}
+    assert len(told) == 1
 
 
 def test_an_input_that_nothing_moves() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,14 @@ from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
-from veracity.core.models import as_device, device_of
+from veracity.core.models import as_device, placed
 from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults
 from veracity.core.spaces import InputSpace
 from veracity.core.targets import Target, as_target
 from veracity.core.training import Checkpoint, Training
 from veracity.core.walks import Walk
-from veracity.engine.admission import admit, check_mode, first_budget
+from veracity.engine.admission import admit, check_ready, first_budget
 from veracity.engine.batching import Budget
 from veracity.engine.calibration import Strengths, calibrate_all
 from veracity.engine.crosstraining import Trained, finished_folds, found_folds, trained_folds
@@ -84,11 +84,18 @@ def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Jo
     return [job for job in (job.without(set(failed)) for job in jobs) if job.cells]
 
 
-def moved(model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
+def moved(name: str, model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
     """A model on a device; copied there if it is elsewhere."""
-    if isinstance(model, CrossTrained):
-        return on_device(model, device)
-    return model if device_of(model) == where else deepcopy(model).to(where)
+    return on_device(model, device) if isinstance(model, CrossTrained) else placed(name, model, where)
+
+
+@contextmanager
+def resumable(folder: str | Path) -> Iterator[None]:
+    """An interruption says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
 
 
 def crossed(audit: Audit) -> dict[str, CrossTrained]:
@@ -152,7 +159,7 @@ class Audit:
 
     models       {"name": module}, or one module; a CrossTrained in the place of a module is trained once for each fold of the data
     inputs       a tensor (samples, ...), graphs (PyG's Data in a list, or Batch), or an Inputs such as TokenInputs
-    targets      labels (samples,), needed only for target="label" and for the accuracy
+    targets      class numbers (samples,), needed only for target="label" and for the accuracy; any numbers if the model does not classify
     explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}
     symmetry     the space of transforms for scores given by name, for example CyclicShift(axes=(-1,))
     scores       names or Score objects; a list or {"label": ...}
@@ -203,7 +210,7 @@ class Audit:
         store.check_writable()
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
         ready = rehearsed(self, settings, store)
-        with store.writing():
+        with resumable(folder), store.writing():
             store.sweep()
             prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress))
             prepared, strengths = calibrated(prepared, store, progress)
@@ -229,7 +236,7 @@ class Audit:
     def on(self, device: str) -> Audit:
         """The same audit with its models on a device; a model that is elsewhere is copied there."""
         where = as_device(device)
-        return replace(self, models={name: moved(model, where, device) for name, model in as_models(self.models).items()})
+        return replace(self, models={name: moved(name, model, where, device) for name, model in as_models(self.models).items()})
 
     def cross_train(self, store: RunFolder, progress: bool) -> dict[str, Trained]:
         """The models of every fold of every cross-trained model: found in the folder, or trained now.
@@ -279,7 +286,7 @@ class Audit:
         folds = {name: trained_or_missing(name, trained) for name, model in one.models.items() if isinstance(model, CrossTrained)}
         for name, label, fold, given in unfolded(one.models, folds):
             module = inputs.adapt(given)
-            check_mode(name, module)
+            check_ready(name, module)
             budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
             check_training(name, module, one.training, one.explainers)
             admitted, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, budgets[name])

@@ -27,7 +27,7 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.measures import Direction
-from veracity.core.models import as_device, device_of, evaluating
+from veracity.core.models import as_device, device_of, evaluating, placed
 from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults, Reads, Score, Subject
 from veracity.engine.copies import Copies
@@ -151,8 +151,7 @@ class MetaEvaluation:
 
     def on(self, device: str) -> MetaEvaluation:
         """The same meta-evaluation with its model on a device, copied there if it is elsewhere."""
-        where = as_device(device)
-        return self if device_of(self.model) == where else replace(self, model=deepcopy(self.model).to(where))
+        return replace(self, model=placed("model", self.model, as_device(device)))
 
     def audit(self, **changes: Any) -> Audit:
         """The audit of the unperturbed subject, with changes."""
@@ -195,6 +194,8 @@ class MetaEvaluation:
             raise InputError(f"A meta-evaluation is of one torch.nn.Module, not {type(self.model).__name__}.")
         if not isinstance(as_inputs(self.inputs), TensorInputs) and "ipt" in self.tests:
             raise InputError("The input perturbation test adds noise to plain tensors: for other inputs pass tests=['mpt'].")
+        if as_inputs(self.inputs).size() < 2:
+            raise InputError("Intra-consistency compares scores over samples, and of one alone it is always the same: pass at least two.")
         if "mpt" in self.tests:
             parameters_of(self.model)
             fixed = [label for label, one in labelled(self.explainers, controls=False).items() if one.fixed]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from torch import nn
 
 from veracity.audit import Audit
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, Note
 from veracity.core.inputs import First, Inputs
 from veracity.core.models import evaluating
 from veracity.core.spaces import InputSpace
@@ -94,7 +95,9 @@ def scan(
         null = null_of(audit_of(model, some, spaces[0], draws, seed).prepare())
         for number, space in enumerate(spaces):
             advance(0, describe(space))
-            result = audit_of(model, some, space, draws, seed).run(Path(root) / f"{number:02d}-{space.name}", progress=False)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "model / outputs: ", Note)
+                result = audit_of(model, some, space, draws, seed).run(Path(root) / f"{number:02d}-{space.name}", progress=False)
             values[describe(space)] = result.samples("model_invariance")["value"].to_numpy(dtype=np.float64)
             advance(1, describe(space))
     rows = [Scanned.of(space, values[describe(space)], null) for space in spaces]

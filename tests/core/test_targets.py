@@ -6,7 +6,7 @@ from torch import nn
 
 from small import series_inputs, small_net
 from veracity.core.errors import InputError
-from veracity.core.targets import Class, Custom, Label, Neuron, Predicted, as_target
+from veracity.core.targets import Class, Custom, Label, Neuron, Predicted, as_target, class_numbers
 
 SCORES = torch.tensor([[0.1, 0.9, 0.0], [0.8, 0.1, 0.1]])
 
@@ -23,13 +23,29 @@ def test_label_is_what_the_data_say() -> None:
 
 @pytest.mark.parametrize(("labels", "bad"), [([0, 3], 3), ([-1, 0], -1)])
 def test_labels_out_of_range_are_named(labels: list[int], bad: int) -> None:
-    with pytest.raises(InputError, match=f"between 0 and 2, since the model has 3 outputs; found {bad}"):
+    with pytest.raises(
+        InputError, match=f"The target of sample {labels.index(bad)} is {bad}, but the model has 3 classes, numbered 0 to 2"
+    ):
         Label().choose(SCORES, torch.tensor(labels))
 
 
 def test_labels_must_be_whole_numbers() -> None:
-    with pytest.raises(InputError, match="whole numbers"):
+    with pytest.raises(InputError, match=r"The target of sample 0 is 0\.0, .*: convert them from float32 with \.long\(\)\.$"):
         Label().choose(SCORES, torch.tensor([0.0, 1.0]))
+    with pytest.raises(InputError, match=r"The target of sample 1 is nan, but the model has 3 classes"):
+        Label().choose(SCORES, torch.tensor([0.0, float("nan")]))
+    with pytest.raises(InputError, match=r"one per sample, not torch\.complex64"):
+        Label().choose(SCORES, torch.tensor([0j, 1j]))
+    assert Label().choose(SCORES, torch.tensor([True, False])).tolist() == [1, 0]
+
+
+def test_classes_that_begin_with_one_are_recognised() -> None:
+    with pytest.raises(
+        InputError, match=r"^The target of sample 1 is 3, but the model has 3 classes.*: if yours begin with 1, subtract 1\.$"
+    ):
+        class_numbers(torch.tensor([1, 3, 2]), 3)
+    assert class_numbers(torch.tensor([1, 7]), None).tolist() == [1, 7]
+    assert class_numbers(torch.tensor([-1, 2]), 3, least=-1).tolist() == [-1, 2]
 
 
 def test_class_is_the_same_for_all() -> None:

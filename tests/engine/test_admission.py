@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from small import series_inputs, small_net
 from veracity.core.errors import InputError
 from veracity.core.inputs import TensorInputs
-from veracity.core.outputs import Outputs
+from veracity.core.outputs import SINGLE, UNSUMMED, Outputs
 from veracity.core.targets import Custom, Predicted
 from veracity.engine.admission import admit, first_budget
 from veracity.engine.batching import Budget
@@ -50,6 +50,43 @@ def test_the_accuracy_and_the_targets_come_from_the_unperturbed_inputs() -> None
     assert accuracy == pytest.approx(5 / 6)
     assert torch.equal(model.targets, predicted)
     assert admit("net", net, TensorInputs(x), None, Predicted(), Outputs.RAW, Budget(2))[0].outputs is Outputs.RAW
+
+
+def test_outputs_that_could_be_logits_or_probabilities_are_told() -> None:
+    inputs, flat = TensorInputs(series_inputs(6)), nn.Sequential(nn.Flatten(), nn.Linear(12, 3), nn.Sigmoid()).eval()
+    model, _ = admit("net", flat, inputs, None, Predicted(), None, Budget(8))
+    assert (model.outputs, model.doubt) == (Outputs.PROBABILITIES, UNSUMMED)
+    assert admit("net", flat, inputs, None, Predicted(), Outputs.PROBABILITIES, Budget(8))[0].doubt is None
+    assert admit("net", nn.Sequential(flat[:2], nn.Softmax(1)).eval(), inputs, None, Predicted(), None, Budget(8))[0].doubt is None
+    assert admit("net", small_net(), inputs, None, Predicted(), None, Budget(8))[0].doubt is None
+    assert admit("net", nn.Sequential(nn.Flatten(), nn.Linear(12, 1)).eval(), inputs, None, Predicted(), None, Budget(8))[0].doubt == SINGLE
+
+
+@pytest.mark.parametrize(
+    ("bad", "fault"),
+    [
+        (
+            torch.tensor([0, 1, 2, 3, 0, 4]),
+            "The target of sample 3 is 3, but model 'net' has 3 classes, numbered 0 to 2 (2 of 6 name no class)",
+        ),
+        (torch.tensor([0, 1, -1, 1, 0, 2]), "The target of sample 2 is -1, but model 'net' has 3 classes"),
+        (torch.tensor([0.0, 1.0, 2.0, 1.0, 0.5, 1.0]), "The target of sample 4 is 0.5, but model 'net' has 3 classes"),
+        (torch.zeros(6), "The target of sample 0 is 0.0, but model 'net' has 3 classes, numbered 0 to 2: convert them from float32"),
+    ],
+)
+def test_a_label_that_is_no_class_is_refused_and_not_counted_as_wrong(bad: Tensor, fault: str) -> None:
+    with pytest.raises(InputError) as raised:
+        admit("net", small_net(), TensorInputs(series_inputs(6)), bad, Predicted(), None, Budget(8))
+    assert str(raised.value).startswith(fault)
+    model, accuracy = admit("net", small_net(), TensorInputs(series_inputs(6)), bad, Predicted(), Outputs.RAW, Budget(8))
+    assert accuracy is None
+    assert model.correct is None
+
+
+def test_a_regression_may_have_any_targets() -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 1)).eval()
+    for targets in (torch.randn(6), torch.tensor([-3, 7, 0, 1, 2, 90])):
+        assert admit("net", net, TensorInputs(series_inputs(6)), targets, Predicted(), None, Budget(8))[1] is None
 
 
 def test_a_model_that_draws_is_refused() -> None:

@@ -11,7 +11,7 @@ from torch import nn
 from orbit_small import CLASSES, Brightest, detection, digits_like, flow, images, labels, linear, scenes
 from small import NaNs
 from veracity import Classification, CropOrbit, Detection, Direction, Flow, OrbitEvaluation, Regression
-from veracity.core.errors import InputError, SpecError, StoreError, VeracityError
+from veracity.core.errors import InputError, Note, SpecError, StoreError, VeracityError
 from veracity.interpret.orbit import Metric
 from veracity.interpret.orbit.classification import accuracy
 
@@ -47,13 +47,27 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "class out of range": (
         {"targets": labels() + 1, "task": Classification()},
-        "The targets have class 3, but model 'a' gives 3 classes, from 0.",
+        "The target of sample 2 is 3, but model 'a' has 3 classes, numbered 0 to 2 (2 of 6 name no class): "
+        "if yours begin with 1, subtract 1.",
     ),
     "length of targets": (
         {"targets": labels(5)},
         "The targets of a classification must be class numbers, one for each of 6 samples, not torch.int64 (5,).",
     ),
-    "targets of text": ({"targets": ["cat"] * 6}, "The targets must be a tensor or an array of numbers, not list"),
+    "targets of text": ({"targets": ["cat"] * 6}, "There is text in the targets, such as 'cat': pass numbers, "),
+    "model without weights": ({"models": {"a": linear().to("meta")}}, "Model 'a' has no numbers in "),
+    "complex outputs": (
+        {"models": {"a": lambda x: torch.zeros(len(x), 3) * 1j}},
+        "Model 'a': The model must give scores of classes, a tensor of shape (rows, classes), not complex numbers.",
+    ),
+    "sparse outputs": (
+        {"models": {"a": lambda x: torch.zeros(len(x), 3).to_sparse()}},
+        "Model 'a': The model must give scores of classes, a tensor of shape (rows, classes), not a sparse tensor.",
+    ),
+    "no outputs": (
+        {"models": {"a": lambda x: torch.zeros(len(x), 0)}, "task": Classification()},
+        "Model 'a': The model must give scores of classes, a tensor of shape (rows, classes), not a tensor of shape (",
+    ),
     "rows": ({"models": {"a": lambda x: torch.zeros(1, 3)}}, "Model 'a' must give one row for each input, but gave 1 for"),
     "no tensor": (
         {"models": {"a": lambda x: [1]}},
@@ -182,6 +196,20 @@ def test_a_metric_is_looked_at_when_it_is_made(settings: Any, sentence: str) -> 
 
 def test_a_direction_may_be_given_by_its_name() -> None:
     assert Metric(name="far", function=accuracy, direction="lower").direction is Direction.LOWER  # type: ignore[arg-type]
+
+
+def test_a_sample_without_a_class_can_be_explained_unless_its_label_is(tmp_path: Path) -> None:
+    evaluation = digits_like(targets=labels() - (torch.arange(6) == 3).long(), explainers={"grad": "gradient"})
+    assert not len(evaluation.run(tmp_path / "predicted", progress=False).failures())
+    with pytest.raises(InputError, match="The target of sample 3 is -1, but model 'a' has 3 classes, numbered 0 to 2"):
+        replace(evaluation, target="label").run(tmp_path / "label", progress=False)
+
+
+def test_uniform_logits_are_not_passed_off_as_probabilities_in_silence(tmp_path: Path) -> None:
+    evaluation = digits_like(models={"flat": lambda x: torch.zeros(len(x), 3)})
+    with pytest.warns(Note, match="flat / outputs: the outputs lie between 0 and 1 but do not sum to 1"):
+        result = evaluation.run(tmp_path, progress=False)
+    assert any("do not sum to 1" in note for note in result.notes)
 
 
 def test_one_note_is_not_many_letters(tmp_path: Path) -> None:

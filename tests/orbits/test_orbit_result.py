@@ -49,6 +49,8 @@ def test_intervals_are_cut_to_the_bounds_of_the_metric() -> None:
     assert summarised(values, {**HIGHER, "higher_is_better": False}, 0, ("0°", "90°"), 0.95)["worst_at"] == "0°"
     empty = summarised(np.full((2, 2), np.nan), HIGHER, 0, ("0°", "90°"), 0.95)
     assert (empty["undefined"], empty["worst_at"]) == (4, "")
+    level = summarised(np.array([[0.4, 0.4 + 1e-8]] * 2), HIGHER, 0, ("0°", "90°"), 0.95)
+    assert (round(level["worst"], 6), level["worst_at"]) == (0.4, "")
     assert np.isnan(empty["spread"])
 
 

@@ -95,9 +95,8 @@ def advise(
     workers: int | None = Workers,
 ) -> None:
     """Say for each explainer which assumption fails, what to change, and what the change gains; the report shows it too."""
-    result = Result(folder)
-    audit = audit_behind(result, folder)
     with resumable():
+        audit = audit_behind(Result(folder), folder)
         found = measured_advice(audit, folder, measure=measure, passes=passes, workers=default_workers(workers))
     Result(folder).save_report(folder / "report.html")
     console = Console()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -32,11 +37,14 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    from veracity.cli import advising, reading, running, serving
-
-    del advising, reading, running, serving
     errors = Console(stderr=True, soft_wrap=True)
-    with warnings.catch_warnings():
+    with no_interruption_lost(), warnings.catch_warnings():
+        try:
+            from veracity.cli import advising, reading, running, serving
+        except KeyboardInterrupt:
+            errors.print("Stopped before anything began.")
+            sys.exit(130)
+        del advising, reading, running, serving
         warnings.simplefilter("always", Note)
         warnings.showwarning = lambda message, category, *rest: show(errors, message, category)
         try:
@@ -44,6 +52,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except VeracityError as error:
             errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
             sys.exit(2)
+
+
+@contextmanager
+def no_interruption_lost() -> Iterator[None]:
+    """Ctrl-C that Python would print and forget, since it came within a callback of an import or a destructor, comes again."""
+    before = sys.unraisablehook
+
+    def again(unraisable: Any) -> None:
+        if unraisable.exc_type is KeyboardInterrupt:
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def show(errors: Console, message: Warning | str, category: type[Warning]) -> None:

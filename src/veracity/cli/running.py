@@ -37,11 +37,11 @@ def default_workers(workers: int | None, device: str = "cpu") -> int:
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """An interrupted run says that nothing is lost."""
+    """An interrupted run says how to go on."""
     try:
         yield
     except KeyboardInterrupt:
-        Console(stderr=True).print("Stopped. The same command goes on from here.")
+        Console(stderr=True).print("Stopped. Run the same command again to resume.")
         raise typer.Exit(130) from None
 
 
@@ -94,17 +94,17 @@ def audit(
 ) -> None:
     """Run an audit file; the same command resumes what was interrupted."""
     started = time.perf_counter()
-    asked, named = audit_file.read(file)
-    folder = out or named
-    asked = replace(asked, about={**asked.about, "file": os.path.relpath(file, folder)})
-    crew, budget = default_workers(workers, device), None if memory is None else int(memory * 2**30)
-    asked = asked.on(device)
-    if dry_run:
-        Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
-        if any(isinstance(model, CrossTrained) for model in as_models(asked.models).values()):
-            Console().print("The training of cross-trained models is not counted.")
-        return
     with resumable():
+        asked, named = audit_file.read(file)
+        folder = out or named
+        asked = replace(asked, about={**asked.about, "file": os.path.relpath(file, folder)})
+        crew, budget = default_workers(workers, device), None if memory is None else int(memory * 2**30)
+        asked = asked.on(device)
+        if dry_run:
+            Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
+            if any(isinstance(model, CrossTrained) for model in as_models(asked.models).values()):
+                Console().print("The training of cross-trained models is not counted.")
+            return
         result = asked.run(folder, workers=crew, batch=batch, memory=budget)
         result.save_report(folder / "report.html")
         finish(result, folder, started)

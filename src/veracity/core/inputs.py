@@ -11,6 +11,8 @@ from torch import Size, Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
 
 @dataclass(frozen=True)
 class Signals:
@@ -80,10 +82,16 @@ class TensorInputs:
     tensor: Tensor
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tensor, Tensor) or self.tensor.ndim < 2 or len(self.tensor) == 0:
+        if isinstance(self.tensor, Tensor):
+            check_readable(self.tensor, "inputs")
+        if not isinstance(self.tensor, Tensor) or self.tensor.ndim < 2 or self.tensor.numel() == 0:
             what = tuple(self.tensor.shape) if isinstance(self.tensor, Tensor) else type(self.tensor).__name__
             raise InputError(f"The inputs must be a tensor of shape (samples, ...) with at least one sample, not {what}.")
-        if not self.tensor.is_floating_point():
+        if self.tensor.is_complex():
+            raise InputError(
+                f"The inputs must be real numbers, not {self.tensor.dtype}: pass torch.view_as_real(inputs), and a model that takes it."
+            )
+        if self.tensor.dtype not in FLOATS:
             raise InputError(
                 f"The inputs must be floating point, not {self.tensor.dtype}: convert them with inputs.float(), "
                 "or pass token numbers as TokenInputs(ids, vocabulary)."
@@ -168,6 +176,18 @@ class Part:
     def adapt(self, model: nn.Module) -> nn.Module:
         """As the whole data set does."""
         return self.inputs.adapt(model)
+
+
+def check_readable(tensor: Tensor, what: str) -> None:
+    """Raise on a tensor whose numbers cannot be read one by one: sparse, nested, quantised, or without memory."""
+    if tensor.is_nested:
+        raise InputError(f"The {what} are a nested tensor: pad them to one shape with .to_padded_tensor(0.0).")
+    if tensor.layout is not torch.strided:
+        raise InputError(f"The {what} are a sparse tensor: convert them with .to_dense().")
+    if tensor.is_quantized:
+        raise InputError(f"The {what} are a quantised tensor: convert them with .dequantize().")
+    if tensor.is_meta:
+        raise InputError(f"The {what} are on the device 'meta', which holds no numbers: make them on another device, such as 'cpu'.")
 
 
 def check_finite(values: Tensor) -> None:

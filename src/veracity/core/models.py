@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from difflib import get_close_matches
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from veracity.core.errors import InputError
 
@@ -63,6 +65,24 @@ def as_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise InputError(f"The device '{name}' cannot be used here: {' '.join(str(error).split())[:120]}") from error
     return device
+
+
+def check_weights(name: str, model: nn.Module) -> None:
+    """Raise if a model has weights without numbers: on the device 'meta', or of a lazy layer that never saw an input."""
+    for key, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
+            raise InputError(f"Model '{name}' has a lazy layer without weights, '{key}': run it on an input, then load its weights.")
+        if tensor.is_meta:
+            raise InputError(
+                f"Model '{name}' has no numbers in '{key}', which is on the device 'meta': load its weights with "
+                "load_state_dict(state, assign=True)."
+            )
+
+
+def placed(name: str, model: nn.Module, where: torch.device) -> nn.Module:
+    """A model on a device; copied there if it is elsewhere."""
+    check_weights(name, model)
+    return model if device_of(model) == where else deepcopy(model).to(where)
 
 
 class View(nn.Module):

@@ -7,6 +7,9 @@ from enum import Enum
 import torch
 from torch import Tensor
 
+SINGLE = "the single output is read as a logit, sigmoid(output); if it is not one, pass outputs='raw' or 'probabilities'."
+UNSUMMED = "the outputs lie between 0 and 1 but do not sum to 1, and are read as probabilities; if they are logits, say so with outputs=..."
+
 
 class Outputs(Enum):
     """Logits, probabilities, or numbers of another kind."""
@@ -34,3 +37,14 @@ class Outputs(Enum):
             return Outputs.RAW
         unit = bool(((output >= 0) & (output <= 1)).all())
         return Outputs.PROBABILITIES if unit and output.shape[1] > 1 else Outputs.LOGITS
+
+    def doubt(self, output: Tensor) -> str | None:
+        """What a reader must know where outputs (N, K) were recognised, and could be something else.
+
+        >>> Outputs.PROBABILITIES.doubt(torch.tensor([[0.3, 0.7]])) is None
+        True
+        """
+        if self is Outputs.LOGITS and output.ndim == 2 and output.shape[1] == 1:
+            return SINGLE
+        summed = output.ndim == 2 and bool(((output.double().sum(dim=1) - 1.0).abs() < 1e-3).all())
+        return UNSUMMED if self is Outputs.PROBABILITIES and not summed else None

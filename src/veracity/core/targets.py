@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class Label(Target):
         """The data's targets."""
         if labels is None:
             raise InputError("The target 'label' needs targets: pass targets=... beside inputs=...")
-        return within(labels.to(scores.device), scores, "The targets")
+        return class_numbers(labels.to(scores.device), scores.shape[1])
 
 
 @TARGETS.add
@@ -121,14 +122,38 @@ class Then(View):
 
 def within(index: Tensor, scores: Tensor, what: str) -> Tensor:
     """The index, if every entry names a score."""
-    if index.is_floating_point() or index.ndim != 1:
-        raise InputError(f"{what} must be whole numbers, one a sample, not {index.dtype} of shape {tuple(index.shape)}.")
     low, high = int(index.min()), int(index.max())
     if low < 0 or high >= scores.shape[1]:
         bad = low if low < 0 else high
         count = scores.shape[1]
         raise InputError(f"{what} must lie between 0 and {count - 1}, since the model has {count} outputs; found {bad}.")
-    return index.long()
+    return index
+
+
+def class_numbers(
+    labels: Tensor, classes: int | None, whose: str = "the model", *, what: str = "target of sample", least: int = 0, fix: str = ""
+) -> Tensor:
+    """Labels (N,) as int64, if each is the number of a class; raises on the first that is not.
+
+    `classes` is how many there are, if known, and `whose` says who has them; `least` is -1 where that stands for no class.
+
+    >>> class_numbers(torch.tensor([0, 2], dtype=torch.int16), 3)
+    tensor([0, 2])
+    """
+    if labels.ndim != 1 or labels.is_complex():
+        raise InputError(f"Class numbers are whole numbers, one per sample, not {labels.dtype} of shape {tuple(labels.shape)}.")
+    value = labels.detach().cpu().double()
+    wrong = (~((value >= least) & (value == value.floor()) & (value < (math.inf if classes is None else classes)))).nonzero()[:, 0]
+    if len(wrong) == 0 and not labels.is_floating_point():
+        return labels.long()
+    first, count = int(wrong[0]) if len(wrong) else 0, f" ({len(wrong)} of {len(value)} name no class)" if len(wrong) > 1 else ""
+    known = "class numbers are whole numbers from 0" if classes is None else f"{whose} has {classes} classes, numbered 0 to {classes - 1}"
+    if len(wrong) == 0:
+        fix = f"convert them from {str(labels.dtype).removeprefix('torch.')} with .long()"
+    elif classes is not None and (float(value.min()), float(value.max())) == (1.0, float(classes)):
+        fix = "if yours begin with 1, subtract 1"
+    shown = f"{value[first]:g}" if len(wrong) else f"{value[first]:.1f}"
+    raise InputError(f"The {what} {first} is {shown}, but {known}{count}{': ' + fix if fix else ''}.")
 
 
 def as_target(value: Any) -> Target:

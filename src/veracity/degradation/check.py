@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from veracity.audit import Audit
 from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import Inputs
-from veracity.core.models import as_device, device_of
+from veracity.core.models import as_device, placed
 from veracity.degradation.block import Block, Model, Outcome
 from veracity.degradation.damages import Case, Damage, as_damages
 from veracity.degradation.result import DegradationResult, plain
@@ -94,8 +93,7 @@ class DegradationCheck:
         """The same check with its models on a device."""
         if isinstance(self.model, CrossTrained):
             return replace(self, model=on_device(self.model, device))
-        where = as_device(device)
-        return self if device_of(self.model) == where else replace(self, model=deepcopy(self.model).to(where))
+        return replace(self, model=placed("model", self.model, as_device(device)))
 
     def audit(self, seed: int) -> Audit:
         """The audit of every case of a seed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,12 +11,13 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.inputs import Inputs, Signals
-from veracity.core.models import device_of, evaluating
+from veracity.core.models import check_weights, device_of, evaluating
 from veracity.core.outputs import Outputs
-from veracity.core.targets import Target
+from veracity.core.targets import Target, class_numbers
 from veracity.engine.batching import Budget, budget_for
 from veracity.engine.problem import AuditedModel
 
+UNPACK = {"quantised": "dequantize()", "sparse": "to_dense()"}
 MODE_DEPENDENT = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RReLU)
 
 
@@ -37,20 +39,34 @@ def admit(
             f"Model '{name}' gives outputs of shape {tuple(viewed.shape[1:])} a sample, not (classes,): "
             "pass target=... as a function of the output."
         )
-    chosen = target.choose(viewed, labels)
     kind = outputs or Outputs.detect(scores)
-    classify = labels is not None and not labels.is_floating_point() and scores.ndim == 2 and scores.shape[1] > 1
-    correct = scores.argmax(1) == labels if classify and labels is not None else None
-    guessed = outputs is None and kind is Outputs.LOGITS and scores.shape[1] == 1
+    doubt = None if outputs else kind.doubt(scores)
     classes = scores.shape[1] if scores.ndim == 2 else None
-    audited = AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), guessed, correct=correct, classes=classes)
+    correct = None if labels is None or classes is None or classes < 2 else classified(name, scores, labels, outputs)
+    chosen = target.choose(viewed, labels)
+    audited = AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), doubt, correct=correct, classes=classes)
     if classes is not None:
         audited = replace(audited, predicted=scores.argmax(1))
     return audited, None if correct is None else float(correct.float().mean())
 
 
-def check_mode(name: str, module: nn.Module) -> None:
-    """Refuse a model that would behave differently in training than it is audited."""
+def classified(name: str, scores: Tensor, labels: Tensor, outputs: Outputs | None) -> Tensor | None:
+    """Which samples (samples,) the largest of several scores (samples, K) is right for.
+
+    Raises on a label that is no class, unless the user said that the outputs are "raw": then there is no right or wrong, None.
+    """
+    fix = "" if outputs else "pass outputs='raw' if it does not classify"
+    try:
+        return scores.argmax(1) == class_numbers(labels, scores.shape[1], f"model '{name}'", fix=fix)
+    except InputError:
+        if outputs is Outputs.RAW:
+            return None
+        raise
+
+
+def check_ready(name: str, module: nn.Module) -> None:
+    """Refuse a model without weights, and one that would behave differently in training than it is audited."""
+    check_weights(name, module)
     layers = sorted({type(part).__name__ for part in module.modules() if part.training and isinstance(part, MODE_DEPENDENT)})
     if layers:
         raise InputError(f"Model '{name}' is in train mode and has {', '.join(layers)}: call model.eval() first.")
@@ -66,13 +82,31 @@ def first_budget(name: str, module: nn.Module, inputs: Inputs, memory: int | Non
         except VeracityError:
             raise
         except Exception as error:
-            reason = " ".join(str(error).split())[:200]
-            shape, kind = tuple(row.values.shape), str(row.values.dtype).removeprefix("torch.")
-            raise InputError(f"Model '{name}' cannot take inputs of shape {shape} and type {kind}: {reason}") from error
-    if not isinstance(output, Tensor) or output.ndim == 0 or len(output) != 1:
-        what = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
-        raise InputError(f"Model '{name}' must return one tensor with a row for each input, not {what}.")
+            raise refusal(name, module, row, error) from error
+    check_output(name, output)
     return budget
+
+
+def refusal(name: str, module: nn.Module, signals: Signals, error: Exception, what: str = "inputs") -> InputError:
+    """What to say of a model that failed on samples, in its own words; and how to convert them if they are of another type."""
+    shape, kind = tuple(signals.values.shape), str(signals.values.dtype).removeprefix("torch.")
+    own = next((one.dtype for one in module.parameters() if one.is_floating_point()), signals.values.dtype)
+    fix = "" if own is signals.values.dtype else f" (convert them with .to({own}))"
+    reason = " ".join(str(error).split())[:200]
+    return InputError(f"Model '{name}' cannot take {what} of shape {shape} and type {kind}{fix}: {reason}")
+
+
+def check_output(name: str, output: Any) -> None:
+    """Raise unless a model gave one row of numbers for one input."""
+    if not isinstance(output, Tensor) or output.ndim == 0 or len(output) != 1:
+        what = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else "None" if output is None else f"a {type(output).__name__}"
+        raise InputError(f"Model '{name}' must return one tensor with a row for each input, not {what}.")
+    if output.layout is not torch.strided or output.is_quantized:
+        kind = "quantised" if output.is_quantized else "sparse"
+        raise InputError(f"Model '{name}' must return a dense tensor, not a {kind} one: end it with {UNPACK[kind]}.")
+    if output.is_complex() or output.dtype is torch.bool or output.numel() == 0:
+        what = f"{output.dtype} of shape {tuple(output.shape)}"
+        raise InputError(f"Model '{name}' must return real numbers, at least one for each input, not {what}.")
 
 
 @torch.no_grad()

@@ -20,6 +20,7 @@ from veracity.core.errors import InputError, Note, SpecError, VeracityError
 from veracity.core.inputs import Inputs, Part, TensorInputs
 from veracity.core.models import device_of, evaluating
 from veracity.core.seeded import seeded
+from veracity.core.targets import class_numbers
 from veracity.engine import artefacts
 from veracity.engine.resolve import as_inputs, as_tensor
 from veracity.engine.store import RunFolder
@@ -242,12 +243,11 @@ def learnt_from(given: CrossTrained, inputs: Inputs, labels: Tensor | None, name
 
 
 def whole(labels: Tensor | None, size: int, name: str) -> Tensor:
-    """Class numbers, one a sample."""
-    if labels is None or labels.shape != (size,) or labels.is_floating_point() or int(labels.min()) < 0:
-        low = "" if labels is None or labels.is_floating_point() or not labels.numel() else f" from {int(labels.min())}"
-        what = "nothing" if labels is None else f"{labels.dtype} {tuple(labels.shape)}{low}"
-        raise InputError(f"Model '{name}' is cross-trained, which needs a class number from 0 for each of {size} samples, not {what}.")
-    return labels.cpu().long()
+    """Class numbers, one per sample."""
+    if labels is None or labels.shape != (size,):
+        what = "nothing" if labels is None else f"the shape {tuple(labels.shape)}"
+        raise InputError(f"Model '{name}' is cross-trained, which needs a class number for each of {size} samples, not {what}.")
+    return class_numbers(labels, None, fix=f"model '{name}' is cross-trained, which needs the class of every sample").cpu()
 
 
 def reason(error: Exception) -> str:

@@ -13,7 +13,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.scores import Request
 from veracity.core.searches import Search
 from veracity.core.spaces import WeightSpace
-from veracity.core.targets import Class, Label, Predicted, Target
+from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
 from veracity.engine.problem import Problem
 from veracity.interpret.robustness import Hunted, Misinterpretation
 
@@ -69,12 +69,5 @@ def check_classes(problem: Problem, labels: Tensor | None) -> None:
     for model, audited in problem.models.items():
         if audited.classes is None or audited.classes < 2:
             raise InputError(f"The score '{name}' needs a model with an output for each of at least two classes, which '{model}' has not.")
-    if labels is None:
-        return
-    if labels.is_floating_point():
-        raise InputError(f"The score '{name}' needs class numbers as targets, not {labels.dtype} numbers: it is about classifiers.")
-    most = min(audited.classes or 0 for audited in problem.models.values())
-    if int(labels.min()) < 0 or int(labels.max()) >= most:
-        raise InputError(
-            f"The targets go from {int(labels.min())} to {int(labels.max())}, and there are {most} classes, from 0 to {most - 1}."
-        )
+        if labels is not None:
+            class_numbers(labels, audited.classes, f"model '{model}'", fix=f"the score '{name}' needs to know which samples it gets right")

@@ -16,6 +16,7 @@ from veracity.core.errors import InputError, SpecError, VeracityError
 from veracity.core.explainers import Explainer, Need
 from veracity.core.models import device_of, evaluating
 from veracity.core.training import Checkpoint, Training, check_fits
+from veracity.engine.admission import refusal
 from veracity.engine.resolve import as_inputs, as_tensor
 
 MISSING = {
@@ -144,9 +145,7 @@ def check_training(name: str, module: nn.Module, training: Training | None, expl
     except VeracityError:
         raise
     except Exception as error:
-        shape, kind = tuple(first.values.shape), str(first.values.dtype).removeprefix("torch.")
-        reason = " ".join(str(error).split())[:160]
-        raise InputError(f"Model '{name}' cannot take training examples of shape {shape} and type {kind}: {reason}") from error
+        raise refusal(name, module, first, error, "training examples") from error
 
 
 def check_needs(

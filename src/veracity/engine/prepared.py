@@ -31,7 +31,6 @@ from veracity.engine.store import RunFolder
 from veracity.interpret import SymmetryScore
 from veracity.interpret.robustness import Hunted
 
-SINGLE = "the single output is read as a logit, sigmoid(output); if it is not one, pass outputs='raw' or 'probabilities'."
 PACKAGES = (
     *("veracity", "torch", "torch_geometric", "captum", "scikit-learn", "numpy", "scipy", "pandas", "pyarrow", "safetensors"),
     *("opencv-python-headless", "umap-learn"),
@@ -159,9 +158,9 @@ def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str
                 if label not in settled or found.stochastic:
                     settled[label] = found
     notes += [
-        {"model": name, "explainer": "", "text": SINGLE}
+        {"model": name, "explainer": "", "text": model.doubt}
         for name, model in {problem.label(key): model for key, model in problem.models.items()}.items()
-        if model.guessed and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values())
+        if model.doubt and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values())
     ]
     for note in notes:
         warnings.warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}", Note, stacklevel=4)

@@ -25,7 +25,7 @@ from veracity.perturb.weights import RowWeightSpace
 
 @dataclass(frozen=True)
 class AuditedModel:
-    """A model, what its outputs are (and whether that is a mere guess), which output of each sample is explained, and its checkpoints.
+    """A model, what its outputs are (and what speaks against it), which output of each sample is explained, and its checkpoints.
 
     `correct` (samples,) says which samples it classifies correctly, where their labels are known; `classes` is how many outputs
     a sample has, where they are a row of numbers, and `predicted` (samples,) which of them is the largest. The model of a fold
@@ -36,7 +36,7 @@ class AuditedModel:
     fingerprint: str
     outputs: Outputs
     targets: Tensor
-    guessed: bool = False
+    doubt: str | None = None
     checkpoints: tuple[Checkpoint, ...] = ()
     correct: Tensor | None = None
     classes: int | None = None

@@ -17,7 +17,7 @@ from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer, Frame
 from veracity.core.graphs import GraphInputs
-from veracity.core.inputs import Inputs, Signals, TensorInputs
+from veracity.core.inputs import Inputs, Signals, TensorInputs, check_readable
 from veracity.core.outputs import Outputs
 from veracity.core.registry import GROUPS, MEASURES, SCORES, WALKS
 from veracity.core.scores import Reads, Score, reads_after
@@ -30,6 +30,8 @@ from veracity.perturb import Group
 from veracity.walk import Exhaustive, MonteCarlo
 
 EXHAUSTIVE_UP_TO = 512
+ENCODE = "encode it as numbers first, or pass token numbers as TokenInputs(ids, vocabulary)"
+NUMBER = "pass numbers, and for a class its place among the model's outputs, from 0"
 
 
 def as_models(models: Mapping[str, nn.Module | CrossTrained] | nn.Module | CrossTrained) -> dict[str, nn.Module | CrossTrained]:
@@ -46,14 +48,20 @@ def as_models(models: Mapping[str, nn.Module | CrossTrained] | nn.Module | Cross
 
 def as_inputs(inputs: Any) -> Inputs:
     """Inputs as they are, an array or tensor of samples, or graphs: PyG's Batch or a list of its Data."""
-    if isinstance(inputs, (Tensor, np.ndarray)):
-        return TensorInputs(torch.as_tensor(inputs))
+    if isinstance(inputs, Tensor):
+        return TensorInputs(inputs)
+    if isinstance(inputs, np.ndarray):
+        return TensorInputs(as_number_tensor(inputs, "inputs", ENCODE))
     if hasattr(inputs, "to_data_list") or (isinstance(inputs, (list, tuple)) and inputs and hasattr(inputs[0], "edge_index")):
         return GraphInputs.of(inputs)
     if isinstance(inputs, (list, tuple)) and not inputs:
         raise InputError("There are no inputs: the list is empty.")
     if not all(hasattr(inputs, name) for name in ("shape", "size", "take", "fingerprint", "adapt")):
-        raise InputError(f"The inputs must be a tensor or an array of samples, graphs, or an Inputs, not {type(inputs).__name__}.")
+        if isinstance(inputs, (list, tuple)) or hasattr(inputs, "to_numpy"):
+            refuse_text(inputs, "inputs", ENCODE)
+        fix = ": pass torch.tensor(inputs.to_numpy(), dtype=torch.float32)" if hasattr(inputs, "to_numpy") else ""
+        fix = ": pass one tensor, such as torch.stack(inputs) or torch.tensor(inputs)" if isinstance(inputs, (list, tuple)) else fix
+        raise InputError(f"The inputs must be a tensor or an array of samples, graphs, or an Inputs, not {type(inputs).__name__}{fix}.")
     given: Inputs = inputs
     return given
 
@@ -66,11 +74,34 @@ def as_confidence(confidence: float) -> float:
 
 
 def as_tensor(value: Any, what: str) -> Tensor | None:
-    """A tensor from an array, a list or a tensor."""
+    """A tensor from an array, a list, a table or a tensor."""
+    return None if value is None else as_number_tensor(value, what, NUMBER)
+
+
+def as_number_tensor(value: Any, what: str, encode: str) -> Tensor:
+    """A tensor that can be read, off the graph; text is told what to do."""
+    given = value.to_numpy() if hasattr(value, "to_numpy") else value
+    if isinstance(given, np.ndarray) and min(given.strides, default=0) < 0:
+        given = given.copy()
     try:
-        return None if value is None else torch.as_tensor(value).detach()
+        found = torch.as_tensor(given).detach()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"The {what} must be a tensor or an array of numbers, not {type(value).__name__} ({error}).") from error
+        refuse_text(given, what, encode)
+        kind = f"an array of type {given.dtype}" if isinstance(given, np.ndarray) else type(value).__name__
+        raise InputError(f"The {what} must be a tensor or an array of numbers, not {kind}: convert them to numbers first.") from error
+    check_readable(found, what)
+    return found
+
+
+def refuse_text(value: Any, what: str, encode: str) -> None:
+    """Raise if there is a word among the values of an array, a list or a table."""
+    try:
+        leaves = np.asarray(value, dtype=object).ravel()
+    except (TypeError, ValueError, RuntimeError):
+        return
+    word = next((one for one in leaves if isinstance(one, (str, bytes))), None)
+    if word is not None:
+        raise InputError(f"There is text in the {what}, such as {str(word)[:40]!r}: {encode}.")
 
 
 def as_whole(value: Any, what: str, least: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from veracity.core.component import encode
 from veracity.core.errors import InputError, Note
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
-from veracity.core.models import as_device, device_of
+from veracity.core.models import as_device, placed
 from veracity.engine.resolve import as_confidence, as_whole, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import ORBITS
@@ -90,8 +89,7 @@ class OrbitEvaluation:
     def on(self, device: str) -> OrbitEvaluation:
         """The same evaluation with its models on a device; a model that is elsewhere is copied there."""
         where = as_device(device)
-        models = as_modules(self.models)
-        return replace(self, models={name: one if device_of(one) == where else deepcopy(one).to(where) for name, one in models.items()})
+        return replace(self, models={name: placed(name, one, where) for name, one in as_modules(self.models).items()})
 
     def serve(self, folder: str | Path, **settings: Any) -> None:
         """Measure what this folder does not hold yet, then show it in the browser: dragging along an orbit asks the models at hand.

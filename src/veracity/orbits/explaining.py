@@ -15,7 +15,7 @@ from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of
 from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults, Reading, Reads
-from veracity.core.targets import Target
+from veracity.core.targets import Label, Target
 from veracity.engine.admission import admit
 from veracity.engine.batching import Budget
 from veracity.engine.learning import recall
@@ -71,9 +71,10 @@ def explained_problem(
     `truth` is what the outputs are judged against; of a classification it is the labels that a target may ask for.
     """
     audited = {}
+    unlabelled = truth is not None and bool((truth < 0).any())
     for name, one in models.items():
         outputs: Outputs | None = getattr(one.task, "outputs", None)
-        labels = truth if one.task.kind == "classification" else None
+        labels = truth if one.task.kind == "classification" and (isinstance(target, Label) or not unlabelled) else None
         audited[name], _ = admit(name, one.module, inputs, labels, target, outputs, budgets[name])
     problem = Problem(audited, inputs, explainers, {}, target, Defaults(orbit.space, Exhaustive()), seed)
     settled, notes = examined(problem)

@@ -13,7 +13,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of, evaluating
-from veracity.engine.admission import check_mode
+from veracity.engine.admission import check_ready, refusal
 from veracity.engine.batching import Budget, budget_for, out_of_memory
 from veracity.interpret.orbit import Task
 from veracity.perturb.orbit import Orbit
@@ -82,11 +82,12 @@ def examine(
 
     Raises on what could not work.
     """
-    check_mode(name, module)
+    check_ready(name, module)
     hashed = content(module)
     with evaluating(module), torch.no_grad():
         row = unmoved(inputs, orbit, torch.arange(1), module)
-        passed(name, module, row)
+        first = passed(name, module, row)
+        read_by(name, settled_by(name, task, first), first, len(row))
         budget = budget_for(module, row, memory, rows)
         count = min(inputs.size(), LOOKED_AT if task.kind == "classification" else FEW)
         parts = [unmoved(inputs, orbit, part, module) for part in torch.arange(count).split(budget.rows)]
@@ -124,9 +125,7 @@ def passed(name: str, module: nn.Module, signals: Signals) -> Any:
     except Exception as error:
         if out_of_memory(error):
             raise
-        reason = " ".join(str(error).split())[:200]
-        shape, kind = tuple(signals.values.shape), str(signals.values.dtype).removeprefix("torch.")
-        raise InputError(f"Model '{name}' cannot take inputs of shape {shape} and type {kind}: {reason}") from error
+        raise refusal(name, module, signals, error) from error
 
 
 def settled_by(name: str, task: Task, raw: Any) -> Task:

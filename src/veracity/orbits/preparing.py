@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import Inputs
-from veracity.core.targets import as_target
+from veracity.core.outputs import Outputs
+from veracity.core.targets import as_target, class_numbers
 from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import as_inputs, as_tensor, check_structure
@@ -64,16 +66,17 @@ def prepare(
     truth = None if given is None else task.check(given.cpu(), inputs.size())
     models: dict[str, Examined] = {}
     budgets: dict[str, Budget] = {}
+    notes = [{"model": "", "explainer": "", "text": text} for text in asked.notes]
     for name, module in asked.models.items():
         models[name], budgets[name], few = examine(name, inputs.adapt(module), inputs, orbit, task, memory, rows)
         check_alike(models)
         if truth is not None:
             check_truth(name, models[name], truth)
         tried(models[name].task, orbit, few, truth)
+        notes += doubts(name, task, models[name].task, few)
     labels, groups = as_groups(asked.labels, task, truth, inputs.size())
     explainers = as_explainers(asked.explainers, inputs, orbit, as_tensor(asked.reference, "reference"))
     problem: Problem | None = None
-    notes = [{"model": "", "explainer": "", "text": text} for text in asked.notes]
     if explainers:
         problem, said = explained_problem(models, budgets, inputs, orbit, explainers, as_target(asked.target), asked.seed, truth)
         notes += said
@@ -156,11 +159,21 @@ def as_about(about: Any) -> dict[str, Any]:
 def check_truth(name: str, model: Examined, truth: Tensor) -> None:
     """Raise unless a model gives what the truth is about."""
     kind = model.task.kind
-    if kind == "classification" and int(truth.max()) >= model.shape[0]:
-        raise InputError(f"The targets have class {int(truth.max())}, but model '{name}' gives {model.shape[0]} classes, from 0.")
+    if kind == "classification":
+        class_numbers(truth, model.shape[0], f"model '{name}'", least=-1)
     if kind in ("flow", "regression") and truth.shape[1:] != model.shape:
         wanted, given = tuple(truth.shape[1:]), tuple(model.shape)
         raise InputError(f"The targets have shape {wanted} a sample, but model '{name}' gives {given}: they must be the same.")
+
+
+def doubts(name: str, given: Task, settled: Task, few: Tensor) -> list[dict[str, str]]:
+    """What a reader must know of class scores that were recognised, from a few of them as they were read; warned about too."""
+    found = None if getattr(given, "outputs", None) else getattr(settled, "outputs", None)
+    text = found.doubt(few) if isinstance(found, Outputs) else None
+    if text is None:
+        return []
+    warnings.warn(f"{name} / outputs: {text}", Note, stacklevel=4)
+    return [{"model": name, "explainer": "", "text": text}]
 
 
 def tried(task: Task, orbit: Orbit, few: Tensor, truth: Tensor | None) -> None:

@@ -43,6 +43,9 @@ def mean_along(values: Array, confidence: float = 0.95, bounds: tuple[float, flo
     return pd.DataFrame({"value": mean, "low": np.maximum(mean - below, bounds[0]), "high": np.minimum(mean + above, bounds[1]), "n": n})
 
 
+ROUNDING = 1e-6
+
+
 def bounds_of(metric: dict[str, Any]) -> tuple[float, float]:
     """Between which numbers a metric lies, by its line in the manifest.
 
@@ -51,6 +54,15 @@ def bounds_of(metric: dict[str, Any]) -> tuple[float, float]:
     """
     low, high = metric["low"], metric["high"]
     return ANYWHERE[0] if low is None else float(low), ANYWHERE[1] if high is None else float(high)
+
+
+def differs(along: Array) -> bool:
+    """Whether values (K,) along an orbit differ by more than float32 rounds; where they do not, none of them is the worst.
+
+    >>> differs(np.array([0.5, 0.5 + 1e-8])), differs(np.array([0.5, 0.6]))
+    (False, True)
+    """
+    return len(along) > 0 and bool(np.ptp(along) > ROUNDING * max(1.0, float(np.abs(along).max())))
 
 
 def summarised(values: Array, metric: dict[str, Any], identity: int, elements: tuple[str, ...], confidence: float) -> dict[str, Any]:
@@ -74,6 +86,6 @@ def summarised(values: Array, metric: dict[str, Any], identity: int, elements: t
         "undefined": int((~np.isfinite(x)).sum()),
         "identity": float(along[identity]),
         "worst": float(along[worst]),
-        "worst_at": elements[worst] if known.any() else "",
+        "worst_at": elements[worst] if differs(along[known]) else "",
         "spread": float(varies[np.isfinite(varies)].mean()) if np.isfinite(varies).any() else np.nan,
     }

@@ -119,7 +119,7 @@ class TestLosses:
 
     def test_labels_that_the_model_does_not_know(self, explainer: Explainer) -> None:
         training = Training(TensorInputs(images(6)), torch.arange(6), checkpoints=past().checkpoints)
-        with pytest.raises(InputError, match="The training labels must lie between 0 and 3, since the model has 4 outputs; found 5"):
+        with pytest.raises(InputError, match="The label of training example 4 is 4, but the model has 4 classes, numbered 0 to 3"):
             explainer.check(small_cnn(), images(2), labels(2), context_of(2, training))
 
     @pytest.mark.parametrize("target", [Neuron(layer="dense", unit=1), Custom(function=lambda output: output[:, 0])])

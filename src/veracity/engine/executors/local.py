@@ -1,6 +1,7 @@
 """Runs jobs in spawned, single-threaded processes of this machine.
 
-A worker that dies is replaced and its job tried again; workers end with their parent, however it ends.
+A worker that dies is replaced and its job tried again; workers end with their parent, however it ends. Ctrl-C is the parent's
+business alone: a terminal sends it to the workers too, and they never see it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -69,8 +72,10 @@ class Local:
         payload = packed(task)
         queue = deque(sorted(jobs, key=lambda job: -weight(job.cost)))
         tries: Counter[str] = Counter()
-        crew = [hire(payload) for _ in range(min(self.workers, len(queue)))]
+        crew: list[Worker] = []
         try:
+            while len(crew) < min(self.workers, len(queue)):
+                crew.append(hire(payload))
             while queue or any(worker.job for worker in crew):
                 for worker in crew:
                     if worker.job is None and queue:
@@ -108,9 +113,10 @@ class Local:
                     watch.ended(job)
         finally:
             for worker in crew:
-                worker.pipe.close()
                 worker.process.terminate()
+            for worker in crew:
                 worker.process.join()
+                worker.pipe.close()
 
 
 def packed(task: Task) -> bytes:
@@ -126,9 +132,36 @@ def hire(payload: bytes) -> Worker:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=serve, args=(there, payload), daemon=True)
-    process.start()
+    with interruption_held_back():
+        process.start()
     there.close()
     return Worker(process, here)
+
+
+@contextmanager
+def interruption_held_back() -> Iterator[None]:
+    """Ctrl-C takes effect only after this block, and never in a process that is started within it.
+
+    A new process inherits the blocked signal, so that it is deaf to it even while it imports. The resource tracker is started
+    before, since its start would unblock the signal.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()
+    came: list[int] = []
+    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if handler is not None:
+        signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def assign(worker: Worker) -> None:
@@ -144,25 +177,21 @@ def serve(pipe: Connection, payload: bytes) -> None:
     follow_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
-    try:
-        task: Task = pickle.loads(payload)
-    except (pickle.UnpicklingError, AttributeError, ImportError) as error:
-        pipe.send(Ready(str(error)))
-        return
-    pipe.send(Ready())
-    while True:
+    with suppress(EOFError, ConnectionError):
         try:
+            task: Task = pickle.loads(payload)
+        except (pickle.UnpicklingError, AttributeError, ImportError) as error:
+            pipe.send(Ready(str(error)))
+            return
+        pipe.send(Ready())
+        while True:
             job: Job = pipe.recv()
-        except EOFError:
-            return
-        try:
-            task.perform(job, Sayings(pipe))
-        except StoreError as error:
-            pipe.send(Ended(str(error)))
-        except ConnectionError:
-            return
-        else:
-            pipe.send(Ended())
+            try:
+                task.perform(job, Sayings(pipe))
+            except StoreError as error:
+                pipe.send(Ended(str(error)))
+            else:
+                pipe.send(Ended())
 
 
 class Sayings:

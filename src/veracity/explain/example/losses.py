@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError
 from veracity.core.models import LayerScores, View
 from veracity.core.outputs import Outputs
-from veracity.core.targets import Then, within
+from veracity.core.targets import Then, class_numbers
 from veracity.core.training import Training
 
 
@@ -57,7 +57,7 @@ def check_loss(name: str, model: nn.Module, output: Tensor, outputs: Outputs, tr
             f"{name} needs logits or probabilities with one column a class, (N, classes), but the model gives "
             f"{outputs.value} of shape {tuple(output.shape)}."
         )
-    within(training.labels, output, "The training labels")
+    class_numbers(training.labels, output.shape[1], what="label of training example")
     classes = training.labels.unique()
     if len(classes) < 2:
         raise InputError(

@@ -154,8 +154,11 @@ def orbit_mean(outputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def as_float(raw: Any, what: str) -> Tensor:
-    """What a model gave, as float32 off the graph, if it is a tensor with rows."""
-    if not isinstance(raw, Tensor) or raw.ndim == 0:
+    """What a model gave, as float32 off the graph, if it is a tensor with rows of real numbers."""
+    if not isinstance(raw, Tensor) or raw.ndim == 0 or 0 in raw.shape[1:]:
         given = f"a tensor of shape {tuple(raw.shape)}" if isinstance(raw, Tensor) else type(raw).__name__
+        raise InputError(f"The model must give {what}, not {given}.")
+    if raw.is_complex() or raw.layout is not torch.strided or raw.is_quantized:
+        given = "complex numbers" if raw.is_complex() else "a quantised tensor" if raw.is_quantized else "a sparse tensor"
         raise InputError(f"The model must give {what}, not {given}.")
     return raw.detach().float()

@@ -10,6 +10,7 @@ from torch import Tensor
 from veracity.core.errors import InputError
 from veracity.core.outputs import Outputs
 from veracity.core.registry import TASKS
+from veracity.core.targets import class_numbers
 from veracity.interpret.orbit.base import Metric, Task, as_float
 
 
@@ -77,14 +78,10 @@ class Classification(Task):
 
     def check(self, truth: Tensor, samples: int) -> Tensor:
         """Class numbers, int64 (samples,); -1 for a sample without one."""
-        if not isinstance(truth, Tensor) or truth.is_floating_point() or truth.shape != (samples,):
+        if not isinstance(truth, Tensor) or truth.shape != (samples,):
             what = f"{truth.dtype} {tuple(truth.shape)}" if isinstance(truth, Tensor) else type(truth).__name__
             raise InputError(f"The targets of a classification must be class numbers, one for each of {samples} samples, not {what}.")
-        low, high = int(truth.min()), int(truth.max())
-        if low < -1 or (self.classes and high >= len(self.classes)):
-            bad = low if low < -1 else high
-            raise InputError(f"The targets must be class numbers below {len(self.classes) or 'the number of classes'}; found {bad}.")
-        return truth.long()
+        return class_numbers(truth, len(self.classes) or None, "the task", least=-1, fix="-1 stands for a sample without a class")
 
     def as_truth(self, consensus: Tensor) -> Tensor:
         """The class of the largest mean probability (B,), -1 where there is none."""
