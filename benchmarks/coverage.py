@@ -41,9 +41,9 @@ from veracity.interpret import FastGEF
 from veracity.interpret.differences import NONE_SEEN, crossed_differences, differences
 from veracity.interpret.medians import middle
 from veracity.interpret.orbit import Classification, equivariance_gap
-from veracity.interpret.pooled import bootstrapped, pooled_differences, pooled_estimate, whole
-from veracity.interpret.stability import MeGe, ReCo, ReCoAUC, ReCoKS
-from veracity.interpret.statistics import estimate
+from veracity.interpret.pooled import bootstrapped, ends, pooled_differences, whole
+from veracity.interpret.stability import MeGe, ReCo, ReCoAUC, ReCoKS, StabilityScore
+from veracity.interpret.statistics import cut, estimate
 from veracity.orbits.summary import mean_along
 from veracity.results import Result
 from veracity.walk import Exhaustive
@@ -60,6 +60,8 @@ SIGMA = 1.1
 WIDE = (-math.inf, math.inf)
 UNIT = (-1.0, 1.0)
 COPIES = 100
+SETS = (5, 10, 22, 50)
+"""How many samples are in S!=, about."""
 POOLED_SHARE = 4
 """Pooled scores resample every data set a thousand times: one repetition in four."""
 
@@ -289,12 +291,12 @@ def of_pooled(score: Score, population: Measured, truth: float, n: int, rng: Gen
     """The interval of a score that pools the data set, beside the percentile interval of its replicates."""
     size = len(population[score.quantities[0]])
     data = rows_of(population, rng.integers(0, size, n))
-    found = pooled_estimate(score, data, score.bounds, LEVEL).estimate
-    if math.isnan(found.low):
-        return Outcome(math.nan, math.nan, truth)
     replicates = bootstrapped(score, [data], n)[:, 0]
-    low, high = np.nanquantile(replicates, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
-    return Outcome(found.low, found.high, truth, float(high - low))
+    low, high = ends(score, data, whole(score, data), replicates, LEVEL)
+    if math.isnan(low):
+        return Outcome(math.nan, math.nan, truth)
+    least, most = np.nanquantile(replicates, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    return Outcome(cut(low, score.bounds), cut(high, score.bounds), truth, float(most - least))
 
 
 def of_pooled_pairs(score: Score, population: Mapping[str, Measured], truth: float, n: int, rng: Generator) -> Outcome:
@@ -399,12 +401,13 @@ def pooled(folder: Path) -> Iterator[Setting]:
     sources = {f"drawn, shift {shift:g}": drawn_pairs(rng, 50_000, shift) for shift in (0.0, 0.8, 2.0)}
     result = stable(folder)
     series = {one.explainer: one.measured for one in result.series if one.score == "reco_ks"}
-    sources |= {f"digits, {name}": one for name, one in series.items()}
-    for score in (MeGe(), ReCoAUC(), ReCoKS(), ReCo()):
+    sources["digits, saliency"] = series["saliency"]
+    sizes: dict[StabilityScore, tuple[int, ...]] = {MeGe(): (5, 22), ReCoAUC(): SETS, ReCoKS(): SETS, ReCo(): (22,)}
+    for score, counts in sizes.items():
         for name, population in sources.items():
             truth = whole(score, population)
             rate = float((score.sets(population)[1] == 1).any(axis=1).mean())
-            for unlike in (5, 10, 22, 50):
+            for unlike in counts:
                 n = max(5, round(unlike / rate))
                 draw = partial(of_pooled, score, population, truth, n)
                 size = f"{unlike} in S!="

@@ -14,7 +14,7 @@ from scipy.stats import rankdata, t
 
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
-from veracity.interpret.intervals import Array, mean_interval
+from veracity.interpret.intervals import Array, around, spread
 
 SEEDS = 3
 """Fewer seeds say nothing about a trend."""
@@ -95,7 +95,8 @@ def trend(values: Array, damage: Sequence[float], direction: Direction, confiden
         return Trend(p=np.nan, slope=np.nan, low=np.nan, high=np.nan, n=len(whole), undefined=undefined)
     worse = whole if direction is Direction.LOWER else -whole
     centred = places - places.mean()
-    slope = mean_interval(whole @ centred / (centred**2).sum(), confidence)
+    slopes = whole @ centred / (centred**2).sum()
+    slope = around(float(slopes.mean()), spread(slopes) / len(slopes) ** 0.5, len(slopes) - 1, confidence, len(slopes))
     ends = {"slope": slope.value, "low": slope.low, "high": slope.high}
     return Trend(p=page_p(worse), **ends, n=len(whole), undefined=undefined, against=page_p(-worse))
 
