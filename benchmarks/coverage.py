@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -402,8 +403,8 @@ def pooled(folder: Path) -> Iterator[Setting]:
     result = stable(folder)
     series = {one.explainer: one.measured for one in result.series if one.score == "reco_ks"}
     sources["digits, saliency"] = series["saliency"]
-    sizes: dict[StabilityScore, tuple[int, ...]] = {MeGe(): (5, 22), ReCoAUC(): SETS, ReCoKS(): SETS, ReCo(): (22,)}
-    for score, counts in sizes.items():
+    sizes: list[tuple[StabilityScore, tuple[int, ...]]] = [(MeGe(), (5, 22)), (ReCoAUC(), SETS), (ReCoKS(), SETS), (ReCo(), (22,))]
+    for score, counts in sizes:
         for name, population in sources.items():
             truth = whole(score, population)
             rate = float((score.sets(population)[1] == 1).any(axis=1).mean())
@@ -483,8 +484,14 @@ def table_of(lines: list[Line]) -> Table:
 def part(kind: str, folder: Path, repetitions: int, seed: int) -> list[Line]:
     """All settings of a kind."""
     torch.set_num_threads(1)
+    lines = []
     with quiet():
-        return [measure(setting, repetitions, seed) for setting in KINDS[kind](folder)]
+        for setting in KINDS[kind](folder):
+            lines.append(measure(setting, repetitions, seed))
+            print(
+                f"{setting.kind}, {setting.population} {setting.size}, n = {setting.n}: {lines[-1].held:.3f}", file=sys.stderr, flush=True
+            )
+    return lines
 
 
 def main(arguments: list[str] | None = None) -> None:

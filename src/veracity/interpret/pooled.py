@@ -71,7 +71,7 @@ def pooled_estimate(score: Score, measured: Measured, bounds: tuple[float, float
     >>> distance = np.array([[0.1, 0.3], [0.2, 0.4], [0.0, 0.2], [0.3, 0.5], [0.2, 0.3]])[:, :, None]
     >>> found = pooled_estimate(MeGe(), Measured({"distance": distance, "right": ones, "other_right": ones, "same": ones}), (0.0, 1.0))
     >>> round(found.estimate.value, 3), round(found.estimate.low, 3), round(found.estimate.high, 3), found.sizes
-    (0.8, 0.702, 0.898, (10, 0))
+    (0.8, 0.72, 0.9, (10, 0))
     """
     check_confidence(confidence)
     known = np.isfinite(measured[score.quantities[0]])

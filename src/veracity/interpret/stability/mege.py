@@ -8,6 +8,7 @@ import numpy as np
 
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Measured
+from veracity.interpret.intervals import HIDDEN, skewed_reach, t_quantile
 from veracity.interpret.stability.base import StabilityScore
 from veracity.interpret.stability.generalisability import mean_generalisability
 from veracity.interpret.stability.sets import ALIKE
@@ -34,3 +35,19 @@ class MeGe(StabilityScore):
         """The distances of S=."""
         distance, member = self.sets(measured)
         return np.where(member == ALIKE, distance, np.nan)
+
+    def interval(self, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
+        """The interval of the mean distance in S=, a ratio of sums over samples, turned into that of MeGe.
+
+        Sample i with c_i distances that add up to s_i moves the mean D by (s_i - D c_i) / sum c: squares and cubes of these give the
+        error and the third cumulant of `intervals.skewed_reach`.
+        """
+        distance, member = self.sets(measured)
+        alike = member == ALIKE
+        counts, totals = alike.sum(axis=1), np.where(alike, distance, 0.0).sum(axis=1)
+        mean = float(totals.sum() / counts.sum())
+        moves = (totals - mean * counts)[counts > 0] / counts.sum()
+        n = len(moves)
+        error, third = np.sqrt(n / (n - 1) * (moves**2).sum()), (1.0 + HIDDEN / np.sqrt(n)) * (moves**3).sum()
+        below, above = skewed_reach(error, third, t_quantile(confidence, n - 1), n - 1)
+        return 1.0 / (1.0 + mean + float(above)), 1.0 / (1.0 + max(0.0, mean - float(below)))
