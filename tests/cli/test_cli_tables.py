@@ -9,12 +9,13 @@ from rich.console import Console
 
 from veracity.cli import tables
 from veracity.core.scores import Score
+from veracity.engine.store.state import Progress
 from veracity.interpret import ModelRobustness, RelativeInputStability
 from veracity.interpret.gef import FastGEF, PublicFastGEF
 
 ROW = {
     "model": "net", "score": "symmetry", "low": 0.4, "high": 0.6, "n": 9, "undefined": 0, "self_agreement": 1.0, "random_control": 0.25,
-    "control": False, "direction": "higher", "failed": "",
+    "control": False, "direction": "higher", "failed": "", "state": "done", "cells": 1, "cells_measured": 1, "cells_failed": 0,
 }  # fmt: skip
 
 
@@ -28,6 +29,7 @@ def printed(*rows: dict[str, Any]) -> list[str]:
         table=lambda: pd.DataFrame(list(rows)),
         manifest={"spec": {}, "title": "[b]", "models": {"net": {"accuracy": None}}},
         path="r",
+        progress=Progress(cells=1, done=frozenset("k")),
     )
     console = Console(width=80, file=io.StringIO())
     console.print(tables.results(run))  # type: ignore[arg-type]
@@ -79,7 +81,9 @@ def test_long_names_fold_within_eighty_columns() -> None:
 
 def shown(manifest: dict[str, Any], *rows: dict[str, Any], samples: Any = None) -> list[str]:
     whole = {"spec": {}, "title": "run", "models": {"net": {"accuracy": None}, "other": {"accuracy": None}}, **manifest}
-    run = SimpleNamespace(folds=pd.DataFrame, table=lambda: pd.DataFrame(list(rows)), manifest=whole, path="r", samples=samples)
+    done = Progress(cells=1, done=frozenset("k"))
+    table = pd.DataFrame(list(rows))
+    run = SimpleNamespace(folds=pd.DataFrame, table=lambda: table, manifest=whole, path="r", settled=samples, progress=done)
     console = Console(width=80, file=io.StringIO())
     console.print(tables.results(run))  # type: ignore[arg-type]
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
@@ -98,9 +102,9 @@ def test_arrows_say_which_way_is_better() -> None:
         row("shap", "input", 0.9793, score="ris", direction="lower", low=0.94, high=1.02, random_control=47033.04),
     )
     heads = [line.split() for line in lines if "interval" in line and "explainer" in line]
-    assert heads == [["explainer", "value", arrow, "interval", "n", "undefined", "random"] for arrow in "↑↓"]
-    assert any(line.split() == ["ig", "13651", "11549", "..", "1.58e+06", "9", "0", "47033"] for line in lines)
-    assert any(line.split() == ["shap", "0.979", "0.940", "..", "1.020", "9", "0", "47033"] for line in lines)
+    assert heads == [["explainer", "value", arrow, "interval", "n", "random", "state"] for arrow in "↑↓"]
+    assert any(line.split() == ["ig", "13651", "11549", "..", "1.58e+06", "9", "47033", "done"] for line in lines)
+    assert any(line.split() == ["shap", "0.979", "0.940", "..", "1.020", "9", "47033", "done"] for line in lines)
     below = " ".join(" ".join(lines).split())
     assert "↑ higher is better, ↓ lower is better." in below
     assert "random: the fair random explanation." in below
@@ -150,5 +154,5 @@ def test_published_figures_have_a_column_where_there_are_any() -> None:
         row("ig", "input", 0.7, score="gef", published=float("nan")),
     )
     heads = [line.split() for line in lines if "interval" in line and "explainer" in line]
-    assert [head[-1] for head in heads] == ["published", "random"]
-    assert [line.split()[-1] for line in lines if line.strip().startswith(("ig", "shap"))] == ["0.790", "0.250", "0.250"]
+    assert [head[-2] for head in heads] == ["published", "random"]
+    assert [line.split()[-2] for line in lines if line.strip().startswith(("ig", "shap"))] == ["0.790", "0.250", "0.250"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import warnings
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from rich.markup import escape
 
 from veracity import __version__
 from veracity.core.errors import Note, VeracityError
+from veracity.engine.store.state import commanded
 
 app = typer.Typer(
     name="veracity",
@@ -36,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     del advising, reading, running, serving
     errors = Console(stderr=True, soft_wrap=True)
-    with warnings.catch_warnings():
+    command = shlex.join(["veracity", *(sys.argv[1:] if arguments is None else arguments)])
+    with warnings.catch_warnings(), commanded(command):
         warnings.simplefilter("always", Note)
         warnings.showwarning = lambda message, category, *rest: show(errors, message, category)
         try:

@@ -12,6 +12,7 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from veracity.engine.store.state import Progress, Stage, State
 from veracity.interpret.robustness import Hunted
 from veracity.report.assumed import assumed
 from veracity.report.crosstrained import fold_sentence
@@ -48,7 +49,13 @@ def results(result: Result) -> Group:
     for table in parts:
         spaced += [table, ""] if table.caption and table is not parts[-1] else [table]
     folded = folded_data(result.folds(), list(result.manifest["models"])).models
-    return Group(escape(result.manifest.get("title") or result.path), *spaced, *(escape(fold_sentence(one)) for one in folded))
+    head = [escape(result.manifest.get("title") or result.path), *whereabouts(result.progress)]
+    return Group(*head, *spaced, *(escape(fold_sentence(one)) for one in folded))
+
+
+def whereabouts(progress: Progress) -> list[str]:
+    """Where a run stands, in a sentence; nothing if all of it is measured."""
+    return [] if progress.stage is Stage.DONE else [escape(progress.sentence())]
 
 
 def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
@@ -66,11 +73,11 @@ def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
 def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
     """The tables of a run, each with what its score assumes of the model under it."""
     manifest = result.manifest
-    better = frame["value"].where(frame["direction"] == "higher", -frame["value"])
+    better = frame["value"].where(frame["direction"] == "higher", -frame["value"]).where(frame["state"] == State.DONE)
     place = {name: number for number, name in enumerate(in_order(frame["frame"]))}
     sorted_frame = frame.assign(better=better, place=frame["frame"].map(place))
     asked = frame.loc[frame["explainer"] != "", "score"].unique()
-    found = assumed(manifest, lambda label: result.samples(label), asked, list(manifest["models"]))
+    found = assumed(manifest, lambda label: result.settled(label), asked, list(manifest["models"]))
     said = {(one.model, one.score): one.text for one in found}
     for (model, score), group in sorted_frame[frame["explainer"] != ""].groupby(["model", "score"], sort=False):
         rows = group.sort_values(["place", "control", "better"], ascending=[True, True, False], kind="stable")
@@ -82,21 +89,21 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
             table = explained(f"{model}: {score}", rows, {**beside(manifest, str(score)), **known})
         else:
             table = searched(f"{model}: {score}", rows, rare, known)
-        below(
-            table, *remarks(rows), *([spent(rows.to_dict("records"))] if rare is not None else ()), said.get((str(model), str(score)), "")
-        )
+        cost = [spent(rows.to_dict("records"))] if rare is not None else []
+        below(table, *remarks(rows), *cost, said.get((str(model), str(score)), ""), *lost(rows))
         yield table
     for score, rows in frame[frame["explainer"] == ""].groupby("score", sort=False):
         rare = hunted(manifest, str(score))
         if rare is not None:
             table = searched(str(score), rows, rare, {}, left="model")
-            below(table, spent(rows.to_dict("records")))
+            below(table, spent(rows.to_dict("records")), *lost(rows))
             yield table
             continue
-        table = ruled(str(score), ["model"], ["value", "interval", "n", "undefined", "accuracy"])
+        table = ruled(str(score), ["model"], ["value", "interval", "n", "undefined", "accuracy", "state"])
         for row in rows.to_dict("records"):
             accuracy = manifest["models"][row["model"]]["accuracy"]
-            table.add_row(escape(row["model"]), *common(row), "" if accuracy is None else number(accuracy))
+            table.add_row(escape(row["model"]), *common(row), "" if accuracy is None else number(accuracy), row["state"])
+        below(table, *lost(rows))
         yield table
 
 
@@ -111,6 +118,16 @@ def remarks(rows: pd.DataFrame) -> Iterator[str]:
         yield STILL.format(
             names=", ".join(f"{row['explainer']} on {row['no_response']} of {row['n'] + row['undefined']}" for row in partly)
         )
+
+
+def lost(rows: pd.DataFrame) -> Iterator[str]:
+    """Which rows have a value although some of their cells failed, and why; one sentence per error."""
+    partly = rows[(rows["cells_failed"] > 0) & (rows["cells_measured"] > 0)]
+    for error, group in partly.groupby("failed", sort=False):
+        names = ", ".join(
+            f"{row['explainer'] or row['model']} ({row['cells_failed']} of {row['cells']})" for row in group.to_dict("records")
+        )
+        yield f"Cells that failed: {names}: {error}"
 
 
 def beside(manifest: Mapping[str, Any], label: str) -> dict[str, str]:
@@ -130,7 +147,8 @@ def below(table: Table, *sentences: str) -> None:
 def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> Table:
     """One score on one model; each kind of explanation under a line of its own where there are several."""
     better = str(rows["direction"].iloc[0])
-    headings = [f"value {ARROWS[better]}", "interval", "n", "undefined", *besides]
+    some = bool(rows["undefined"].any())
+    headings = [f"value {ARROWS[better]}", "interval", "n", *(["undefined"] if some else []), *besides, "state"]
     table = ruled(title + ("" if better == "higher" else " (lower is better)"), ["explainer"], headings)
     digits = decimals(rows["value"])
     several = rows["frame"].nunique() > 1
@@ -140,7 +158,8 @@ def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> Tab
             table.add_row(f"[bold]{escape(frame_title(str(kind)).lower())}[/]")
         for row in group.to_dict("records"):
             others = [number(row[column], 3 if column == "self_agreement" else digits) for column in besides.values()]
-            table.add_row(escape(row["explainer"]), *common(row, digits), *others, style="dim" if row["control"] else None)
+            numbers = common(row, digits)[: 4 if some else 3]
+            table.add_row(escape(row["explainer"]), *numbers, *others, row["state"], style="dim" if row["control"] else None)
     return table
 
 
@@ -151,15 +170,17 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
     numbers = numbers.loc[:, (numbers != "").any()]
     if "p" not in numbers:
         besides = {"random": "random_control", **besides}
-    table = ruled(title, ["explainer"], [f"value {ARROWS[str(rows['direction'].iloc[0])]}", "interval", *numbers.columns, *besides])
+    table = ruled(
+        title, ["explainer"], [f"value {ARROWS[str(rows['direction'].iloc[0])]}", "interval", *numbers.columns, *besides, "state"]
+    )
     digits = decimals(rows["value"])
     for row, beside_it in zip(records, numbers.to_numpy().tolist(), strict=True):
         value, ends, *_ = common(row, digits)
         others = [number(row[column], digits) for column in besides.values()]
-        table.add_row(escape(row["explainer"]), value, ends, *beside_it, *others, style="dim" if row["control"] else None)
-    lost = [f"{row['explainer']} ({row['undefined']} samples)" for row in records if row["undefined"]]
-    if lost:
-        below(table, f"No distance, since maps are constant: {', '.join(lost)}.")
+        table.add_row(escape(row["explainer"]), value, ends, *beside_it, *others, row["state"], style="dim" if row["control"] else None)
+    still = [f"{row['explainer']} ({row['undefined']} samples)" for row in records if row["undefined"] and row["state"] != State.PENDING]
+    if still:
+        below(table, f"No distance, since maps are constant: {', '.join(still)}.")
     for text, some in {
         "S!= is empty, no pair of models disagrees, so that nothing can be told apart": [
             row for row in records if row["pairs_differ"] == 0
@@ -167,7 +188,7 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
         "S= is empty, no pair of models agrees": [row for row in records if row["pairs_same"] == 0],
         "all distances are equal": [row for row in records if row["pairs_same"] > 0 and row["pairs_differ"] > 0],
     }.items():
-        names = [row["explainer"] for row in some if math.isnan(row["value"]) and not row["failed"] and row["n"]]
+        names = [row["explainer"] for row in some if row["state"] == State.UNDEFINED and row["n"]]
         if names:
             below(table, f"Undefined, since {text}: {', '.join(names)}.")
     return table
@@ -181,13 +202,15 @@ def searched(title: str, rows: pd.DataFrame, score: Hunted, besides: Mapping[str
         title + ("" if better == "higher" else " (lower is better)"), [left], [f"{middle} {ARROWS[better]}", "interval", *besides]
     )
     table.add_column("samples", overflow="fold")
+    table.add_column("state", justify="right", no_wrap=True)
     digits = COARSE if middle == "median" else decimals(rows["value"])
     for row in rows.to_dict("records"):
-        value, ends = middle_of(row["value"], "at most" if row["bound"] else "", digits) or "undefined", reach(row, digits)
+        value, ends, *_ = common(row, digits)
         others = [number(row[column], digits) for column in besides.values()]
         told = outcome(score, {key: item for key, item in row.items() if not missing(item)})
         name = escape(str(row[left]))
-        table.add_row(name, value, escape(row["failed"]) or ends, *others, told or str(row["n"]), style="dim" if row["control"] else None)
+        style = "dim" if row["control"] else None
+        table.add_row(name, value, ends, *others, told or str(row["n"]), row["state"], style=style)
     return table
 
 
@@ -202,10 +225,16 @@ def ruled(title: str, left: list[str], right: list[str]) -> Table:
 
 
 def common(row: dict[Any, Any], digits: int = 3) -> list[str]:
-    """Value, interval (or what went wrong), samples, undefined samples."""
+    """Value, interval, samples, undefined samples; of a pending row how far it is, of a failed one the error in their place."""
+    value = middle_of(row["value"], "at most" if row.get("bound") else "", digits)
+    counts = [str(row["n"]), str(row["undefined"])]
+    if row["state"] == State.FAILED:
+        return ["", escape(row["failed"]), *counts]
+    if row["state"] == State.PENDING:
+        far = f"{row['cells_measured']} of {row['cells']} cells"
+        return ["", f"so far {value}, {far}" if value else far, *counts]
     nothing = "no response" if row.get("no_response") else "undefined"
-    value = middle_of(row["value"], "at most" if row.get("bound") else "", digits) or nothing
-    return [value, escape(row["failed"]) or reach(row, digits), str(row["n"]), str(row["undefined"])]
+    return [value or nothing, reach(row, digits), *counts]
 
 
 def middle_of(value: float, bound: str, digits: int = 3) -> str:

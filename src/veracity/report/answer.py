@@ -15,6 +15,7 @@ from veracity.report.view import Result, digits_of, frames_of, sure
 from veracity.report.wording import UNDEFINED, count, frame_title, interval, number, word_of
 
 SLACK = 0.01
+ABSENT = {"pending": "is not measured yet", "failed": "failed"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +39,10 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelAnswer:
-    """What holds for one model."""
+    """What holds for one model; of its explainers, so many are done, with a value."""
 
     model: str
+    done: int
     behaviour: str
     findings: tuple[Finding, ...]
     remarks: tuple[Markup, ...]
@@ -99,8 +101,9 @@ def lead(
     """The answer over all models."""
     said = models_sentences([own[item.model] for item in answers if item.model in own and score in SYMMETRY_SCORES])
     known = [row for row in rows if row.defined]
+    left = pending_sentences(rows, [item.model for item in answers])
     if not known:
-        return [*said, say("No explainer has a value of {}.", word_of(score))]
+        return [*said, *(left or [say("No explainer has a value of {}.", word_of(score))])]
     if judged(known):
         text = "{} the symmetry, which is to say that the {} interval of their {} lies at or above {}."
         said.append(say(text, shares(answers), level, word_of(score), KEPT))
@@ -109,21 +112,33 @@ def lead(
     ends = [(in_order[-1], "worst")] if judged(known) else [(in_order[0], "best"), (in_order[-1], "worst")]
     digits = digits_of(known)
     if len({row.value for row in known}) == 1 and len(known) > 1 and all(row.bound for row in known):
-        return [
-            *said,
-            say("By {}, explainers cannot be told apart: every {} is {}.", word_of(score), known[0].middle, known[0].shown(digits)),
-        ]
-    openings = ["The" if score in SYMMETRY_SCORES else f"By {word_of(score)}, the", "The"][: len(ends)]
+        alike = "By {}, explainers cannot be told apart{}: every {} is {}."
+        return [*said, say(alike, word_of(score), " so far" if left else "", known[0].middle, known[0].shown(digits)), *left]
+    first = "Of what is measured so far, the" if left else "The" if score in SYMMETRY_SCORES else f"By {word_of(score)}, the"
+    openings = [first, "The"][: len(ends)]
     several = len(answers) > 1
     said += [extreme(row, word, known, digits, opening, several=several) for (row, word), opening in zip(ends, openings, strict=True)]
-    return [*said, *(chance_sentences(known, [item.model for item in answers], digits) if chances else [])]
+    return [*said, *(chance_sentences(known, [item.model for item in answers], digits) if chances else []), *left]
+
+
+def pending_sentences(rows: Sequence[Result], models: Sequence[str]) -> list[Markup]:
+    """How many explainers are not measured yet, on each model; nothing if all are."""
+    parts: list[Markup] = []
+    for model in models:
+        mine = [row for row in rows if row.model == model]
+        left = sum(row.pending for row in mine)
+        where = say(" on {}", name(model)) if len(models) > 1 else ""
+        parts += [say("{} of {}{}", left, count(len(mine), "explainer") if not parts else len(mine), where)] if left else []
+    return [say("Not measured yet: {}.", listing(parts))] if parts else []
 
 
 def shares(answers: Sequence[ModelAnswer]) -> Markup:
-    """How many explainers respect the symmetry, on each model; models on which none does share a phrase."""
-    totals = [sum(len(finding.names) for finding in item.findings) for item in answers]
+    """How many of the explainers with a value respect the symmetry, on each model; models on which none does share a phrase."""
+    several = len(answers) > 1
+    answers = [item for item in answers if item.done]
+    totals = [item.done for item in answers]
     kept = [sum(len(finding.names) for finding in item.findings if finding.verdict is Verdict.KEEPS) for item in answers]
-    if len(answers) == 1:
+    if not several:
         return say("{} of {} {}", kept[0] or "None", count(totals[0], "explainer"), "respects" if kept[0] == 1 else "respect")
     counted = list(zip(answers, kept, totals, strict=True))
     parts = [say("{} of {} on {}", some, total, name(item.model)) for item, some, total in counted if some]
@@ -165,6 +180,7 @@ def answer_for(model: str, rows: Sequence[Result], own: Result | None, chances: 
     kept = judged([row for row in rows if row.defined])
     return ModelAnswer(
         model=model,
+        done=sum(row.defined for row in rows),
         behaviour=behaviour(own) if own is not None or any(row.score in SYMMETRY_SCORES for row in rows) else "",
         findings=findings(best_first, against_chance if chances else verdict) if kept or chances else (),
         remarks=(*remarks(best_first, own, chances), *blind_remarks(best_first, controls)),
@@ -187,7 +203,7 @@ def behaviour(own: Result | None) -> str:
     if own is None:
         return "Model invariance was not measured."
     if not own.defined:
-        return "Model invariance is undefined."
+        return f"Model invariance {ABSENT.get(own.state, 'is undefined')}."
     return f"Model invariance {number(own.value)} ({interval(own.low, own.high)})"
 
 
@@ -211,7 +227,9 @@ def remarks(rows: Sequence[Result], own: Result | None, chances: bool) -> list[M
     lost = [name(row.explainer) for row in rows if no_better_than_random(row)]
     if lost and not chances:
         said.append(say("Not clearly better than the random control: {}.", listing(lost)))
-    partly = [say("{} ({} of {})", name(row.explainer), row.no_response, row.n + row.undefined) for row in rows if row.no_response]
+    partly = [
+        say("{} ({} of {})", name(row.explainer), row.no_response, row.n + row.undefined) for row in rows if row.no_response and row.settled
+    ]
     if partly:
         said.append(say("The explanation does not respond at all, so that its score is undefined, on samples of: {}.", listing(partly)))
     return said

@@ -16,6 +16,7 @@ from veracity.report.figures.exhibit import group_names
 from veracity.report.figures.training import steps_of
 from veracity.report.kinds import score_of
 from veracity.report.sampling import about
+from veracity.report.settled import Settled
 from veracity.report.view import Result, RunView, explanation_scores, frames_of, missing, model_names, results
 
 
@@ -99,7 +100,8 @@ class Reading:
 
 
 def read(run: RunView) -> Reading:
-    """A run's table and models."""
+    """A run's table and models; of what is pending nothing else is read."""
+    run = Settled(run)
     rows = results(run)
     paired = {label: run.differences(label) for label in dict.fromkeys(row.score for row in rows if row.pooled)}
     first = Reading(run=run, rows=tuple(rows), models=tuple(model_names(rows, run.manifest)), paired=paired)

@@ -79,7 +79,7 @@ def stability_sentences(
 
 def empty_sentences(rows: Sequence[Result], score: StabilityScore, label: str, where: Markup) -> list[Markup]:
     """Why there is no number where a set is empty; a line for all explainers alike."""
-    lost = [row for row in rows if not row.failed and not row.defined and not row.control]
+    lost = [row for row in rows if row.settled and not row.defined and not row.control]
     if not lost:
         return []
     word = word_of(label)
@@ -205,7 +205,7 @@ def published_sentences(rows: Sequence[Result], score: StabilityScore, models: S
 
 def undefined_pairs(rows: Sequence[Result]) -> list[Markup]:
     """Explainers some of whose pairs have no distance."""
-    lost = [say("{} ({:,})", name(row.explainer), row.undefined_draws) for row in rows if row.undefined_draws and not row.failed]
+    lost = [say("{} ({:,})", name(row.explainer), row.undefined_draws) for row in rows if row.undefined_draws and row.settled]
     return (
         [say("Pairs without a distance, since a constant map has no ranks, are counted and left out: {}.", listing(lost))] if lost else []
     )

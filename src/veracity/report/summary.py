@@ -41,10 +41,12 @@ def on(table: OverviewData, tables: Sequence[OverviewData]) -> Markup:
     return say(" on {}", name(table.model)) if len(tables) > 1 else Markup("")
 
 
-def failing(assumed: Sequence[Assumed], models: Sequence[str]) -> list[Markup]:
-    """Which scores take something for granted that often fails, and on how many samples."""
+def failing(assumed: Sequence[Assumed], models: Sequence[str], *, whole: bool = True) -> list[Markup]:
+    """Which scores take something for granted that often fails, and on how many samples; of all only where the `whole` is measured."""
     told = [one for one in assumed if one.n and one.fails >= OFTEN * one.n]
     if not assumed:
+        return []
+    if not told and not whole:
         return []
     if not told:
         return [Markup("What the scores assume of the models holds on more than nine of ten samples, for every score.")]

@@ -85,7 +85,8 @@ def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assu
     known = [row for row in rows if row.defined and not row.control]
     lower = rows[0].direction == "lower"
     best = (min if lower else max)(known, key=lambda row: row.value, default=None)
-    top = best.value if best is not None and len(known) > 1 and sure(best, known) else None
+    open_ = any(row.pending and not row.control for row in rows)
+    top = best.value if best is not None and len(known) > 1 and not open_ and sure(best, known) else None
     digits = digits_of(rows)
     cells = {row.explainer: cell(row, digits, best=row.value == top and not row.control) for row in rows}
     chances = sorted({round(row.chance, 12) for row in known if row.chance == row.chance})
@@ -101,7 +102,7 @@ def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assu
 def cell(row: Result, digits: int, *, best: bool) -> Cell:
     """One number."""
     if not row.defined:
-        return Cell(value="no result" if row.failed else "no response" if row.still else "undefined", faint=True)
+        return Cell(value="no response" if row.still else row.state, ends=row.so_far(digits) if row.pending else "", faint=True)
     faint = not row.control and against_chance(row) in (Verdict.LEVEL, Verdict.BEHIND)
     return Cell(value=row.shown(digits), ends=row.ends(digits), best=best, faint=faint, outcome=row.outcome)
 
