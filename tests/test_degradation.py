@@ -155,7 +155,7 @@ def test_a_model_that_bursts_is_counted(tmp_path: Path) -> None:
     assert (table.loc[0.5, "n"], table.loc[0.5, "undefined"], table.loc[0.2, "n"]) == (0, 3, 3)
     (row,) = result.trends().to_dict("records")
     assert (row["verdict"], row["undefined"], np.isnan(row["p"])) == ("undefined", 3, True)
-    assert "burst-0.5-0 failed: " in str(result)
+    assert "burst-0.5-0, burst-0.5-1, burst-0.5-2 failed: " in str(result)
     assert list(result.failures()["case"]) == sorted(result.lost)
     assert "burst-0.5-2" in result.save_report(tmp_path / "report.html").read_text(encoding="utf-8")
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import veracity.interpret  # noqa: F401 - registers the scores
 from small import series_inputs, small_net
-from veracity import GEF, Audit, FastGEF, Neuron, Precomputed
+from veracity import GEF, Audit, FastGEF, MaxSensitivity, Neuron, Precomputed
 from veracity.core.errors import InputError
 from veracity.core.registry import SCORES
 from veracity.core.scores import Reads, reads_after
@@ -122,7 +122,9 @@ def test_given_maps_stand_for_the_base_and_the_explainer_for_the_rest(tmp_path: 
     x, net = series_inputs(4), small_net()
     maps = torch.randn(4, 1, 12, generator=torch.Generator().manual_seed(0))
     explainers = {"plain": "gradient", "given": Precomputed(maps=maps, explainer="gradient")}
-    result = Audit(models=net, inputs=x, explainers=explainers, scores=["max_sensitivity"], controls=False).run(tmp_path, progress=False)
+    result = Audit(models=net, inputs=x, explainers=explainers, scores=[MaxSensitivity(relative=False)], controls=False).run(
+        tmp_path, progress=False
+    )
     plain, given = (result.draws("max_sensitivity")["model", label] for label in explainers)
     assert (given > plain).all()
     with pytest.raises(InputError, match="3 maps for 4 inputs"):

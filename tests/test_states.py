@@ -136,7 +136,7 @@ def test_a_row_with_some_failed_cells_is_done_and_says_so(partly: Path, tmp_path
     assert row["failed"] == "OutOfMemoryError: too large"
     assert math.isfinite(row["value"])
     _, shown, _ = said(capsys, "show", partly)
-    assert "Cells that failed: quick (1 of 3): OutOfMemoryError: too large" in " ".join(shown.split())
+    assert "first failed for quick (1 of 3 cells): OutOfMemoryError: too large" in " ".join(shown.split())
     text = text_of(partly, tmp_path)
     assert "done; 1 of 3 cells failed" in text
     assert "first quick equivariance 1 of 3 OutOfMemoryError: too large" in text
@@ -170,6 +170,15 @@ def test_show_tells_failed_undefined_and_done_apart(whole: Path, capsys: pytest.
     assert "Finished; " in text
 
 
+def test_what_is_unseen_is_told_of_what_is_measured(half: Path, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert Result(half).table()["unseen"].notna().any()
+    for folder, settled in ((half, False), (whole, True)):
+        _, text, _ = said(capsys, "show", folder)
+        assert ("unseen ≤ " in text) == settled
+        assert (" unseen " in str(Result(folder))) == settled
+        assert ("all equal, unseen ≤ " in text_of(folder, tmp_path)) == settled
+
+
 def test_the_report_of_an_unfinished_run_claims_nothing(half: Path, whole: Path, tmp_path: Path) -> None:
     text = text_of(half, tmp_path)
     assert text.startswith("Unfinished: ")
@@ -193,7 +202,7 @@ def test_verdicts_count_only_what_is_done(whole: Path, tmp_path: Path) -> None:
     assert "Of the explainers, none of 1 on first respect the symmetry" in text
     assert "on second respect" not in text
     assert "Not measured yet: 3 of 3 explainers on second." in text
-    assert "Of what is measured so far, the worst mean is that of quick on first" in text
+    assert not any(word in text for word in ("is ahead of", "is behind every"))
     assert "Model invariance is not measured yet." in text
     assert "3 are pending" in text
 

@@ -16,6 +16,7 @@ from veracity.core.component import encode
 from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Explainer
+from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, device_of
 from veracity.core.outputs import Outputs
@@ -221,8 +222,8 @@ class Audit:
         result = Result(str(folder))
         for text in lessons.warnings():
             warnings.warn(text, Note, stacklevel=2)
-        for row in result.failures().drop_duplicates(["model", "explainer", "error"]).to_dict("records"):
-            warnings.warn(f"{row['model']} / {row['explainer'] or row['score']} failed: {row['error']}", Note, stacklevel=2)
+        for failure in failures_of(result.failures().to_dict("records")):
+            warnings.warn(str(failure), Note, stacklevel=2)
         return result
 
     def on(self, device: str) -> Audit:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from veracity.core.errors import SpecError, StoreError
+from veracity.core.failures import failures_of
 from veracity.core.measures import Measure
 from veracity.core.registry import MEASURES
 from veracity.engine.progress import bar
@@ -89,8 +90,8 @@ class DistanceResult:
 
     def __str__(self) -> str:
         table = str(self.verdicts().to_string(index=False, na_rep=""))
-        failed = self.failures().drop_duplicates(["distance", "error"]).to_dict("records")
-        return "\n".join([table, *(f"{one['distance']} failed: {one['error']}" for one in failed)])
+        failed = failures_of({"model": one["distance"], "error": one["error"]} for one in self.failures().to_dict("records"))
+        return "\n".join([table, *map(str, failed)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -188,6 +188,11 @@ class MetaEvaluation:
         for label, score in all_scores(self.scores, companions=False).named.items():
             if score.reads is not Reads.EXPLANATION:
                 raise InputError(f"The score '{label}' is of the model alone, and meta-evaluation ranks explainers: leave it out.")
+            if score.in_map_units:
+                raise InputError(
+                    f"The score '{label}' is in the map's own units, and meta-evaluation ranks explainers: give it relative=True or "
+                    "scaled=True if it has such a form, or leave it out."
+                )
         if isinstance(self.model, Mapping) or not isinstance(self.model, nn.Module):
             raise InputError(f"A meta-evaluation is of one torch.nn.Module, not {type(self.model).__name__}.")
         if not isinstance(as_inputs(self.inputs), TensorInputs) and "ipt" in self.tests:

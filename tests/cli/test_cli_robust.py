@@ -16,7 +16,7 @@ from veracity.interpret.robustness import LnPHat, LnPMisclassified, SolTilde
 ROW = {
     "model": "net", "frame": "input", "low": -20.0, "high": -9.0, "n": 10, "undefined": 0, "self_agreement": 1.0, "random_control": 0.25,
     "control": False, "direction": "lower", "failed": "", "censored": 0, "infeasible": 0, "stuck": 0, "evaluations": 55_000,
-    "bound": False, "state": "done", "cells": 1, "cells_measured": 1, "cells_failed": 0,
+    "bound": False, "unseen": math.nan, "state": "done", "cells": 1, "cells_measured": 1, "cells_failed": 0,
 }  # fmt: skip
 
 

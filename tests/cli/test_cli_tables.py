@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,17 +11,21 @@ from rich.console import Console
 from veracity.cli import tables
 from veracity.core.scores import Score
 from veracity.engine.store.state import Progress
-from veracity.interpret import ModelRobustness, RelativeInputStability
+from veracity.interpret import MaxSensitivity, ModelRobustness, RelativeInputStability
 from veracity.interpret.gef import FastGEF, PublicFastGEF
 
 ROW = {
     "model": "net", "score": "symmetry", "low": 0.4, "high": 0.6, "n": 9, "undefined": 0, "self_agreement": 1.0, "random_control": 0.25,
-    "control": False, "direction": "higher", "failed": "", "state": "done", "cells": 1, "cells_measured": 1, "cells_failed": 0,
+    "control": False, "direction": "higher", "failed": "", "unseen": math.nan,
+    "state": "done", "cells": 1, "cells_measured": 1, "cells_failed": 0,
 }  # fmt: skip
 
 
 def row(explainer: str, frame: str, value: float, **changes: Any) -> dict[str, Any]:
-    return {**ROW, "explainer": explainer, "frame": frame, "value": value, **changes}
+    failed = bool(changes.get("failed"))
+    state = {"state": "failed" if failed else "undefined" if math.isnan(value) else "done"}
+    cells = {"cells_measured": int(not failed), "cells_failed": int(failed)}
+    return {**ROW, "explainer": explainer, "frame": frame, "value": value, **state, **cells, **changes}
 
 
 def printed(*rows: dict[str, Any]) -> list[str]:
@@ -59,17 +64,47 @@ def test_one_kind_has_no_line_of_its_own() -> None:
     assert "a constant map has it too." in " ".join(words)
 
 
-def test_a_distance_says_its_direction_and_has_no_nulls() -> None:
-    lines = printed(
+def test_a_score_in_map_units_ranks_nobody_and_has_no_nulls() -> None:
+    rows = (
         row("far", "input", 0.00042, score="max_sensitivity", direction="lower", low=0.0004, high=0.00044),
         row("near", "input", 0.00021, score="max_sensitivity", direction="lower", low=0.0002, high=0.00022),
     )
+    about = {"score_specs": {"max_sensitivity": MaxSensitivity(relative=False).about()}}
+    lines = shown(about, *rows)
     words = first_words(lines)
-    assert "net: max_sensitivity (lower is better)" in words
-    assert words.index("near") < words.index("far")
+    assert "net: max_sensitivity" in words
+    assert words.index("far") < words.index("near")
     assert any("0.000210" in line and "0.000200 .. 0.000220" in line for line in lines)
     assert not any("self" in line and "random" in line for line in lines if "explainer " in line and "interval" in line)
-    assert "necessary, not sufficient" not in " ".join(words)
+    said = " ".join(" ".join(lines).split())
+    assert "it compares samples and models, not explainers" in said
+    assert "is better" not in said
+    assert "necessary, not sufficient" not in said
+    ranked = first_words(shown({}, *rows))
+    assert "net: max_sensitivity (lower is better)" in ranked
+    assert ranked.index("near") < ranked.index("far")
+
+
+def test_one_error_is_told_once_under_the_table() -> None:
+    rows = [row(f"e{place}", "input", math.nan, failed="RuntimeError: no weights") for place in range(6)]
+    said = " ".join(" ".join(shown({}, *rows)).split())
+    assert said.count("no weights") == 1
+    assert "net failed for e0, e1, e2, e3, e4, e5: RuntimeError: no weights" in said
+    assert said.count("no result") == 6
+
+
+def test_a_row_that_failed_in_part_keeps_its_value_and_says_of_how_many_cells() -> None:
+    partly = row("ig", "input", 0.5, failed="RuntimeError: no", state="done", cells=3, cells_measured=2, cells_failed=1)
+    said = " ".join(" ".join(shown({}, partly, row("lime", "input", math.nan, failed="RuntimeError: no"))).split())
+    assert "ig 0.500 0.400 .. 0.600" in said
+    assert "net failed for ig (1 of 3 cells), lime: RuntimeError: no" in said
+
+
+def test_samples_that_are_all_equal_say_what_they_leave_unseen() -> None:
+    rows = row("ig", "input", 1.0, low=1.0, high=1.0, unseen=0.1129)
+    assert any(line.split()[:6] == ["ig", "1.000", "unseen", "≤", "11.3", "%"] for line in shown({}, rows))
+    pending = {**rows, "state": "pending", "cells": 2}
+    assert not any("unseen" in line.lower() for line in shown({}, pending))
 
 
 def test_long_names_fold_within_eighty_columns() -> None:

@@ -52,7 +52,7 @@ def test_what_cannot_travel_is_said(make_audit: Callable[..., Audit], tmp_path: 
 
 def test_a_failing_explainer_is_a_record_and_the_rest_goes_on(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
     audit = make_audit(explainers=["gradient", broken_explainer])
-    with pytest.warns(Note, match="broken_explainer failed: .*more than two rows"):
+    with pytest.warns(Note, match="failed for broken_explainer: .*more than two rows"):
         result = audit.run(tmp_path)
     assert "breaks on more than two rows" in result.failures().set_index("explainer").loc["broken_explainer", "error"].iloc[0]
     table = result.table().set_index("explainer")

@@ -135,7 +135,7 @@ class Weighs(ToMean):
 
 
 def test_one_that_cannot_learn_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
-    with pytest.warns(Note, match="net / refuses failed: ValueError: no lesson today"):
+    with pytest.warns(Note, match="net / symmetry, self_agreement failed for refuses: ValueError: no lesson today"):
         result = audit(explainers=[ToMean(), Refuses()]).run(tmp_path / "run", progress=False)
     table = result.table().set_index("explainer")
     assert table.loc["to_mean", "n"] == 4

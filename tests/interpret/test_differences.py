@@ -8,7 +8,7 @@ from scipy import stats
 
 from veracity.core.errors import InputError
 from veracity.interpret.differences import bartlett, differences
-from veracity.interpret.intervals import paired, t_quantile
+from veracity.interpret.intervals import paired
 
 
 def explainers(count: int, n: int, seed: int = 0, shared: float = 1.0) -> dict[str, np.ndarray]:
@@ -47,10 +47,8 @@ def test_quantile_is_tukeys_where_variances_are_equal() -> None:
 def test_simultaneous_intervals_lie_between_plain_and_bonferroni() -> None:
     values = explainers(6, 20)
     for row in differences(values):
-        plain = paired(values[row.first], values[row.second])
-        half, least = (row.high - row.low) / 2, (plain.high - plain.low) / 2
-        most = least * float(t_quantile(1 - 0.05 / 15, 19) / t_quantile(0.95, 19))
-        assert least * 1.2 < half < most
+        plain, most = (paired(values[row.first], values[row.second], level) for level in (0.95, 1 - 0.05 / 15))
+        assert (plain.high - plain.low) * 1.2 < row.high - row.low < most.high - most.low
 
 
 def test_intervals_are_reproducible_and_do_not_touch_the_global_state() -> None:
@@ -83,22 +81,24 @@ def test_different_gaps_take_bonferroni() -> None:
     assert (row.difference, row.low, row.high) == pytest.approx((plain.value, plain.low, plain.high))
 
 
-def test_pairs_without_spread_are_exact_and_do_not_widen_the_rest() -> None:
+def test_pairs_without_spread_are_not_ranked_and_do_not_widen_the_rest() -> None:
     values = explainers(3, 20)
     without = {(row.first, row.second): row for row in differences(values)}
     values["twin"], values["shifted"] = values["e0"].copy(), values["e0"] + 0.25
     rows = {(row.first, row.second): row for row in differences(values)}
     twin, shifted = rows["e0", "twin"], rows["e0", "shifted"]
-    assert (twin.difference, twin.low, twin.high, twin.status, twin.differs) == (0.0, 0.0, 0.0, "exact", False)
+    assert (twin.difference, twin.low, twin.high, twin.status, twin.differs) == (0.0, 0.0, 0.0, "no difference seen", False)
     assert (shifted.low, shifted.high) == pytest.approx((-0.25, -0.25))
-    assert shifted.differs
+    assert (shifted.status, shifted.differs) == ("same difference everywhere", False)
+    assert twin.unseen == pytest.approx(1 - (0.05 / 10) ** (1 / 20))
+    assert math.isnan(rows["e0", "e1"].unseen)
     for pair, row in without.items():
         assert rows[pair].high - rows[pair].low == pytest.approx(row.high - row.low, rel=0.02)
     constant = differences({"a": np.ones(5), "b": np.ones(5), "c": np.zeros(5)})
     assert [(row.difference, row.status, row.differs) for row in constant] == [
-        (0.0, "exact", False),
-        (1.0, "exact", True),
-        (1.0, "exact", True),
+        (0.0, "no difference seen", False),
+        (1.0, "same difference everywhere", False),
+        (1.0, "same difference everywhere", False),
     ]
 
 
@@ -135,7 +135,7 @@ def test_many_explainers_fit_into_memory() -> None:
 
 
 def test_lengths_must_match() -> None:
-    with pytest.raises(InputError, match=r"one value a sample from each, not \[3, 4\] values"):
+    with pytest.raises(InputError, match=r"one value per sample from each, not \[3, 4\] values"):
         differences({"a": np.zeros(3), "b": np.zeros(4)})
 
 

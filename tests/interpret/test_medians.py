@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -127,8 +129,9 @@ def test_pairs_by_hand_with_bonferroni() -> None:
     assert rows[0].difference == 3.5
     # Three pairs at 95 %: each at 98.3 %, which takes the smallest and the largest of eight.
     assert (rows[0].low, rows[0].high) == (0.0, 7.0)
-    assert rows[1].status == "exact"
-    assert not rows[1].differs
+    assert (rows[1].status, rows[1].differs) == ("no difference seen", False)
+    assert rows[1].unseen == pytest.approx(1 - (0.05 / 3) ** (1 / 8))
+    assert math.isnan(rows[0].unseen)
 
 
 def test_samples_are_not_left_out_by_their_outcome() -> None:

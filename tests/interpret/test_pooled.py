@@ -9,8 +9,8 @@ from scipy import stats
 from veracity.core.errors import InputError, SpecError
 from veracity.core.scores import Measured
 from veracity.interpret import resampling
-from veracity.interpret.pooled import bootstrapped, hull, permutation_null, pooled_differences, pooled_estimate, whole
-from veracity.interpret.resampling import permutations, resamplings
+from veracity.interpret.pooled import bootstrapped, permutation_null, pooled_differences, pooled_estimate, whole
+from veracity.interpret.resampling import expanded_hull, permutations, resamplings
 from veracity.interpret.stability import MeGe, ReCo, ReCoAUC, ReCoKS
 
 CONSISTENCY = [ReCo(), ReCoAUC(), ReCoKS()]
@@ -66,14 +66,14 @@ def test_the_interval_of_mege_is_the_delta_methods_for_clusters() -> None:
     assert estimate.value == pytest.approx(1 / (1 + mean))
     assert bootstrapped(MeGe(), [found], 400)[:, 0].std() == pytest.approx(error, rel=0.08)
     assert 1.9 * error < (estimate.high - estimate.low) / 2 < 2.4 * error
+    assert math.isnan(estimate.unseen)
 
 
 def test_the_hull_holds_both_intervals() -> None:
     replicates = np.random.default_rng(3).gamma(2.0, size=1000)
     value = 1.0
     low, high = np.quantile(replicates, [0.025, 0.975])
-    found = hull(value, replicates, 0.95)
-    assert found == (min(low, 2 - high), max(high, 2 - low))
+    assert expanded_hull(value, replicates, 10**12, 0.95) == pytest.approx((min(low, 2 - high), max(high, 2 - low)))
 
 
 def test_what_is_counted() -> None:
@@ -202,9 +202,57 @@ def test_more_pairs_make_wider_intervals_and_common_samples_narrower_ones() -> N
 
 def test_the_same_twice_differs_by_exactly_nothing() -> None:
     given = explainers(2)
-    found = pooled_differences(ReCo(), {"a": given["e0"], "again": given["e0"], "b": given["e1"]})
-    assert (found[0].status, found[0].difference, found[0].low, found[0].high, found[0].differs) == ("exact", 0.0, 0.0, 0.0, False)
+    found = pooled_differences(ReCoAUC(), {"a": given["e0"], "again": given["e0"], "b": given["e1"]})
+    assert (found[0].status, found[0].difference, found[0].low, found[0].high) == ("no difference seen", 0.0, 0.0, 0.0)
+    assert not found[0].differs
+    assert found[0].unseen == pytest.approx(1 - (0.05 / 3) ** (1 / found[0].n))
     assert found[1].status == "ok"
+
+
+def test_reco_has_a_value_and_a_null_but_no_interval_and_no_rank() -> None:
+    given = explainers(2)
+    found = pooled_estimate(ReCo(), given["e0"], (-1.0, 1.0))
+    assert math.isfinite(found.estimate.value)
+    assert found.null is not None
+    assert math.isnan(found.estimate.low)
+    (row,) = pooled_differences(ReCo(), given)
+    assert (row.status, row.differs) == ("too few", False)
+    assert math.isnan(row.low)
+
+
+@pytest.mark.parametrize("score", [ReCoAUC(), ReCoKS()], ids=lambda score: score.name)
+def test_no_interval_below_ten_samples_in_the_smaller_set(score: ReCo) -> None:
+    generator = np.random.default_rng(3)
+    right = np.ones((200, 4))
+    for unlike, given in ((9, False), (10, True)):
+        other = np.ones((200, 4))
+        other[:unlike] = 0.0
+        found = pooled_estimate(score, measured(generator.random((200, 4)), right, other), score.bounds)
+        assert found.null is not None
+        assert math.isfinite(found.estimate.low) == given
+
+
+def test_the_ks_interval_follows_the_curve_and_not_the_maximum() -> None:
+    """The slow way: the curve F= - F!= of every replicate, its moves up and down where the maximum might lie."""
+    found = drawn(np.random.default_rng(14), samples=60, shift=1.0)
+    distance, member = ReCoKS().sets(found)
+    (weights,) = resamplings(60)
+    thresholds = np.unique(distance[member >= 0])
+
+    def curve(times: np.ndarray) -> np.ndarray:
+        alike, unlike = ((member == kind) * times[:, None] for kind in (0, 1))
+        below = distance[:, :, None] <= thresholds
+        one, other = ((part[:, :, None] * below).sum((0, 1)) / part.sum() for part in (alike, unlike))
+        return one - other
+
+    base = curve(np.ones(60))
+    moves = np.array([curve(times) - base for times in weights])
+    reach = np.quantile(np.abs(moves).max(axis=1), 0.95)
+    near = base >= base.max() - reach
+    low = base.max() - np.quantile(moves[:, near].max(axis=1), 0.975)
+    high = base.max() + np.quantile(-moves[:, near].min(axis=1), 0.975)
+    estimate = pooled_estimate(ReCoKS(), found, (0.0, 1.0)).estimate
+    assert (estimate.low, estimate.high) == pytest.approx((max(0.0, low), min(1.0, high)))
 
 
 def test_only_samples_that_all_have_count_and_a_name_without_any_is_left_out() -> None:
@@ -234,7 +282,7 @@ def test_undefined_values_have_no_differences() -> None:
 def test_numbers_come_again_and_the_global_state_stays() -> None:
     before = np.random.get_state()[1].tolist()  # noqa: NPY002
     found = drawn(np.random.default_rng(12), samples=30)
-    assert pooled_estimate(ReCo(), found, (-1.0, 1.0)) == pooled_estimate(ReCo(), found, (-1.0, 1.0))
+    assert pooled_estimate(MeGe(), found, (-1.0, 1.0)).estimate.low == pooled_estimate(MeGe(), found, (-1.0, 1.0)).estimate.low
     assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
 
 

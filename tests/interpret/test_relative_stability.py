@@ -124,7 +124,8 @@ def test_representation_stability_by_hand():
 def test_lipschitz_by_hand():
     before = {"explanation": torch.tensor([[1.0, 2.0], [1.0, 2.0]]), "input": torch.tensor([[4.0, 5.0], [4.0, 5.0]])}
     after = {"explanation": torch.tensor([[4.0, 6.0], [4.0, 6.0]]), "input": torch.tensor([[4.0, 5.5], [4.0, 5.0]])}
-    assert LocalLipschitz().observe(pair(before, after)).tolist() == pytest.approx([10.0, math.nan], nan_ok=True)
+    assert LocalLipschitz(relative=False).observe(pair(before, after)).tolist() == pytest.approx([10.0, math.nan], nan_ok=True)
+    assert LocalLipschitz().observe(pair(before, after)).tolist() == pytest.approx([10.0 / math.sqrt(5.0), math.nan], nan_ok=True)
 
 
 def test_where_nothing_moves_the_least_change_is_divided_by():
@@ -186,7 +187,7 @@ def test_lipschitz_of_a_linear_explanation_comes_close_to_its_spectral_norm_from
     a = torch.tensor([[3.0, 0.0], [4.0, 5.0]], dtype=torch.float64)
     z = 0.001 * torch.randn(2000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     here = torch.zeros_like(z)
-    values = LocalLipschitz().observe(pair({"explanation": here, "input": here}, {"explanation": z @ a.T, "input": z}))
+    values = LocalLipschitz(relative=False).observe(pair({"explanation": here, "input": here}, {"explanation": z @ a.T, "input": z}))
     found = LocalLipschitz().reduce(values.reshape(1, -1).numpy()).item()
     assert 0.999 * math.sqrt(45.0) < found <= math.sqrt(45.0) + 1e-9
 

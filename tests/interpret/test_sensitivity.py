@@ -37,8 +37,8 @@ def noise(ball, count, draws):
 
 def test_by_hand():
     before, after = torch.tensor([[3.0, 4.0], [0.0, 0.0]]), torch.tensor([[3.0, 5.0], [0.6, 0.8]])
-    assert MaxSensitivity().observe(pair(before, after)).tolist() == pytest.approx([1.0, 1.0])
-    assert MaxSensitivity(relative=True).observe(pair(before, after)).tolist() == pytest.approx([0.2, np.nan], nan_ok=True)
+    assert MaxSensitivity(relative=False).observe(pair(before, after)).tolist() == pytest.approx([1.0, 1.0])
+    assert MaxSensitivity().observe(pair(before, after)).tolist() == pytest.approx([0.2, np.nan], nan_ok=True)
     values = np.array([[0.1, 0.4, 0.2], [np.nan, 0.3, np.nan], [np.nan, np.nan, np.nan]])
     assert MaxSensitivity().reduce(values).tolist() == pytest.approx([0.4, 0.3, np.nan], nan_ok=True)
     assert np.isnan(largest(np.zeros((1, 0)))).all()
@@ -56,10 +56,10 @@ def test_what_it_asks_for():
 
 def test_the_mean_beside_the_largest():
     before, after = torch.tensor([[3.0, 4.0]] * 3), torch.tensor([[3.0, 5.0], [3.0, 4.0], [6.0, 8.0]])
-    assert AvgSensitivity().observe(pair(before, after)).tolist() == pytest.approx([1.0, 0.0, 5.0])
+    assert AvgSensitivity(relative=False).observe(pair(before, after)).tolist() == pytest.approx([1.0, 0.0, 5.0])
     values = np.array([[1.0, 0.0, 5.0], [np.nan, 0.5, np.nan], [np.nan, np.nan, np.nan]])
     assert AvgSensitivity().reduce(values).tolist() == pytest.approx([2.0, 0.5, np.nan], nan_ok=True)
-    assert AvgSensitivity(relative=True).observe(pair(before, after)).tolist() == pytest.approx([0.2, 0.0, 1.0])
+    assert AvgSensitivity().observe(pair(before, after)).tolist() == pytest.approx([0.2, 0.0, 1.0])
 
 
 def test_both_share_their_perturbations_and_their_assumption():
@@ -81,7 +81,7 @@ def test_random_controls_draw_afresh():
 
 
 def test_it_survives_being_written_down():
-    score = MaxSensitivity(radius=0.05, relative=True, walk=MonteCarlo(draws=3))
+    score = MaxSensitivity(radius=0.05, relative=False, walk=MonteCarlo(draws=3))
     assert score.about()["reduce"] == "own"
     assert as_score(score.about()["spec"]) == score
     assert as_score({"name": "max_sensitivity", "walk": {"name": "monte_carlo", "draws": 3}}).walk == MonteCarlo(draws=3)
@@ -104,7 +104,7 @@ def test_against_captum_on_the_same_perturbations():
     before = explain(x, target=targets, n_steps=10).repeat_interleave(draws, dim=0)
     there = ball.act(z, x.repeat_interleave(draws, dim=0))
     after = explain(there, target=targets.repeat_interleave(draws), n_steps=10)
-    score = MaxSensitivity(relative=True)
+    score = MaxSensitivity()
     found = score.reduce(score.observe(pair(before, after)).reshape(len(x), draws).numpy())
     np.testing.assert_allclose(found, expected.numpy(), rtol=1e-9)
     assert found.min() > 0
@@ -113,7 +113,7 @@ def test_against_captum_on_the_same_perturbations():
 def test_more_draws_find_more_but_never_all():
     """For e(x) = A x the truth is the maximum over the box's corners; draws stay below it and come closer."""
     a = torch.randn(3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    ball, score = Ball(radius=0.02).fit(torch.Size([4])), MaxSensitivity()
+    ball, score = Ball(radius=0.02).fit(torch.Size([4])), MaxSensitivity(relative=False)
     corners = 0.02 * torch.cartesian_prod(*[torch.tensor([-1.0, 1.0], dtype=torch.float64)] * 4)
     truth = float((corners @ a.T).norm(dim=1).max())
     z = noise(ball, 1, 1000) @ a.T

@@ -96,12 +96,12 @@ class Failing(Explainer):
 
 def test_what_an_explainer_throws_is_a_record_and_the_rest_goes_on(tmp_path: Path) -> None:
     evaluation = digits_like(models={"a": curved(0)}, explainers=[Failing(), "gradient"])
-    with pytest.warns(Note, match="a / failing failed: ValueError: no map today"):
+    with pytest.warns(Note, match="a failed for failing: ValueError: no map today"):
         result = evaluation.run(tmp_path, progress=False)
     assert np.isnan(result.values("a", "equivariance: failing")).all()
     assert np.isfinite(result.values("a", "equivariance: gradient")).all()
     assert result.failures()["explainer"].tolist() == ["failing"]
-    assert "a / failing failed: ValueError: no map today" in str(OrbitResult(tmp_path))
+    assert "a failed for failing: ValueError: no map today" in str(OrbitResult(tmp_path))
 
 
 def test_explainers_that_cannot_follow_an_orbit_are_refused(tmp_path: Path) -> None:

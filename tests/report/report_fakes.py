@@ -158,6 +158,7 @@ def result(model: str, explainer: str, score: str, values: np.ndarray, **changes
         "value": mean, "low": mean - half, "high": min(mean + half, 1.0),
         "draws_low": mean - half / 4, "draws_high": min(mean + half / 4, 1.0), "n": len(finite), "undefined": len(values) - len(finite),
         "undefined_draws": 0, "draws": 196.0, "self_agreement": math.nan, "random_control": math.nan, "direction": "higher", "failed": "",
+        "unseen": math.nan,
     }  # fmt: skip
     return {**row, **changes}
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from veracity.report.answer import Verdict, answer, no_better_than_random, noise_limited, verdict
+from veracity.report.order import COLUMNS
 from veracity.report.view import Result
 
 
@@ -22,8 +25,19 @@ def own(model: str, value: float, half: float = 0.0) -> Result:
     return row("", value, half, model=model, score="model_invariance", self_agreement=math.nan, random_control=math.nan)
 
 
-def said(*rows: Result, models: tuple[str, ...] = ("net",)) -> str:
-    return " ".join(sentence.striptags() for sentence in answer(rows, "equivariance", models).sentences)
+def said(*rows: Result, models: tuple[str, ...] = ("net",), differ: tuple[str, ...] = ()) -> str:
+    found = answer(rows, "equivariance", models, differences=differences(rows, differ))
+    return " ".join(sentence.striptags() for sentence in found.sentences)
+
+
+def differences(rows: Sequence[Result], differ: tuple[str, ...]) -> pd.DataFrame:
+    """Every pair of explainers; those differ that hold one of the names."""
+    pairs = [(a, b) for place, a in enumerate(rows) for b in rows[place + 1 :] if a.explainer and b.explainer and a.model == b.model]
+    made = [
+        [a.model, a.explainer, b.explainer, a.value - b.value, -1.0, 1.0, 10, bool({a.explainer, b.explainer} & set(differ))]
+        for a, b in pairs
+    ]
+    return pd.DataFrame(made, columns=COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +59,12 @@ def test_the_verdict_is_the_intervals(low: float, high: float, expected: Verdict
 
 def test_one_model_in_sentences() -> None:
     rows = (own("net", 1.0), row("a"), row("b", 0.5, 0.1), row("c", 0.4, 0.2), row("control", 0.0, control=True))
-    assert said(*rows) == (
-        "Under the transforms, net keeps its output. 1 of 3 explainers respects the symmetry, which is to say that the 95 % interval of "
-        "their equivariance lies at or above 0.99. The worst mean is that of c: 0.400 (0.200 to 0.600)."
+    told = (
+        "Under the transforms, net keeps its output. 1 of 3 explainers respects the symmetry: the 95 % interval of equivariance lies at "
+        "or above 0.99."
     )
+    assert said(*rows) == told
+    assert said(*rows, differ=("c",)) == f"{told} By equivariance, c is behind every other explainer: 0.400 (0.200 to 0.600)."
 
 
 def test_several_models_in_sentences() -> None:
@@ -57,9 +73,11 @@ def test_several_models_in_sentences() -> None:
         row("b", -0.25, 0.25, model="n"), row("a", 0.98, 0.02, model="o"), row("b", 0.98, 0.02, model="o"),
     ]  # fmt: skip
     assert said(*rows, models=("m", "n", "o")) == (
-        "Under the transforms, m keeps its output; n does not; of o these samples cannot tell. Of the explainers, 2 of 2 on m and none "
-        "of 2 on n or o respect the symmetry, which is to say that the 95 % interval of their equivariance lies at or above 0.99. "
-        "The worst mean is that of b on n: \N{MINUS SIGN}0.250 (\N{MINUS SIGN}0.500 to 0.000)."
+        "Under the transforms, m keeps its output; n does not; these samples are too few to decide for o. Of the explainers, 2 of 2 on m "
+        "and none of 2 on n or o respect the symmetry: the 95 % interval of equivariance lies at or above 0.99."
+    )
+    assert said(*rows, models=("m", "n", "o"), differ=("b",)).endswith(
+        "By equivariance on n, b is behind every other explainer: \N{MINUS SIGN}0.250 (\N{MINUS SIGN}0.500 to 0.000)."
     )
 
 
@@ -73,7 +91,8 @@ def test_a_distance_gets_no_verdict_but_its_ends() -> None:
     found = answer(rows, "equivariance", ("net",))
     assert found.models[0].findings == ()
     assert not found.judged
-    assert said(*rows) == "The best mean is that of a: 0.100 (0.050 to 0.150). The worst mean is that of b: 3.000 (2.000 to 4.000)."
+    assert said(*rows) == "By equivariance, a and b cannot be told apart: no interval of a paired difference leaves zero out."
+    assert said(*rows, differ=("a",)) == "By equivariance, a is ahead of every other explainer: 0.100 (0.050 to 0.150)."
 
 
 def test_an_unknown_score_gets_no_verdict() -> None:

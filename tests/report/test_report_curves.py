@@ -261,7 +261,7 @@ def test_running_means_and_hoeffdings_error_by_hand() -> None:
     half = 2.776445 * math.sqrt(variances.sum()) / 2  # t with the 4 degrees of freedom of the one sample that varies
     assert found.width == pytest.approx(2 * half, rel=1e-5)
     said = [text(sentence) for sentence in convergence_sentences(data, "95 %")]
-    assert said[0] == "After 5 draws a sample, the widest 95 % interval over draws is that of shap on m: 0.281 to 0.719."
+    assert said[0] == "After 5 draws per sample, the 95 % interval over draws of shap on m is 0.281 to 0.719."
     assert said[1] == "Whatever the values are, Hoeffding's inequality promises an error of at most 0.859 for 2 samples and 5 draws."
     html = str(draw_convergence(data))
     assert [html.count(f'class="{css}"') for css in ("band", "curve", "bound")] == [1, 1, 1]
@@ -345,7 +345,7 @@ def test_rounding_does_not_correlate() -> None:
     assert math.isnan(first.r.value)
     assert second.r.value == pytest.approx(np.corrcoef([1, 2, 3], [0.9, 0.5, 0.6])[0, 1])
     assert "the samples do not differ, n = 3" in str(draw_sensitivity(data))
-    assert text(sensitivity_sentences(data)[0]).startswith("Pearson's correlation r over samples lies between \N{MINUS SIGN}0.72 and")
+    assert text(sensitivity_sentences(data)[0]).startswith("Pearson's correlation r over samples is \N{MINUS SIGN}0.72.")
 
 
 def test_very_many_samples_are_thinned_for_the_drawing_alone() -> None:

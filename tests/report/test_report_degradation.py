@@ -76,7 +76,7 @@ def test_intervals_of_two_explainers_do_not_hide_each_other() -> None:
 
 def test_the_page_says_who_follows_and_prints_every_trend() -> None:
     page = Page(render_degradation(TABLE, TRENDS, NOTHING, "Well?"))
-    assert "MuFidelity follows the damage of weights on 1 of 3 explainers ( saliency ); 1 undefined." in page.text
+    assert "MuFidelity follows the damage of weights on 1 of 2 explainers ( saliency ); 1 undefined." in page.text
     assert "Model invariance follows the damage of labels on 1 of 1 explainer." in page.text
     (table,) = page.tables
     saliency = ["MuFidelity", "weights", "saliency", "follows", "\N{MINUS SIGN}1.500", "\N{MINUS SIGN}2.000 to \N{MINUS SIGN}1.000"]
@@ -88,8 +88,12 @@ def test_the_page_says_who_follows_and_prints_every_trend() -> None:
 
 
 def test_what_could_not_be_measured_stands_on_the_page() -> None:
-    failures = pd.DataFrame([{"case": "weights-0.3-1", "explainer": "", "score": "", "error": "NaN."}])
-    assert "weights-0.3-1: NaN." in Page(render_degradation(TABLE, TRENDS, failures)).text
+    whole = {"case": "weights-0.3-1", "explainer": "", "score": "", "error": "NaN."}
+    some = [{"case": "weights-0.3-2", "explainer": name, "score": "mege", "error": "No memory."} for name in ("saliency", "lime")]
+    text = Page(render_degradation(TABLE, TRENDS, pd.DataFrame([whole, *some]))).text
+    assert "weights-0.3-1 failed: NaN." in text
+    assert text.count("No memory.") == 1
+    assert "weights-0.3-2 / mege failed for saliency, lime: No memory." in text
 
 
 def test_the_page_needs_nothing_else_and_escapes_what_it_is_given() -> None:

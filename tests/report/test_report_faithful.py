@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 import torch
 from faithful_fakes import CONTROLS, FOLLOWING, SCORES, FakeSeries, faithful_run
+from report_fakes import FakeRun
 from report_pages import EVIL, EVIL_TOO, Page, drawings
 from torch import nn
 
 from veracity.audit import Audit
 from veracity.core.scores import Measured
+from veracity.interpret import MaxSensitivity
 from veracity.interpret.gef import FastGEF
 from veracity.report import render
+from veracity.report.figures.overview import overview_data
+from veracity.report.figures.ranking import ranking_data
+from veracity.report.reading import read
+from veracity.report.summary import leaders
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +58,10 @@ def test_many_scores_are_summed_up_at_the_top(html: str, page: Page) -> None:
     assert headings(html)[:3] == ["In short", "What the scores assume", "Where the paths end"]
     assert headings(html)[3:6] == ["Fast-GEF", "GEF", "Fast-GEF (public variant)"]
     top = page.text[: page.text.index("In short")]
-    assert top.count("By ") == 2  # the two scores of paths; the public variant has a null of its own and stands below
-    assert "Of 8 scores, gradient has the best mean in 8." in re.sub(r" ,", ",", top)
+    assert (
+        top.count(" is ahead of every other explainer: ") == 2
+    )  # the two scores of paths; the public variant has a null of its own and stands below
+    assert "Of 8 scores, gradient is ahead of every other explainer in 8." in re.sub(r" ,", ",", top)
     assert "fails often for pixel flipping (15 of 20 samples) and insertion (15 of 20 samples)" in top
     overview = next(table for table in page.tables if table[0][:3] == ["Score", "Assumption fails", "Chance"])
     assert len(overview) == 1 + len(SCORES)
@@ -84,7 +92,7 @@ def test_paths_curves_and_calibrations_are_drawn_where_they_belong(html: str) ->
 
 def test_a_known_null_is_told_and_drawn(html: str) -> None:
     part = section_of(html, "Fast-GEF (public variant)")
-    assert "scores 0.500 here, not 0" in part
+    assert "scores 0.500, not 0" in part
     assert 'class="null known"' in part
     assert 'class="null known"' not in section_of(html, "Fast-GEF")
     assert "cannot be told from chance" not in section_of(html, "Sparseness")
@@ -93,7 +101,30 @@ def test_a_known_null_is_told_and_drawn(html: str) -> None:
 def test_self_agreement_stands_beside_no_score_of_another_scale(html: str) -> None:
     assert "Self-agreement" not in html
     assert "Random control" in section_of(html, "Fast-GEF")
-    assert "Random control" not in section_of(html, "Max sensitivity")
+    assert "Random control" in section_of(html, "Max sensitivity")
+    assert "Random control" not in section_of(render(absolute_run()), "Max sensitivity")
+
+
+def absolute_run() -> FakeRun:
+    """With sensitivities in the maps' own units."""
+    run = faithful_run(["fast_gef", "max_sensitivity"])
+    about = MaxSensitivity(relative=False).about()
+    return dataclasses.replace(run, manifest={**run.manifest, "score_specs": {**run.manifest["score_specs"], "max_sensitivity": about}})
+
+
+def test_nobody_is_ranked_by_a_score_in_the_maps_own_units() -> None:
+    html = render(absolute_run())
+    part = section_of(html, "Max sensitivity")
+    assert "<h3>Ranking</h3>" not in part
+    assert "Differences between explainers" not in part
+    assert "In the run's order" in part
+    told = "Max sensitivity is in the map's own units: it compares samples and models, not explainers."
+    assert told in Page(html).text
+    (table,) = overview_data(read(absolute_run()).rows, ["max_sensitivity"], ["lenet"], ())
+    assert not table.wins
+    assert leaders([table]) == []
+    assert [row.explainer for row in ranking_data(read(absolute_run()).rows, "max_sensitivity", ["lenet"]).explainers] == list(FOLLOWING)
+    assert "<h3>Ranking</h3>" in section_of(html, "Fast-GEF")
 
 
 def test_what_does_not_respond_is_counted(page: Page) -> None:
@@ -115,7 +146,7 @@ def test_few_scores_keep_their_paragraphs_and_cards() -> None:
     html = render(faithful_run(["fast_gef", "pixel_flipping"], ["a", "b"], published=True))
     page = Page(html)
     assert page.unbalanced == []
-    assert "By Fast-GEF, the best mean" in page.text[: page.text.index("In short")]
+    assert "By Fast-GEF on a , gradient is ahead of every other explainer" in page.text[: page.text.index("In short")]
     assert "do better than chance" in section_of(html, "Fast-GEF")
     assert "<h3>Spread over samples</h3>" in html
     assert "a: pixel_flipping assumes" in section_of(html, "Pixel flipping")

@@ -11,6 +11,7 @@ import pytest
 from report_fakes import CONCEPTS, KINDS, NULLS, FakeRun, advice, concept_fact, kind_pairs, kinds_run, manifest, result, sample_rows
 from report_pages import EVIL, EVIL_TOO, Page, drawings
 
+from veracity.interpret import MaxSensitivity
 from veracity.report import render
 from veracity.report.answer import Verdict, answer
 from veracity.report.figures.boxes import boxes_data
@@ -96,15 +97,16 @@ def test_the_symmetry_score_is_judged_and_defined() -> None:
 def test_a_distance_has_neither_verdict_nor_nulls() -> None:
     values = np.array([0.01, 0.03])
     rows = [result("net", "ig", "max_sensitivity", values, direction="lower", self_agreement=1.0, random_control=0.0)]
-    run = FakeRun(path="r", manifest=manifest({"net": None}, (1, 8, 8), 2), rows=rows)
+    about = MaxSensitivity(relative=False).about()
+    run = FakeRun(path="r", manifest=manifest({"net": None}, (1, 8, 8), 2, score_specs={"max_sensitivity": about}), rows=rows)
     read_rows = results(run)
     assert math.isnan(read_rows[0].self_agreement)
     assert math.isnan(read_rows[0].random_control)
     found = answer(read_rows, "max_sensitivity", ["net"])
     assert not found.says
-    assert found.sentences[0].striptags() == "By max sensitivity, the best mean is that of ig: 0.0200 (0.0061 to 0.0339)."
+    assert found.sentences[0].striptags() == "By max sensitivity, ig scores 0.0200 (0.0061 to 0.0339)."
     text = Page(render(run)).text
-    assert "lower is better" in text
+    assert "is better" not in text
     assert "Self-agreement" not in text
 
 

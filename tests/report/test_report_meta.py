@@ -45,7 +45,7 @@ def test_bars_are_as_long_as_the_numbers_say() -> None:
 
 def test_the_page_prints_every_number_and_says_which_is_best() -> None:
     page = Page(render_meta(TABLE, "Which?"))
-    assert "Of 4 scores, under IPT and MPT , Fast-GEF is the most consistent, at 0.625 of 1, and MPRT the least, at 0.500." in page.text
+    assert "The spread over iterations is not known, so scores cannot be told apart: run more iterations." in page.text
     (table,) = page.tables
     assert table[0] == ["Score", "Test", "MC", "SD", "IAC, minor", "IAC, disruptive", "IEC, minor", "IEC, disruptive"]
     assert ["Fast-GEF", "IPT", "0.750", "0.100", "0.750", "0.500", "1.000", "0.250"] in table
@@ -76,7 +76,20 @@ def test_the_page_needs_nothing_else_and_escapes_what_it_is_given() -> None:
 
 def test_one_score_alone_is_drawn_without_a_verdict() -> None:
     assert "No score has a meta-consistency." not in Page(render_meta(TABLE)).text
-    assert "the most consistent" not in Page(render_meta(TABLE[:2])).text
+    assert "consistent than" not in Page(render_meta(TABLE[:2])).text
+
+
+@pytest.mark.parametrize(
+    ("sd", "told"),
+    [
+        (0.1, "Of 2 scores, under both , GEF (0.900 of 1) is more consistent than MPRT (0.500)."),
+        (0.3, "Of 2 scores, under both , none can be told from another: their spreads over iterations overlap."),
+        (math.nan, "The spread over iterations is not known, so scores cannot be told apart: run more iterations."),
+    ],
+)
+def test_scores_are_ranked_only_where_their_spreads_lie_apart(sd: float, told: str) -> None:
+    rows = pd.DataFrame([row("mprt", "both", 0.5, sd=sd), row("gef", "both", 0.9, sd=sd)])
+    assert told in Page(render_meta(rows)).text
 
 
 def test_a_table_that_lacks_columns_is_refused() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from veracity.report.answer import answer
 from veracity.report.assumed import Assumed, assumed
 from veracity.report.figures.overview import draw_overview, overview_data
 from veracity.report.figures.ranking import draw_ranking, ranking_data
-from veracity.report.kinds import definition, has_ceiling, has_null, score_of
+from veracity.report.kinds import definition, has_ceiling, has_null, in_map_units, score_of
 from veracity.report.summary import failing, leaders
 from veracity.report.verdict import Verdict, against_chance
 from veracity.report.view import Result
@@ -61,21 +62,23 @@ def test_a_score_is_built_from_what_the_manifest_says() -> None:
     [
         (Equivariance(), True, True),
         (RelativeInputStability(), True, False),
-        (MaxSensitivity(), False, False),
-        (MaxSensitivity(relative=True), True, False),
+        (MaxSensitivity(), True, False),
+        (MaxSensitivity(relative=False), False, False),
         (Infidelity(), False, False),
         (Infidelity(scaled=True), True, False),
         (Completeness(), False, False),
-        (LocalLipschitz(), False, False),
+        (LocalLipschitz(), True, False),
+        (LocalLipschitz(relative=False), False, False),
     ],
 )
 def test_only_what_is_on_the_same_scale_stands_beside_a_score(score: Any, null: bool, ceiling: bool) -> None:
-    assert (has_null("label", score), has_ceiling("label", score)) == (null, ceiling)
+    assert (has_null(score), has_ceiling(score)) == (null, ceiling)
 
 
-def test_an_unknown_score_is_taken_as_a_likeness_unless_its_name_is_that_of_a_distance() -> None:
-    assert (has_null("mine", None), has_ceiling("mine", None)) == (True, True)
-    assert (has_null("max_sensitivity", None), has_ceiling("max_sensitivity", None)) == (False, False)
+def test_an_unknown_score_is_taken_as_a_likeness_unless_the_run_says_that_it_is_in_map_units() -> None:
+    assert (has_null(None), has_ceiling(None)) == (True, True)
+    assert in_map_units({"score_specs": {"mine": {"in_map_units": True}}}, "mine")
+    assert not in_map_units({"score_specs": {"mine": {}}}, "mine")
 
 
 # --- assumptions
@@ -139,8 +142,7 @@ def test_the_verdict_against_chance_is_the_intervals(changes: dict[str, Any], ex
 def test_chance_in_sentences() -> None:
     rows = [row("a", 0.8), row("b", 0.5), row("c", 0.01), row("random_gaussian", 0.0, control=True)]
     assert said(*rows) == (
-        "By Fast-GEF, the best mean is that of a: 0.800 (0.750 to 0.850). The worst mean is that of c: 0.010 "
-        "(\N{MINUS SIGN}0.040 to 0.060). "
+        "With only 1 sample, a, b and c cannot be told apart by Fast-GEF. "
         "Of the explainers, 2 of 3 do better than chance, which is what random explanations score (0.000)."
     )
     known = [row("a", 0.8, null=0.5, random_control=0.0), row("b", 0.7, null=0.5, random_control=0.1)]
@@ -161,7 +163,7 @@ def test_findings_name_who_does_not_respond_and_who_is_blind() -> None:
     assert {item.verdict: item.names for item in found.findings} == {Verdict.AHEAD: ("a", "b"), Verdict.STILL: ("c",)}
     assert found.behaviour == ""
     assert [text(remark) for remark in found.remarks] == [
-        "The explanation does not respond at all, so that its score is undefined, on samples of: b (2 of 8) and c (10 of 10).",
+        "The explanation does not respond at all, so its score is undefined, on samples of: b (2 of 8) and c (10 of 10).",
         "Without looking at the model, controls score no worse than some explainers: edge_filter (0.500) than 1 of 2.",
     ]
 
@@ -187,10 +189,11 @@ def test_nulls_and_published_figures_are_marked_on_the_ranking() -> None:
 # --- all scores at a glance
 
 ROWS = [
-    row("a", 0.8), row("b", 0.9), row("random_gaussian", 0.95, control=True), row("edge_filter", math.nan, control=True, no_response=4),
-    row("a", 40_000.0, "ris", direction="lower", random_control=50_000.0),
+    row("a", 0.8), row("b", 0.9, leads=True), row("random_gaussian", 0.95, control=True),
+    row("edge_filter", math.nan, control=True, no_response=4),
+    row("a", 40_000.0, "ris", direction="lower", random_control=50_000.0, leads=True),
     row("b", 49_999.99, "ris", direction="lower", random_control=50_000.0),
-    row("a", 0.4, "mprt", direction="lower", random_control=0.1), row("b", 0.6, "mprt", direction="lower", random_control=0.2),
+    row("a", 0.4, "mprt", direction="lower", random_control=0.1, leads=True), row("b", 0.6, "mprt", direction="lower", random_control=0.2),
 ]  # fmt: skip
 FAILS = (Assumed(model="net", score="ris", assumption="x", holds=52, n=64, text=""),)
 
@@ -235,9 +238,11 @@ def test_names_in_the_table_are_escaped() -> None:
 def test_who_leads_how_often() -> None:
     tables = overview_data(ROWS, ["fast_gef", "ris", "mprt"], ["net"], ())
     assert [text(item) for item in leaders(tables)] == [
-        "Of 3 scores, a has the best mean in 2 and b has the best mean in 1; no explainer is best throughout."
+        "Of 3 scores, a is ahead of every other explainer in 2 and b is ahead of every other explainer in 1."
     ]
-    assert [text(item) for item in leaders(tables, without=["fast_gef"])] == ["Of 2 scores, a has the best mean in 2."]
+    assert [text(item) for item in leaders(tables, without=["fast_gef"])] == ["Of 2 scores, a is ahead of every other explainer in 2."]
+    level = overview_data([replace(one, leads=False) for one in ROWS], ["fast_gef", "ris", "mprt"], ["net"], ())
+    assert [text(item) for item in leaders(level)] == ["Of 3 scores, no explainer is ahead of every other one in any."]
     assert leaders(overview_data([row("a", 0.5)], ["fast_gef"], ["net"], ())) == []
 
 

@@ -83,7 +83,7 @@ def test_the_table_prints_the_runs_numbers(run: FakeRun, page: Page) -> None:
     for row in table.itertuples():
         cells = printed[row.model, row.explainer]
         if row.failed:
-            assert cells == [row.failed, "failed"]
+            assert cells == ["no result: see what failed", "failed"]
             continue
         assert cells[:3] == [shown(row.value), between(row.low, row.high), between(row.draws_low, row.draws_high)]
         assert cells[3:5] == [shown(row.self_agreement), shown(row.random_control)]
@@ -99,7 +99,7 @@ def test_undefined_is_a_word(page: Page) -> None:
 def test_gaps_are_told(page: Page) -> None:
     undefined = next(table for table in page.tables if "Undefined draws" in table[0])
     assert ["all-cnn", "grad_cam", "Equivariance", "7", "41", "53"] in undefined
-    failed = next(table for table in page.tables if table[0] == ["Model", "Explainer", "Score", "Cells that failed", "Error"])
+    failed = next(table for table in page.tables if table[0] == ["Models", "Explainers", "Scores", "Cells that failed", "Error"])
     assert ["standard-cnn", "deep_lift", "equivariance", "1 of 1", "RuntimeError: a module was used twice"] in failed
     assert "The reference set is the first 100 inputs." in page.text
 
@@ -172,7 +172,8 @@ def test_no_score_of_explanations_at_all() -> None:
 def test_an_empty_run() -> None:
     page = Page(render(FakeRun(path="r", manifest={}, rows=[])))
     assert page.unbalanced == []
-    assert "Nothing was undefined, nothing failed" in page.text
+    assert "Nothing was measured." in page.text
+    assert "nothing failed" not in page.text
 
 
 def test_self_agreement_stands_beside_and_other_scores_get_a_section_each() -> None:

@@ -31,11 +31,11 @@ from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.rarity import descent, middle
 from veracity.report.figures.search import course, harmed, search_data, titles
 from veracity.report.hunted import setting, spent
+from veracity.report.order import COLUMNS
 from veracity.report.reading import read
 from veracity.report.robust import adversaries, kept_of
 from veracity.report.section import section
 from veracity.report.view import Result as Row
-from veracity.report.view import sure
 from veracity.report.wording import MINUS
 from veracity.results import Result
 from veracity.walk import Genetic, GradientSearch, Strongest, SubsetSimulation
@@ -314,16 +314,14 @@ def row_of(explainer: str, value: float, bound: bool, low: float = -math.inf) ->
 
 def test_the_best_of_bounds_is_not_claimed() -> None:
     low, high, known = row_of("a", -12.0, True), row_of("b", -9.0, True), row_of("c", -9.0, False, -11.0)
-    assert sure(low, [low, known])
-    assert sure(known, [low, known])
-    assert not sure(low, [low, high])  # b may lie lower
-    assert not sure(high, [low, high])  # nor is it the highest for sure
     told = [str(text).replace(MINUS, "-") for text in answer([low, high], "ln_p_f_hat", ["net"]).sentences]
-    assert "By ln P of F-hat, the best median may be that of" in told[0]
-    assert "≤ -12.00 (≤ -5.00)" in told[0]
-    told = [str(text).replace(MINUS, "-") for text in answer([low, known], "ln_p_f_hat", ["net"]).sentences]
-    assert "the best median is that of" in told[0]
-    assert "-9.00 (-11.00 to -5.00)" in told[1]
+    assert "cannot be told apart: they have no paired differences" in told[0]
+    pair = pd.DataFrame([["net", "a", "c", -3.0, -math.inf, -1.0, 9, True]], columns=COLUMNS)
+    told = [str(text).replace(MINUS, "-") for text in answer([low, known], "ln_p_f_hat", ["net"], differences=pair).sentences]
+    assert "is ahead of every other explainer: ≤ -12.00 (≤ -5.00)" in told[0]
+    same = [row_of(name, -12.0, True) for name in "ab"]
+    told = [str(text).replace(MINUS, "-") for text in answer(same, "ln_p_f_hat", ["net"]).sentences]
+    assert "cannot be told apart: every median is ≤ -12.00." in told[0]
 
 
 def test_open_intervals_are_drawn_to_the_edge() -> None:

@@ -20,6 +20,7 @@ from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.explainers import Explainer, Frame
 from veracity.core.models import device_of, evaluating
+from veracity.core.sentences import tell
 from veracity.core.spaces import InputSpace
 from veracity.engine.prepared import Prepared
 from veracity.engine.progress import weight
@@ -65,13 +66,13 @@ class Advice:
         """What was measured, why it is so, what to change, and what that gained; nothing for a robust explainer."""
         if self.robust:
             return []
-        said = [f"measured: {self.measured}.", self.reason, *([f"change: {self.change}"] if self.change else [])]
+        said = [tell("advice.measured", self.measured, asked=1), self.reason, *([f"change: {self.change}"] if self.change else [])]
         if self.after is not None and self.before is not None:
             ends = "" if self.gain_low is None or self.gain_high is None else f" ({self.gain_low:+.3f} .. {self.gain_high:+.3f})"
             gain = "" if self.gain is None else f", gain {self.gain:+.3f}{ends}"
-            said.append(f"after it: {self.before:.3f} -> {self.after:.3f}{gain}.")
-        elif self.change and self.assumption != Assumption.MODEL.value:
-            said.append("after it: not measured.")
+            said.append(tell("advice.after", self.before, self.after, gain, samples=1))
+        elif self.change and self.assumption not in (Assumption.MODEL.value, Assumption.UNTOLD.value):
+            said.append(tell("advice.not_after", intervals=1))
         return said
 
     def __str__(self) -> str:

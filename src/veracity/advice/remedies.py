@@ -35,6 +35,8 @@ def remedy(explainer: Explainer, assumption: Assumption, space: InputSpace, laye
     """The flowchart's next step for an explainer whose `assumption` fails; `layers` are their invariances, in order of execution."""
     if assumption is Assumption.NONE:
         return Remedy(None, "")
+    if assumption is Assumption.UNTOLD:
+        return Remedy(None, "Measure more samples.")
     if assumption is Assumption.MODEL:
         return Remedy(None, "Explain a model that is invariant by construction; mending the explainer would hide what this model does.")
     if assumption is Assumption.NOISE:

@@ -12,7 +12,7 @@ from veracity.app.runs import Run, stamp
 from veracity.core.errors import StoreError
 from veracity.orbits import OrbitResult
 from veracity.report.wording import title_of
-from veracity.results import Result
+from veracity.results import Result, Series
 
 HELD = 8
 """How many audits' numbers are held at once."""
@@ -60,7 +60,7 @@ def numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
         "models": list(result.manifest["models"]),
         "explainers": list(dict.fromkeys(one.explainer for one in result.series if one.explainer)),
         "scores": [
-            {"name": name, "title": title_of(name), "direction": one.direction.value, "low": one.bounds[0], "high": one.bounds[1]}
+            {**named(name, one, in_map_units=result.in_map_units(name)), "low": one.bounds[0], "high": one.bounds[1]}
             for name, one in scores.items()
             if name in result.manifest["scores"]
         ],
@@ -68,6 +68,13 @@ def numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
         "failures": result.failures(),
         "notes": [sentence(note) for note in result.manifest["notes"]],
     }
+
+
+def named(score: str, one: Series, *, in_map_units: bool) -> dict[str, str]:
+    """A score's name, title and better direction; a score in the map's own units has none across explainers."""
+    if in_map_units:
+        return {"name": score, "title": f"{title_of(score)}, in each map's own units", "direction": ""}
+    return {"name": score, "title": title_of(score), "direction": one.direction.value}
 
 
 def sentence(note: Mapping[str, str]) -> str:

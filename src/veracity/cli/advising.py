@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from veracity.cli.main import app
 from veracity.cli.running import Workers, default_workers, resumable
 from veracity.core.errors import SpecError
 from veracity.core.registry import RECIPES
+from veracity.core.sentences import tell
 from veracity.engine.resolve import as_models
 from veracity.recipes import Scale
 from veracity.results import Result
@@ -72,7 +74,8 @@ def show(name: str, found: Scan) -> None:
         )  # fmt: skip
     console.print(table)
     first = found.rows[0]
-    console.print(f"{escape(first.why)} Outputs of different inputs agree by {first.null:.3f}.", highlight=False)
+    alike = tell("scan.null", first.null, samples=first.n if math.isfinite(first.null) else 0)
+    console.print(escape(" ".join(filter(None, (first.why, alike)))), highlight=False)
 
 
 def size(elements: int) -> str:
@@ -99,7 +102,7 @@ def advise(
     Result(folder).save_report(folder / "report.html")
     console = Console()
     for one in found:
-        tell(console, one)
+        advised(console, one)
     console.print(f"{folder / 'report.html'} written", soft_wrap=True)
 
 
@@ -114,7 +117,7 @@ def audit_behind(result: Result, folder: Path) -> Audit:
     raise SpecError(f"{folder} was made from Python: call veracity.advise(audit, '{folder}') there, where its models are at hand.")
 
 
-def tell(console: Console, one: Advice) -> None:
+def advised(console: Console, one: Advice) -> None:
     """One step, in a few lines."""
     mark = "[green]robust[/]" if one.robust else f"[yellow]{escape(one.assumption)}[/]"
     who = f"[bold]{escape(one.model)} / {escape(one.explainer)}[/]"

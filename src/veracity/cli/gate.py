@@ -13,6 +13,7 @@ import pandas as pd
 from veracity.core.errors import SpecError, unknown
 from veracity.engine.store.state import State
 from veracity.orbits import OrbitResult
+from veracity.report.wording import percentage
 
 RULE = re.compile(r"^\s*(?P<score>[A-Za-z_][\w@]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(?:e[-+]?\d+)?)\s*$")
 ROUNDING = 1e-9
@@ -26,24 +27,35 @@ HOLDS = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """How many rows were judged, and a line for each that did not hold."""
+    """How many rows were judged, a line for each that did not hold, and one for each that rests on samples that are all equal."""
 
     judged: int
     broken: tuple[str, ...]
+    alike: tuple[str, ...] = ()
 
 
-def judge(table: pd.DataFrame, rules: Sequence[str], explainers: Sequence[str] = (), models: Sequence[str] = ()) -> Verdict:
+def judge(
+    table: pd.DataFrame,
+    rules: Sequence[str],
+    explainers: Sequence[str] = (),
+    models: Sequence[str] = (),
+    max_unseen: float | None = None,
+    confidence: float = 0.95,
+) -> Verdict:
     """Each rule against each row of its score, controls left out: the low end for >=, the high end for <=.
 
     The choice of explainers is for scores of explanations; scores of models are judged all the same. Without an interval, or
-    where the end that counts is not known, nothing is held.
+    where the end that counts is not known, nothing is held. An interval of samples that are all equal has no width: with
+    `max_unseen`, the rule holds only if no larger share of the population may differ unseen.
     """
+    if max_unseen is not None and not 0.0 < max_unseen < 1.0:
+        raise SpecError(f"--max-unseen is a share between 0 and 1, such as 0.05, not {max_unseen:g}.")
     for column, names in (("explainer", explainers), ("model", models)):
         present = set(table.loc[~table["control"].astype(bool), column]) - {""}
         for name in names:
             if name not in present:
                 raise unknown(f"{column} of this run", name, present)
-    judged, broken = 0, []
+    judged, broken, alike = 0, [], []
     for rule in rules:
         score, sign, bound = parsed(rule)
         rows = table[(table["score"] == score) & ~table["control"].astype(bool)]
@@ -57,11 +69,20 @@ def judge(table: pd.DataFrame, rules: Sequence[str], explainers: Sequence[str] =
         for row in rows.to_dict("records"):
             judged += 1
             value = row[end]
+            who = " / ".join(part for part in (row["model"], row["explainer"]) if part)
             if row["state"] != State.DONE or row["failed"] or not math.isfinite(value) or not HOLDS[sign](value, bound):
-                who = " / ".join(part for part in (row["model"], row["explainer"]) if part)
                 left = f"pending, {row['cells_measured']} of {row['cells']} cells are measured" if row["state"] == State.PENDING else ""
                 broken.append(f"{score}{sign}{bound:g} for {who}: {left or row['failed'] or why(row, end)}")
-    return Verdict(judged, tuple(broken))
+            elif math.isfinite(row["unseen"]):
+                told = f"all {row['n']} samples are equal; up to {percentage(row['unseen'])} of the population may differ unseen"
+                if max_unseen is not None and row["unseen"] > max_unseen:
+                    needed = math.ceil(math.log(1.0 - confidence) / math.log1p(-max_unseen))
+                    broken.append(
+                        f"{score}{sign}{bound:g} for {who}: {told}, more than {100 * max_unseen:g} %; {needed} equal samples would do"
+                    )
+                else:
+                    alike.append(f"{score} for {who}: {told}")
+    return Verdict(judged, tuple(broken), tuple(alike))
 
 
 def orbit_rows(result: OrbitResult) -> pd.DataFrame:
@@ -77,7 +98,7 @@ def orbit_rows(result: OrbitResult) -> pd.DataFrame:
     own = table[~table["metric"].isin(list(labels))]
     parts.append(own[own["reference"] == result.references[0]].assign(score=lambda rows: rows["metric"]))
     parts.append(own.assign(score=own["metric"] + "@" + own["reference"]))
-    rows = pd.concat(parts)[["model", "explainer", "score", "value", "low", "high", "n"]]
+    rows = pd.concat(parts)[["model", "explainer", "score", "value", "low", "high", "n", "unseen"]]
     return rows.merge(result.standing(), on=["model", "explainer"], how="left").assign(control=False, bound=False)
 
 

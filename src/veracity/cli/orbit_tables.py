@@ -10,9 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from veracity.cli.tables import below, number, reach, ruled, whereabouts
+from veracity.core.failures import failures_of
 from veracity.engine.store.state import State
 from veracity.orbits import OrbitResult
-from veracity.report.wording import ARROWS
+from veracity.report.wording import ARROWS, UNSEEN
 
 AGAINST = {"truth": "against the truth", "consensus": "against the consensus", "": ""}
 GAP = (
@@ -31,8 +32,7 @@ def orbit_results(result: OrbitResult) -> Group:
             numbers = number(row["correlation"]), reach(row), number(row["aggregate"]), str(row["n"])
             table.add_row(escape(row["model"]), escape(row["metric"]), *numbers)
         parts.append(table)
-    failed = result.failures().drop_duplicates(["model", "explainer", "error"]).to_dict("records")
-    said = [*result.notes, *(f"{row['model']} / {row['explainer']} failed: {row['error']}" for row in failed)]
+    said = [*result.notes, *map(str, failures_of(result.failures().to_dict("records")))]
     title = result.manifest.get("title") or result.path
     return Group(escape(str(title)), *whereabouts(result.progress), *parts, *(escape(line) for line in said))
 
@@ -68,5 +68,5 @@ def gaps(result: OrbitResult) -> Table:
     table = ruled("equivariance gap", ["model"], ["gap", "interval", "n", "undefined"])
     for row in result.gap().to_dict("records"):
         table.add_row(escape(row["model"]), number(row["value"]), reach(row), str(row["n"]), str(row["undefined"]))
-    below(table, GAP.format(level=100 * result.confidence))
+    below(table, GAP.format(level=100 * result.confidence), UNSEEN.format(draws="") if result.gap()["unseen"].notna().any() else "")
     return table

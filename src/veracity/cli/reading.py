@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from veracity.cli import tables
-from veracity.cli.gate import judge, orbit_rows
+from veracity.cli.gate import judge, orbit_rows, parsed
 from veracity.cli.main import app
 from veracity.cli.orbit_tables import orbit_results
 from veracity.core.errors import SpecError, unknown
@@ -91,15 +91,36 @@ def gate(
     require: list[str] = typer.Option(..., help='Such as "equivariance>=0.9", of orbits "gap<=0.1"; may be repeated.'),
     explainer: list[str] = typer.Option([], help="Only these explainers; may be repeated."),
     model: list[str] = typer.Option([], help="Only these models; may be repeated."),
+    max_unseen: float | None = typer.Option(
+        None, help="Where all samples are equal, the largest share of the population that may differ unseen, such as 0.05."
+    ),
 ) -> None:
     """Exit 1 unless every explainer, and of orbits every model, holds every requirement at the worse end of its interval."""
     result = opened(folder)
-    verdict = judge(result.table() if isinstance(result, Result) else orbit_rows(result), require, explainer, model)
+    if isinstance(result, Result):
+        check_units(result, require, explainer)
+    rows = result.table() if isinstance(result, Result) else orbit_rows(result)
+    confidence = float(result.manifest["spec"].get("confidence", 0.95)) if isinstance(result, Result) else result.confidence
+    verdict = judge(rows, require, explainer, model, max_unseen, confidence)
+    for line in verdict.alike:
+        typer.echo(f"note: {line}")
     for line in verdict.broken:
         typer.echo(f"not held: {line}", err=True)
     if verdict.broken:
         raise typer.Exit(1)
     typer.echo(f"held: {', '.join(require)} ({verdict.judged} judged)")
+
+
+def check_units(result: Result, rules: list[str], explainers: list[str]) -> None:
+    """Refuse one bound for several explainers by a score in the map's own units."""
+    for score in dict.fromkeys(parsed(rule)[0] for rule in rules):
+        measured = {one.explainer for one in result.series if one.score == score and one.explainer and not one.control}
+        chosen = measured & set(explainers) if explainers else measured
+        if len(chosen) > 1 and result.in_map_units(score):
+            raise SpecError(
+                f"The score '{score}' is in each map's own units, so one bound cannot hold for {len(chosen)} explainers: choose one "
+                "with --explainer."
+            )
 
 
 @app.command()

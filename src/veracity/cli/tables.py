@@ -12,17 +12,19 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from veracity.core.failures import failures_of
+from veracity.core.sentences import tell
 from veracity.engine.store.state import Progress, Stage, State
 from veracity.interpret.robustness import Hunted
 from veracity.report.assumed import assumed
 from veracity.report.crosstrained import fold_sentence
 from veracity.report.figures.folded import folded_data
 from veracity.report.hunted import hunted, outcome, spent
-from veracity.report.kinds import has_ceiling, has_null, score_of
+from veracity.report.kinds import has_ceiling, has_null, in_map_units, score_of
 from veracity.report.stable import columns, stable
 from veracity.report.verdict import SYMMETRY_SCORES
 from veracity.report.view import COARSE, missing
-from veracity.report.wording import ARROWS, MINUS, centre, decimals, frame_title, in_order, interval, title_of
+from veracity.report.wording import ARROWS, MINUS, SHARED, UNSEEN, centre, decimals, frame_title, in_order, interval, percentage, title_of
 from veracity.report.wording import number as written
 from veracity.results import Result
 
@@ -33,9 +35,6 @@ FOLDED = (
 )
 BESIDE = {"self": "self: the explainer against itself", "random": "random: the fair random explanation"}
 BETTER = f"{ARROWS['higher']} higher is better, {ARROWS['lower']} lower is better."
-NULL = "A deterministic explanation that has nothing to do with the model scores {null}, not 0."
-STILL = "No response: {names}."
-CAVEAT = "{score} is necessary, not sufficient: {constant} has it too."
 
 
 def results(result: Result) -> Group:
@@ -66,7 +65,10 @@ def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
     beside = "; ".join(text for name, text in BESIDE.items() if name in columns)
     how = CAPTION.format(level=level, beside=f"{beside}." if beside else "").strip()
     pooled = [FOLDED] if "p_value" in frame and frame["pairs_same"].notna().any() else []
-    said = [how, *pooled, *(CAVEAT.format(score=title_of(str(score)), constant=constant) for score in judged[:1])]
+    alike = [UNSEEN.format(draws=SHARED)] if frame.loc[frame["state"] != State.PENDING, "unseen"].notna().any() else []
+    known = int((explained["score"].isin(judged[:1]) & (explained["state"] == State.DONE)).sum())
+    caveat = tell("table.caveat", title_of(str(judged[0])), constant, explainers=known) if judged else ""
+    said = [how, *alike, *pooled, *([caveat] if caveat else [])]
     return "\n".join([BETTER, *said] if frame["direction"].nunique() > 1 else said)
 
 
@@ -80,30 +82,38 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
     found = assumed(manifest, lambda label: result.settled(label), asked, list(manifest["models"]))
     said = {(one.model, one.score): one.text for one in found}
     for (model, score), group in sorted_frame[frame["explainer"] != ""].groupby(["model", "score"], sort=False):
-        rows = group.sort_values(["place", "control", "better"], ascending=[True, True, False], kind="stable")
+        units = in_map_units(manifest, str(score))
+        ranked = group.assign(better=0.0) if units else group
+        rows = ranked.sort_values(["place", "control", "better"], ascending=[True, True, False], kind="stable")
         known = {"published": "published"} if "published" in rows and rows["published"].notna().any() else {}
         rare = hunted(manifest, str(score))
         if stable(manifest, str(score)) is not None:
             table = across_folds(f"{model}: {score}", rows, known)
         elif rare is None:
-            table = explained(f"{model}: {score}", rows, {**beside(manifest, str(score)), **known})
+            table = explained(f"{model}: {score}", rows, {**beside(manifest, str(score)), **known}, ranked=not units)
         else:
             table = searched(f"{model}: {score}", rows, rare, known)
-        cost = [spent(rows.to_dict("records"))] if rare is not None else []
-        below(table, *remarks(rows), *cost, said.get((str(model), str(score)), ""), *lost(rows))
+        below(
+            table,
+            *broken(rows),
+            *([tell("table.units", explainers=len(rows))] if units else ()),
+            *remarks(rows),
+            *([spent(rows.to_dict("records"))] if rare is not None else ()),
+            said.get((str(model), str(score)), ""),
+        )
         yield table
     for score, rows in frame[frame["explainer"] == ""].groupby("score", sort=False):
         rare = hunted(manifest, str(score))
         if rare is not None:
             table = searched(str(score), rows, rare, {}, left="model")
-            below(table, spent(rows.to_dict("records")), *lost(rows))
+            below(table, *broken(rows), spent(rows.to_dict("records")))
             yield table
             continue
         table = ruled(str(score), ["model"], ["value", "interval", "n", "undefined", "accuracy", "state"])
         for row in rows.to_dict("records"):
             accuracy = manifest["models"][row["model"]]["accuracy"]
             table.add_row(escape(row["model"]), *common(row), "" if accuracy is None else number(accuracy), row["state"])
-        below(table, *lost(rows))
+        below(table, *broken(rows))
         yield table
 
 
@@ -111,30 +121,24 @@ def remarks(rows: pd.DataFrame) -> Iterator[str]:
     """What to know of one score on one model: its null, and who did not respond on some samples though on others."""
     records = rows.to_dict("records")
     nulls = [row["null"] for row in records if not missing(row.get("null"))]
-    partly = [row for row in records if row.get("no_response") and not math.isnan(row["value"])]
+    partly = [row for row in records if row.get("no_response") and row["state"] == State.DONE]
     if nulls:
-        yield NULL.format(null=number(float(nulls[0])))
-    if partly:
-        yield STILL.format(
-            names=", ".join(f"{row['explainer']} on {row['no_response']} of {row['n'] + row['undefined']}" for row in partly)
-        )
+        yield tell("chance.null", number(float(nulls[0])), nulls=len(nulls))
+    names = [f"{row['explainer']} on {row['no_response']} of {row['n'] + row['undefined']}" for row in partly]
+    yield tell("table.silent", ", ".join(names), silent=len(partly))
 
 
-def lost(rows: pd.DataFrame) -> Iterator[str]:
-    """Which rows have a value although some of their cells failed, and why; one sentence per error."""
-    partly = rows[(rows["cells_failed"] > 0) & (rows["cells_measured"] > 0)]
-    for error, group in partly.groupby("failed", sort=False):
-        names = ", ".join(
-            f"{row['explainer'] or row['model']} ({row['cells_failed']} of {row['cells']})" for row in group.to_dict("records")
-        )
-        yield f"Cells that failed: {names}: {error}"
+def broken(rows: pd.DataFrame) -> list[str]:
+    """Why some rows have no result, or only that of some cells, each reason once with everybody that it concerns."""
+    records = [{**row, "error": row["failed"], "score": ""} for row in rows.to_dict("records") if row["failed"]]
+    return [str(one) for one in failures_of(records)]
 
 
 def beside(manifest: Mapping[str, Any], label: str) -> dict[str, str]:
     """The columns that stand beside a score, by their headings: those on its own scale."""
     score = score_of(manifest, label)
-    ceiling = {"self": "self_agreement"} if has_ceiling(label, score) else {}
-    return ceiling | ({"random": "random_control"} if has_null(label, score) else {})
+    ceiling = {"self": "self_agreement"} if has_ceiling(score) else {}
+    return ceiling | ({"random": "random_control"} if has_null(score) else {})
 
 
 def below(table: Table, *sentences: str) -> None:
@@ -144,12 +148,16 @@ def below(table: Table, *sentences: str) -> None:
         table.caption, table.caption_justify = "\n".join(said), "left"
 
 
-def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> Table:
-    """One score on one model; each kind of explanation under a line of its own where there are several."""
+def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str], *, ranked: bool = True) -> Table:
+    """One score on one model; each kind of explanation under a line of its own where there are several.
+
+    Which way is better is said only where explainers may be `ranked`.
+    """
     better = str(rows["direction"].iloc[0])
     some = bool(rows["undefined"].any())
-    headings = [f"value {ARROWS[better]}", "interval", "n", *(["undefined"] if some else []), *besides, "state"]
-    table = ruled(title + ("" if better == "higher" else " (lower is better)"), ["explainer"], headings)
+    value = f"value {ARROWS[better]}" if ranked else "value"
+    headings = [value, "interval", "n", *(["undefined"] if some else []), *besides, "state"]
+    table = ruled(title + ("" if better == "higher" or not ranked else " (lower is better)"), ["explainer"], headings)
     digits = decimals(rows["value"])
     several = rows["frame"].nunique() > 1
     for kind, group in rows.groupby("frame", sort=False):
@@ -179,8 +187,7 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
         others = [number(row[column], digits) for column in besides.values()]
         table.add_row(escape(row["explainer"]), value, ends, *beside_it, *others, row["state"], style="dim" if row["control"] else None)
     still = [f"{row['explainer']} ({row['undefined']} samples)" for row in records if row["undefined"] and row["state"] != State.PENDING]
-    if still:
-        below(table, f"No distance, since maps are constant: {', '.join(still)}.")
+    below(table, tell("table.constant", ", ".join(still), undefined=len(still)))
     for text, some in {
         "S!= is empty, no pair of models disagrees, so that nothing can be told apart": [
             row for row in records if row["pairs_differ"] == 0
@@ -189,8 +196,7 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
         "all distances are equal": [row for row in records if row["pairs_same"] > 0 and row["pairs_differ"] > 0],
     }.items():
         names = [row["explainer"] for row in some if row["state"] == State.UNDEFINED and row["n"]]
-        if names:
-            below(table, f"Undefined, since {text}: {', '.join(names)}.")
+        below(table, tell("table.undefined", text, ", ".join(names), lost=len(names)))
     return table
 
 
@@ -225,11 +231,11 @@ def ruled(title: str, left: list[str], right: list[str]) -> Table:
 
 
 def common(row: dict[Any, Any], digits: int = 3) -> list[str]:
-    """Value, interval, samples, undefined samples; of a pending row how far it is, of a failed one the error in their place."""
+    """Value, interval, samples, undefined samples; of a pending row how far it is, of a failed one that it has no result."""
     value = middle_of(row["value"], "at most" if row.get("bound") else "", digits)
     counts = [str(row["n"]), str(row["undefined"])]
     if row["state"] == State.FAILED:
-        return ["", escape(row["failed"]), *counts]
+        return ["", "no result", *counts]
     if row["state"] == State.PENDING:
         far = f"{row['cells_measured']} of {row['cells']} cells"
         return ["", f"so far {value}, {far}" if value else far, *counts]
@@ -251,7 +257,11 @@ def reach(row: Mapping[Any, Any], digits: int = 3) -> str:
 
     >>> reach({"low": -20.0, "high": -8.5}), reach({"low": -math.inf, "high": -8.5})
     ('-20.000 .. -8.500', '≤ -8.500')
+    >>> reach({"low": 1.0, "high": 1.0, "unseen": 0.1129})
+    'unseen ≤ 11.3 %'
     """
+    if math.isfinite(row.get("unseen", math.nan)):
+        return f"unseen ≤ {percentage(row['unseen'])}"
     return "" if math.isnan(row["low"]) else interval(row["low"], row["high"], digits, " .. ").replace(MINUS, "-")
 
 
@@ -272,7 +282,8 @@ def comparison(frame: pd.DataFrame, title: str, *, folded: bool = False) -> Grou
         for row in rows.to_dict("records"):
             bounds = {name: "at most" if row[f"{name}_bound"] else "" for name in ("before", "after")} | {"difference": row["bound"]}
             numbers = [middle_of(row[name], bound) for name, bound in bounds.items()]
-            table.add_row(escape(row["explainer"]), *numbers, reach(row), "yes" if row["paired"] else "no")
+            ends = f"{row['status']}, unseen ≤ {percentage(row['unseen'])}" if math.isfinite(row["unseen"]) else reach(row)
+            table.add_row(escape(row["explainer"]), *numbers, ends, "yes" if row["paired"] else "no")
         parts.append(table)
     said = ["Cross-trained models: for other samples of these trained models; what another training would change is not in it."]
     return Group(escape(title), *parts, *(said if folded else []))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
@@ -24,18 +25,32 @@ class Direction(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A named comparison `(N, ...) x (N, ...) -> (N,)`, with its direction and range; undefined is NaN."""
+    """A named comparison `(N, ...) x (N, ...) -> (N,)`, with its direction and range; undefined is NaN.
+
+    `units` says whether its numbers are in the units of what it compares, so that they grow with both maps; if not given, those
+    of a measure without an upper end are.
+    """
 
     name: str
     function: Callable[..., Tensor]
     direction: Direction
     range: tuple[float, float]
     reference: str = ""
+    units: bool | None = None
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
         """Compare row by row."""
         return self.function(a, b, **self.settings)
+
+    @property
+    def in_map_units(self) -> bool:
+        """Whether multiplying both explanations by a number changes the measure.
+
+        >>> Measure(name="gap", function=max, direction=Direction.LOWER, range=(0.0, math.inf)).in_map_units
+        True
+        """
+        return math.isinf(self.range[1]) if self.units is None else self.units
 
     def using(self, **settings: Any) -> Measure:
         """The same measure with other settings."""
@@ -62,12 +77,13 @@ class Measure:
 
 
 def measure(
-    name: str, *, direction: Direction, range: tuple[float, float], reference: str = ""
+    name: str, *, direction: Direction, range: tuple[float, float], reference: str = "", units: bool | None = None
 ) -> Callable[[Callable[..., Tensor]], Measure]:
     """Turn a pure function of two batches into a registered measure."""
 
     def wrap(function: Callable[..., Tensor]) -> Measure:
-        made: Measure = MEASURES.add(Measure(name=name, function=function, direction=direction, range=range, reference=reference))
+        built = Measure(name=name, function=function, direction=direction, range=range, reference=reference, units=units)
+        made: Measure = MEASURES.add(built)
         return made
 
     return wrap

@@ -222,6 +222,11 @@ class Score(Component, ABC):
         return None
 
     @property
+    def in_map_units(self) -> bool:
+        """Whether multiplying the explanation by 100 changes the value. Then no explainers are ranked by it: here as the measure says."""
+        return self.reads is Reads.EXPLANATION and self.measure is not None and self.measure.in_map_units
+
+    @property
     def assumption(self) -> Score | None:
         """The score of the model alone that says, by 1 or 0, on which samples this one means what it says."""
         return None
@@ -279,6 +284,7 @@ class Score(Component, ABC):
             "reduce": "mean" if type(self).reduce is Score.reduce else "own",
             "null": self.null,
             "centre": self.centre,
+            **({"in_map_units": True} if self.in_map_units else {}),
             **({"pooled": True} if self.pooled else {}),
             "values": "plain" if type(self).values is Score.values and self.quantities == ("value",) else "own",
         }

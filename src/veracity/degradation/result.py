@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from veracity.core.failures import failures_of
 from veracity.core.measures import Direction
 from veracity.interpret.intervals import mean_interval
 from veracity.interpret.trend import holm, trend, verdict
@@ -83,10 +84,8 @@ class DegradationResult:
         """The trends as text, then what could not be measured."""
         shown = self.trends().drop(columns=["direction"])
         lines = [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3g}", na_rep=""))]
-        parts = [[row["case"], row["explainer"], row["score"]] for row in self.failures().to_dict("records")]
-        errors = self.failures()["error"]
-        lines += [f"{' / '.join(filter(None, part))} failed: {error}" for part, error in zip(parts, errors, strict=True)]
-        return "\n".join(lines)
+        lost = failures_of({**row, "model": row["case"]} for row in self.failures().to_dict("records"))
+        return "\n".join([*lines, *map(str, lost)])
 
     def _judged(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The explainers of one damage and score, with adjusted p-values and verdicts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
@@ -37,6 +37,7 @@ def as_models(models: Mapping[str, nn.Module | CrossTrained] | nn.Module | Cross
     named = dict(models) if isinstance(models, Mapping) else {"model": models}
     if not named:
         raise InputError("There is no model to audit: pass models={'name': module}.")
+    check_labels("model", named)
     for name, module in named.items():
         if not isinstance(module, (nn.Module, CrossTrained)):
             raise InputError(f"Model '{name}' must be a torch.nn.Module, or a CrossTrained, not {type(module).__name__}.")
@@ -158,17 +159,35 @@ def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, stru
     if isinstance(explainers, str):
         raise SpecError(f"The explainers are a list, such as ['{explainers}'], not one name.")
     if isinstance(explainers, Mapping):
+        check_labels("explainer", explainers)
         named = {label: as_explainer(one) for label, one in explainers.items()}
     else:
         built = [as_explainer(one) for one in explainers]
         shared = Counter(one.name for one in built)
         labels = apart([one.name if shared[one.name] == 1 else with_settings(one) for one in built], built)
         named = dict(zip(labels, built, strict=True))
+    for label, one in named.items():
+        if label in RESERVED and one.spec() != RESERVED[label]().spec():
+            raise SpecError(
+                f"The label '{label}' of the explainer '{one.name}' is the name of a control: choose another one, "
+                "with explainers={'label': ...}."
+            )
     explained = list(named.values())
     for control in (kind() for kind in CONTROLS) if controls else ():
         if any(fair(control, one) for one in explained) and (control.structured or not structured):
             named.setdefault(control.name, control)
     return named
+
+
+RESERVED = {kind.name: kind for kind in CONTROLS}
+"""The names of controls, which no other explainer may have: it would take the place of the null."""
+
+
+def check_labels(what: str, labels: Iterable[Any]) -> None:
+    """Raise unless every label is a word."""
+    for label in labels:
+        if not isinstance(label, str) or not label.strip():
+            raise SpecError(f"A label in {what}s={{'label': ...}} must be a word, not {label!r}.")
 
 
 def fair(control: Explainer, explainer: Explainer) -> bool:
@@ -226,6 +245,10 @@ def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = Tru
     named = dict(zip(labels, built, strict=True))
     if len(named) < len(built):
         raise SpecError("Two scores have the same name: label them apart with scores={'label': ...}.")
+    check_labels("score", labels)
+    for label, score in named.items():
+        if label in SCORES and score.name != label:
+            raise SpecError(f"The label '{label}' of the score '{score.name}' is the name of another score: choose another label.")
     for score in built:
         if "own" in (score.about()["reduce"], score.about()["values"]) and score.name not in SCORES:
             raise SpecError(

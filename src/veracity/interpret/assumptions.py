@@ -19,6 +19,7 @@ from veracity.core.component import Component
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject, per_sample_mean
+from veracity.core.sentences import tell
 from veracity.core.spaces import Space
 from veracity.core.walks import Walk
 from veracity.interpret.common import across_levels, check_levels, largest
@@ -156,10 +157,10 @@ def sentence(score: Component, assumption: Stated, holds: int, n: int) -> str:
     """
     start, verb = f"{score.name} assumes {assumption.assumes}", getattr(assumption, "verb", "does")
     if n == 0:
-        return f"{start}; on no sample could that be told."
+        return tell("assumed.untold", start, assumed=1)
     if holds == n:
-        return f"{start}; on all {n} samples it {verb}."
-    return f"{start}; on {n - holds} of {n} samples it {verb} not."
+        return tell("assumed.all", start, n, verb, samples=n)
+    return tell("assumed.some", start, n - holds, n, verb, samples=n)
 
 
 def total_variation(before: Tensor, after: Tensor) -> Tensor:

@@ -6,9 +6,12 @@ from abc import ABC
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from veracity.core.errors import unknown
 from veracity.core.explainers import Explainer
+from veracity.core.measures import Measure
 from veracity.core.scores import Array, Score, per_sample_mean
 
 LEVELS = ("mean", "last")
@@ -27,6 +30,17 @@ class Repeatable(Score, ABC):
     def shares(self, explainer: Explainer) -> bool:
         """Whether this explainer reuses its random numbers."""
         return self.common_draws and not explainer.control
+
+
+def share_of(distance: Tensor, explanation: Tensor, measure: Measure) -> Tensor:
+    """Distances (N,) as shares of how far the explanations (N, ...) are from zero; NaN where one is zero.
+
+    >>> from veracity.measure import l2
+    >>> share_of(torch.tensor([1.0, 1.0]), torch.tensor([[3.0, 4.0], [0.0, 0.0]]), l2)
+    tensor([0.2000,    nan], dtype=torch.float64)
+    """
+    length = measure(explanation, torch.zeros_like(explanation))
+    return distance / length.masked_fill(length == 0, torch.nan)
 
 
 def largest(values: Array) -> Array:

@@ -10,24 +10,29 @@ from numpy.typing import NDArray
 
 from veracity.core.errors import InputError
 from veracity.interpret.crossed import crossed_interval
-from veracity.interpret.intervals import Array, spread, t_quantile
+from veracity.interpret.intervals import EQUAL, Array, equal, largest, skewed_reach, spread, t_quantile, third_cumulant, unseen
 
 Index = NDArray[np.int64]
 SIMULATED = 10_000
 SEED = 20_110
 AT_ONCE = 2_000_000
-ROUNDING = 1e-12
-"""Differences that vary by less than this share of the values do not vary."""
+NONE_SEEN = "no difference seen"
+CONSTANT = "same difference everywhere"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     """The mean of first - second over the `n` samples that have both, and whether its interval leaves zero out.
 
-    `status` is "ok"; "exact" where every sample has the same difference, so that the interval has no width; or "too few"
-    where fewer than two samples have both values, so that there is no interval (NaN); "overlapping" where the interval leaves zero
-    out but the two numbers' own intervals overlap, so that they are not ranked. `bound` is "at least" or "at most" where
-    no more than that is known of the difference, as of a median of censored values; then an end may be infinite.
+    `status` is one of
+    "ok";
+    "no difference seen" or "same difference everywhere": all samples have the same difference up to rounding, none or another.
+    The interval then has no width and does not rank the two; `unseen` is the largest share of the population that may differ
+    without having been seen, corrected for the number of comparisons (NaN otherwise);
+    "too few": fewer than two samples have both values, so that there is no interval (NaN);
+    "overlapping": the interval leaves zero out but the two numbers' own intervals overlap, so that they are not ranked.
+    `bound` is "at least" or "at most" where no more than that is known of the difference, as of a median of censored values;
+    then an end may be infinite.
     """
 
     first: str
@@ -39,16 +44,17 @@ class Difference:
     differs: bool
     status: str
     bound: str = ""
+    unseen: float = np.nan
 
 
 def differences(values: Mapping[str, Array], confidence: float = 0.95) -> list[Difference]:
     """Every pair's mean difference over samples, with intervals that all hold at once with this confidence.
 
-    `values` maps a name to one value a sample (n,), NaN where undefined. The intervals are d +- q se(d), with q the quantile
-    of max |t| over all pairs (the single-step max-t method). Its distribution is simulated for normal values with the
-    explainers' own covariance: means and covariances are drawn together, so that each pair's error is as uncertain as n
-    samples leave it. Where names lack values at different samples, each pair keeps the samples that it has; then, and where
-    there are no more samples than names, q is Bonferroni's, which is wider.
+    `values` maps a name to one value per sample (n,), NaN where undefined. The intervals reach q standard errors, and further on
+    the side of a longer tail, with q the quantile of max |t| over all pairs (the single-step max-t method). Its distribution is
+    simulated for normal values with the explainers' own covariance: means and covariances are drawn together, so that each pair's
+    error is as uncertain as n samples leave it. Where names lack values at different samples, each pair keeps the samples that it
+    has; then, and where there are no more samples than names, q is Bonferroni's, which is wider.
 
     >>> rows = differences({"a": np.array([0.9, 0.8, 0.7]), "b": np.array([0.1, 0.3, 0.2])})
     >>> rows[0].first, rows[0].second, round(rows[0].difference, 3), rows[0].differs
@@ -59,18 +65,18 @@ def differences(values: Mapping[str, Array], confidence: float = 0.95) -> list[D
     names = list(values)
     lengths = {len(values[name]) for name in names}
     if len(lengths) > 1:
-        raise InputError(f"Paired differences need one value a sample from each, not {sorted(lengths)} values.")
+        raise InputError(f"Paired differences need one value per sample from each, not {sorted(lengths)} values.")
     if len(names) < 2:
         return []
     table = np.stack([values[name] for name in names], axis=1)
     missing = np.isnan(table)
-    least = ROUNDING * float(np.abs(table[~missing]).max(initial=0.0))
+    least = EQUAL * largest(table)
     first, second = np.triu_indices(len(names), 1)
     sizes = (~missing[:, first] & ~missing[:, second]).sum(axis=0)
     reach = reaches(table[:, ~missing.all(axis=0)], sizes, confidence, least)
     columns = table[:, first] - table[:, second]
     return [
-        difference(names[i], names[j], columns[:, pair], float(reach[pair]), least)
+        difference(names[i], names[j], columns[:, pair], float(reach[pair]), least, unseen(int(sizes[pair]), confidence, len(first)))
         for pair, (i, j) in enumerate(zip(first, second, strict=True))
     ]
 
@@ -92,22 +98,22 @@ def crossed_differences(values: Mapping[str, Array], confidence: float = 0.95) -
     level = 1.0 - (1.0 - confidence) / max(1, len(first))
     found = []
     for i, j in zip(first, second, strict=True):
-        gap = values[names[i]] - values[names[j]]
-        interval = crossed_interval(gap, level)
-        seen = gap[np.isfinite(gap)]
-        least = ROUNDING * float(np.abs(np.concatenate([seen, [0.0]])).max())
-        exact = len(seen) > 1 and float(np.ptp(seen)) <= least
-        low, high = (interval.value, interval.value) if exact else (interval.low, interval.high)
+        one, other = values[names[i]], values[names[j]]
+        gap = one - other
+        scale = largest(one, other)
+        interval = crossed_interval(gap, level, scale=scale)
+        alike = equal(gap[np.isfinite(gap)], scale) and not np.isnan(interval.low)
         found.append(
             Difference(
                 first=names[i],
                 second=names[j],
                 difference=interval.value,
-                low=low,
-                high=high,
+                low=interval.low,
+                high=interval.high,
                 n=interval.n,
-                differs=bool(low > least or high < -least),
-                status="exact" if exact else "too few" if np.isnan(low) else "ok",
+                differs=bool(not alike and (interval.low > 0.0 or interval.high < 0.0)),
+                status="too few" if np.isnan(interval.low) else alike_status(interval.value, EQUAL * scale) if alike else "ok",
+                unseen=unseen(interval.n, confidence, len(first)) if alike else np.nan,
             )
         )
     return found
@@ -125,24 +131,34 @@ def reaches(table: Array, sizes: Index, confidence: float, least: float) -> Arra
     return t_quantile(1.0 - (1.0 - confidence) / count, np.maximum(sizes - 1, 1))
 
 
-def difference(first: str, second: str, values: Array, reach: float, least: float) -> Difference:
-    """One pair: its mean difference +- `reach` standard errors; a spread of at most `least` is none."""
+def difference(first: str, second: str, values: Array, reach: float, least: float, share: float) -> Difference:
+    """One pair: its mean difference, `reach` standard errors to either side and further to that of a longer tail.
+
+    Differences that vary by no more than `least` do not vary; `share` of the population may then differ unseen.
+    """
     x = values[~np.isnan(values)]
     n = len(x)
     value = float(x.mean()) if n else np.nan
-    deviation = spread(x) if n > 1 else np.nan
-    exact = deviation <= least
-    width = 0.0 if exact else reach * deviation / n**0.5 if n > 1 else np.nan
+    alike = n > 1 and float(np.ptp(x)) <= least
+    below = above = 0.0 if alike else np.nan
+    if n > 1 and not alike:
+        below, above = (float(end) for end in skewed_reach(spread(x) / n**0.5, third_cumulant(x), reach, n - 1))
     return Difference(
         first=first,
         second=second,
         difference=value,
-        low=value - width,
-        high=value + width,
+        low=value - below,
+        high=value + above,
         n=n,
-        differs=abs(value) > max(width, least),
-        status="too few" if n < 2 else "exact" if exact else "ok",
+        differs=bool(not alike and (value > below or value < -above)),
+        status="too few" if n < 2 else alike_status(value, least) if alike else "ok",
+        unseen=share if alike else np.nan,
     )
+
+
+def alike_status(value: float, least: float) -> str:
+    """What to say of a difference that is the same for all samples."""
+    return NONE_SEEN if abs(value) <= least else CONSTANT
 
 
 def max_t(table: Array, confidence: float, least: float) -> float:
@@ -156,7 +172,7 @@ def max_t(table: Array, confidence: float, least: float) -> float:
     factor: Array = np.linalg.qr(centred - centred.mean(axis=0)).R
     first, second = np.triu_indices(table.shape[1], 1)
     lengths = np.linalg.norm(factor[:, first] - factor[:, second], axis=0)
-    varies = lengths > least * (n - 1) ** 0.5
+    varies = lengths > least
     if varies.sum() < 2:
         return float(t_quantile(confidence, n - 1))
     largest = largest_t(factor, first[varies], second[varies], n - 1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from veracity.core.explainers import Frame
+from veracity.core.sentences import tell
 from veracity.core.spaces import Representation
 
 KEPT = 0.99
@@ -32,6 +33,7 @@ class Assumption(Enum):
     LAYER = "the layer is not invariant"
     REPRESENTATION = "the representation is not a permutation"
     UNKNOWN = "no guarantee is known for this method"
+    UNTOLD = "there is too little data to tell"
 
 
 BRANCHES = {Frame.INPUT: "feature importance", Frame.TRAINING: "example importance", Frame.CONCEPTS: "concept-based"}
@@ -80,52 +82,54 @@ def diagnose(found: Measured) -> Diagnosis:
     what = "equivariance" if found.frame is Frame.INPUT else "invariance"
     seen = f"{what} {found.score:.3f}"
     if not math.isfinite(found.score):
-        return Diagnosis(assumption=Assumption.UNKNOWN, guideline=4, measured=f"{what} undefined", reason="There is no score to judge by.")
-    if found.low >= KEPT or (not math.isfinite(found.low) and found.score >= KEPT):
+        reason = tell("flowchart.undefined", undefined=1)
+        return Diagnosis(assumption=Assumption.UNKNOWN, guideline=4, measured=f"{what} undefined", reason=reason)
+    if math.isnan(found.low) or math.isnan(found.high):
+        return Diagnosis(assumption=Assumption.UNTOLD, guideline=4, measured=seen, reason=tell("flowchart.untold", samples=1))
+    if found.low >= KEPT:
         return robust(found, seen)
     if found.model_invariance < KEPT:
         return Diagnosis(
             assumption=Assumption.MODEL,
             guideline=5,
             measured=f"{seen}, model invariance {found.model_invariance:.3f}",
-            reason="No guarantee holds for a model that is only nearly invariant, and nothing follows from how nearly.",
+            reason=tell("flowchart.model", intervals=1),
         )
     if found.baseline_motion > STILL:
         return Diagnosis(
             assumption=Assumption.BASELINE,
             guideline=1,
             measured=f"{seen}, baselines move by {found.baseline_motion:.2f} of their size",
-            reason="Equivariance needs a baseline that the symmetry leaves in place (Propositions D.6 and D.8).",
+            reason=tell("flowchart.baseline", intervals=1),
         )
     if noise_limited(found):
         return Diagnosis(
             assumption=Assumption.NOISE,
             guideline=1,
             measured=f"{seen}, agreement with itself {found.self_agreement:.3f}",
-            reason="On the same input it disagrees with itself by as much, so the symmetry takes nothing away.",
+            reason=tell("flowchart.noise", agreements=1),
         )
     if found.layer_invariance < EXACT:
         return Diagnosis(
             assumption=Assumption.LAYER,
             guideline=2 if found.frame is Frame.TRAINING else 3,
             measured=f"{seen}, invariance of layer '{found.layer}' {found.layer_invariance:.4f}",
-            reason="What is read from a layer is invariant only if the layer is (Propositions D.12 and D.14).",
+            reason=tell("flowchart.layer", intervals=1),
         )
     if found.representation is not Representation.PERMUTATION and found.frame is Frame.INPUT and found.needs_permutation:
         return Diagnosis(
             assumption=Assumption.REPRESENTATION,
             guideline=1,
             measured=f"{seen}, the representation is {found.representation.value}",
-            reason="Only the plain gradient follows a symmetry that mixes features (Corollary D.5 against Proposition D.6).",
+            reason=tell("flowchart.representation", intervals=1),
         )
-    reason = "Every assumption that was measured holds, and still it is not robust."
-    return Diagnosis(assumption=Assumption.UNKNOWN, guideline=4, measured=seen, reason=reason)
+    return Diagnosis(assumption=Assumption.UNKNOWN, guideline=4, measured=seen, reason=tell("flowchart.unknown", intervals=1))
 
 
 def robust(found: Measured, seen: str) -> Diagnosis:
     """Nothing to do: the flowchart's last node."""
     guideline = {Frame.INPUT: 1, Frame.TRAINING: 2, Frame.CONCEPTS: 3}.get(found.frame, 1)
-    return Diagnosis(assumption=Assumption.NONE, guideline=guideline, measured=seen, reason="It respects the symmetry.")
+    return Diagnosis(assumption=Assumption.NONE, guideline=guideline, measured=seen, reason=tell("flowchart.robust", intervals=1))
 
 
 def noise_limited(found: Measured) -> bool:

@@ -119,6 +119,11 @@ class Alignment(Repeatable):
         """D_phi of a level from its segments (..., T): their sum."""
         return path_length(moved)
 
+    @property
+    def in_map_units(self) -> bool:
+        """No: a correlation along the levels has no units, whatever the distance between explanations has."""
+        return False
+
     def values(self, measured: Measured) -> Array:
         """The correlation over the levels of each path, (samples, draws); (samples, 1) where distortions are averaged."""
         model, moved = self.distortions(measured)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from veracity.interpret.differences import Difference
-from veracity.interpret.intervals import Array
+from veracity.interpret.differences import Difference, alike_status
+from veracity.interpret.intervals import EQUAL, Array, equal, largest, unseen
 from veracity.interpret.statistics import Estimate, cut
 
 MEDIANS = 4000
@@ -51,6 +52,7 @@ def middle(values: Array, errors: Array | None, bounds: Range, *, censored: Flag
         undefined_draws=0,
         draws=1.0,
         bound=bool(least < most),
+        unseen=unseen(len(upper), confidence) if len(upper) > 1 and equal(upper) and equal(lower) else math.nan,
     )
 
 
@@ -114,7 +116,12 @@ def median_differences(values: Mapping[str, Array], censored: Mapping[str, Flags
         gap = values[first][seen] - values[second][seen]
         lower, upper = np.where(censored[first][seen], -np.inf, gap), np.where(censored[second][seen], np.inf, gap)
         ends = order_ends(lower, upper, level)
-        found.append(stated(first, second, (float(central(lower)), float(central(upper))), ends, len(gap)))
+        row = stated(first, second, (float(central(lower)), float(central(upper))), ends, len(gap))
+        scale = largest(values[first][seen], values[second][seen])
+        if row.status == "ok" and np.isfinite(lower).all() and np.isfinite(upper).all() and equal(gap, scale):
+            status, share = alike_status(row.difference, EQUAL * scale), unseen(len(gap), confidence, len(pairs))
+            row = replace(row, differs=False, status=status, unseen=share)
+        found.append(row)
     return found
 
 
@@ -155,6 +162,6 @@ def stated(first: str, second: str, centre: Range, ends: Range, n: int) -> Diffe
         high=high,
         n=n,
         differs=bool(low > 0 or high < 0),
-        status="too few" if math.isnan(low) else "exact" if low == high else "ok",
+        status="too few" if math.isnan(low) else "ok",
         bound=bound,
     )

@@ -1,7 +1,7 @@
 """From a score that pools the data set to a number with an interval, its permutation null, and differences: samples are the unit.
 
-All distances of a sample are resampled, or relabelled, together: pairs of one sample are not pairs of several. The models stay
-what they are, so that nothing is said about other trainings.
+All distances of a sample are resampled, or relabelled, together: pairs of one sample are not pairs of several. The models are
+held fixed, so nothing is said about other trainings.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.core.scores import Array, Measured, Score
-from veracity.interpret.differences import ROUNDING, Difference
+from veracity.interpret.differences import Difference, alike_status
+from veracity.interpret.intervals import check_confidence, unseen
 from veracity.interpret.resampling import REPLICATES, permutations, resamplings
 from veracity.interpret.stability import StabilityScore
 from veracity.interpret.statistics import Estimate, cut
@@ -22,6 +23,8 @@ from veracity.interpret.statistics import Estimate, cut
 HIGH = 0.95
 DEFINED = 0.99
 """The share of replicates that must have a value."""
+ROUNDING = 1e-12
+"""Values that differ by less than this are equal."""
 
 Flags = NDArray[np.bool_]
 
@@ -55,20 +58,20 @@ class PooledEstimate:
 def pooled_estimate(score: Score, measured: Measured, bounds: tuple[float, float], confidence: float = 0.95) -> PooledEstimate:
     """The data set's value, an interval by the bootstrap clustered by sample, cut to the `bounds`, and the permutation null by sample.
 
-    1,000 replicates and 1,000 orders, always the same ones; see `hull` for how far to trust the interval. It is NaN where fewer than
-    two samples enter the value, or where more than one replicate in a hundred has none: then a set comes from about four samples or
-    fewer, and no resampling of those tells what others would give. Where every replicate has the same value, as of sets that separate
-    perfectly, it has no width, however few the samples: that others separate, too, it does not say.
+    1,000 replicates and 1,000 orders, always the same ones. How an interval comes from the replicates is up to the score (its
+    `interval`), and so is how many samples it takes (`enough`): with fewer, the interval would hold less often than it says, and
+    there is none (NaN), as where more than one replicate in a hundred has no value. The permutation null needs no such number.
 
     `n` counts the samples that enter the value, `undefined` those without any distance, `undefined_draws` the pairs that were
-    compared and have none.
+    compared and have none. Where every replicate has the same value the interval has no width, and `unseen` says what that
+    leaves open.
 
     >>> from veracity.interpret.stability import MeGe
-    >>> ones = np.ones((4, 2, 1))
-    >>> distance = np.array([[0.1, 0.3], [0.2, 0.4], [0.0, 0.2], [0.3, 0.5]])[:, :, None]
+    >>> ones = np.ones((5, 2, 1))
+    >>> distance = np.array([[0.1, 0.3], [0.2, 0.4], [0.0, 0.2], [0.3, 0.5], [0.2, 0.3]])[:, :, None]
     >>> found = pooled_estimate(MeGe(), Measured({"distance": distance, "right": ones, "other_right": ones, "same": ones}), (0.0, 1.0))
     >>> round(found.estimate.value, 3), round(found.estimate.low, 3), round(found.estimate.high, 3), found.sizes
-    (0.8, 0.73, 0.87, (8, 0))
+    (0.8, 0.702, 0.898, (10, 0))
     """
     check_confidence(confidence)
     known = np.isfinite(measured[score.quantities[0]])
@@ -76,8 +79,7 @@ def pooled_estimate(score: Score, measured: Measured, bounds: tuple[float, float
     value, n = whole(score, measured), int(entering(score, measured).sum())
     found = bootstrapped(score, [measured], len(known))[:, 0]
     defined = found[np.isfinite(found)]
-    enough = n > 1 and np.isfinite(value) and len(defined) >= DEFINED * REPLICATES
-    low, high = hull(value, defined, confidence) if enough else (np.nan, np.nan)
+    low, high = ends(score, measured, value, found, confidence)
     estimate = Estimate(
         value=value,
         low=cut(low, bounds),
@@ -88,28 +90,19 @@ def pooled_estimate(score: Score, measured: Measured, bounds: tuple[float, float
         undefined=int((~known.any(axis=(1, 2))).sum()),
         undefined_draws=int((made & ~known).sum()),
         draws=float(made.sum() / len(made)) if len(made) else np.nan,
+        unseen=unseen(n, confidence) if low == high else np.nan,
     )
     sizes = score.sizes(measured) if isinstance(score, StabilityScore) else ()
     null = permutation_null(score, measured, value)
     return PooledEstimate(estimate=estimate, sizes=sizes, undefined_replicates=REPLICATES - len(defined), null=null)
 
 
-def hull(value: float, replicates: Array, confidence: float) -> tuple[float, float]:
-    """The smallest interval that holds the percentile and the basic bootstrap interval of a value, from its replicates (B,).
-
-    A maximum over thresholds is too high by chance, and its replicates once more, so that the percentile interval alone lies too
-    high: for ReCo's KS form where nothing is to be found it held the truth in 16 to 21 % of simulated data sets, not 95; the basic
-    interval alone lies too low. With 300 to 1,200 samples, of which 8 to 144 give S!=, both together held the truth of MeGe in 93 to
-    95 %, of ReCo_AUC in 94 to 98 %, of the KS form in 89 to 93 % (its mean over data sets of the same size in 95 to 99 %). ReCo itself
-    depends on how many samples there are; its median over data sets of the same size was held in 80 to 99 %, least where the sets
-    differ a little, its mean in 51 to 90 %: read it as a rough range.
-
-    >>> low, high = hull(0.5, np.linspace(0.4, 0.8, 1001), 0.9)
-    >>> round(low, 3), round(high, 3)
-    (0.22, 0.78)
-    """
-    low, high = np.quantile(replicates, [(1.0 - confidence) / 2, (1.0 + confidence) / 2])
-    return float(min(low, 2 * value - high)), float(max(high, 2 * value - low))
+def ends(score: Score, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
+    """The interval's ends, from the replicates (B,), NaN where undefined; NaN where there are too few samples for it."""
+    defined = replicates[np.isfinite(replicates)]
+    if not np.isfinite(value) or len(defined) < DEFINED * REPLICATES or not isinstance(score, StabilityScore) or not score.enough(measured):
+        return np.nan, np.nan
+    return score.interval(measured, value, defined, confidence)
 
 
 def permutation_null(score: Score, measured: Measured, value: float) -> Null | None:
@@ -136,9 +129,7 @@ def pooled_differences(score: Score, measured: Mapping[str, Measured], confidenc
 
     over bootstrap replicates b of the samples, the same ones for all names, so that what makes a sample easy for all cancels.
     Only samples that have a distance under every name count; a name that has none at all is left out, and its pairs are
-    "too few", as are all where a value is undefined. Among four explainers that are equally good, in simulated data sets of 200 to
-    600 samples, some pair came out different in 2 to 6 % for MeGe, 3 to 6 % for ReCo_AUC, 2 to 10 % for the KS form, and up to 16 % for
-    ReCo, if their own intervals might overlap; with the rule that they must not, ReCo's share fell to 3 % at most.
+    "too few", as are all where a value is undefined or there are too few samples for the values' own intervals.
 
     >>> from veracity.interpret.stability import MeGe
     >>> ones, near = np.ones((6, 2, 1)), np.linspace(0.1, 0.3, 12).reshape(6, 2, 1)
@@ -160,17 +151,21 @@ def pooled_differences(score: Score, measured: Mapping[str, Measured], confidenc
     usable = [name for name, value in values.items() if np.isfinite(value)]
     found = bootstrapped(score, [kept[name] for name in usable], int(shared.sum()))
     found = found[np.isfinite(found).all(axis=1)]
-    few = n < 2 or len(found) < DEFINED * REPLICATES
+    own = np.full((len(names), 2), np.nan)
+    for column, name in enumerate(usable):
+        own[names.index(name)] = ends(score, kept[name], values[name], found[:, column], confidence)
     theta = np.array([values[name] if name in usable else np.nan for name in names])
     table = np.full((len(found), len(names)), np.nan)
     table[:, [names.index(name) for name in usable]] = found
-    return simultaneous(names, theta, table[:0] if few else table, n, confidence)
+    few = n < 2 or len(found) < DEFINED * REPLICATES
+    return simultaneous(names, theta, table[:0] if few else table, own, n, confidence)
 
 
-def simultaneous(names: Sequence[str], values: Array, replicates: Array, n: int, confidence: float) -> list[Difference]:
+def simultaneous(names: Sequence[str], values: Array, replicates: Array, own: Array, n: int, confidence: float) -> list[Difference]:
     """All pairs of values (names,) by max-t over their replicates (B, names), NaN where undefined; none at all if there are too few.
 
-    A pair differs where its interval leaves zero out and the two values' own intervals are apart; else, "overlapping", it is not ranked.
+    A pair differs where its interval leaves zero out and the two values' own intervals (names, 2) are apart; else, "overlapping", it
+    is not ranked. A pair of which a value has no interval has none either.
     """
     first, second = np.triu_indices(len(names), 1)
     gaps, moved = values[first] - values[second], replicates[:, first] - replicates[:, second]
@@ -179,9 +174,9 @@ def simultaneous(names: Sequence[str], values: Array, replicates: Array, n: int,
     varies = errors > least
     largest = (np.abs(moved - gaps)[:, varies] / errors[varies]).max(axis=1, initial=0.0)
     reach = float(np.quantile(largest, confidence, method="higher")) if len(largest) else np.nan
-    widths = np.where(varies, reach * errors, np.where(errors <= least, 0.0, np.nan))
-    ends = np.array([hull(value, column, confidence) for value, column in zip(values, replicates.T, strict=True) if len(column)])
-    low, high = ends.reshape(-1, 2).T if len(ends) else np.full((2, len(names)), np.nan)
+    low, high = own.T
+    known = ~np.isnan(low[first] + low[second])
+    widths = np.where(known, np.where(varies, reach * errors, np.where(errors <= least, 0.0, np.nan)), np.nan)
     beyond, apart = np.abs(gaps) > np.maximum(widths, least), (low[first] > high[second]) | (low[second] > high[first])
     return [
         Difference(
@@ -191,8 +186,9 @@ def simultaneous(names: Sequence[str], values: Array, replicates: Array, n: int,
             low=float(gap - width),
             high=float(gap + width),
             n=n,
-            differs=bool(out and alone),
+            differs=bool(out and alone and width > 0),
             status=status(float(gap), float(width), bool(out), bool(alone)),
+            unseen=unseen(n, confidence, len(first)) if width == 0 else np.nan,
         )
         for i, j, gap, width, out, alone in zip(first.tolist(), second.tolist(), gaps, widths, beyond, apart, strict=True)
     ]
@@ -204,7 +200,9 @@ def status(gap: float, width: float, out: bool, apart: bool) -> str:
         return "undefined"
     if np.isnan(width):
         return "too few"
-    return "overlapping" if out and not apart else "ok" if width > 0 else "exact"
+    if width == 0:
+        return alike_status(gap, ROUNDING)
+    return "overlapping" if out and not apart else "ok"
 
 
 def bootstrapped(score: Score, measured: Sequence[Measured], samples: int) -> Array:
@@ -231,9 +229,3 @@ def entering(score: Score, measured: Measured) -> Flags:
 def only(measured: Measured, samples: Flags) -> Measured:
     """What was measured of some samples (samples,)."""
     return Measured({name: values[samples] for name, values in measured.quantities.items()})
-
-
-def check_confidence(confidence: float) -> None:
-    """Raise unless it lies between 0 and 1."""
-    if not 0.0 < confidence < 1.0:
-        raise SpecError(f"The confidence must lie between 0 and 1, such as 0.95, not {confidence!r}.")

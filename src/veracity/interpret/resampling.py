@@ -1,4 +1,4 @@
-"""Many resamplings and many permutations of the samples, the same ones every time, a bounded number at once."""
+"""Many resamplings and many permutations of the samples, the same ones every time; and the interval that replicates give."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from veracity.interpret.intervals import t_quantile
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -47,3 +50,19 @@ def parts(samples: int) -> Iterator[int]:
     """REPLICATES, cut into the numbers of rows of so many samples that are handled at once."""
     step = max(1, AT_ONCE // max(1, samples))
     yield from (min(step, REPLICATES - start) for start in range(0, REPLICATES, step))
+
+
+def expanded_hull(value: float, replicates: Array, samples: int, confidence: float) -> tuple[float, float]:
+    """The smallest interval around a value that holds its percentile and its basic bootstrap interval, made wider for few samples.
+
+    Replicates (B,) of k samples spread too little, by sqrt((k - 1) / k), and know their own spread no better than Student's t says:
+    the ends lie further from the value by the factor t_{k-1} / z sqrt(k / (k - 1)).
+
+    >>> low, high = expanded_hull(0.5, np.linspace(0.4, 0.8, 1001), 10**9, 0.9)
+    >>> round(low, 3), round(high, 3)
+    (0.22, 0.78)
+    """
+    low, high = np.quantile(replicates, [(1.0 - confidence) / 2, (1.0 + confidence) / 2])
+    factor = float(t_quantile(confidence, samples - 1) / ndtri(0.5 + confidence / 2) * np.sqrt(samples / (samples - 1)))
+    reach = factor * float(max(value - low, high - value))
+    return value - reach, value + reach

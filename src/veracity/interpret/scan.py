@@ -10,6 +10,7 @@ from enum import Enum
 import numpy as np
 from torch import Tensor
 
+from veracity.core.sentences import tell
 from veracity.core.spaces import InputSpace
 from veracity.interpret.catalogue import blank_margin, catalogue, moves
 from veracity.interpret.intervals import Array
@@ -140,21 +141,19 @@ def standing(row: Scanned) -> tuple[int, tuple[int, int], float, tuple[int, int]
 def reason(row: Scanned, above: Scanned | None) -> str:
     """Why a row stands where it stands, in one sentence."""
     if row.verdict is Verdict.UNDEFINED:
-        return "The invariance is undefined on every sample."
+        return tell("scan.undefined", undefined=1)
     if row.verdict is Verdict.EMPTY:
-        return "Outputs of different inputs are as alike, so that any symmetry is kept: the model does not react to its input."
+        return tell("scan.empty", samples=row.n)
     if row.verdict is Verdict.BROKEN:
         null = "" if math.isnan(row.null) else f" (different inputs: {row.null:.3f} on average)"
         chance = "; no more alike than different inputs" if row.moved <= row.null else ""
-        return (
-            f"Not kept: outputs of moved inputs agree by {row.moved:.3f} on average and {row.lowest:.3f} on the worst sample{null}{chance}."
-        )
+        return tell("scan.broken", row.moved, row.lowest, null, chance, samples=row.n)
     kept = f"Kept on every sample ({row.n}{f', undefined on {row.undefined}' if row.undefined else ''})"
     if above is None:
-        return f"{kept}; it has {size_of(row.space)}, and no kept symmetry has more."
+        return tell("scan.first", kept, size_of(row.space), samples=row.n)
     if above.space.order == row.space.order:
-        return f"{kept}; it has {size_of(row.space)} like {describe(above.space)}: the order of the two means nothing."
-    return f"{kept}; it has {size_of(row.space)}, fewer than {describe(above.space)}."
+        return tell("scan.tied", kept, size_of(row.space), describe(above.space), samples=row.n)
+    return tell("scan.fewer", kept, size_of(row.space), describe(above.space), samples=row.n)
 
 
 def size_of(space: InputSpace) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from veracity.core.measures import Measure
@@ -16,7 +15,7 @@ from veracity.core.scores import Array, Defaults, Pair, Request, Score, Subject
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
 from veracity.interpret.assumptions import ModelRobustness
-from veracity.interpret.common import Repeatable, largest
+from veracity.interpret.common import Repeatable, largest, share_of
 from veracity.measure import l2
 from veracity.perturb import Ball
 from veracity.walk import MonteCarlo
@@ -24,11 +23,12 @@ from veracity.walk import MonteCarlo
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity(Repeatable, ABC):
-    """The change of an explanation, |e(x') - e(x)|, at random inputs x' close by.
+    """The relative change of an explanation, |e(x') - e(x)| / |e(x)|, at random inputs x' close by.
 
-    With the l-infinity ball of radius .02, the Euclidean distance and ten draws (appendix G of the symmetry paper).
-    `relative` divides by |e(x)|, which makes it free of the explanation's scale; it is undefined where e(x) = 0. With the
-    `space`, walk and `follow` of another score, such as ln_p_f_hat by Monte Carlo, it looks at the same perturbed inputs.
+    With the l-infinity ball of radius .02, the Euclidean distance and ten draws (appendix G of the symmetry paper). It is undefined
+    where e(x) = 0. relative=False is the definition of the paper, |e(x') - e(x)|: that is in the map's own units, so that it compares
+    samples and models, not explainers. A `measure` without units, such as an angle, is taken as it is. With the `space`, walk and
+    `follow` of another score, such as ln_p_f_hat by Monte Carlo, it looks at the same perturbed inputs.
     """
 
     reference: ClassVar[str] = "Yeh et al., On the (in)fidelity and sensitivity of explanations, NeurIPS 2019"
@@ -36,9 +36,14 @@ class Sensitivity(Repeatable, ABC):
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=10))
     radius: float = 0.02
     norm: str = "linf"
-    relative: bool = False
+    relative: bool = True
     space: InputSpace | None = None
     follow: bool = False
+
+    @property
+    def in_map_units(self) -> bool:
+        """Unless `relative`, as the measure."""
+        return self.compare.in_map_units and not self.relative
 
     @property
     def assumption(self) -> Score:
@@ -53,22 +58,19 @@ class Sensitivity(Repeatable, ABC):
         return (Request(space, self.walk, self.shares(subject.explainer), follow=self.follow),)
 
     def observe(self, pair: Pair) -> Tensor:
-        """|e(x') - e(x)|, or its share of |e(x)|."""
+        """|e(x') - e(x)| as a share of |e(x)|, or as it is."""
         distance = super().observe(pair)
-        if not self.relative:
-            return distance
-        before = pair.before.explanation
-        length = self.compare(before, torch.zeros_like(before))
-        return torch.where(length > 0, distance / length, torch.nan)
+        return share_of(distance, pair.before.explanation, self.compare) if self.relative and self.compare.in_map_units else distance
 
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class MaxSensitivity(Sensitivity):
-    """The largest change of an explanation among random inputs close by, Sens(e, x) = max over |x' - x| <= radius of |e(x') - e(x)|.
+    """The largest relative change of an explanation among random inputs close by, max over |x' - x| <= radius of |e(x') - e(x)| / |e(x)|.
 
-    The maximum over draws is below the maximum over the ball, and grows with the number of draws: it compares explainers
-    that got equally many, and bounds nothing. With `relative` it is the number of Captum's `sensitivity_max` and of Quantus.
+    It is the number of Captum's `sensitivity_max` and of Quantus; relative=False is that of the paper. The maximum over draws is
+    below the maximum over the ball, and grows with the number of draws: it compares explainers that got equally many, and bounds
+    nothing.
     """
 
     name = "max_sensitivity"
@@ -81,7 +83,7 @@ class MaxSensitivity(Sensitivity):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class AvgSensitivity(Sensitivity):
-    """The mean change of an explanation among random inputs close by, mean over |x' - x| <= radius of |e(x') - e(x)|.
+    """The mean relative change of an explanation among random inputs close by, mean over |x' - x| <= radius of |e(x') - e(x)| / |e(x)|.
 
     Unlike the maximum it does not grow with the number of draws. It shares its perturbations with `max_sensitivity`.
     """

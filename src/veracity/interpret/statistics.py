@@ -1,4 +1,4 @@
-"""From values (samples, draws) to a number with two intervals: over the draws, and over the population of samples.
+"""From values (samples, draws) to a number with two intervals: one over the draws, one over the population of samples.
 
 Samples are the unit and draws are nested in them: two draws of one sample are not two samples. Draws that all samples share
 are crossed with them: more samples do not average a draw away. NaN is undefined, and is counted.
@@ -16,7 +16,17 @@ from veracity.core.errors import InputError
 from veracity.core.walks import Sampling
 from veracity.interpret.crossed import crossed_interval
 from veracity.interpret.differences import Difference, crossed_differences, differences
-from veracity.interpret.intervals import Array, Interval, around, mean_interval, paired, satterthwaite, welch
+from veracity.interpret.intervals import (
+    Array,
+    Interval,
+    around,
+    mean_interval,
+    paired,
+    satterthwaite,
+    third_cumulant,
+    unseen,
+    welch,
+)
 
 __all__ = [
     "Difference",
@@ -28,6 +38,7 @@ __all__ = [
     "estimate",
     "mean_interval",
     "paired",
+    "unseen",
     "welch",
 ]
 
@@ -40,10 +51,14 @@ class Estimate:
 
     `low` to `high` is the interval for the population that the samples come from, NaN for a single sample; where samples
     share their draws it allows for other draws too. `draws_low` to `draws_high` is the interval for these very samples had
-    every perturbation been drawn: no width where all were, NaN where it cannot be known (one draw a sample, or values that
+    every perturbation been drawn: no width where all were, NaN where it cannot be known (one draw per sample, or values that
     were reduced before). `n` samples have a value, `undefined` have none; `undefined_draws` counts the measurements that
-    were made and came out undefined, `draws` is the mean number of measurements a sample. Where `bound`, the value is only
+    were made and came out undefined, `draws` is the mean number of measurements per sample. Where `bound`, the value is only
     known to lie at or below what it says; a low end of minus infinity is not known.
+
+    Where all samples have the same value up to rounding, the interval has no width, which is not certainty: `unseen` is then
+    the largest share of the population that may differ without having been seen, for these draws where draws are shared; else
+    NaN. It is NaN, too, where the number of draws was chosen while looking at their values.
     """
 
     value: float
@@ -56,6 +71,7 @@ class Estimate:
     undefined_draws: int
     draws: float
     bound: bool = False
+    unseen: float = np.nan
 
 
 def estimate(
@@ -65,7 +81,7 @@ def estimate(
 
     `values` (samples, draws) holds each sample's draws in their order, NaN where undefined, of which the first `counts[i]` of
     row i were made; without `counts` all were, or, where draws stopped by their values, all up to the last defined one.
-    Values that are already one a sample, (samples,), have a population interval alone.
+    Values that are already one per sample, (samples,), have a population interval alone.
 
     >>> found = estimate(np.array([[1.0, 0.5], [0.5, 0.5]]), Sampling(population=8), (-1.0, 1.0))
     >>> found.value, round(found.draws_low, 3), found.draws_high, found.n
@@ -78,7 +94,7 @@ def estimate(
     defined = np.isfinite(table) & (np.arange(table.shape[1]) < made[:, None])
     kept = defined.any(axis=1)
     draws = Nested(np.where(defined, table, np.nan)[kept], made[kept], defined[kept].sum(axis=1))
-    across = draws.population(sampling, confidence)
+    across = draws.population(sampling, confidence, scale(bounds))
     known = values.ndim == 2 or sampling.exhaustive
     over = draws.interval(sampling, bounds, confidence) if known else (np.nan, np.nan)
     return Estimate(
@@ -91,6 +107,7 @@ def estimate(
         undefined=int((~kept).sum()),
         undefined_draws=int(made.sum() - defined.sum()),
         draws=float(made.mean()) if len(made) else np.nan,
+        unseen=unseen(across.n, confidence) if across.low == across.high and sampling.anytime is None else np.nan,
     )
 
 
@@ -107,14 +124,14 @@ class Nested:
         means: Array = np.nansum(self.values, axis=1) / self.seen
         return means
 
-    def population(self, sampling: Sampling, confidence: float) -> Interval:
+    def population(self, sampling: Sampling, confidence: float, scale: float) -> Interval:
         """The interval for the population: of the samples' means, or crossed where samples share their random draws.
 
         A single draw that all samples share says nothing about other draws: then there is no interval (NaN).
         """
         if not sampling.nested and not sampling.exhaustive:
-            return crossed_interval(self.values, confidence, population=sampling.population)
-        return mean_interval(self.means(), confidence)
+            return crossed_interval(self.values, confidence, population=sampling.population, scale=scale)
+        return mean_interval(self.means(), confidence, scale=scale)
 
     def interval(self, sampling: Sampling, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
         """The interval for the mean of these samples, over what might have been drawn."""
@@ -130,13 +147,14 @@ class Nested:
         return self.at_fixed_size(sampling.population, confidence)
 
     def shared(self, population: int | None, confidence: float) -> tuple[float, float]:
-        """For draws that all samples share: mean +- t s / sqrt(m) over the m draws' means, with 1 - m / N under the root."""
+        """For draws that all samples share: the interval of the m draws' means, with 1 - m / N of their variance."""
         means = np.nanmean(self.values[:, np.isfinite(self.values).any(axis=0)], axis=0)
         if len(means) < 2:
             return np.nan, np.nan
         left = 1.0 if population is None else 1.0 - len(means) / population
         error = float(means.std(ddof=1) * np.sqrt(left / len(means)))
-        found = around(float(self.means().mean()), error, len(means) - 1, confidence, len(self.values))
+        third = float(third_cumulant(means)) * left**1.5
+        found = around(float(self.means().mean()), error, len(means) - 1, confidence, len(self.values), third=third)
         return found.low, found.high
 
     def at_any_time(self, population: int | None, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
@@ -146,7 +164,7 @@ class Nested:
         return float(low.mean()), float(high.mean())
 
     def at_fixed_size(self, population: int | None, confidence: float) -> tuple[float, float]:
-        """mean +- t sqrt(sum_i v_i) / n, with v_i = s_i^2 / m_i (1 - m_i / N) and Satterthwaite's degrees of freedom.
+        """The interval of a mean with error sqrt(sum_i v_i) / n, v_i = s_i^2 / m_i (1 - m_i / N), and Satterthwaite's degrees of freedom.
 
         A sample with one defined draw has no variance of its own and takes the pooled one.
         """
@@ -170,6 +188,11 @@ def drawn(values: Array, sampling: Sampling) -> Counts:
         return np.full(len(values), width, dtype=np.int64)
     place = np.where(np.isfinite(values), np.arange(1, width + 1), 0)
     return np.asarray(place.max(axis=1, initial=0), dtype=np.int64)
+
+
+def scale(bounds: tuple[float, float]) -> float:
+    """Beside which number a score's rounding is measured: 1 for a score with finite bounds of 1 or more, such as a cosine."""
+    return float(min(1.0, max(abs(bounds[0]), abs(bounds[1])))) if np.isfinite(bounds).all() else 0.0
 
 
 def cut(value: float, bounds: tuple[float, float]) -> float:

@@ -17,6 +17,7 @@ from veracity.measure.rows import paired
     direction=Direction.LOWER,
     range=(0.0, math.inf),
     reference="Bonneel, Rabin, Peyré and Pfister 2015",
+    units=False,
 )
 def sliced_wasserstein(a: Tensor, b: Tensor, directions: int = 16) -> Tensor:
     """The work of moving one map's mass to where the other has its own, in pixels, as seen along straight lines.

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from veracity.core.component import encode
 from veracity.core.errors import InputError, Note
+from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, device_of
 from veracity.engine.resolve import as_confidence, as_whole, labelled
@@ -82,8 +83,8 @@ class OrbitEvaluation:
                 store.write_manifest(ready.manifest(store))
                 measure(ready, store, progress, memory)
         result = OrbitResult(folder)
-        for row in result.failures().drop_duplicates(["model", "explainer", "error"]).to_dict("records"):
-            warnings.warn(f"{row['model']} / {row['explainer']} failed: {row['error']}", Note, stacklevel=2)
+        for failure in failures_of(result.failures().to_dict("records")):
+            warnings.warn(str(failure), Note, stacklevel=2)
         return result
 
     def on(self, device: str) -> OrbitEvaluation:

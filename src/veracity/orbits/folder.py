@@ -39,8 +39,10 @@ def check_measured(folder: RunFolder, key: str, cells: Sequence[Mapping[str, Any
     if not measured(folder, key):
         who, there, wanted = folder.writer(), finished(folder, METRICS), [cell["key"] for cell in cells if not cell["explainer"]]
         done = sum(one in there for one in wanted)
-        rest = f"{who} is measuring the others, wait for it." if who else "run the same command again to finish."
-        raise StoreError(f"{done} of {len(wanted)} blocks are measured in {folder.root}: {rest}")
+        raise StoreError(
+            f"{done} of {len(wanted)} blocks are measured in {folder.root}: "
+            + (f"{who} is measuring the others, wait for it." if who else "run the same command again to finish.")
+        )
 
 
 def write_metrics(folder: RunFolder, key: str, samples: Array, columns: Mapping[str, Tensor]) -> None:

@@ -17,6 +17,7 @@ from torch import Size
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, StoreError, unknown
+from veracity.core.failures import failures_of
 from veracity.core.inputs import Signals
 from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import ORBITS
@@ -202,9 +203,11 @@ class OrbitResult(Described):
         most = 1.0 if self.kind in ("classification", "detection") else np.inf
         rows = []
         for model in self.models:
-            found = equivariance_gap(self.distances(model)[chosen], self.identity, self.confidence)
+            scale = 1.0 if math.isfinite(most) else 0.0
+            found = equivariance_gap(self.distances(model)[chosen], self.identity, self.confidence, scale=scale)
             low, high = np.clip([found.low, found.high], 0.0, most)
-            rows.append({"model": model, "value": found.value, "low": low, "high": high, "n": found.n, "undefined": found.undefined})
+            beside = {"n": found.n, "unseen": found.unseen, "undefined": found.undefined}
+            rows.append({"model": model, "value": found.value, "low": low, "high": high, **beside})
         return pd.DataFrame(rows)
 
     def agreement(self, subset: Any = None) -> pd.DataFrame:
@@ -214,7 +217,7 @@ class OrbitResult(Described):
         `subset` is as in `aggregate`.
         """
         chosen = self.chosen(subset)
-        columns = ["model", "metric", "correlation", "low", "high", "n", "undefined", "aggregate"]
+        columns = ["model", "metric", "correlation", "low", "high", "n", "unseen", "undefined", "aggregate"]
         rows = []
         for model in self.models if TRUTH in self.references else ():
             whole = self._column(model, WHOLE)[chosen] > 0
@@ -223,12 +226,12 @@ class OrbitResult(Described):
                     against = [self.values(model, about["name"], reference)[chosen] for reference in (TRUTH, CONSENSUS)]
                     found = agreement(against[0], against[1], whole, self.confidence)
                     low, high = np.clip([found.low, found.high], -1.0, 1.0)
-                    beside = [low, high, found.n, found.undefined, found.aggregate]
+                    beside = [low, high, found.n, found.unseen, found.undefined, found.aggregate]
                     rows.append([model, about["name"], found.correlation, *beside])
         return pd.DataFrame(rows, columns=columns)
 
     def failures(self) -> pd.DataFrame:
-        """What could not be measured, and why: one row a model, explainer and block of samples."""
+        """What could not be measured, and why: one row per model, explainer and block of samples, which is one of so many `cells`."""
         left = self.folder.failures()
         rows = [
             {
@@ -236,11 +239,13 @@ class OrbitResult(Described):
                 "explainer": cell["explainer"],
                 "samples": f"{cell['start']}-{cell['stop'] - 1}",
                 "error": left[cell["key"]],
+                "cells_failed": 1,
+                "cells": len(self._cells(cell["model"], cell["explainer"])),
             }
             for cell in self.manifest["cells"]
             if cell["key"] in left and not files.measured(self.folder, cell["key"])
         ]
-        return pd.DataFrame(rows, columns=["model", "explainer", "samples", "error"])
+        return pd.DataFrame(rows, columns=["model", "explainer", "samples", "error", "cells_failed", "cells"])
 
     def reduce(self, metric: str, method: str = "pca", reference: str = TRUTH) -> Values:
         """All models' orbits as points of one plane, float32 (models, N, 2), NaN where a sample was left out; kept in the folder."""
@@ -276,8 +281,7 @@ class OrbitResult(Described):
         if len(agreed):
             lines += ["", "consensus against truth, correlation along the orbit:", as_text(agreed)]
         lines += self.notes
-        failed = self.failures().drop_duplicates(["model", "explainer", "error"])
-        lines += [f"{row['model']} / {row['explainer']} failed: {row['error']}" for row in failed.to_dict("records")]
+        lines += [str(one) for one in failures_of(self.failures().to_dict("records"))]
         return "\n".join(lines)
 
     def _metric(self, name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from veracity.core.scores import per_sample_mean
-from veracity.interpret.intervals import mean_interval, t_quantile
+from veracity.interpret.intervals import EQUAL, mean_interval, skewed_reach, t_quantile, third_cumulant, unseen
 from veracity.interpret.orbit import spread
 
 Array = NDArray[Any]
@@ -19,10 +19,10 @@ ANYWHERE = (-np.inf, np.inf)
 
 
 def mean_along(values: Array, confidence: float = 0.95, bounds: tuple[float, float] = ANYWHERE) -> pd.DataFrame:
-    """At each of K elements, the mean over samples of values (N, K) with its t interval, and how many of the samples have a value.
+    """At each of K elements, the mean over samples of values (N, K) with its interval, and how many of the samples have a value.
 
-    mean +- t_{n-1} sd / sqrt(n), column by column, cut to the metric's bounds. A single value has no interval, and none at all no
-    mean: NaN.
+    That of `mean_interval`, column by column, cut to the metric's bounds. A single value has no interval, and none at all no mean:
+    NaN.
 
     >>> mean_along(np.array([[1.0, 2.0], [3.0, np.nan]])).round(3).to_dict("list")
     {'value': [2.0, 2.0], 'low': [-10.706, nan], 'high': [14.706, nan], 'n': [2, 1]}
@@ -34,8 +34,13 @@ def mean_along(values: Array, confidence: float = 0.95, bounds: tuple[float, flo
     mean = np.where(n > 0, kept.sum(axis=0) / np.maximum(n, 1), np.nan)
     squares = np.where(there, (x - mean) ** 2, 0.0).sum(axis=0)
     error = np.sqrt(squares / np.maximum(n - 1, 1) / np.maximum(n, 1))
-    reach = np.where(n > 1, np.where(error > 0.0, t_quantile(confidence, np.maximum(n - 1, 1)) * error, 0.0), np.nan)
-    return pd.DataFrame({"value": mean, "low": np.maximum(mean - reach, bounds[0]), "high": np.minimum(mean + reach, bounds[1]), "n": n})
+    if x.size:
+        apart = np.where(there, x, -np.inf).max(axis=0) - np.where(there, x, np.inf).min(axis=0)
+        error = np.where(apart > EQUAL * np.abs(kept).max(axis=0), error, 0.0)
+    freedom = np.maximum(n - 1, 1)
+    below, above = skewed_reach(error, third_cumulant(np.where(there, x, np.nan)), t_quantile(confidence, freedom), freedom)
+    below, above = (np.where(n > 1, side, np.nan) for side in (below, above))
+    return pd.DataFrame({"value": mean, "low": np.maximum(mean - below, bounds[0]), "high": np.minimum(mean + above, bounds[1]), "n": n})
 
 
 def bounds_of(metric: dict[str, Any]) -> tuple[float, float]:
@@ -65,6 +70,7 @@ def summarised(values: Array, metric: dict[str, Any], identity: int, elements: t
         "low": float(np.maximum(own.low, least)),
         "high": float(np.minimum(own.high, most)),
         "n": own.n,
+        "unseen": unseen(own.n, confidence) if own.low == own.high else np.nan,
         "undefined": int((~np.isfinite(x)).sum()),
         "identity": float(along[identity]),
         "worst": float(along[worst]),

@@ -106,6 +106,6 @@ def symmetry_sensitivity(folder: Path, scale: Scale) -> Audit:
         explainers=explainers,
         symmetry=TIME,
         walk=MonteCarlo(draws=draws),
-        scores=["equivariance", "model_invariance", MaxSensitivity()],
+        scores=["equivariance", "model_invariance", MaxSensitivity(relative=False)],
         about={"recipe": "symmetry-sensitivity", "scale": scale.value},
     )

@@ -6,16 +6,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import pandas as pd
 from markupsafe import Markup
 
+from veracity.core.sentences import tell
+from veracity.engine.store.state import State
 from veracity.report.chance import blind_remarks, chance_sentences
-from veracity.report.phrases import listing, name, say
+from veracity.report.order import no_differences, order_sentences, pairs_of, place
+from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.verdict import AGAINST_CHANCE, KEPT, KEPT_OR_NOT, PHRASES, SYMMETRY_SCORES, Verdict, against_chance, verdict
-from veracity.report.view import Result, digits_of, frames_of, sure
+from veracity.report.view import Result, digits_of, frames_of
 from veracity.report.wording import UNDEFINED, count, frame_title, interval, number, word_of
 
 SLACK = 0.01
-ABSENT = {"pending": "is not measured yet", "failed": "failed"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +42,9 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelAnswer:
-    """What holds for one model; of its explainers, so many are done, with a value."""
+    """What holds for one model."""
 
     model: str
-    done: int
     behaviour: str
     findings: tuple[Finding, ...]
     remarks: tuple[Markup, ...]
@@ -72,10 +74,19 @@ class Answer:
         return any(item.findings or item.remarks for item in self.models)
 
 
-def answer(rows: Sequence[Result], score: str, models: Sequence[str], level: str = "95 %", *, chances: bool = False) -> Answer:
+def answer(
+    rows: Sequence[Result],
+    score: str,
+    models: Sequence[str],
+    level: str = "95 %",
+    *,
+    chances: bool = False,
+    differences: pd.DataFrame | None = None,
+) -> Answer:
     """The answer that one score of explanations gives; `level` is the confidence of the intervals, in words.
 
-    With `chances`, where there is no mark to hold a score against, it is held against chance.
+    With `chances`, where there is no mark to hold a score against, it is held against chance. Explainers are ranked by their paired
+    `differences` alone.
     """
     mine = [row for row in rows if row.score == score and row.explainer and not row.control]
     own = {row.model: row for row in rows if row.score == "model_invariance" and not row.explainer}
@@ -87,7 +98,8 @@ def answer(rows: Sequence[Result], score: str, models: Sequence[str], level: str
         )
         for model in held
     ]
-    return Answer(score=score, sentences=tuple(lead(mine, score, answers, own, level, chances)), models=tuple(answers))
+    apart = no_differences() if differences is None else differences
+    return Answer(score=score, sentences=tuple(lead(mine, score, answers, own, level, chances, apart)), models=tuple(answers))
 
 
 def judged(rows: Sequence[Result]) -> bool:
@@ -96,29 +108,32 @@ def judged(rows: Sequence[Result]) -> bool:
 
 
 def lead(
-    rows: Sequence[Result], score: str, answers: Sequence[ModelAnswer], own: Mapping[str, Result], level: str, chances: bool
+    rows: Sequence[Result],
+    score: str,
+    answers: Sequence[ModelAnswer],
+    own: Mapping[str, Result],
+    level: str,
+    chances: bool,
+    differences: pd.DataFrame,
 ) -> list[Markup]:
     """The answer over all models."""
     said = models_sentences([own[item.model] for item in answers if item.model in own and score in SYMMETRY_SCORES])
     known = [row for row in rows if row.defined]
     left = pending_sentences(rows, [item.model for item in answers])
     if not known:
-        return [*said, *(left or [say("No explainer has a value of {}.", word_of(score))])]
-    if judged(known):
-        text = "{} the symmetry, which is to say that the {} interval of their {} lies at or above {}."
-        said.append(say(text, shares(answers), level, word_of(score), KEPT))
-    lower = known[0].direction == "lower"
-    in_order = sorted(known, key=lambda row: row.value if lower else -row.value)
-    ends = [(in_order[-1], "worst")] if judged(known) else [(in_order[0], "best"), (in_order[-1], "worst")]
-    digits = digits_of(known)
-    if len({row.value for row in known}) == 1 and len(known) > 1 and all(row.bound for row in known):
-        alike = "By {}, explainers cannot be told apart{}: every {} is {}."
-        return [*said, say(alike, word_of(score), " so far" if left else "", known[0].middle, known[0].shown(digits)), *left]
-    first = "Of what is measured so far, the" if left else "The" if score in SYMMETRY_SCORES else f"By {word_of(score)}, the"
-    openings = [first, "The"][: len(ends)]
-    several = len(answers) > 1
-    said += [extreme(row, word, known, digits, opening, several=several) for (row, word), opening in zip(ends, openings, strict=True)]
-    return [*said, *(chance_sentences(known, [item.model for item in answers], digits) if chances else []), *left]
+        return [*said, *(left or sentences(say("answer.none", word_of(score), asked=len(rows))))]
+    marked = judged(known)
+    if marked:
+        counted = [row for row in known if verdict(row) in KEPT_OR_NOT]
+        held = shares([item.model for item in answers], counted) if counted else ""
+        untold = Markup("") if left else say("answer.untold", word_of(score), explainers=len(known))
+        said += sentences(say("answer.respect", held, level, word_of(score), KEPT, intervals=len(counted)) or untold)
+    for item in answers:
+        here = [row for row in rows if row.model == item.model]
+        where = place(here, item.model, several=len(answers) > 1)
+        said += order_sentences(here, score, where, pairs_of(differences, item.model), last_only=marked)
+    said = list(dict.fromkeys(said))
+    return [*said, *(chance_sentences(known, [item.model for item in answers], digits_of(known)) if chances else []), *left]
 
 
 def pending_sentences(rows: Sequence[Result], models: Sequence[str]) -> list[Markup]:
@@ -127,34 +142,23 @@ def pending_sentences(rows: Sequence[Result], models: Sequence[str]) -> list[Mar
     for model in models:
         mine = [row for row in rows if row.model == model]
         left = sum(row.pending for row in mine)
-        where = say(" on {}", name(model)) if len(models) > 1 else ""
-        parts += [say("{} of {}{}", left, count(len(mine), "explainer") if not parts else len(mine), where)] if left else []
-    return [say("Not measured yet: {}.", listing(parts))] if parts else []
+        where = piece(" on {}", name(model)) if len(models) > 1 else ""
+        parts += [piece("{} of {}{}", left, count(len(mine), "explainer") if not parts else len(mine), where)] if left else []
+    return sentences(say("answer.pending", listing(parts), pending=sum(row.pending for row in rows)))
 
 
-def shares(answers: Sequence[ModelAnswer]) -> Markup:
-    """How many of the explainers with a value respect the symmetry, on each model; models on which none does share a phrase."""
-    several = len(answers) > 1
-    answers = [item for item in answers if item.done]
-    totals = [item.done for item in answers]
-    kept = [sum(len(finding.names) for finding in item.findings if finding.verdict is Verdict.KEEPS) for item in answers]
-    if not several:
-        return say("{} of {} {}", kept[0] or "None", count(totals[0], "explainer"), "respects" if kept[0] == 1 else "respect")
-    counted = list(zip(answers, kept, totals, strict=True))
-    parts = [say("{} of {} on {}", some, total, name(item.model)) for item, some, total in counted if some]
-    for size in dict.fromkeys(total for _, some, total in counted if not some):
-        without = [name(item.model) for item, some, total in counted if not some and total == size]
-        parts.append(say("none of {} on {}", size, listing(without, "or")))
-    return say("Of the explainers, {} respect", listing(parts))
-
-
-def extreme(row: Result, word: str, rows: Sequence[Result], digits: int, opening: str = "The", *, several: bool) -> Markup:
-    """The best or the worst mean, or median, of some rows; where one is only known to lie at or below a value, it may be another's."""
-    where = say(" on {}", name(row.model)) if several else ""
-    shown = row.shown(digits) if row.ends() == UNDEFINED and row.hunted else f"{row.shown(digits)} ({row.ends(digits)})"
-    told = f"; {row.outcome}" if row.outcome else ""
-    verb = "is" if sure(row, rows) else "may be"
-    return say("{} {} {} {} that of {}{}: {}{}.", opening, word, row.middle, verb, name(row.explainer), where, shown, told)
+def shares(models: Sequence[str], judged: Sequence[Result]) -> Markup:
+    """How many of the judged explainers respect the symmetry, on each model; models on which none does share a phrase."""
+    found = {model: [verdict(row) for row in judged if row.model == model] for model in models}
+    counted = [(model, kinds.count(Verdict.KEEPS), len(kinds)) for model, kinds in found.items() if kinds]
+    if len(models) == 1:
+        _, kept, total = counted[0]
+        return piece("{} of {} {}", kept or "None", count(total, "explainer"), "respects" if kept == 1 else "respect")
+    parts = [piece("{} of {} on {}", kept, total, name(model)) for model, kept, total in counted if kept]
+    for size in dict.fromkeys(total for _, kept, total in counted if not kept):
+        without = [name(model) for model, kept, total in counted if not kept and total == size]
+        parts.append(piece("none of {} on {}", size, listing(without, "or")))
+    return piece("Of the explainers, {} respect", listing(parts))
 
 
 def models_sentences(rows: Sequence[Result]) -> list[Markup]:
@@ -163,28 +167,31 @@ def models_sentences(rows: Sequence[Result]) -> list[Markup]:
     keeps, breaks, unsure = kinds[Verdict.KEEPS], kinds[Verdict.BREAKS], kinds[Verdict.OPEN]
     said = []
     if keeps:
-        said.append(say("{} {} output", listing(map(name, keeps)), "keeps its" if len(keeps) == 1 else "keep their"))
+        said.append(piece("{} {} output", listing(map(name, keeps)), "keeps its" if len(keeps) == 1 else "keep their"))
     if breaks and keeps:
-        said.append(say("{} {} not", listing(map(name, breaks)), "does" if len(breaks) == 1 else "do"))
+        said.append(piece("{} {} not", listing(map(name, breaks)), "does" if len(breaks) == 1 else "do"))
     if breaks and not keeps:
-        said.append(say("{} {} output", listing(map(name, breaks)), "changes its" if len(breaks) == 1 else "change their"))
+        said.append(piece("{} {} output", listing(map(name, breaks)), "changes its" if len(breaks) == 1 else "change their"))
     if unsure:
-        said.append(say("of {} these samples cannot tell", listing(map(name, unsure))))
-    return [say("Under the transforms, {}.", Markup("; ").join(said))] if said else []
+        said.append(piece("these samples are too few to decide for {}", listing(map(name, unsure))))
+    return sentences(say("answer.models", Markup("; ").join(said), invariances=len(keeps) + len(breaks) + len(unsure)))
 
 
 def answer_for(model: str, rows: Sequence[Result], own: Result | None, chances: bool, controls: Sequence[Result]) -> ModelAnswer:
     """What holds for one model: its own invariance, the verdicts, and what qualifies them."""
-    lower = bool(rows) and rows[0].direction == "lower"
-    best_first = sorted(rows, key=lambda row: (not row.defined, row.value if lower else -row.value))
+    best_first = sorted(rows, key=lambda row: (not row.defined, 0.0 if row.in_map_units else sign(row) * row.value))
     kept = judged([row for row in rows if row.defined])
     return ModelAnswer(
         model=model,
-        done=sum(row.defined for row in rows),
         behaviour=behaviour(own) if own is not None or any(row.score in SYMMETRY_SCORES for row in rows) else "",
         findings=findings(best_first, against_chance if chances else verdict) if kept or chances else (),
         remarks=(*remarks(best_first, own, chances), *blind_remarks(best_first, controls)),
     )
+
+
+def sign(row: Result) -> float:
+    """1 where lower is better, else -1."""
+    return 1.0 if row.direction == "lower" else -1.0
 
 
 def findings(rows: Sequence[Result], judge: Callable[[Result], Verdict]) -> tuple[Finding, ...]:
@@ -203,36 +210,32 @@ def behaviour(own: Result | None) -> str:
     if own is None:
         return "Model invariance was not measured."
     if not own.defined:
-        return f"Model invariance {ABSENT.get(own.state, 'is undefined')}."
-    return f"Model invariance {number(own.value)} ({interval(own.low, own.high)})"
+        return (
+            tell("answer.unmeasured", pending=int(own.pending))
+            or tell("answer.failed", failures=int(own.state == State.FAILED))
+            or tell("answer.undefined", undefined=int(own.settled))
+        )
+    ends = interval(own.low, own.high)
+    return f"Model invariance {number(own.value)}" + (f" ({ends})" if ends != UNDEFINED else "")
 
 
 def remarks(rows: Sequence[Result], own: Result | None, chances: bool) -> list[Markup]:
     """What a reader must hold against the verdicts."""
-    said = []
-    if own is not None and verdict(own) is Verdict.BREAKS and all(row.score in SYMMETRY_SCORES for row in rows):
-        said.append(
-            say("The model itself reacts to the transforms, so an explanation that changes may be right: a low score alone is no fault.")
-        )
+    reacts = own is not None and verdict(own) is Verdict.BREAKS and all(row.score in SYMMETRY_SCORES for row in rows)
     noisy = [row for row in rows if noise_limited(row)]
-    if noisy:
-        pairs = [say("{} ({}, itself {})", name(row.explainer), number(row.value), number(row.self_agreement)) for row in noisy]
-        said.append(
-            say(
-                "The interval reaches to within {} of the agreement with itself, which speaks of noise rather than asymmetry: {}.",
-                SLACK,
-                listing(pairs),
-            )
-        )
-    lost = [name(row.explainer) for row in rows if no_better_than_random(row)]
-    if lost and not chances:
-        said.append(say("Not clearly better than the random control: {}.", listing(lost)))
+    pairs = [piece("{} ({}, itself {})", name(row.explainer), number(row.value), number(row.self_agreement)) for row in noisy]
+    lost = [name(row.explainer) for row in rows if no_better_than_random(row) and not chances]
     partly = [
-        say("{} ({} of {})", name(row.explainer), row.no_response, row.n + row.undefined) for row in rows if row.no_response and row.settled
+        piece("{} ({} of {})", name(row.explainer), row.no_response, row.n + row.undefined)
+        for row in rows
+        if row.no_response and row.settled
     ]
-    if partly:
-        said.append(say("The explanation does not respond at all, so that its score is undefined, on samples of: {}.", listing(partly)))
-    return said
+    return sentences(
+        say("remark.reacts", invariances=int(reacts)),
+        say("remark.noise", SLACK, listing(pairs), agreements=len(pairs)),
+        say("remark.random", listing(lost), randoms=len(lost)),
+        say("remark.silent", listing(partly), silent=len(partly)),
+    )
 
 
 def noise_limited(row: Result) -> bool:
@@ -244,7 +247,7 @@ def noise_limited(row: Result) -> bool:
 
 def no_better_than_random(row: Result) -> bool:
     """Whether the interval reaches the score of the fair random control."""
-    if not row.defined or not math.isfinite(row.random_control):
+    if not row.defined or not all(math.isfinite(value) for value in (row.low, row.high, row.random_control)):
         return False
     return row.high >= row.random_control if row.direction == "lower" else row.low <= row.random_control
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from veracity.core.errors import VeracityError
+from veracity.core.sentences import tell
 from veracity.interpret.assumptions import sentence
 from veracity.report.kinds import score_of
 
@@ -60,7 +61,7 @@ def in_words(manifest: Mapping[str, Any], model: str, score: str, label: str, fo
     """The sentence that the assumption has for it, about the score as the run calls it."""
     holds, n = found
     own, other = score_of(manifest, score), score_of(manifest, label)
-    text = f"{score} assumes {label}; it holds on {holds} of {n} samples."
+    text = tell("assumed.label", score, label, holds, n, samples=n) or tell("assumed.label_untold", score, label, assumed=1)
     if own is not None and other is not None and hasattr(other, "assumes"):
         text = score + sentence(own, other, holds, n).removeprefix(own.name)
     return Assumed(model=model, score=score, assumption=label, holds=holds, n=n, text=text)

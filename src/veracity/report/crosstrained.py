@@ -7,14 +7,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from markupsafe import Markup
 
+from veracity.core.sentences import tell
 from veracity.interpret.stability import MeGe, ReCo, StabilityScore
 from veracity.report.figures.chart import legend
 from veracity.report.figures.folded import COMPARABLE, Folded, FoldedData, draw_folded, folded_data
 from veracity.report.figures.histograms import DIFFER, SAME, SET_COLOURS, draw_histograms, histograms_data
 from veracity.report.figures.selection import draw_selection, selection_data
-from veracity.report.phrases import say
+from veracity.report.phrases import piece, say, sentences
 from veracity.report.plot import Plot, sign, signs
 from veracity.report.reading import Reading
 from veracity.report.stable import setting, stable
@@ -62,7 +64,7 @@ def crosstraining(reading: Reading) -> CrossTraining:
         caveat=CAVEAT if scores else "",
         settings=tuple(dict.fromkeys(setting(scores[labels[0]]) for labels in kinds)),
         counts=tuple(sorted({len(item.folds) for item in folded.models})),
-        warnings=tuple(say("{}", fold_sentence(item)) for item in folded.models if item.spread > COMPARABLE and not item.comparable),
+        warnings=tuple(piece("{}", fold_sentence(item)) for item in folded.models if item.spread > COMPARABLE and not item.comparable),
         folds=folds_plot(folded),
         selection=selection_plot(reading, scores),
         histograms=tuple(plot for labels in kinds if (plot := histograms_plot(reading, labels, several=len(kinds) > 1)) is not None),
@@ -91,7 +93,7 @@ def folds_plot(data: FoldedData) -> Plot | None:
     spent = f" All trainings took {count(round(seconds), 'second')}." if seconds >= 1 else ""
     return Plot(
         title="Accuracy of every fold",
-        sentences=tuple(say("{}", fold_sentence(item)) for item in data.models),
+        sentences=tuple(piece("{}", fold_sentence(item)) for item in data.models),
         note=f"Each dot is a model, held against the fold that it never saw.{spent}",
         keys=signs(sign('<circle class="dot" r="4.2"/>', "one fold"), sign('<line class="population" x1="-12" x2="12"/>', "worst to best")),
         drawing=draw_folded(data) if data.known else Markup(""),
@@ -102,25 +104,24 @@ def fold_sentence(item: Folded) -> str:
     """Whether the folds of one model are comparably accurate, as stability takes for granted (section 3.3)."""
     folds, known = count(len(item.folds), "fold"), item.accuracies
     if not math.isfinite(item.spread):
-        return f"{item.model}: the accuracies of its {folds} are not known, so that nobody can say whether they are comparable."
+        return tell("folds.unknown", item.model, folds, folds=len(item.folds))
     ends = f"{number(min(known))} to {number(max(known))}"
     apart = f"{100 * item.spread:.1f} points apart"
     if item.comparable:
-        return f"{item.model}: its {folds} have comparable accuracies, {ends}, {apart}."
-    return (
-        f"{item.model}: the accuracies of its {folds} are not comparable, {ends}, {apart} where the method asks for "
-        f"{100 * COMPARABLE:g} at most: explanations may differ because the models do. With so few samples as {item.fewest} a fold, "
-        f"chance alone moves an accuracy by up to {100 * item.noise:.1f} points."
-    )
+        return tell("folds.comparable", item.model, folds, ends, apart, accuracies=len(known))
+    noise = f"{100 * item.noise:.1f}"
+    return tell("folds.apart", item.model, folds, ends, apart, f"{100 * COMPARABLE:g}", item.fewest, noise, accuracies=len(known))
 
 
 def histograms_plot(reading: Reading, labels: Sequence[str], *, several: bool) -> Plot | None:
     """S= beside S!= of every explainer."""
     label = labels[0]
     frames = {row.explainer: row.frame for row in reading.of(label) if not row.control}
-    data = histograms_data(reading.run.sets(label), reading.models, frames)
+    sets = reading.run.sets(label)
+    data = histograms_data(sets, reading.models, frames)
     if not data.panels:
         return None
+    alike, differ = (max((int(np.isfinite(both[place]).sum()) for both in sets.values()), default=0) for place in (0, 1))
     whose = f" ({', '.join(word_of(one) for one in labels)})" if several else ""
     keys = signs(
         sign(f'<g class="{SET_COLOURS[0]}"><rect class="area" x="-12" y="-6" width="24" height="12"/></g>', SAME),
@@ -129,7 +130,7 @@ def histograms_plot(reading: Reading, labels: Sequence[str], *, several: bool) -
     )
     return Plot(
         title=f"Distances in {SAME} and {DIFFER}{whose}",
-        sentences=(say("Explanations are consistent as far as the two histograms lie apart, {} to the left.", SAME),),
+        sentences=tuple(sentences(say("stable.histograms", SAME, alike=alike, differ=differ))),
         note="Across: the distance between the explanations of two models, in bins that all plots share. Up: the share of each set.",
         keys=keys,
         drawing=draw_histograms(data),
@@ -146,7 +147,7 @@ def selection_plot(reading: Reading, scores: dict[str, StabilityScore]) -> Plot 
         return None
     return Plot(
         title="Choosing a method",
-        sentences=(say("A method is worth choosing as far as it lies to the upper right; high alone, it may be stable and false."),),
+        sentences=tuple(sentences(say("stable.selection", explainers=max(len(panel.points) for panel in data.panels)))),
         note=(
             f"Across: {word_of(fidelity)}. Up: {' or '.join(word_of(label) for label in chosen)}. Bars are {reading.level} intervals, "
             "each of its own number: whether two explainers differ, their paired differences say."

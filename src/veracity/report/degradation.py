@@ -9,10 +9,11 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from veracity.core.failures import failures_of
 from veracity.interpret.trend import FOLLOWS, UNDEFINED
 from veracity.report.figures.damage import MODEL, damage_data, draw_damage, draw_keys
 from veracity.report.page import saved, template
-from veracity.report.phrases import listing, name, say
+from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.view import as_number
 from veracity.report.wording import count, interval, number, title_of
 
@@ -28,7 +29,7 @@ def render_degradation(table: pd.DataFrame, trends: pd.DataFrame, failures: pd.D
         legend=draw_keys(data),
         plots=draw_damage(data),
         rows=[line(record) for record in trends.to_dict("records")],
-        failures=[{str(key): str(value) for key, value in record.items()} for record in failures.to_dict("records")],
+        failures=failures_of({**record, "model": record["case"]} for record in failures.to_dict("records")),
     )
 
 
@@ -48,11 +49,13 @@ def degradation_sentences(trends: pd.DataFrame) -> list[Markup]:
     for score, damage, rows in groups:
         follow = [str(one) or MODEL for one in rows.loc[rows["verdict"] == FOLLOWS, "explainer"]]
         lost = int((rows["verdict"] == UNDEFINED).sum())
-        of = f"{len(follow)} of {count(len(rows), 'explainer')}"
-        named = say(" ({})", listing([name(one) for one in follow])) if 0 < len(follow) < len(rows) else Markup("")
+        known = len(rows) - lost
+        of = f"{len(follow)} of {count(known, 'explainer')}"
+        named = piece(" ({})", listing([name(one) for one in follow])) if 0 < len(follow) < known else Markup("")
+        what = name(title_of(str(score))), name(str(damage))
         undefined = f"; {lost} undefined" if lost else ""
-        said.append(say("{} follows the damage of {} on {}{}{}.", name(title_of(str(score))), name(str(damage)), of, named, undefined))
-    return said
+        said.append(say("damage.follows", *what, of, named, undefined, damaged=known) or say("damage.untold", *what, measured=len(rows)))
+    return sentences(*said)
 
 
 def line(record: Mapping[Any, Any]) -> list[str]:

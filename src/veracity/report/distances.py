@@ -12,7 +12,7 @@ from veracity.interpret.distances import DistanceCurve, Verdict
 from veracity.report.figures.distances import distances_data, draw_distances
 from veracity.report.joint import cell
 from veracity.report.page import saved, template
-from veracity.report.phrases import listing, name, say
+from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.wording import count
 
 AXES = {"noise": "standard deviation of the noise"}
@@ -43,9 +43,11 @@ def distance_sentences(table: pd.DataFrame) -> list[Markup]:
     said = []
     for test, rows in table.groupby("test", sort=False):
         counted = rows["verdict"].value_counts()
-        parts = [say("{} {}", int(counted[kind]), str(kind)) for kind in Verdict if kind in counted]
-        said.append(say("{}: of {}, {}.", str(test).capitalize(), count(len(rows), "distance"), listing(parts)))
-    passed = table.groupby("distance", sort=False)["verdict"].apply(lambda found: bool((found == Verdict.PASSES).all()))
+        parts = [piece("{} {}", int(counted[kind]), str(kind)) for kind in Verdict if kind in counted]
+        said.append(say("distances.test", str(test).capitalize(), count(len(rows), "distance"), listing(parts), distances=len(rows)))
+    judged = table[table["verdict"] != Verdict.UNDEFINED]
+    passed = table.groupby("distance", sort=False)["verdict"].agg(lambda found: bool((found == Verdict.PASSES).all()))
     all_passed = [name(str(one)) for one, holds in passed.items() if holds]
-    said.append(say("All tests are passed by {}.", listing(all_passed)) if all_passed else say("No distance passes all tests."))
-    return said
+    return sentences(
+        *said, say("distances.all", listing(all_passed), distances=len(all_passed)) or say("distances.none", distances=len(judged))
+    )

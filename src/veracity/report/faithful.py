@@ -11,7 +11,7 @@ from veracity.report.figures.ranking import RankingData
 from veracity.report.figures.scatter import draw_scatter, scatter_data
 from veracity.report.kinds import score_of
 from veracity.report.measured import curves, distortions, shape_of, track
-from veracity.report.phrases import say
+from veracity.report.phrases import say, sentences
 from veracity.report.plot import Plot, explained, sign, signs
 from veracity.report.reading import Reading
 
@@ -25,10 +25,12 @@ def random_controls(ranking: RankingData) -> list[str]:
 
 def path_plots(reading: Reading, score: str, ranking: RankingData) -> list[Plot]:
     """Both distortions by level (Figure 8) and by sample (Figure 3), of a score that measured them."""
-    found = distortions(reading.run.series, score, score_of(reading.manifest, score))
+    own = score_of(reading.manifest, score)
+    found = distortions(reading.run.series, score, own)
     if not found:
         return []
-    paths = alignment_data(found, reading.models, explained(ranking), random_controls(ranking))
+    units = own is not None and own.measure is not None and own.measure.in_map_units and not getattr(own, "normalise", False)
+    paths = alignment_data(found, reading.models, explained(ranking), random_controls(ranking), in_map_units=units)
     samples = scatter_data(found, reading.models, explained(ranking))
     if not paths.explainers:
         return []
@@ -51,7 +53,7 @@ def path_plots(reading: Reading, score: str, ranking: RankingData) -> list[Plot]
     levels = [sign(f'<g class="l{place}">{DOT}</g>', f"level {level}") for place, level in enumerate(samples.levels, start=1)]
     second = Plot(
         title="Model against explanation, sample by sample",
-        sentences=(say("Where the clouds of two levels overlap, the strength of the perturbation does not tell what it does."),),
+        sentences=tuple(sentences(say("scatter.overlap", curves=len(samples.explainers), levels=len(samples.levels)))),
         note=f"Each point is a sample, as a mean over draws; lines enclose half and nine tenths of a level's points. Axes as above.{scale}",
         keys=signs(*levels),
         drawing=draw_scatter(samples),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from veracity.core.sentences import tell
 from veracity.interpret.robustness.base import Hunted, Misinterpretation
 from veracity.interpret.robustness.probability import Rare
 from veracity.interpret.robustness.worst import Sol
@@ -59,12 +60,13 @@ def spent(rows: Sequence[Mapping[Any, Any]]) -> str:
     found = {str(row["explainer"] or row.get("model")): int(row.get("evaluations") or 0) for row in rows}
     total, what = sum(found.values()), "explainer" if any(row["explainer"] for row in rows) else "model"
     if len(found) < 2:
-        return f"{count(total, 'evaluation')}."
+        return tell("spent.one", count(total, "evaluation"), evaluated=len(found))
     if len(set(found.values())) == 1:
-        return f"{count(total // len(found), 'evaluation')} for each of {count(len(found), what)}, {total:,} in all."
+        each = count(total // len(found), "evaluation")
+        return tell("spent.each", each, count(len(found), what), f"{total:,}", evaluated=len(found))
     alike = {number: [name for name, other in found.items() if other == number] for number in found.values()}
     parts = [f"{number:,} {'each ' if len(names) > 1 else ''}for {', '.join(names)}" for number, names in alike.items()]
-    return f"{count(total, 'evaluation')}: {'; '.join(parts)}."
+    return tell("spent.some", count(total, "evaluation"), "; ".join(parts), evaluated=len(found))
 
 
 def in_text(shown: pd.DataFrame, table: pd.DataFrame, manifest: Mapping[str, Any]) -> pd.DataFrame:

@@ -7,19 +7,13 @@ from typing import Any
 
 from veracity.core.errors import VeracityError
 from veracity.core.scores import Score
-from veracity.interpret import Completeness, Infidelity, Likeness, LocalLipschitz
+from veracity.interpret import Likeness
 from veracity.interpret.build import as_read
 from veracity.interpret.faithfulness.complexity import ShapeScore
 from veracity.interpret.robustness import Hunted
-from veracity.interpret.sensitivity import Sensitivity
-from veracity.interpret.stability import MeGe, StabilityScore
+from veracity.interpret.stability import StabilityScore
 from veracity.report.sampling import about
 from veracity.report.wording import DEFINITIONS
-
-FREE = frozenset({"rank_distance", "signed_rank_distance", "root_rank_distance", "spearman", "kendall", "pearson", "cosine"})
-"""Measures that do not depend on the explanations' scale."""
-DISTANCES = frozenset({"max_sensitivity", "avg_sensitivity"})
-"""Scores in the explanation's own units, where a run does not say with which settings they were taken."""
 
 
 def score_of(manifest: Mapping[str, Any], label: str) -> Score | None:
@@ -35,24 +29,27 @@ def score_of(manifest: Mapping[str, Any], label: str) -> Score | None:
         return None
 
 
-def has_null(label: str, score: Score | None) -> bool:
-    """Whether a score does not depend on the explanation's scale, so that random ones, which have one of their own, can stand beside.
+def in_map_units(manifest: Mapping[str, Any], label: str) -> bool:
+    """Whether a score of the run is in the map's own units, so that no explainers are ranked by it.
+
+    >>> in_map_units({"score_specs": {"lipschitz": {"spec": {"name": "local_lipschitz", "relative": False}}}}, "lipschitz")
+    True
+    """
+    score = score_of(manifest, label)
+    return bool(about(manifest, label).get("in_map_units")) if score is None else score.in_map_units
+
+
+def has_null(score: Score | None) -> bool:
+    """Whether random explanations, which have a scale of their own, can stand beside a score: it does not depend on that scale.
 
     Not beside robustness: random maps are the most robust of all to one kind of misinterpretation, and the least to the other.
     """
-    if isinstance(score, Hunted):
-        return False
-    if isinstance(score, MeGe):
-        return score.compare.name in FREE
-    if score is None:
-        return label not in DISTANCES
-    scaled = getattr(score, "relative", False) if isinstance(score, Sensitivity) else getattr(score, "scaled", False)
-    return bool(scaled) or not isinstance(score, Sensitivity | LocalLipschitz | Infidelity | Completeness)
+    return score is None or not (isinstance(score, Hunted) or score.in_map_units)
 
 
-def has_ceiling(label: str, score: Score | None) -> bool:
+def has_ceiling(score: Score | None) -> bool:
     """Whether self-agreement is on the score's own scale: it is a likeness too."""
-    return has_null(label, score) and (score is None or isinstance(score, Likeness))
+    return has_null(score) and (score is None or isinstance(score, Likeness))
 
 
 def about_shape(score: Score | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +12,7 @@ from veracity.report.figures.chart import legend
 from veracity.report.figures.meta import TOGETHER, MetaData, best_and_worst, draw_meta, draw_parts, meta_data, test_title
 from veracity.report.figures.scale import DIAMOND
 from veracity.report.page import saved, template
-from veracity.report.phrases import listing, name, say
+from veracity.report.phrases import listing, name, say, sentences
 from veracity.report.plot import sign, signs
 from veracity.report.wording import count, number, title_of
 
@@ -36,12 +37,15 @@ def keys(data: MetaData) -> Markup:
 
 
 def meta_sentences(data: MetaData) -> list[Markup]:
-    """Which scores are most and least consistent."""
+    """Whether the most consistent score can be told from the least consistent one, by their spreads over iterations."""
     found = best_and_worst(data)
     if found is None:
         return []
-    (first, high), (last, low) = found
+    first, last = found
     tests = listing(name(test_title(test)) for test in data.tests if test != TOGETHER or len(data.tests) == 1)
-    opening = say("Of {}, under {},", count(len(data.scores), "score"), tests)
-    told = "{} {} is the most consistent, at {} of 1, and {} the least, at {}."
-    return [say(told, opening, name(title_of(first)), number(high), name(title_of(last)), number(low))]
+    opening = count(len(data.scores), "score"), tests
+    spreads = sum(math.isfinite(one.sd) for one in found)
+    if first.mc - first.sd > last.mc + last.sd:
+        ends = name(title_of(first.score)), number(first.mc), name(title_of(last.score)), number(last.mc)
+        return sentences(say("meta.apart", *opening, *ends, scores=spreads))
+    return sentences(say("meta.level", *opening, scores=spreads) or say("meta.untold", measured=len(data.scores)))

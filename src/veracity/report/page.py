@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from veracity.core.errors import StoreError
+from veracity.core.failures import failures_of
 from veracity.interpret import SymmetryScore
 from veracity.interpret.gef import Alignment
 from veracity.interpret.stability import MeGe, ReCo, StabilityScore
@@ -29,6 +30,7 @@ from veracity.report.figures.overview import OverviewData, draw_overview, overvi
 from veracity.report.figures.scale import key
 from veracity.report.hunted import hunted, setting, spent
 from veracity.report.kinds import about_shape, definition, score_of
+from veracity.report.phrases import say
 from veracity.report.plots import sensitivity_plot
 from veracity.report.reading import Reading, read
 from veracity.report.robust import adversaries, profile_plot, robust_caveat, robust_plots
@@ -88,7 +90,8 @@ def render(run: RunView) -> str:
         still=any(row.no_response for row in rows),
         sensitivity=sensitivity_plot(reading),
         undefined=[row for row in rows if row.settled and (row.undefined or row.undefined_draws)],
-        failures=[{str(name): str(value) for name, value in record.items()} for record in run.failures().to_dict("records")],
+        failures=failures_of(run.failures().to_dict("records")),
+        complete=say("page.complete", measured=sum(row.defined for row in rows)),
         notes=manifest.get("notes") or [],
         level=reading.level,
         spec=pretty(manifest.get("spec") or {}),
@@ -110,7 +113,8 @@ def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[Over
     first = [item for item in sections if item.score in SYMMETRY_SCORES or item in paths or item.score in stable.values()]
     without = [score for score, kind in kinds.items() if about_shape(kind) or isinstance(kind, StabilityScore)]
     paragraphs = [list(item.answer.sentences) for item in first[:MANY]]
-    return [*paragraphs, [*leaders(tables, without), *failing(reading.assumed, reading.models, whole=not reading.run.progress.pending)]]
+    whole = not reading.run.progress.pending
+    return [*paragraphs, [*leaders(tables, without, whole=whole), *failing(reading.assumed, reading.models, whole=whole)]]
 
 
 def references(reading: Reading, own: Sequence[str]) -> list[str]:
@@ -211,7 +215,7 @@ def environment() -> Environment:
         number=number, interval=interval, title_of=title_of, compact=compact, count=count, decimals=decimals, frame_title=frame_title
     )
     made.globals["style"] = Markup(resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8"))
-    made.globals.update(definitions=DEFINITIONS, symmetry_scores=SYMMETRY_SCORES, kept=KEPT)
+    made.globals.update(definitions=DEFINITIONS, symmetry_scores=SYMMETRY_SCORES, kept=KEPT, say=say)
     return made
 
 

@@ -6,22 +6,34 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
+from veracity.core.sentences import told
 
-def say(template: str, *parts: object) -> Markup:
-    """A sentence with its parts, escaped where they are not markup already."""
+
+def say(key: str, *parts: object, **found: int) -> Markup:
+    """A sentence of the table with its parts, escaped where they are not markup already; empty if less was found than it needs."""
+    return piece(told(key, **found), *parts)
+
+
+def piece(template: str, *parts: object) -> Markup:
+    """A part of a sentence with parts of its own, escaped where they are not markup already."""
     return Markup(template).format(*parts)
+
+
+def sentences(*said: Markup) -> list[Markup]:
+    """Those that are said."""
+    return [one for one in said if one]
 
 
 def name(text: str) -> Markup:
     """A user's word in a sentence, set apart."""
-    return say('<span class="id">{}</span>', text)
+    return piece('<span class="id">{}</span>', text)
 
 
 def listing(parts: Iterable[Markup], link: str = "and") -> Markup:
-    """Parts as a sentence has them.
+    """Parts as a sentence has them; nothing of no parts.
 
     >>> print(listing([Markup("a"), Markup("b"), Markup("c")], "or"))
     a, b or c
     """
-    *first, last = parts
-    return say("{} {} {}", Markup(", ").join(first), link, last) if first else last
+    found = list(parts)
+    return piece("{} {} {}", Markup(", ").join(found[:-1]), link, found[-1]) if len(found) > 1 else Markup("").join(found)

@@ -10,7 +10,8 @@ from veracity.report.figures.relaxation import draw_relaxation, relaxation_data,
 from veracity.report.figures.sensitivity import SENSITIVITY, compared_score, draw_sensitivity, sensitivity_data, sensitivity_sentences
 from veracity.report.figures.symmetrisation import draw_symmetrisation, symmetrisation_data
 from veracity.report.figures.training import draw_training, training_data, training_sentences
-from veracity.report.phrases import say
+from veracity.report.kinds import in_map_units
+from veracity.report.phrases import piece
 from veracity.report.plot import Plot, explained, sign, signs
 from veracity.report.reading import Reading
 from veracity.report.robust import robust_plots
@@ -46,7 +47,7 @@ def symmetrisation_plot(reading: Reading, score: str) -> Plot | None:
     )
     return Plot(
         title="Explanations made symmetric",
-        sentences=(say("{}", GUIDELINES[4]), say("It makes sense only for a model that is itself invariant.")),
+        sentences=(piece("{}", GUIDELINES[4]), piece("It makes sense only for a model that is itself invariant.")),
         note=note,
         keys=legend(reading.models),
         drawing=draw_symmetrisation(data),
@@ -60,7 +61,7 @@ def relaxation_plot(reading: Reading, score: str, ranking: RankingData) -> Plot 
         return None
     return Plot(
         title="Models that are less invariant",
-        sentences=(*relaxation_sentences(data, reading.models), say("{}", GUIDELINES[5])),
+        sentences=(*relaxation_sentences(data, reading.models), piece("{}", GUIDELINES[5])),
         note=f"Across: the model's invariance. Up: {word_of(score)}. Bars are {reading.level} intervals of both.",
         keys=legend(reading.models)
         + signs(
@@ -124,11 +125,12 @@ def sensitivity_plot(reading: Reading) -> Plot | None:
     data = sensitivity_data(sensitivity, symmetry, score, reading.models, frames, reading.confidence)
     if not data.explainers:
         return None
+    units = "in the explanation's own units" if in_map_units(reading.manifest, SENSITIVITY) else "as a share of the explanation"
     return Plot(
         title="Sensitivity against symmetry",
         sentences=tuple(sensitivity_sentences(data)),
         note=(
-            f"Each point is a sample. Across: its largest change under small noise, in the explanation's own units. Up: its "
+            f"Each point is a sample. Across: its largest change under small noise, {units}. Up: its "
             f"{word_of(score)}. Intervals of r are {reading.level} ones."
         ),
         keys=legend(reading.models),

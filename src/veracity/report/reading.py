@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,8 @@ from veracity.report.assumed import Assumed, assumed
 from veracity.report.families import relatives, specs_of
 from veracity.report.figures.exhibit import group_names
 from veracity.report.figures.training import steps_of
-from veracity.report.kinds import score_of
+from veracity.report.kinds import in_map_units, score_of
+from veracity.report.order import Pairs, ahead, behind, no_differences, pairs_of
 from veracity.report.sampling import about
 from veracity.report.settled import Settled
 from veracity.report.view import Result, RunView, explanation_scores, frames_of, missing, model_names, results
@@ -22,7 +23,7 @@ from veracity.report.view import Result, RunView, explanation_scores, frames_of,
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A run, its table as records, the names of its models, and the paired differences of its pooled scores."""
+    """A run, its table as records, the names of its models, and the paired differences by its scores."""
 
     run: RunView
     rows: tuple[Result, ...]
@@ -72,8 +73,8 @@ class Reading:
         return assumed(self.manifest, self.run.samples, explanation_scores(self.rows), self.models)
 
     def differences(self, score: str) -> pd.DataFrame:
-        """The paired differences of a score."""
-        return self.paired[score] if score in self.paired else self.run.differences(score)
+        """The paired differences between explainers by a score; none of one in the map's own units."""
+        return self.paired[score] if score in self.paired else no_differences()
 
     def name(self, score: str) -> str:
         """What the score behind a label is called in the registry; the label where nobody here knows it."""
@@ -100,26 +101,25 @@ class Reading:
 
 
 def read(run: RunView) -> Reading:
-    """A run's table and models; of what is pending nothing else is read."""
+    """A run's table and models, and who leads and trails by paired differences; of what is pending nothing else is read."""
     run = Settled(run)
     rows = results(run)
-    paired = {label: run.differences(label) for label in dict.fromkeys(row.score for row in rows if row.pooled)}
+    ranked = [label for label in explanation_scores(rows) if not in_map_units(run.manifest, label)]
+    paired = {label: run.differences(label) for label in ranked}
     first = Reading(run=run, rows=tuple(rows), models=tuple(model_names(rows, run.manifest)), paired=paired)
-    return replace(first, rows=tuple(replace(row, leads=leads(row, first)) if row.pooled else row for row in rows))
+    pairs = {(label, model): pairs_of(paired[label], model) for label in ranked for model in first.models}
+    return replace(first, rows=tuple(standing(row, rows, pairs.get((row.score, row.model), {})) for row in rows))
 
 
-def leads(row: Result, reading: Reading) -> bool:
-    """Whether a pooled score is ahead of that of every other explainer of its kind, by simultaneous paired differences."""
-    others = [one for one in reading.of(row.score) if (one.model, one.frame) == (row.model, row.frame) and one.defined and not one.control]
-    sign = -1.0 if row.direction == "lower" else 1.0
-    apart = apart_of(reading.differences(row.score), row.model)
-    behind = (
-        sign * one.value < sign * row.value and frozenset((row.explainer, one.explainer)) in apart for one in others if one is not row
-    )
-    return row.defined and not row.control and len(others) > 1 and all(behind)
+def standing(row: Result, rows: Sequence[Result], pairs: Pairs) -> Result:
+    """A row with whether simultaneous paired differences put it ahead of every other explainer of its kind on its model, or behind.
 
-
-def apart_of(differences: pd.DataFrame, model: str) -> frozenset[frozenset[str]]:
-    """The pairs of explainers whose simultaneous paired difference leaves zero out on a model; columns model, first, second, differs."""
-    records = differences[differences["model"] == model].to_dict("records")
-    return frozenset(frozenset((str(row["first"]), str(row["second"]))) for row in records if bool(row["differs"]))
+    While one of the others is pending, that is not known.
+    """
+    if not pairs or not row.defined or row.control:
+        return row
+    same = [one for one in rows if (one.score, one.model, one.frame) == (row.score, row.model, row.frame)]
+    if any(one.pending and not one.control for one in same):
+        return row
+    alike = [one for one in same if one.defined and not one.control]
+    return replace(row, leads=ahead(row, alike, pairs), trails=behind(row, alike, pairs))

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from veracity.core.scores import Score
+from veracity.interpret.relative import LocalLipschitz
 from veracity.interpret.robustness.base import Hunted, Misinterpretation
 from veracity.interpret.robustness.probability import Rare
+from veracity.interpret.sensitivity import Sensitivity
 from veracity.interpret.stability import StabilityScore
 from veracity.report.answer import Answer, answer, pending_sentences
 from veracity.report.figures.boxes import boxes_data, draw_boxes
@@ -26,7 +28,7 @@ from veracity.report.sampling import about, shared
 from veracity.report.stable import setting as stable_setting
 from veracity.report.stable import stability_sentences, undefined_pairs
 from veracity.report.view import Result, frames_of
-from veracity.report.wording import DEFINITIONS, frame_title, title_of
+from veracity.report.wording import ABSOLUTE, DEFINITIONS, frame_title, title_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,7 @@ class Section:
     shared: bool = False
     sources: tuple[str, ...] = ()
     pooled: bool = False
+    in_map_units: bool = False
 
     @property
     def permuted(self) -> bool:
@@ -104,7 +107,7 @@ def section(reading: Reading, score: str) -> Section:
     ranking = ranking_data(reading.rows, score, models, reading.level)
     known = score_of(reading.manifest, score)
     pooled = known is not None and known.pooled
-    chances = known is not None and has_null(score, known) and not has_ceiling(score, known)
+    chances = known is not None and has_null(known) and not has_ceiling(known)
     place = {label: index for index, label in enumerate(ranking.order)}
     exhibits = gallery_data(
         () if isinstance(known, Misinterpretation) or pooled else run.worst(score, 1),
@@ -117,7 +120,7 @@ def section(reading: Reading, score: str) -> Section:
     return Section(
         score=score,
         title=title_of(score),
-        definition=DEFINITIONS.get(score) or definition(known),
+        definition=" ".join(filter(None, (DEFINITIONS.get(score) or definition(known), absolute(known)))),
         hunted=isinstance(known, Hunted),
         rare=isinstance(known, Rare),
         spent=settings(known, mine, models),
@@ -138,17 +141,24 @@ def section(reading: Reading, score: str) -> Section:
         shared=shared(reading.manifest, score) and not pooled,
         sources=tuple(sources(reading, score)),
         pooled=pooled,
+        in_map_units=any(row.in_map_units for row in mine),
     )
+
+
+def absolute(score: Score | None) -> str:
+    """What to know of a score that could be relative and is not."""
+    return ABSOLUTE if isinstance(score, Sensitivity | LocalLipschitz) and score.in_map_units else ""
 
 
 def answered(reading: Reading, label: str, *, chances: bool) -> Answer:
     """What a score says; one of stability has words of its own."""
-    found = answer(reading.rows, label, reading.models, reading.level, chances=chances)
+    differences = reading.differences(label)
+    found = answer(reading.rows, label, reading.models, reading.level, chances=chances, differences=differences)
     score = score_of(reading.manifest, label)
     if not isinstance(score, StabilityScore):
         return found
     lost = {model: undefined_pairs([row for row in reading.of(label) if row.model == model]) for model in reading.models}
-    told = stability_sentences([row for row in reading.rows if not row.pending], score, label, reading.models, reading.differences(label))
+    told = stability_sentences(reading.rows, score, label, reading.models, differences)
     left = pending_sentences([row for row in reading.of(label) if not row.control], reading.models)
     return replace(
         found,
@@ -197,6 +207,14 @@ def matrices(reading: Reading, score: str, ranking: RankingData) -> list[tuple[M
 
 
 def best_first(rows: Sequence[Result], model: str, *, controls: bool) -> list[str]:
-    """The explainers that have a value on a model, best mean first; controls, if wanted, after all others."""
+    """The explainers that have a value on a model, best mean first; controls, if wanted, after all others.
+
+    By a score in the map's own units, in the run's order.
+    """
     mine = [row for row in rows if row.model == model and row.defined and (controls or not row.control)]
-    return [row.explainer for row in sorted(mine, key=lambda row: (row.control, row.value if row.direction == "lower" else -row.value))]
+    return [row.explainer for row in sorted(mine, key=lambda row: (row.control, worse(row)))]
+
+
+def worse(row: Result) -> float:
+    """What explainers are sorted by, best first; nothing for a score in the map's own units."""
+    return 0.0 if row.in_map_units else row.value if row.direction == "lower" else -row.value

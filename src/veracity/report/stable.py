@@ -14,18 +14,16 @@ from veracity.interpret.stability import MeGe, StabilityScore
 from veracity.report.chance import chance_sentences
 from veracity.report.figures.histograms import DIFFER, SAME
 from veracity.report.kinds import score_of
-from veracity.report.phrases import listing, name, say
-from veracity.report.reading import apart_of
+from veracity.report.order import named, order_sentences, pairs_of, place
+from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.verdict import ALPHA
-from veracity.report.view import Result, digits_of, frames_of
-from veracity.report.wording import count, frame_title, number, word_of
+from veracity.report.view import Result, digits_of
+from veracity.report.wording import count, number, word_of
 
 FLOOR = 0.5
 """Below this MeGe cannot fall where distances are at most 1."""
 FEW = 30
 """Fewer distances than this in S!= are few."""
-NAMED = 4
-"""More explainers than this are counted instead of named."""
 PAIRS = {
     "both_right": f"{SAME} holds the pairs of models that are both right about a sample, {DIFFER} those of which exactly one is; "
     "pairs that are both wrong are left out",
@@ -65,11 +63,12 @@ def stability_sentences(
     said: list[Markup] = []
     for model in held:
         here = [row for row in mine if row.model == model]
-        where = say(" on {}", name(model)) if len(held) > 1 else Markup("")
-        said += empty_sentences(here, score, label, where)
-        said += few_sentences([row for row in here if not row.control], score, label, where)
-        said += signal_sentences([row for row in here if not row.control], label, where)
-        said += order_sentences(here, label, where, apart_of(differences, model))
+        where = piece(" on {}", name(model)) if len(held) > 1 else Markup("")
+        far = place(here, model, several=len(held) > 1)
+        said += empty_sentences(here, score, label, far)
+        said += few_sentences([row for row in here if not row.control], score, label, far)
+        said += signal_sentences([row for row in here if not row.control], label, far)
+        said += order_sentences(here, label, far, pairs_of(differences, model))
         said += blind_sentences(here, score, where)
     chosen = [row for row in mine if row.defined and not row.control]
     if chosen and not any(math.isfinite(row.p_value) for row in chosen):
@@ -82,17 +81,17 @@ def empty_sentences(rows: Sequence[Result], score: StabilityScore, label: str, w
     lost = [row for row in rows if row.settled and not row.defined and not row.control]
     if not lost:
         return []
-    word = word_of(label)
+    word, alike = word_of(label), max(row.pairs_same for row in lost)
     if all(row.pairs_same == 0 for row in lost):
-        return [say("{} is empty{}, so that {} is undefined: no pair of models {} with a distance.", SAME, where, word, kept(score))]
+        return sentences(say("stable.same_empty", SAME, where, word, kept(score), lost=len(lost)))
     if not isinstance(score, MeGe) and all(row.pairs_differ == 0 for row in lost):
         why = (
             "no two models ever predict differently"
             if score.pairs == "same_prediction"
             else "in no pair of models is exactly one right, as when all predictions are right"
         )
-        return [say("{} is empty{}, so that {} is undefined: {}.", DIFFER, where, word, why)]
-    return [say("{} is undefined{} for {}: distances that are all equal leave no threshold.", word, where, named(lost))]
+        return sentences(say("stable.differ_empty", DIFFER, where, word, why, lost=len(lost), alike=alike))
+    return sentences(say("stable.equal", word, where, named(lost), lost=len(lost), alike=alike))
 
 
 def kept(score: StabilityScore) -> str:
@@ -105,7 +104,8 @@ def few_sentences(rows: Sequence[Result], score: StabilityScore, label: str, whe
     most = max((row.pairs_differ for row in rows if row.defined), default=0)
     if isinstance(score, MeGe) or not 0 < most < FEW:
         return []
-    return [say("{} holds no more than {}{}, so that {} rests on little.", DIFFER, count(most, "pair"), where, word_of(label))]
+    found = sum(row.defined for row in rows)
+    return sentences(say("stable.few", DIFFER, count(most, "pair"), where, word_of(label), explainers=found, differ=most))
 
 
 def signal_sentences(rows: Sequence[Result], label: str, where: Markup) -> list[Markup]:
@@ -118,57 +118,11 @@ def signal_sentences(rows: Sequence[Result], label: str, where: Markup) -> list[
     if not lost:
         most = number(max(row.p_adjusted for row in tested))
         every = "Every explainer's" if len(tested) > 1 else "The"
-        return [say("{} {}{} is above what permuted labels score (p at most {}{}).", every, word_of(label), where, most, how)]
+        return sentences(say("stable.signal", every, word_of(label), where, most, how, tested=len(tested)))
     least = number(min(row.p_adjusted for row in lost))
     who = "every explainer" if len(lost) == len(tested) > 1 else named(lost)
     verb = "are" if 1 < len(lost) < len(tested) else "is"
-    text = "By {}{}, {} {} indistinguishable from no signal: permuted labels score as high (p at least {}{})."
-    return [say(text, word_of(label), where, who, verb, least, how)]
-
-
-def order_sentences(rows: Sequence[Result], label: str, where: Markup, apart: frozenset[frozenset[str]]) -> list[Markup]:
-    """Who is ahead of whom, each kind of explanation for itself; where no difference leaves zero out, that nobody is."""
-    mine = [row for row in rows if row.defined and not row.control]
-    kinds = frames_of(mine)
-    return [
-        sentence
-        for frame in kinds
-        if (
-            sentence := order_sentence(
-                [row for row in mine if row.frame == frame],
-                label,
-                where + (say(", of {}", frame_title(frame).lower()) if len(kinds) > 1 else Markup("")),
-                apart,
-            )
-        )
-    ]
-
-
-def order_sentence(rows: Sequence[Result], label: str, where: Markup, apart: frozenset[frozenset[str]]) -> Markup:
-    """Explainers of one kind in the order that their differences allow."""
-    digits = digits_of(rows)
-    lower = rows[0].direction == "lower"
-    first, *others = sorted(rows, key=lambda row: row.value if lower else -row.value)
-    shown = say("{} ({})", first.shown(digits), first.ends(digits) if math.isfinite(first.low) else "its interval is not known")
-    by = say("By {}{},", word_of(label), where)
-    if not others:
-        return say("{} {} scores {}.", by, name(first.explainer), shown)
-    pairs = [frozenset((one.explainer, other.explainer)) for place, one in enumerate(rows) for other in rows[place + 1 :]]
-    told = sum(pair in apart for pair in pairs)
-    if not told:
-        return say("{} explainers cannot be told apart: no interval of a paired difference leaves zero out.", by)
-    behind = [row for row in others if frozenset((first.explainer, row.explainer)) in apart]
-    level = [row for row in others if row not in behind]
-    rest = say(" Of {}, {} can be told apart.", count(len(pairs), "pair"), told) if len(pairs) > 1 else Markup("")
-    if not level:
-        return say("{} {} is ahead of every other explainer: {}.{}", by, name(first.explainer), shown, rest)
-    ahead = say(" and is ahead of {}", named(behind)) if behind else Markup("")
-    return say("{} {} scores most, {}{}, but cannot be told from {}.{}", by, name(first.explainer), shown, ahead, named(level), rest)
-
-
-def named(rows: Sequence[Result]) -> Markup:
-    """Explainers by name, or by their number where they are many."""
-    return listing([name(row.explainer) for row in rows]) if len(rows) <= NAMED else Markup.escape(count(len(rows), "explainer"))
+    return sentences(say("stable.no_signal", word_of(label), where, who, verb, least, how, tested=len(tested)))
 
 
 def blind_sentences(rows: Sequence[Result], score: StabilityScore, where: Markup) -> list[Markup]:
@@ -177,38 +131,29 @@ def blind_sentences(rows: Sequence[Result], score: StabilityScore, where: Markup
     if not sure:
         return []
     what = "scores 1 by construction, since it never looks" if len(sure) == 1 else "score 1 by construction, since they never look"
-    return [say("{} {}{} at a model: stability alone is no truth.", named(sure), what, where)]
+    return sentences(say("stable.blind", named(sure), what, where, controls=len(sure)))
 
 
 def published_sentences(rows: Sequence[Result], score: StabilityScore, models: Sequence[str]) -> list[Markup]:
     """How the order here agrees with the published one, where three explainers or more have both numbers."""
-    said = []
+    said: list[Markup] = []
     for model in models:
         both = [(row.value, row.published) for row in rows if row.model == model and math.isfinite(row.published)]
         if len(both) < 3 or min(len(set(column)) for column in zip(*both, strict=True)) < 2:
             continue
         rho = float(stats.spearmanr(*zip(*both, strict=True)).statistic)
-        where = say(" on {}", name(model)) if len(models) > 1 else ""
-        text = "The order of these {} explainers{} and the published one have a rank correlation of {}."
-        said.append(say(text, len(both), where, number(rho, 2)))
+        where = piece(" on {}", name(model)) if len(models) > 1 else ""
+        said += sentences(say("stable.published", len(both), where, number(rho, 2), published=len(both)))
     low = [row for row in rows if row.published < FLOOR]
-    if isinstance(score, MeGe) and low and score.compare.range[1] <= 1.0:
-        said.append(
-            say(
-                "With distances of at most 1, {} cannot fall below {}, as some published figures do: compare orders, not values.",
-                "MeGe",
-                FLOOR,
-            )
-        )
+    if isinstance(score, MeGe) and score.compare.range[1] <= 1.0:
+        said += sentences(say("stable.floor", "MeGe", FLOOR, published=len(low)))
     return said
 
 
 def undefined_pairs(rows: Sequence[Result]) -> list[Markup]:
     """Explainers some of whose pairs have no distance."""
-    lost = [say("{} ({:,})", name(row.explainer), row.undefined_draws) for row in rows if row.undefined_draws and row.settled]
-    return (
-        [say("Pairs without a distance, since a constant map has no ranks, are counted and left out: {}.", listing(lost))] if lost else []
-    )
+    lost = [piece("{} ({:,})", name(row.explainer), row.undefined_draws) for row in rows if row.undefined_draws and row.settled]
+    return sentences(say("stable.undefined", listing(lost), undefined=len(lost)))
 
 
 def in_text(shown: pd.DataFrame, table: pd.DataFrame, manifest: Mapping[str, Any]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from veracity.engine.store.state import Progress, State
 from veracity.interpret.robustness import Hunted
 from veracity.interpret.trend import holm
 from veracity.report.hunted import outcome
-from veracity.report.kinds import has_ceiling, has_null, score_of
+from veracity.report.kinds import has_ceiling, has_null, in_map_units, score_of
 from veracity.report.wording import centre, count, decimals, in_order, interval
 
 
@@ -193,15 +193,18 @@ class Result:
     `frame` is where explanations live: "input", "training set", "concepts"; "" for models. `assumption` is the score of the
     model that says on which samples the score means what it says, and `holds` their share; `null` is what an unrelated
     explanation scores, where that is known; the explanations of `no_response` samples did not move at all; `published` is somebody's figure
-    for the same. Where `bound`, the value is only known to lie at or below what it says; a low end of minus infinity is not known.
+    for the same. Where all samples are equal, `unseen` is the largest share of the population that may differ without having been
+    seen. Where `bound`, the value is only known to lie at or below what it says; a low end of minus infinity is not known.
 
     Of worst cases and probabilities, `hunted`, `outcome` says how the samples ended, and `evaluations` what they cost; `middle` is
     how samples are summed up.
 
     Of `pooled` scores, which are one number of the whole data set, `pairs_same` and `pairs_differ` are the sizes of S= and S!=;
     `null_mean` and `null_high` are the mean and the 95 % quantile under permuted labels, and `p_value` is the share of permutations
-    that score as high, `p_adjusted` by Holm's correction for the explainers of the model. Only where it `leads`, do simultaneous
-    paired differences put it ahead of every other explainer.
+    that score as high, `p_adjusted` by Holm's correction for the explainers of the model.
+
+    Only where it `leads` (or `trails`), simultaneous paired differences put it ahead of (or behind) every other explainer of its kind on
+    its model. Where it is `in_map_units`, explainers are not compared at all.
     """
 
     model: str
@@ -232,6 +235,7 @@ class Result:
     outcome: str = ""
     middle: str = "mean"
     bound: bool = False
+    unseen: float = math.nan
     pairs_same: int = 0
     pairs_differ: int = 0
     null_mean: float = math.nan
@@ -240,6 +244,8 @@ class Result:
     p_adjusted: float = math.nan
     pooled: bool = False
     leads: bool = False
+    trails: bool = False
+    in_map_units: bool = False
     state: str = State.DONE.value
     cells: int = 0
     cells_measured: int = 0
@@ -251,7 +257,7 @@ class Result:
 
     def ends(self, digits: int = 3) -> str:
         """The interval in words."""
-        return interval(self.low, self.high, digits)
+        return interval(self.low, self.high, digits, unseen=self.unseen)
 
     @property
     def pending(self) -> bool:
@@ -288,18 +294,6 @@ class Result:
         return self.settled and not math.isfinite(self.value) and self.no_response > 0
 
 
-def sure(row: Result, rows: Sequence[Result]) -> bool:
-    """Whether the lowest or the highest of some rows is that for sure: bounds say how high a value can be, not how low.
-
-    Pooled scores are ranked by their differences alone.
-    """
-    if row.pooled:
-        return row.leads
-    others = [one for one in rows if one is not row]
-    lowest = all(row.value <= one.value for one in others)
-    return not (lowest and any(one.bound for one in others)) and (lowest or not row.bound)
-
-
 COARSE = 2
 """How many decimals of ln P can be told apart."""
 
@@ -313,9 +307,9 @@ TEXT = {"model", "explainer", "frame", "score", "direction", "failed", "assumpti
 CELLS = ("cells", "cells_measured", "cells_failed")
 WHOLE = {*CELLS, "n", "undefined", "undefined_draws", "no_response", "evaluations", "pairs_same", "pairs_differ"}
 POOLED = ("pairs_same", "pairs_differ", "null_mean", "null_high", "p_value")
-LATER = ("assumption", "holds", "null", "no_response", "published", "evaluations", "bound", "state", *CELLS, *POOLED)
+LATER = ("assumption", "holds", "null", "no_response", "published", "evaluations", "bound", "unseen", "state", *CELLS, *POOLED)
 """Columns that a table may lack."""
-DERIVED = ("hunted", "outcome", "middle", "p_adjusted", "pooled", "leads")
+DERIVED = ("hunted", "outcome", "middle", "p_adjusted", "pooled", "leads", "trails", "in_map_units")
 """What is no column of the table."""
 
 
@@ -327,7 +321,10 @@ def results(run: RunView) -> list[Result]:
     records = whole.to_dict("records")
     rows = [stated(Result(**{name: plain(name, record[name]) for name in names})) for record in records]
     scores = {label: score_of(run.manifest, label) for label in dict.fromkeys(row.score for row in rows)}
-    told = [in_words(row, scores[row.score], record) for row, record in zip(rows, records, strict=True)]
+    units = {label: in_map_units(run.manifest, label) for label in scores}
+    told = [
+        replace(in_words(row, scores[row.score], record), in_map_units=units[row.score]) for row, record in zip(rows, records, strict=True)
+    ]
     return corrected([comparable(row, scores[row.score]) for row in told])
 
 
@@ -362,7 +359,7 @@ def in_words(row: Result, score: Score | None, record: Mapping[Any, Any]) -> Res
 
 def comparable(row: Result, score: Score | None) -> Result:
     """A row with what stands beside it on the same scale: the random control, self-agreement, both or none."""
-    null, ceiling = (bool(row.explainer) and test(row.score, score) for test in (has_null, has_ceiling))
+    null, ceiling = (bool(row.explainer) and not row.in_map_units and test(score) for test in (has_null, has_ceiling))
     return replace(row, self_agreement=row.self_agreement if ceiling else math.nan, random_control=row.random_control if null else math.nan)
 
 

@@ -33,9 +33,8 @@ DEFINITIONS = {
         "e(g x) and e(x) are, their invariance."
     ),
     "max_sensitivity": (
-        "How far a small change of the input can move an explanation: the largest distance |e(x') - e(x)| among random inputs x' in a "
-        "small ball around x. Smaller is better; it is measured in the explanation's own units, so that it compares samples and "
-        "models before it compares explainers."
+        "How far a small change of the input can move an explanation, as a share of it: the largest |e(x') - e(x)| / |e(x)| among random "
+        "inputs x' in a small ball around x."
     ),
     "sol_f_hat": (
         "The worst misinterpretation found that leaves the label as it is (F-hat): how alike the explanations of the input and of the "
@@ -85,6 +84,12 @@ DEFINITIONS = {
         "explanation can be read more finely."
     ),
 }
+
+ABSOLUTE = (
+    "Here it is not divided by |e(x)|, so it is in each map's own units: a map that is 100 times larger moves 100 times further. Compare "
+    "samples and models by it, not explainers."
+)
+"""What must be said of a relative score that was asked for without the division."""
 
 FRAMES = {
     "input": "Feature maps",
@@ -200,16 +205,38 @@ def decimals(values: Iterable[float]) -> int:
     return 3 if largest >= 0.1 or largest == 0 else min(2 - math.floor(math.log10(largest)), 12)
 
 
-def interval(low: float, high: float, digits: int = 3, link: str = " to ") -> str:
-    """An interval for the page; an infinite end is one that is not known.
+UNSEEN = (
+    "Unseen: where every sample has the same value, the interval has no width; this is then the largest share of the population that "
+    "may differ without having been seen{draws}."
+)
+SHARED = ", for these draws where samples share them"
+
+
+def interval(low: float, high: float, digits: int = 3, link: str = " to ", *, unseen: float = math.nan) -> str:
+    """An interval for the page; an infinite end is one that is not known. Where all samples are equal, what that leaves `unseen`.
 
     >>> interval(0.25, 0.5), interval(-math.inf, -8.0), interval(80.0, math.inf, 1)
     ('0.250 to 0.500', '≤ −8.000', '≥ 80.0')
+    >>> interval(1.0, 1.0, unseen=0.1129)
+    'all equal, unseen ≤ 11.3 %'
     """
     if math.isnan(low) or math.isnan(high):
         return UNDEFINED
+    if math.isfinite(unseen):
+        return f"all equal, unseen {AT_MOST} {percentage(unseen)}"
     ends = [number(end, digits) for end in (low, high) if math.isfinite(end)]
     return SIGNS["at most" if math.isinf(low) else "at least"] + ends[0] if len(ends) == 1 else link.join(ends) or "not known"
+
+
+def percentage(share: float) -> str:
+    """A share that is an upper bound, rounded up to three digits.
+
+    >>> percentage(0.1129), percentage(0.00299), percentage(0.6316)
+    ('11.3 %', '0.299 %', '63.2 %')
+    """
+    percent = 100 * share
+    step = 10.0 ** (math.floor(math.log10(percent)) - 2) if percent > 0 else 1.0
+    return f"{math.ceil(percent / step - 1e-9) * step:.12g} %"
 
 
 def centre(value: float, bound: str = "", digits: int = 3) -> str:

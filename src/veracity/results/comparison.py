@@ -57,8 +57,13 @@ def versus(one: Series, other: Series, same: bool, confidence: float, centre: st
     found = {"model": one.model, "explainer": one.explainer, "score": one.score}
     if centre == "median":
         return {**found, **versus_medians(before, after, censored(one)[here], censored(other)[there], same, confidence), "paired": same}
-    gap = statistics.paired(after, before, confidence) if same else statistics.welch(after, before, confidence)
-    numbers = {"before": mean(before), "after": mean(after), "difference": gap.value, "low": gap.low, "high": gap.high}
+    numbers: dict[str, Any] = {"before": mean(before), "after": mean(after)}
+    if same:
+        (row,) = statistics.differences({"after": after, "before": before}, confidence)
+        numbers |= {"difference": row.difference, "low": row.low, "high": row.high, "status": row.status, "unseen": row.unseen}
+    else:
+        gap = statistics.welch(after, before, confidence)
+        numbers |= {"difference": gap.value, "low": gap.low, "high": gap.high, "status": "ok", "unseen": math.nan}
     return {**found, **numbers, "before_bound": False, "after_bound": False, "bound": "", "paired": same}
 
 
@@ -69,8 +74,8 @@ def versus_pooled(score: Score, one: Series, other: Series, same: bool, confiden
     """
     names = {"model": one.model, "explainer": one.explainer, "score": one.score}
     if one.missing or other.missing:
-        nothing = dict.fromkeys(("before", "after", "difference", "low", "high"), math.nan)
-        return {**names, **nothing, "before_bound": False, "after_bound": False, "bound": "", "paired": same}
+        nothing = dict.fromkeys(("before", "after", "difference", "low", "high", "unseen"), math.nan)
+        return {**names, **nothing, "status": "too few", "before_bound": False, "after_bound": False, "bound": "", "paired": same}
     parts = {"after": other, "before": one}
     here = np.intersect1d(one.samples, other.samples)
     measured = {
@@ -80,12 +85,14 @@ def versus_pooled(score: Score, one: Series, other: Series, same: bool, confiden
     old, new = (pooled.pooled_estimate(score, measured[name], one.bounds, confidence).estimate for name in ("before", "after"))
     if same:
         gap = pooled.pooled_differences(score, measured, confidence)[0]
-        low, high = gap.low, gap.high
+        low, high, status, unseen = gap.low, gap.high, gap.status, gap.unseen
     else:
+        status, unseen = "ok", math.nan
         low = new.value - old.value - math.hypot(new.value - new.low, old.high - old.value)
         high = new.value - old.value + math.hypot(new.high - new.value, old.value - old.low)
     numbers = {"before": old.value, "after": new.value, "difference": new.value - old.value, "low": low, "high": high}
-    return {**names, **numbers, "before_bound": False, "after_bound": False, "bound": "", "paired": same}
+    numbers |= {"unseen": unseen}
+    return {**names, **numbers, "status": status, "before_bound": False, "after_bound": False, "bound": "", "paired": same}
 
 
 def versus_medians(
@@ -101,6 +108,8 @@ def versus_medians(
         "difference": gap.difference,
         "low": gap.low,
         "high": gap.high,
+        "status": gap.status,
+        "unseen": gap.unseen,
         "before_bound": old.bound,
         "after_bound": new.bound,
         "bound": gap.bound,

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from veracity.core.errors import InputError, unknown
 from veracity.core.explainers import Frame
+from veracity.core.failures import failures_of
 from veracity.core.measures import Direction
 from veracity.core.scores import Score
 from veracity.core.walks import Sampling
@@ -34,9 +35,10 @@ COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefine
 DETAILS = ["frame", "control", "draws_low", "draws_high", "undefined_draws", "draws", "direction"]
 COUNTED = ("censored", "infeasible", "stuck", "stiff")
 """What is counted of samples beside their values."""
-BESIDE = ["bound", "assumption", "holds", "null", "no_response", *COUNTED, "evaluations", "published", "failed"]
+BESIDE = ["unseen", "bound", "assumption", "holds", "null", "no_response", *COUNTED, "evaluations", "published", "failed"]
 POOLED = ["pairs_same", "pairs_differ", "null_mean", "null_high", "p_value"]
 """What stands beside a score that is pooled over the data set: the sizes of its two sets, and its permutation null."""
+DIFFERENCE = ["difference", "low", "high", "n", "differs", "unseen", "bound", "status"]
 FOLDS = ["model", "fold", "held_out", "trained_on", "samples", "accuracy", "seconds"]
 
 
@@ -58,12 +60,13 @@ class Result:
         main = [*COLUMNS, "state"] if (table["state"] != State.DONE).any() else COLUMNS
         shown = table[main].assign(score=table["score"] + arrow).drop(columns=["undefined"] if not table["undefined"].any() else [])
         shown = stable.in_text(hunted.in_text(shown, table, self.manifest), table, self.manifest)
-        shown = so_far(shown, table)
+        shown, unseen = so_far(shown, table), table["unseen"].where(table["state"] != State.PENDING)
+        if unseen.notna().any():
+            column = [f"≤ {share:.3f}" if share > 0 else "" for share in unseen]
+            shown.insert(list(shown.columns).index("high") + 1, "unseen", column)
         lines = [] if self.progress.stage is Stage.DONE else [self.progress.sentence()]
         lines += [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))]
-        lines += [
-            f"{row['model']} / {row['score']} failed: {row['error']}" for row in self.failures().drop_duplicates("error").to_dict("records")
-        ]
+        lines += [str(one) for one in failures_of(self.failures().to_dict("records"))]
         return "\n".join(lines + self.assumptions())
 
     def assumptions(self) -> list[str]:
@@ -85,10 +88,12 @@ class Result:
         return list(self._read())
 
     def table(self) -> pd.DataFrame:
-        """One row a model, explainer and score, with intervals, controls and self-agreement.
+        """One row per model, explainer and score, with intervals, controls and self-agreement.
 
-        Where `bound`, the value is only known to lie at or below what it says; a low end of minus infinity is not known. `state` is
-        pending, failed, undefined or done; the value of a pending row is that of the cells measured so far.
+        Where `bound`, the value is only known to lie at or below what it says; a low end of minus infinity is not known. Where all
+        samples have the same value, the interval has no width and `unseen` is the largest share of the population that may
+        differ without having been seen. `state` is pending, failed, undefined or done; the value of a pending row is that of the
+        cells measured so far.
         """
         confidence = float(self.manifest["spec"].get("confidence", 0.95))
         shown = set(self.manifest["scores"])
@@ -156,10 +161,17 @@ class Result:
     def differences(self, score: str, between: str = "explainers") -> pd.DataFrame:
         """Paired differences between a model's explainers of one kind (or an explainer's models), with simultaneous intervals.
 
-        Of medians, `bound` is "at least" or "at most" where censored values leave no more to say, and an end is infinite then.
+        A difference that is the same for all samples has an interval without width: it is not ranked, and `unseen` is the largest
+        share of the population that may differ without having been seen. Of medians, `bound` is "at least" or "at most" where
+        censored values leave no more to say, and an end is infinite then.
         """
         if between not in ("explainers", "models"):
             raise InputError(f"Differences are between 'explainers' or 'models', not '{between}'.")
+        if between == "explainers" and self.in_map_units(score):
+            raise InputError(
+                f"The score '{score}' is in the map's own units, so that explainers cannot be compared by it: ask for between='models', or "
+                "measure its relative form."
+            )
         own, other = ("explainer", "model") if between == "explainers" else ("model", "explainer")
         confidence = float(self.manifest["spec"].get("confidence", 0.95))
         rows = []
@@ -183,7 +195,7 @@ class Result:
             else:
                 found = statistics.differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
             rows += [{other: group, **asdict(row)} for row in found]
-        return pd.DataFrame(rows, columns=[other, "first", "second", "difference", "low", "high", "n", "differs", "bound", "status"])
+        return pd.DataFrame(rows, columns=[other, "first", "second", *DIFFERENCE])
 
     def facts(self) -> pd.DataFrame:
         """What explainers learnt about the models before they explained anything: one row a fact, such as a concept's accuracy."""
@@ -265,6 +277,12 @@ class Result:
     def _centre(self, score: str) -> str:
         """How samples are summed up: by their mean or their median."""
         return str(self.manifest["score_specs"][score].get("centre", "mean"))
+
+    def in_map_units(self, score: str) -> bool:
+        """Whether a score is in the map's own units: it compares samples and models, never explainers."""
+        from veracity.report.kinds import in_map_units
+
+        return in_map_units(self.manifest, score)
 
     def pools(self, score: str) -> bool:
         """Whether a score is one number of the whole data set."""

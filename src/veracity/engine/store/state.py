@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from veracity.core.sentences import tell
+
 NAMED = 3
 """At most so many different errors are quoted in one sentence."""
 STATE = ["state", "cells", "cells_measured", "cells_failed"]
@@ -119,15 +121,16 @@ class Progress:
         'Finished: all 2 cells are measured.'
         """
         again = f": {self.command}" if self.command else "."
-        share = f"{self.measured} of {self._count(self.cells)} {'is' if self.measured == 1 else 'are'} measured"
-        lost = f", {self.failed} failed" if self.failed else ""
+        whole = self._count(self.cells)
+        share = f"{self.measured} of {whole} {'is' if self.measured == 1 else 'are'} measured"
+        share += f", {self.failed} failed" if self.failed else ""
         if self.stage is Stage.RUNNING:
-            return f"Running: {share}{lost}."
+            return tell("run.running", share, writers=1)
         if self.stage is Stage.UNFINISHED:
-            return f"Unfinished: {share}{lost}, and nothing is running. Run the same command to go on{again}"
+            return tell("run.unfinished", share, again, left=self.pending)
         if self.stage is Stage.FAILURES:
-            return f"Finished; {self.failed} of {self._count(self.cells)} failed: {self._why()}. Run the same command to try again{again}"
-        return f"Finished: {'all ' if self.cells > 1 else ''}{self._count(self.cells)} {'is' if self.cells == 1 else 'are'} measured."
+            return tell("run.failures", f"{self.failed} of {whole}", self._why(), again, failures=self.failed)
+        return tell("run.done", f"{whole} is" if self.cells == 1 else f"all {whole} are", cells=self.cells)
 
     def plain(self) -> dict[str, Any]:
         """The state as JSON can write it."""

@@ -41,6 +41,11 @@ class Completeness(Score):
     direction = Direction.LOWER
     bounds = (0.0, np.inf)
 
+    @property
+    def in_map_units(self) -> bool:
+        """Yes: a map that is 100 times larger adds up to 100 times more."""
+        return True
+
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """The baseline itself, for maps over the input."""
         if not maps(subject):

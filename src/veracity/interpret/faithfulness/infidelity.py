@@ -51,6 +51,11 @@ class Infidelity(Score):
     direction = Direction.LOWER
     bounds = (0.0, np.inf)
 
+    @property
+    def in_map_units(self) -> bool:
+        """Unless `scaled`: the error of a map that is 100 times larger is another."""
+        return not self.scaled
+
     def suited(self, subject: Subject) -> Self:
         """Features of a vector are masked one by one, since their neighbours mean nothing."""
         return replace(self, patch_size=1) if len(subject.shape) == 1 else self

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from veracity.core.errors import InputError
 from veracity.core.scores import per_sample_mean
-from veracity.interpret.intervals import mean_interval
+from veracity.interpret.intervals import mean_interval, unseen
 from veracity.interpret.orbit.gap import Array, rows, spread
 from veracity.measure.correlation import pearson
 
@@ -19,7 +19,10 @@ FLAT = 1e-4
 
 @dataclass(frozen=True)
 class Agreement:
-    """The mean of the samples' correlations with its interval; of how many samples, how many have none; and that of the mean plots."""
+    """The mean of the samples' correlations with its interval; of how many samples, how many have none; and that of the mean plots.
+
+    Where all samples have the same correlation, `unseen` is the largest share of the population that may differ without having been seen.
+    """
 
     samples: Array
     correlation: float
@@ -28,6 +31,7 @@ class Agreement:
     n: int
     undefined: int
     aggregate: float
+    unseen: float = np.nan
 
 
 def agreement(truth: ArrayLike, consensus: ArrayLike, mask: NDArray[np.bool_] | None = None, confidence: float = 0.95) -> Agreement:
@@ -50,7 +54,8 @@ def agreement(truth: ArrayLike, consensus: ArrayLike, mask: NDArray[np.bool_] | 
     found = mean_interval(samples, confidence)
     low, high = np.clip([found.low, found.high], -1.0, 1.0)
     whole = correlated(*(per_sample_mean(plot.T)[None] for plot in (a, b)))
-    return Agreement(samples, found.value, float(low), float(high), found.n, int(np.isnan(samples).sum()), float(whole[0]))
+    share = unseen(found.n, confidence) if found.low == found.high else np.nan
+    return Agreement(samples, found.value, float(low), float(high), found.n, int(np.isnan(samples).sum()), float(whole[0]), share)
 
 
 def correlated(a: Array, b: Array) -> Array:

@@ -9,14 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from veracity.core.errors import InputError
 from veracity.core.scores import per_sample_mean
-from veracity.interpret.intervals import mean_interval
+from veracity.interpret.intervals import mean_interval, unseen
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Gap:
-    """The mean of the samples' gaps with its interval; of how many samples, and how many distances along their orbits are undefined."""
+    """The mean of the samples' gaps with its interval; of how many samples, and how many distances along their orbits are undefined.
+
+    Where all samples have the same gap, `unseen` is the largest share of the population that may differ without having been seen.
+    """
 
     samples: Array
     value: float
@@ -24,13 +27,14 @@ class Gap:
     high: float
     n: int
     undefined: int
+    unseen: float = np.nan
 
 
-def equivariance_gap(distances: ArrayLike, identity: int = 0, confidence: float = 0.95) -> Gap:
-    """The mean over g != e of d(phi~(g^-1, h(phi(g, x))), h(x)) per sample, and its mean over samples with the t interval.
+def equivariance_gap(distances: ArrayLike, identity: int = 0, confidence: float = 0.95, *, scale: float = 0.0) -> Gap:
+    """The mean over g != e of d(phi~(g^-1, h(phi(g, x))), h(x)) per sample, and its mean over samples with its interval.
 
     `distances` (N, K) are those of a task between outputs along the orbit and the output at the identity; NaN is undefined, left out
-    and counted. An exactly equivariant model has a gap of 0: its orbit is flat (section 2.1).
+    and counted. An exactly equivariant model has a gap of 0: its orbit is flat (section 2.1). `scale` is as in `mean_interval`.
 
     >>> found = equivariance_gap([[0.0, 0.25, 0.75], [0.0, 0.5, 0.5]])
     >>> found.samples.tolist(), found.value
@@ -38,8 +42,9 @@ def equivariance_gap(distances: ArrayLike, identity: int = 0, confidence: float 
     """
     others = np.delete(rows(distances), identity, axis=1)
     samples = per_sample_mean(others)
-    found = mean_interval(samples, confidence)
-    return Gap(samples, found.value, found.low, found.high, found.n, int((~np.isfinite(others)).sum()))
+    found = mean_interval(samples, confidence, scale=scale)
+    share = unseen(found.n, confidence) if found.low == found.high else np.nan
+    return Gap(samples, found.value, found.low, found.high, found.n, int((~np.isfinite(others)).sum()), share)
 
 
 def spread(values: ArrayLike) -> Array:

@@ -77,6 +77,11 @@ class RelativeStability(NoiseScore, ABC):
     floor: float = FLOOR
     eps_min: float = EPS_MIN
 
+    @property
+    def in_map_units(self) -> bool:
+        """With floor=0 alone, where `eps_min` stands for entries that are exactly zero."""
+        return self.floor == 0
+
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """For every explanation: the noise that all of these scores share."""
         if not (0 <= self.floor < math.inf and 0 < self.eps_min < math.inf):

@@ -16,6 +16,7 @@ from veracity.core import fingerprint
 from veracity.core.measures import Direction, Measure
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
 from veracity.interpret.common import Repeatable
+from veracity.interpret.resampling import expanded_hull
 from veracity.interpret.stability.sets import ALIKE, UNLIKE, Members, check_pairs, labels, membership
 from veracity.interpret.stability.tallies import Index, Statistic, relabelled, weighted
 from veracity.measure.dissimilarity import as_distance
@@ -42,6 +43,8 @@ class StabilityScore(Repeatable, ABC):
     after: ClassVar[frozenset[Reads]] = READ
     quantities: ClassVar[tuple[str, ...]] = ("distance", "right", "other_right", "same")
     pooled: ClassVar[bool] = True
+    least: ClassVar[float] = 5
+    """From how many samples on an interval is given; see `support`. Chosen by measurement: benchmarks/coverage.py."""
     measure: Measure | None = field(default_factory=lambda: rank_distance)
     pairs: str = "both_right"
 
@@ -78,6 +81,18 @@ class StabilityScore(Repeatable, ABC):
         member = self.sets(measured)[1]
         return int((member == ALIKE).sum()), int((member == UNLIKE).sum())
 
+    def support(self, measured: Measured) -> int:
+        """How many samples decide the value: here those with a distance in S=."""
+        return int((self.sets(measured)[1] == ALIKE).any(axis=1).sum())
+
+    def enough(self, measured: Measured) -> bool:
+        """Whether enough samples decide the value for an interval that holds as often as it says."""
+        return self.support(measured) >= self.least
+
+    def interval(self, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
+        """The interval of a value, from its bootstrap replicates (B,)."""
+        return expanded_hull(value, replicates, self.support(measured), confidence)
+
     def values(self, measured: Measured) -> Array:
         """The distances (samples, pairs) that the score looks at, NaN elsewhere: here those of both sets."""
         distance, member = self.sets(measured)
@@ -92,10 +107,22 @@ class StabilityScore(Repeatable, ABC):
 class ConsistencyScore(StabilityScore, ABC):
     """A score of how well thresholds on the distance tell S= from S!=."""
 
+    least: ClassVar[float] = 10
+
+    @property
+    def in_map_units(self) -> bool:
+        """No: thresholds move along with all distances."""
+        return False
+
     @property
     @abstractmethod
     def statistic(self) -> Statistic:
         """From the tallies of both sets to the score."""
+
+    def support(self, measured: Measured) -> int:
+        """How many samples decide the value: those of the smaller set."""
+        member = self.sets(measured)[1]
+        return min(int((member == kind).any(axis=1).sum()) for kind in (ALIKE, UNLIKE))
 
     def pool(self, measured: Measured, weights: Array) -> Array:
         """The score (B,) under weights (B, samples)."""

@@ -78,6 +78,10 @@ def largest_gap(alike: Array, unlike: Array) -> Array:
     """The KS form (B,) from the tallies of both sets (B, T); NaN, as the others, where no threshold lies between two distances."""
     below = alike + unlike
     split = ((below > 0) & (below < below[:, -1:])).any(axis=1)
+    return np.where(split, gaps(alike, unlike).max(axis=1), np.nan)
+
+
+def gaps(alike: Array, unlike: Array) -> Array:
+    """F= - F!= at every threshold (B, T) from the tallies of both sets; NaN where a set is empty."""
     with np.errstate(invalid="ignore"):
-        gaps = alike / alike[:, -1:] - unlike / unlike[:, -1:]
-    return np.where(split, gaps.max(axis=1), np.nan)
+        return np.asarray(alike / alike[:, -1:] - unlike / unlike[:, -1:])

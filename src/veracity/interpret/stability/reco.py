@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from veracity.core.registry import SCORES
+from veracity.core.scores import Array, Measured
+from veracity.interpret.resampling import resamplings
 from veracity.interpret.stability.base import ConsistencyScore
-from veracity.interpret.stability.consistency import largest_balance, largest_gap, mean_balance
-from veracity.interpret.stability.tallies import Statistic
+from veracity.interpret.stability.consistency import gaps, largest_balance, largest_gap, mean_balance
+from veracity.interpret.stability.tallies import Statistic, tallied, weighted
 
 
 @SCORES.add
@@ -18,11 +25,13 @@ class ReCo(ConsistencyScore):
     Exactly over all thresholds; see `relative_consistency`. Its rates are shares of what lies on one side of the threshold, so
     that few distances at an end may decide it: with 2,000 distances in S= and 200 in S!= that have nothing to do with either,
     its mean is .22 and one in twenty is above .9. It then takes few values, which many permutations share: its p-value holds, but
-    hardly becomes small. Read it beside its permutation null, and beside `reco_ks`.
+    hardly becomes small. Its value depends on how many samples there are, and no resampling tells what others would give: it has
+    no interval. Read it beside its permutation null, and beside `reco_ks`.
     """
 
     name = "reco"
     bounds = (-1.0, 1.0)
+    least: ClassVar[float] = math.inf
 
     @property
     def statistic(self) -> Statistic:
@@ -64,3 +73,26 @@ class ReCoKS(ConsistencyScore):
     def statistic(self) -> Statistic:
         """The largest gap."""
         return largest_gap
+
+    def interval(self, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
+        """The interval from how far the whole curve F= - F!= moves in the replicates, wherever its maximum might lie.
+
+        A maximum over thresholds is too high by chance, and its replicates once more, so that their quantiles lie too high. The
+        curve itself has no such bias. With q the quantile of how far it moves anywhere, its maximum lies where it comes within q
+        of the value; the ends are the quantiles of how far it moves up, or down, at these thresholds.
+        """
+        sets = self.sets(measured)
+        curve = gaps(*tallied(*sets))[0]
+
+        def moved(sign: float, kept: NDArray[np.bool_]) -> Array:
+            def furthest(alike: Array, unlike: Array) -> Array:
+                return np.asarray((sign * (gaps(alike, unlike) - curve)[:, kept]).max(axis=1))
+
+            found = np.concatenate([weighted(furthest, *sets, weights) for weights in resamplings(len(sets[0]))])
+            return np.asarray(found[np.isfinite(found)])
+
+        everywhere = np.ones(len(curve), dtype=np.bool_)
+        reach = np.quantile(np.maximum(moved(1.0, everywhere), moved(-1.0, everywhere)), confidence)
+        near = curve >= value - reach
+        level = 0.5 + confidence / 2
+        return float(value - np.quantile(moved(1.0, near), level)), float(value + np.quantile(moved(-1.0, near), level))

@@ -68,6 +68,13 @@ def weighted(statistic: Statistic, distance: Array, member: Members, weights: Ar
     return pairs.of(statistic, counts, len(times))
 
 
+def tallied(distance: Array, member: Members) -> tuple[Array, Array]:
+    """How many distances of S= and of S!= lie at or below every threshold, (1, T) each."""
+    pairs = ordered(distance, member >= 0)
+    unlike = (member[pairs.sample, pairs.place] == UNLIKE)[None]
+    return pairs.below((~unlike).astype(np.float64)), pairs.below(unlike.astype(np.float64))
+
+
 def relabelled(statistic: Statistic, distance: Array, label: Members, orders: Index) -> Array:
     """A statistic (B,) when sample n keeps its distances and takes the labels (pairs,) of sample orders[b, n]; orders are (B, samples)."""
     pairs = ordered(distance, np.isfinite(distance))

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from veracity.report.figures.chart import lane, strip
 from veracity.report.figures.ranking import span
 from veracity.report.figures.scale import CIRCLE, Scale, mark, scale_for
-from veracity.report.phrases import listing, name, say
+from veracity.report.phrases import listing, name, piece, say
 from veracity.report.view import as_number, as_text
 from veracity.report.wording import GUIDELINES, interval, number
 
@@ -120,20 +120,18 @@ def value_of(record: Mapping[str, Any], which: str) -> Value:
     return Value(value=value, low=low, high=high)
 
 
-def robust_sentence(data: AdviceData) -> Markup | None:
-    """Who needs no change, in one sentence."""
-    if not data.robust:
-        return None
+def robust_sentence(data: AdviceData) -> Markup:
+    """Who needs no change, in one sentence; nothing if all do."""
     where: dict[tuple[str, ...], list[str]] = {}
     for model in dict.fromkeys(item.model for item in data.robust):
         where.setdefault(tuple(item.explainer for item in data.robust if item.model == model), []).append(model)
     several = len(data.models) > 1
     parts = [
-        listing(map(name, names)) + (say(" on {}", listing(map(name, models))) if several else Markup(""))
+        listing(map(name, names)) + (piece(" on {}", listing(map(name, models))) if several else Markup(""))
         for names, models in where.items()
     ]
-    told = "Nothing needs to be done about {}: {} the symmetry."
-    return say(told, Markup("; ").join(parts), "it respects" if len(data.robust) == 1 else "they respect")
+    verb = "it respects" if len(data.robust) == 1 else "they respect"
+    return say("advice.robust", Markup("; ").join(parts), verb, robust=len(data.robust))
 
 
 def draw_advice(data: AdviceData) -> Markup:

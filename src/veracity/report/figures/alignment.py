@@ -13,7 +13,7 @@ from veracity.report.figures.axis import Axis, axis_for, from_zero
 from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import NEUTRAL, Place, Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale
-from veracity.report.phrases import name, say
+from veracity.report.phrases import name, piece, say, sentences
 from veracity.report.wording import number
 
 Array = NDArray[np.float64]
@@ -36,16 +36,19 @@ class Trace:
 
 @dataclass(frozen=True, kw_only=True)
 class AlignmentData:
-    """The traces of every explainer, those of the random controls, and both axes."""
+    """The traces of every explainer, those of the random controls, both axes, and whether distortions are in each map's own units."""
 
     models: tuple[str, ...]
     explainers: tuple[tuple[str, str, tuple[Trace, ...]], ...]
     random: tuple[Trace, ...]
     across: Axis
     up: Scale
+    in_map_units: bool = False
 
 
-def alignment_data(found: Distortions, models: Sequence[str], frames: Mapping[str, str], random: Sequence[str] = ()) -> AlignmentData:
+def alignment_data(
+    found: Distortions, models: Sequence[str], frames: Mapping[str, str], random: Sequence[str] = (), *, in_map_units: bool = False
+) -> AlignmentData:
     """From distortions (samples, draws, levels) by (model, explainer); `frames` names the explainers to show, in their order."""
 
     def traces(label: str) -> tuple[Trace, ...]:
@@ -62,6 +65,7 @@ def alignment_data(found: Distortions, models: Sequence[str], frames: Mapping[st
         random=nulls,
         across=axis_for([value for item in every for value in item.caused]),
         up=from_zero([value for item in every for value in item.followed]),
+        in_map_units=in_map_units,
     )
 
 
@@ -80,24 +84,29 @@ def trace(model: int, caused: Array, followed: Array) -> Trace:
 
 def alignment_sentences(data: AlignmentData) -> list[Markup]:
     """Whose explanations go furthest from the first level to the last, and how far random ones do."""
-    moved = [(label, item) for label, _, met in data.explainers for item in met]
+    moved = [(label, item) for label, _, met in data.explainers for item in met if known(item)]
     if not moved:
         return []
     label, most = max(moved, key=lambda pair: gain(pair[1]))
-    where = say(" on {}", name(data.models[most.model])) if len(data.models) > 1 else ""
-    said = [
-        say("From the first level to the last, the explanations of {}{} move furthest: from {} to {}.", name(label), where, *ends(most))
-    ]
-    flat = max(data.random, key=gain, default=None)
-    if flat is not None:
-        said.append(say("Random ones go from {} to {}.", *ends(flat)))
-    return said
+    who = name(label), piece(" on {}", name(data.models[most.model])) if len(data.models) > 1 else ""
+    flat = [item for item in data.random if known(item)]
+    far = max(flat, key=gain, default=most)
+    levels = len(most.followed)
+    return sentences(
+        say("alignment.furthest", *who, *ends(most), curves=0 if data.in_map_units else len(moved), levels=levels)
+        or say("alignment.single", *who, *ends(most), curves=1 if len(moved) == 1 else 0, levels=levels),
+        say("alignment.random", *ends(far), curves=0 if data.in_map_units else len(flat), levels=levels),
+    )
+
+
+def known(item: Trace) -> bool:
+    """Whether the first and the last level have a value."""
+    return bool(np.isfinite([item.followed[0], item.followed[-1]]).all())
 
 
 def gain(item: Trace) -> float:
-    """How much further the explanation is at the last level than at the first; least of all where that is unknown."""
-    found = item.followed[-1] - item.followed[0]
-    return found if found == found else -np.inf
+    """How much further the explanation is at the last level than at the first."""
+    return item.followed[-1] - item.followed[0]
 
 
 def ends(item: Trace) -> tuple[str, str]:

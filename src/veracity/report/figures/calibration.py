@@ -12,10 +12,12 @@ from veracity.report.figures.axis import Axis, log_axis
 from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import NEUTRAL, Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale
-from veracity.report.phrases import listing, name, say
+from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.wording import compact, number
 
 SHARES = Scale(0.0, 1.0, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
+
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +65,12 @@ def calibrated(record: Mapping[str, Any], model: int) -> Calibrated:
 
 def calibration_sentences(data: CalibrationData) -> list[Markup]:
     """How strong the perturbation had to become for each model."""
+    fell = [item for item in data.found if item.agreement <= item.chance + item.tolerance + ROUNDING]
     parts = [
-        say("those of {} at {} ({} % are kept)", name(data.models[item.model]), number(item.sigma), number(100 * item.agreement, 1))
-        for item in data.found
+        piece("those of {} at {} ({} % are kept)", name(data.models[item.model]), number(item.sigma), number(100 * item.agreement, 1))
+        for item in fell
     ]
-    return [say("Predictions fall to chance: {}.", listing(parts))] if parts else []
+    return sentences(say("calibration", listing(parts), calibrations=len(parts)))
 
 
 def draw_calibration(data: CalibrationData) -> Markup:

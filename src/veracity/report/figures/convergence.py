@@ -14,7 +14,7 @@ from veracity.interpret.convergence import convergence, hoeffding_error
 from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Place, Plane, draw_band, draw_paths, draw_plane, group
 from veracity.report.figures.scale import exact_scale, tight_scale
-from veracity.report.phrases import name, say
+from veracity.report.phrases import name, say, sentences
 from veracity.report.sampling import Drawn
 from veracity.report.wording import count, interval, number
 
@@ -105,13 +105,13 @@ def convergence_sentences(data: ConvergenceData, level: str) -> list[Markup]:
     if not shown:
         return []
     widest, label = max(shown, key=lambda item: item[0].width)
-    drawn = count(int(widest.draws[-1]), "draw")
-    told = "After {} a sample, the widest {} interval over draws is that of {} on {}: {}."
-    said = [say(told, drawn, level, name(label), name(data.models[widest.model]), widest.ends)]
-    if math.isfinite(widest.bound[-1]):
-        promised = "Whatever the values are, Hoeffding's inequality promises an error of at most {} for {} and {}."
-        said.append(say(promised, number(float(widest.bound[-1])), count(widest.samples, "sample"), drawn))
-    return said
+    drawn, who = count(int(widest.draws[-1]), "draw"), (name(label), name(data.models[widest.model]))
+    bound, samples = number(float(widest.bound[-1])), count(widest.samples, "sample")
+    return sentences(
+        say("convergence.width", drawn, level, *who, widest.ends, widths=len(shown))
+        or say("convergence.single", drawn, level, *who, widest.ends, widths=len(shown)),
+        say("convergence.bound", bound, samples, drawn, widths=len(shown), bounds=int(math.isfinite(widest.bound[-1]))),
+    )
 
 
 def draw_convergence(data: ConvergenceData) -> Markup:

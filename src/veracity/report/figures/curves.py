@@ -14,7 +14,7 @@ from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import Place, Plane, draw_band, draw_paths, draw_plane, group
 from veracity.report.figures.scale import Scale, exact_scale, scale_for
 from veracity.report.measured import Track
-from veracity.report.phrases import listing, name, say
+from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.wording import compact, number
 
 Array = NDArray[np.float64]
@@ -100,16 +100,16 @@ def curves_sentences(data: CurvesData) -> list[Markup]:
     if not here:
         return []
     parts = [
-        say("{} by the order of {}", number(height), name(label))
+        piece("{} by the order of {}", number(height), name(label))
         for label, height in ([here[0]] if len(here) == 1 else [here[0], here[-1]])
     ]
-    chance = [float(item.value[early]) for item in data.random if item.model == first]
-    parts += [say("{} in random order", number(min(chance)))] if chance else []
+    chance = [float(item.value[early]) for item in data.random if item.model == first and np.isfinite(item.value[early])]
+    parts += [piece("{} in random order", number(min(chance)))] if chance else []
     share, where = (
         compact(round(100 * float(data.places[early]), 1)),
-        say(" on {}", name(data.models[first])) if len(data.models) > 1 else "",
+        piece(" on {}", name(data.models[first])) if len(data.models) > 1 else "",
     )
-    return [say("Once {} % of the input is masked, {} is{} {}.", share, data.track.up, where, listing(parts))]
+    return sentences(say("curves.early", share, data.track.up, where, listing(parts), curves=len(here), levels=len(data.places)))
 
 
 def draw_curves(data: CurvesData) -> Markup:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
+from veracity.core.sentences import tell
 from veracity.report.view import as_number, as_text, missing
 from veracity.report.wording import compact, count, interval, number, title_of
 
@@ -94,11 +95,10 @@ def learnt_sentence(tables: Sequence[LearntTable]) -> str:
     """How many facts are not trusted, of those for which that was asked."""
     asked = [fact for table in tables for fact in table.facts if fact.trusted is not None]
     doubtful = [fact for fact in asked if not fact.trusted]
-    if not asked:
-        return ""
     if not doubtful:
-        return f"All {len(asked)} can be trusted." if len(asked) > 1 else "It can be trusted."
-    return f"Of {count(len(asked), 'row')}, {len(doubtful)} cannot be trusted and {'takes' if len(doubtful) == 1 else 'take'} no part."
+        return tell("learnt.all", len(asked), facts=len(asked)) or tell("learnt.one", facts=len(asked))
+    take = "takes" if len(doubtful) == 1 else "take"
+    return tell("learnt.some", count(len(asked), "row"), len(doubtful), take, facts=len(asked))
 
 
 def draw_learnt(tables: Sequence[LearntTable]) -> Markup:

@@ -147,8 +147,24 @@ def draw_line(first: str, *rest: str) -> Markup:
     return Markup('<tr><th scope="row">{}</th>{}</tr>').format(first, cells)
 
 
-def best_and_worst(data: MetaData) -> tuple[tuple[str, float], tuple[str, float]] | None:
+@dataclass(frozen=True, kw_only=True)
+class Overall:
+    """A score's meta-consistency over all tests, and its spread over iterations: the largest of the tests where they are averaged."""
+
+    score: str
+    mc: float
+    sd: float
+
+
+def best_and_worst(data: MetaData) -> tuple[Overall, Overall] | None:
     """The most and the least consistent score; None if fewer than two have a number."""
-    means = [(score, overall(found, data.tests)) for score, found in data.scores]
-    known = [pair for pair in means if math.isfinite(pair[1])]
+    means = [Overall(score=score, mc=overall(found, data.tests), sd=spread(found, data.tests)) for score, found in data.scores]
+    known = [one for one in means if math.isfinite(one.mc)]
     return (known[0], known[-1]) if len(known) > 1 else None
+
+
+def spread(found: Sequence[Consistency | None], tests: Sequence[str]) -> float:
+    """The spread of both tests together, or else the largest one; NaN if any is unknown."""
+    known = {test: item.sd for test, item in zip(tests, found, strict=True) if item is not None and math.isfinite(item.mc)}
+    values = [known[TOGETHER]] if TOGETHER in known else list(known.values())
+    return max(values) if values and all(map(math.isfinite, values)) else math.nan

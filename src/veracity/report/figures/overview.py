@@ -9,14 +9,14 @@ from markupsafe import Markup
 
 from veracity.report.assumed import Assumed
 from veracity.report.verdict import Verdict, against_chance
-from veracity.report.view import Result, digits_of, sure
+from veracity.report.view import Result, digits_of
 from veracity.report.wording import ARROWS, number, title_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One number of the table in words: its interval, whether it is the best of its row, whether it tells nothing from chance, and how a
-    search ended.
+    """One number of the table in words: its interval, whether it is ahead of all others in its row, whether it tells nothing from chance,
+    and how a search ended.
     """
 
     value: str
@@ -28,13 +28,17 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class OverviewRow:
-    """One score on one model: which way is better, its numbers, what chance is, and where its assumption fails."""
+    """One score on one model: which way is better, its numbers, what chance is, where its assumption fails, and how many explainers it
+    compares: none if it is in the map's own units, or while one of them is pending.
+    """
 
     score: str
     direction: str
     cells: tuple[Cell, ...]
     chance: str
     assumption: str
+    compared: int = 0
+    units: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,12 +87,9 @@ def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assu
     if not rows:
         return None
     known = [row for row in rows if row.defined and not row.control]
-    lower = rows[0].direction == "lower"
-    best = (min if lower else max)(known, key=lambda row: row.value, default=None)
-    open_ = any(row.pending and not row.control for row in rows)
-    top = best.value if best is not None and len(known) > 1 and not open_ and sure(best, known) else None
+    unsettled = any(row.pending and not row.control for row in rows)
     digits = digits_of(rows)
-    cells = {row.explainer: cell(row, digits, best=row.value == top and not row.control) for row in rows}
+    cells = {row.explainer: cell(row, digits, best=row.leads) for row in rows}
     chances = sorted({round(row.chance, 12) for row in known if row.chance == row.chance})
     return OverviewRow(
         score=score,
@@ -96,6 +97,8 @@ def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assu
         cells=tuple(cells.get(name, Cell(value="")) for name in names),
         chance=" to ".join(dict.fromkeys(number(value, digits) for value in chances[:: max(1, len(chances) - 1)])),
         assumption="" if assumed is None else f"{assumed.fails} of {assumed.n}",
+        compared=0 if rows[0].in_map_units or unsettled else len(known),
+        units=rows[0].in_map_units,
     )
 
 
@@ -129,8 +132,9 @@ def draw_overview(data: OverviewData) -> Markup:
 
 def draw_line(row: OverviewRow, controls_from: int, *, assumed: bool, chances: bool) -> Markup:
     """One score."""
-    better = f"{row.direction} is better"
-    title = Markup('<th scope="row">{} <abbr title="{}">{}</abbr></th>').format(title_of(row.score), better, ARROWS.get(row.direction, ""))
+    way = (f"{row.direction} is better", ARROWS.get(row.direction, ""))
+    better, arrow = ("in each map's own units, not to be compared", "*") if row.units else way
+    title = Markup('<th scope="row">{} <abbr title="{}">{}</abbr></th>').format(title_of(row.score), better, arrow)
     cells = Markup("").join(draw_cell(item, control=place >= controls_from) for place, item in enumerate(row.cells))
     fails = Markup("<td>{}</td>").format(row.assumption) if assumed else Markup("")
     chance = Markup("<td>{}</td>").format(row.chance) if chances else Markup("")

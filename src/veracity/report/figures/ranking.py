@@ -49,6 +49,7 @@ class RankingData:
     digits: int
     level: str
     middle: str = "mean"
+    in_map_units: bool = False
 
     @property
     def explainers(self) -> tuple[RankedRow, ...]:
@@ -78,6 +79,7 @@ def ranking_data(rows: Sequence[Result], score: str, models: Sequence[str], leve
         digits=digits_of(mine, *places),
         level=level,
         middle=mine[0].middle if mine else "mean",
+        in_map_units=any(row.in_map_units for row in mine),
     )
 
 
@@ -107,7 +109,7 @@ def ranked(rows: Sequence[Result], models: Sequence[str]) -> tuple[RankedRow, ..
     """One row an explainer, best first, those without any number last.
 
     The order is that of the mean over models, each value taken relative to its model's mean, so that a missing cell
-    neither helps nor harms.
+    neither helps nor harms. By a score in the map's own units, it is the run's.
     """
     cells = {(row.explainer, row.model): row for row in rows}
     names = list(dict.fromkeys(row.explainer for row in rows))
@@ -116,6 +118,8 @@ def ranked(rows: Sequence[Result], models: Sequence[str]) -> tuple[RankedRow, ..
     level = {model: mean_of([row.value for row in rows if row.model == model and row.defined]) for model in models}
 
     def order(name: str) -> tuple[bool, float]:
+        if rows[0].in_map_units:
+            return False, 0.0
         values = [row.value - level[row.model] for row in rows if row.explainer == name and row.defined]
         return not values, mean_of(values) if lower else -mean_of(values)
 
@@ -142,7 +146,7 @@ def draw_ranking(data: RankingData) -> Markup:
         lanes=len(data.models),
         main=data.middle,
         more=f"{data.level} interval",
-        label=f"Ranking by {word_of(data.score)}",
+        label=f"{'All explainers' if data.in_map_units else 'Ranking'} by {word_of(data.score)}",
     )
 
 

@@ -11,8 +11,8 @@ from veracity.report.answer import judged
 from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots
 from veracity.report.figures.scale import Scale, scale_for, tight_scale
-from veracity.report.phrases import listing, name, say
-from veracity.report.verdict import KEPT, Verdict, verdict
+from veracity.report.phrases import listing, name, piece, say, sentences
+from veracity.report.verdict import KEPT, KEPT_OR_NOT, Verdict, verdict
 from veracity.report.view import Result
 from veracity.report.wording import count, interval, number
 
@@ -70,16 +70,15 @@ def relaxation_sentences(data: RelaxationData, models: Sequence[str]) -> list[Ma
         return []
     best = max((item for _, _, met in data.explainers for item in met), key=lambda item: item.own.value).model
     robust = [met for _, _, met in data.explainers if any(item.model == best and verdict(item.result) is Verdict.KEEPS for item in met)]
-    if not robust:
-        return []
     parts = []
     for index in sorted({item.model for met in robust for item in met} - {best}):
-        here = [item for met in robust for item in met if item.model == index]
+        here = [item for met in robust for item in met if item.model == index and verdict(item.result) in KEPT_OR_NOT]
         short = sum(verdict(item.result) is Verdict.BREAKS for item in here)
-        parts.append(say("{} of {} on {} (its own invariance is {})", short, len(here), name(models[index]), number(here[0].own.value)))
-    told = "{} {} the symmetry on {}, at or above {}. Of these fall short: {}."
+        own = number(here[0].own.value) if here else ""
+        parts += [piece("{} of {} on {} (its own invariance is {})", short, len(here), name(models[index]), own)] if here else []
     word = "respects" if len(robust) == 1 else "respect"
-    return [say(told, count(len(robust), "explainer"), word, name(models[best]), KEPT, listing(parts))]
+    said = (count(len(robust), "explainer"), word, name(models[best]), KEPT, listing(parts))
+    return sentences(say("relaxation", *said, kept=len(robust), invariances=1 + len(parts)))
 
 
 def draw_relaxation(data: RelaxationData, models: Sequence[str]) -> Markup:

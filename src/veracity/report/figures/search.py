@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from veracity.core.measures import Direction
 from veracity.core.scores import Measured
+from veracity.core.sentences import SENTENCES
 from veracity.interpret.robustness.base import Hunted, Misinterpretation
 from veracity.report.figures.axis import Axis
 from veracity.report.figures.fans import Fan, Panel, draw_fans, path, shown
 from veracity.report.figures.scale import exact_scale, tight_scale
-from veracity.report.phrases import name, say
+from veracity.report.phrases import name, say, sentences
 from veracity.report.view import SeriesView
 from veracity.report.wording import compact, number
 from veracity.walk import Strongest
@@ -155,17 +156,34 @@ def panel(score: Hunted, title: str, lines: Mapping[tuple[int, str], Course]) ->
 
 
 def search_sentences(data: SearchData) -> list[Markup]:
-    """Where the searches end, and whether they had settled by then."""
+    """Whether the searches had settled when they ended: how far the middle seed moved over the last quarter of the evaluations."""
     said = []
     for item in data.panels:
-        ends = [(fan, fan.middle[-1][1], fan.middle[3 * len(fan.middle) // 4][1]) for fan in item.fans if fan.last is not None]
-        moved = [(abs(last - before), fan) for fan, last, before in ends if np.isfinite(before)]
+        moved = [(move, fan) for fan in item.fans if (move := last_move(fan)) is not None]
         if moved:
             most, fan = max(moved, key=lambda pair: pair[0])
-            text = "{}: over the last quarter of the evaluations, the middle seed of {} moved most, by {}."
-            still = "{}: over the last quarter of the evaluations, no middle seed moved by more than {}."
-            said.append(say(text, item.title, name(fan.label), number(most)) if most > SETTLED else say(still, item.title, SETTLED))
-    return said
+            records = min(recorded(fan) for _, fan in moved)
+            text = say("search.moved", item.title, name(fan.label), number(most), records=records)
+            said.append(text if most > SETTLED else say("search.still", item.title, SETTLED, records=records))
+    return sentences(*said)
+
+
+def recorded(fan: Fan) -> int:
+    """How many records of a search have a middle seed."""
+    return sum(bool(np.isfinite(place).all()) for place in fan.middle)
+
+
+def last_move(fan: Fan) -> float | None:
+    """How far the middle seed moved over the last quarter of the evaluations.
+
+    None if the search has fewer than eight records with a middle seed, fewer than two of them in that quarter, or none before it.
+    """
+    known = [place for place in fan.middle if np.isfinite(place).all()]
+    if len(known) < SENTENCES["search.still"].needs["records"]:
+        return None
+    begins = 0.75 * known[-1][0]
+    before, after = [up for across, up in known if across <= begins], [up for across, up in known if across > begins]
+    return abs(after[-1] - before[-1]) if before and len(after) > 1 else None
 
 
 def draw_search(data: SearchData) -> Markup:

@@ -16,13 +16,15 @@ from veracity.interpret.intervals import Interval
 from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Plane, draw_cloud, draw_plane, group
 from veracity.report.figures.scale import Scale, scale_for, tight_scale
-from veracity.report.phrases import say
+from veracity.report.phrases import say, sentences
 from veracity.report.wording import interval, number
 
 Array = NDArray[np.float64]
 POINTS = 300
 ROUNDING = 1e-5
 """Similarities of single-precision explanations that differ by less are equal."""
+LEAST = 3
+"""Two samples always lie on a line."""
 SENSITIVITY = "max_sensitivity"
 AGAINST = ("equivariance", "symmetry")
 
@@ -86,9 +88,13 @@ def cloud(model: int, frame: pd.DataFrame, confidence: float) -> Cloud:
 
 def sensitivity_sentences(data: SensitivityData) -> list[Markup]:
     """Between which values the correlations lie, and what that says."""
-    known = [item.r.value for _, _, met in data.explainers for item in met if math.isfinite(item.r.value)]
-    told = "Pearson's correlation r over samples lies between {} and {}. The closer to {}, the more the two say the same."
-    return [say(told, number(min(known), 2), number(max(known), 2), number(-1.0, 0))]
+    known = [item.r.value for _, _, met in data.explainers for item in met if math.isfinite(item.r.value) and item.r.n >= LEAST]
+    if not known:
+        return []
+    low, high, same = number(min(known), 2), number(max(known), 2), number(-1.0, 0)
+    return sentences(
+        say("sensitivity.range", low, high, same, correlations=len(known)) or say("sensitivity.single", low, same, correlations=len(known))
+    )
 
 
 def draw_sensitivity(data: SensitivityData) -> Markup:
@@ -114,6 +120,8 @@ def thinned(item: Cloud) -> list[tuple[float, float]]:
 
 def correlated(r: Interval) -> str:
     """A correlation in words."""
+    if r.n < LEAST:
+        return f"too few samples for a correlation, n = {r.n}"
     if not math.isfinite(r.value):
         return f"the samples do not differ, n = {r.n}"
     ends = f" ({interval(r.low, r.high, 2)})" if math.isfinite(r.low) else ""

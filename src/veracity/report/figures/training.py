@@ -12,7 +12,7 @@ from markupsafe import Markup
 from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import NEUTRAL, Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale, exact_scale, scale_for
-from veracity.report.phrases import name, say
+from veracity.report.phrases import name, piece, say, sentences
 from veracity.report.view import Result
 from veracity.report.wording import compact, interval, number
 
@@ -62,17 +62,20 @@ def training_data(rows: Sequence[Result], score: str, steps: Mapping[str, float]
 
 def training_sentences(data: TrainingData) -> list[Markup]:
     """Where the model goes from the first step to the last, and where the explainer goes that moves most."""
+    if len(data.steps) < 2:
+        return []
     ends = [(label, found[0], found[-1]) for label, _, found in data.explainers]
     moved = [(label, first, last) for label, first, last in ends if first is not None and last is not None]
     first, last = (data.own[0], data.own[-1]) if data.own else (None, None)
-    said = say("From step {} to step {}", compact(data.steps[0]), compact(data.steps[-1]))
     parts = []
     if first is not None and last is not None:
-        parts.append(say("the model's invariance goes from {} to {}", number(first.value), number(last.value)))
+        parts.append(piece("the model's invariance goes from {} to {}", number(first.value), number(last.value)))
     if moved:
         label, before, after = max(moved, key=lambda item: abs(item[2].value - item[1].value))
-        parts.append(say("{} changes most, from {} to {}", name(label), number(before.value), number(after.value)))
-    return [say("{} {}.", said, Markup("; ").join(parts))] if parts else []
+        verb = "changes most, from" if len(moved) > 1 else "goes from"
+        parts.append(piece("{} {} {} to {}", name(label), verb, number(before.value), number(after.value)))
+    steps = compact(data.steps[0]), compact(data.steps[-1])
+    return sentences(say("training", *steps, Markup("; ").join(parts), steps=len(data.steps) if parts else 0))
 
 
 def draw_training(data: TrainingData) -> Markup:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from veracity.core.errors import SpecError
+from veracity.core.failures import failures_of
 from veracity.interpret.orbit.reduction import METHODS
 from veracity.report.interactive.packed import pack
 from veracity.report.interactive.view import Array, MovedView, OrbitView
@@ -117,8 +118,7 @@ def rows(view: OrbitView) -> list[dict[str, Any]]:
 
 def failed(view: OrbitView) -> list[str]:
     """What could not be measured, in sentences, each once."""
-    rows = view.failures().to_dict("records")
-    return list(dict.fromkeys(f"{row['model']}: {row['explainer']} failed: {row['error']}" for row in rows))
+    return [str(one) for one in failures_of(view.failures().to_dict("records"))]
 
 
 def values(view: OrbitView, model: str, metric: str, reference: str = "truth") -> bytes:

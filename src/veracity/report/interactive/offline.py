@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from veracity import __version__
 from veracity.core.errors import InputError, SpecError, StoreError
+from veracity.core.sentences import tell
 from veracity.interpret.orbit.reduction import METHODS
 from veracity.report.interactive import answers
 from veracity.report.interactive.bundle import bundled
@@ -78,7 +79,8 @@ def payload(few: Few) -> Iterator[tuple[str, Entry]]:
     entry = {"id": NUMBER, "kind": "orbits", "title": about["title"], "created": about["created"], "path": answers.folder(few)}
     entry["state"] = about["state"]
     yield "/api/index", {"json": {"version": __version__, "runs": [entry]}}
-    state = about["state"] if few.progress.settled else {**about["state"], "note": f"This file is a snapshot of {now()}."}
+    note = tell("run.snapshot", now(), open=int(not few.progress.settled))
+    state = {**about["state"], **({"note": note} if note else {})}
     yield (
         run,
         {"json": {**about, "state": state, "numbers": few.numbers if few.samples < few.whole.samples else None, "of": few.whole.samples}},
