@@ -24,6 +24,7 @@ SPOKEN = (
     "metaevaluation.py",
     "distance_check.py",
     "scanning.py",
+    "engine/store/state.py",
     "cli/tables.py",
     "cli/orbit_tables.py",
     "interpret/flowchart.py",

@@ -21,7 +21,9 @@ from veracity.core.measures import Measure
 from veracity.core.registry import MEASURES
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_whole
+from veracity.engine.store import lock
 from veracity.engine.store.files import Files
+from veracity.engine.store.study import studying
 from veracity.interpret.distances import Array, DistanceCurve, curve, growth
 from veracity.interpret.spots import partings
 from veracity.measure.dissimilarity import Distance, as_distance
@@ -122,13 +124,15 @@ class DistanceCheck:
         self.check()
         chosen = self.chosen()
         files = Files(str(folder))
-        if not begun(folder) and files.everything():
+        if not begun(folder) and files.everything() - {lock.NAME}:
             raise StoreError(f"{folder} holds other files and no {MARK}: choose an empty or a new folder.")
         about = {"what": "a distance check", "seed": self.seed, "size": self.size, "steps": self.steps, "repeats": self.repeats}
-        files.write(MARK, json.dumps(about).encode())
         tests = partings(self.size, self.steps, self.repeats, self.seed)
         found = []
-        with bar("checking distances", len(chosen) * len(tests), progress) as advance:
+        with (
+            studying(files, MARK, about, list(chosen), unit="distance"),
+            bar("checking distances", len(chosen) * len(tests), progress) as advance,
+        ):
             for name, distance in chosen.items():
                 for test in tests:
                     advance(0, name)

@@ -35,6 +35,7 @@ from veracity.engine.progress import bar
 from veracity.engine.resolve import all_scores, as_inputs, as_whole, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
+from veracity.engine.store.study import studying
 from veracity.explain import Precomputed
 from veracity.interpret.meta import inter_consistency, intra_consistency, left_out, meta_consistency
 from veracity.perturb import ParameterScaling, UniformNoise
@@ -132,10 +133,11 @@ class MetaEvaluation:
         self.check()
         root = str(folder)
         check_writable(root)
-        Files(root).write(MARK, json.dumps({"what": "a meta-evaluation", "seed": self.seed, "title": self.title}).encode())
+        about = {"what": "a meta-evaluation", "seed": self.seed, "title": self.title}
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "progress": False}
         trials = list(self.trials())
-        with bar("meta-evaluating", len(trials) + 1, progress) as advance:
+        names = ["base", *(trial.name for trial in trials)]
+        with studying(Files(root), MARK, about, names), bar("meta-evaluating", len(trials) + 1, progress) as advance:
             advance(0, "unperturbed")
             base = self.audit().run(f"{root}/base", **settings)
             before = Unperturbed(self, base)

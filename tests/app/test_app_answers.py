@@ -34,6 +34,7 @@ def test_the_index_lists_the_run_under_its_folders_name(served: TestClient) -> N
     assert found["version"] == __version__
     created = found["runs"][0].pop("created")
     assert created.startswith("20")
+    assert found["runs"][0].pop("state") == served.get("/api/runs/0/state").json()
     assert found["runs"] == [{"id": "0", "kind": "orbits", "title": "Turned digits", "path": "run"}]
 
 
@@ -252,10 +253,16 @@ def test_a_run_that_is_not_finished_says_so(tmp_path: Path) -> None:
     made = measured(tmp_path / "run", samples=3, explainers=())
     next((tmp_path / "run" / "orbits").iterdir()).unlink()
     with client(tmp_path / "run", made) as served:
-        found = served.get("/api/runs/0")
-        assert found.status_code == 409
-        assert "1 of 2 blocks are measured" in found.json()["error"]
-        assert "run the same command again to finish" in found.json()["error"]
+        found = served.get("/api/runs/0").json()
+        assert found["kind"] == "waiting"
+        assert found["state"]["sentence"].startswith("Unfinished: 1 of 2 cells is measured, and nothing is running.")
+        assert found["state"] == served.get("/api/runs/0/state").json()
+        assert sorted((row["state"], row["cells_measured"], row["cells"]) for row in found["rows"]) == [("done", 1, 1), ("pending", 0, 1)]
+        left = next(row["model"] for row in found["rows"] if row["state"] == "pending")
+        refused = served.get("/api/runs/0/values", params={"metric": "confidence", "model": left})
+        assert refused.status_code == 409
+        assert "1 of 2 blocks are measured" in refused.json()["error"]
+        assert "run the same command again to finish" in refused.json()["error"]
 
 
 def test_a_folder_of_several_runs_shows_all_of_them(
@@ -282,7 +289,8 @@ def test_a_folder_of_several_runs_shows_all_of_them(
         assert "<title>" in report.text
         assert report.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
         assert served.get("/api/runs/0/values?metric=a&model=b").status_code == 404
-        assert served.get("/api/runs/2").json() == {"kind": "report", "title": "Joint"}
+        joint = served.get("/api/runs/2").json()
+        assert (joint["kind"], joint["title"], joint["state"]) == ("report", "Joint", None)
         assert served.get("/api/runs/2/report").text == "<p>joint</p>"
         assert served.get("/api/runs/3").status_code == 409
         assert "damaged" in served.get("/api/runs/3").json()["error"]

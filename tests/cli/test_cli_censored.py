@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import re
@@ -82,6 +84,11 @@ def test_no_format_has_infinite_ends(pair: tuple[Result, Result], capsys: pytest
     body = re.sub(r"<(style|script).*?</\1>|[A-Za-z0-9+/=]{200,}", "", page, flags=re.DOTALL)
     assert [text for text in (shown, table, lines, str(pair[1]), body) if bad.search(text)] == []
     assert "≤ -7.00" in body.replace(MINUS, "-")
+    assert "at most this" in body
+    ranking = body[body.index('aria-label="Ranking by ln P of F-hat"') :]
+    assert ranking[: ranking.index("All numbers")].count('class="arrow"') == int(pair[1].table()["bound"].sum())
+    listed = {row["explainer"]: row for row in csv.DictReader(io.StringIO(table))}
+    assert (listed["gradient"]["bound"], listed["gradient"]["low"], listed["gradient"]["state"]) == ("True", "", "done")
     line = next(text for text in str(pair[1]).splitlines() if " gradient " in text)
     assert re.search(r"↓ +≤ -7\.000 +≤ -\d\.\d{3} +12 ", line)
 

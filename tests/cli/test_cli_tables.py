@@ -10,17 +10,22 @@ from rich.console import Console
 
 from veracity.cli import tables
 from veracity.core.scores import Score
+from veracity.engine.store.state import Progress
 from veracity.interpret import MaxSensitivity, ModelRobustness, RelativeInputStability
 from veracity.interpret.gef import FastGEF, PublicFastGEF
 
 ROW = {
     "model": "net", "score": "symmetry", "low": 0.4, "high": 0.6, "n": 9, "undefined": 0, "self_agreement": 1.0, "random_control": 0.25,
-    "control": False, "direction": "higher", "failed": "",
+    "control": False, "direction": "higher", "failed": "", "unseen": math.nan,
+    "state": "done", "cells": 1, "cells_measured": 1, "cells_failed": 0,
 }  # fmt: skip
 
 
 def row(explainer: str, frame: str, value: float, **changes: Any) -> dict[str, Any]:
-    return {**ROW, "explainer": explainer, "frame": frame, "value": value, **changes}
+    failed = bool(changes.get("failed"))
+    state = {"state": "failed" if failed else "undefined" if math.isnan(value) else "done"}
+    cells = {"cells_measured": int(not failed), "cells_failed": int(failed)}
+    return {**ROW, "explainer": explainer, "frame": frame, "value": value, **state, **cells, **changes}
 
 
 def printed(*rows: dict[str, Any]) -> list[str]:
@@ -29,6 +34,7 @@ def printed(*rows: dict[str, Any]) -> list[str]:
         table=lambda: pd.DataFrame(list(rows)),
         manifest={"spec": {}, "title": "[b]", "models": {"net": {"accuracy": None}}},
         path="r",
+        progress=Progress(cells=1, done=frozenset("k")),
     )
     console = Console(width=80, file=io.StringIO())
     console.print(tables.results(run))  # type: ignore[arg-type]
@@ -84,6 +90,21 @@ def test_one_error_is_told_once_under_the_table() -> None:
     said = " ".join(" ".join(shown({}, *rows)).split())
     assert said.count("no weights") == 1
     assert "net failed for e0, e1, e2, e3, e4, e5: RuntimeError: no weights" in said
+    assert said.count("no result") == 6
+
+
+def test_a_row_that_failed_in_part_keeps_its_value_and_says_of_how_many_cells() -> None:
+    partly = row("ig", "input", 0.5, failed="RuntimeError: no", state="done", cells=3, cells_measured=2, cells_failed=1)
+    said = " ".join(" ".join(shown({}, partly, row("lime", "input", math.nan, failed="RuntimeError: no"))).split())
+    assert "ig 0.500 0.400 .. 0.600" in said
+    assert "net failed for ig (1 of 3 cells), lime: RuntimeError: no" in said
+
+
+def test_samples_that_are_all_equal_say_what_they_leave_unseen() -> None:
+    rows = row("ig", "input", 1.0, low=1.0, high=1.0, unseen=0.1129)
+    assert any(line.split()[:6] == ["ig", "1.000", "unseen", "≤", "11.3", "%"] for line in shown({}, rows))
+    pending = {**rows, "state": "pending", "cells": 2}
+    assert not any("unseen" in line.lower() for line in shown({}, pending))
 
 
 def test_long_names_fold_within_eighty_columns() -> None:
@@ -95,7 +116,9 @@ def test_long_names_fold_within_eighty_columns() -> None:
 
 def shown(manifest: dict[str, Any], *rows: dict[str, Any], samples: Any = None) -> list[str]:
     whole = {"spec": {}, "title": "run", "models": {"net": {"accuracy": None}, "other": {"accuracy": None}}, **manifest}
-    run = SimpleNamespace(folds=pd.DataFrame, table=lambda: pd.DataFrame(list(rows)), manifest=whole, path="r", samples=samples)
+    done = Progress(cells=1, done=frozenset("k"))
+    table = pd.DataFrame(list(rows))
+    run = SimpleNamespace(folds=pd.DataFrame, table=lambda: table, manifest=whole, path="r", settled=samples, progress=done)
     console = Console(width=80, file=io.StringIO())
     console.print(tables.results(run))  # type: ignore[arg-type]
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
@@ -114,9 +137,9 @@ def test_arrows_say_which_way_is_better() -> None:
         row("shap", "input", 0.9793, score="ris", direction="lower", low=0.94, high=1.02, random_control=47033.04),
     )
     heads = [line.split() for line in lines if "interval" in line and "explainer" in line]
-    assert heads == [["explainer", "value", arrow, "interval", "n", "undefined", "random"] for arrow in "↑↓"]
-    assert any(line.split() == ["ig", "13651", "11549", "..", "1.58e+06", "9", "0", "47033"] for line in lines)
-    assert any(line.split() == ["shap", "0.979", "0.940", "..", "1.020", "9", "0", "47033"] for line in lines)
+    assert heads == [["explainer", "value", arrow, "interval", "n", "random", "state"] for arrow in "↑↓"]
+    assert any(line.split() == ["ig", "13651", "11549", "..", "1.58e+06", "9", "47033", "done"] for line in lines)
+    assert any(line.split() == ["shap", "0.979", "0.940", "..", "1.020", "9", "47033", "done"] for line in lines)
     below = " ".join(" ".join(lines).split())
     assert "↑ higher is better, ↓ lower is better." in below
     assert "random: the fair random explanation." in below
@@ -166,5 +189,5 @@ def test_published_figures_have_a_column_where_there_are_any() -> None:
         row("ig", "input", 0.7, score="gef", published=float("nan")),
     )
     heads = [line.split() for line in lines if "interval" in line and "explainer" in line]
-    assert [head[-1] for head in heads] == ["published", "random"]
-    assert [line.split()[-1] for line in lines if line.strip().startswith(("ig", "shap"))] == ["0.790", "0.250", "0.250"]
+    assert [head[-2] for head in heads] == ["published", "random"]
+    assert [line.split()[-2] for line in lines if line.strip().startswith(("ig", "shap"))] == ["0.790", "0.250", "0.250"]

@@ -45,6 +45,7 @@ class FakeSeries:
     explainer: str
     score: str
     measured: Measured
+    pending: int = 0
 
 
 def calibration(model: str, sigma: float = 1.5) -> dict[str, Any]:

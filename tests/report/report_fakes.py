@@ -12,6 +12,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from veracity.engine.store.state import Progress
+
 COLUMNS = [
     "model", "explainer", "frame", "control", "score", "value", "low", "high", "draws_low", "draws_high", "n", "undefined",
     "undefined_draws", "draws", "self_agreement", "random_control", "direction", "failed",
@@ -69,6 +71,7 @@ class FakeRun:
     series: Sequence[Any] = ()
     distances: Mapping[str, Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
     fold_rows: list[dict[str, Any]] = field(default_factory=list)
+    progress: Progress = field(default_factory=lambda: Progress(cells=1, done=frozenset("k")))
 
     def sets(self, score: str) -> Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
         return self.distances.get(score, {})
@@ -93,7 +96,8 @@ class FakeRun:
         return pd.DataFrame(self.sample_rows.get(score, []), columns=SAMPLE_COLUMNS)
 
     def failures(self) -> pd.DataFrame:
-        return pd.DataFrame(self.failed, columns=["model", "explainer", "score", "error"])
+        columns = ["model", "explainer", "score", "error", "cells_failed", "cells"]
+        return pd.DataFrame([{"cells_failed": 1, "cells": 1, **one} for one in self.failed], columns=columns)
 
     def worst(self, score: str, count: int) -> Sequence[Pair]:
         groups: dict[tuple[str, str], list[Pair]] = {}
@@ -154,6 +158,7 @@ def result(model: str, explainer: str, score: str, values: np.ndarray, **changes
         "value": mean, "low": mean - half, "high": min(mean + half, 1.0),
         "draws_low": mean - half / 4, "draws_high": min(mean + half / 4, 1.0), "n": len(finite), "undefined": len(values) - len(finite),
         "undefined_draws": 0, "draws": 196.0, "self_agreement": math.nan, "random_control": math.nan, "direction": "higher", "failed": "",
+        "unseen": math.nan,
     }  # fmt: skip
     return {**row, **changes}
 

@@ -52,7 +52,9 @@ def differences(rows: Sequence[Result], differ: tuple[str, ...]) -> pd.DataFrame
 )
 def test_the_verdict_is_the_intervals(low: float, high: float, expected: Verdict) -> None:
     assert verdict(row(low=low, high=high)) is expected
-    assert verdict(row(low=low, high=high, failed="no memory")) is Verdict.UNKNOWN
+    assert verdict(row(low=low, high=high, failed="no memory", state="failed")) is Verdict.FAILED
+    assert verdict(row(low=low, high=high, state="pending")) is Verdict.PENDING
+    assert verdict(row(low=math.nan, high=high)) is Verdict.UNKNOWN
 
 
 def test_one_model_in_sentences() -> None:

@@ -153,8 +153,8 @@ def test_few_scores_keep_their_paragraphs_and_cards() -> None:
     assert "published, Table A.5" in section_of(html, "Fast-GEF")
     assert "published" not in section_of(html, "Pixel flipping")
     numbers = next(table for table in page.tables if table[0][:2] == ["Explainer", "Mean"])
-    assert numbers[0][-2:] == ["Published", "Draws"]
-    assert [line[-2] for line in numbers if line[0] == "gradient"] == ["0.790", "0.790"]
+    assert numbers[0][-3:] == ["Published", "Draws", "State"]
+    assert [line[-3] for line in numbers if line[0] == "gradient"] == ["0.790", "0.790"]
 
 
 def test_one_score_needs_no_overview() -> None:

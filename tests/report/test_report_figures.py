@@ -63,7 +63,7 @@ def test_the_ranking_is_sorted_by_the_mean_over_models() -> None:
 def test_a_missing_cell_neither_helps_nor_harms() -> None:
     rows = [row("easy", name, value) for name, value in (("a", 0.9), ("b", 0.8), ("c", 1.0))]
     rows += [row("hard", name, value) for name, value in (("a", 0.2), ("b", 0.1))]
-    rows += [row("hard", "c", math.nan, failed="no memory"), row("easy", "d", math.nan), row("hard", "d", math.nan)]
+    rows += [row("hard", "c", math.nan, failed="no memory", state="failed"), row("easy", "d", math.nan), row("hard", "d", math.nan)]
     assert [item.explainer for item in ranking_data(rows, "equivariance", ["easy", "hard"]).explainers] == ["c", "a", "b", "d"]
     dropped = [item for item in rows if (item.model, item.explainer) != ("hard", "b")]
     assert [item.explainer for item in ranking_data(dropped, "equivariance", ["easy", "hard"]).explainers][-2:] == ["b", "d"]
@@ -92,10 +92,10 @@ def test_marks_stand_where_the_numbers_say() -> None:
 
 
 def test_what_is_undefined_gets_a_word_and_no_mark() -> None:
-    rows = [row("m", "a", math.nan, low=math.nan, high=math.nan), row("m", "b", 0.5, failed="no memory")]
+    rows = [row("m", "a", math.nan, low=math.nan, high=math.nan), row("m", "b", 0.5, failed="no memory", state="failed")]
     drawn = str(draw_ranking(ranking_data(rows, "equivariance", ["m", "n"])))
     assert 'class="dot"' not in drawn
-    assert [drawn.count(word) for word in ("undefined", "no result", "not run")] == [1, 1, 2]
+    assert [drawn.count(word) for word in ("undefined", "failed", "not run")] == [1, 1, 2]
 
 
 def test_small_numbers_get_more_decimals() -> None:

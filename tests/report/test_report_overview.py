@@ -131,7 +131,7 @@ def test_components_that_nobody_knows_are_named() -> None:
         ({"direction": "lower", "random_control": 0.9}, Verdict.AHEAD),
         ({"random_control": math.nan}, Verdict.UNKNOWN),
         ({"value": math.nan, "no_response": 4}, Verdict.STILL),
-        ({"value": math.nan, "no_response": 4, "failed": "broke"}, Verdict.UNKNOWN),
+        ({"value": math.nan, "no_response": 4, "failed": "broke", "state": "failed"}, Verdict.FAILED),
         ({"value": math.nan}, Verdict.UNKNOWN),
     ],
 )

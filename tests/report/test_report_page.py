@@ -83,11 +83,11 @@ def test_the_table_prints_the_runs_numbers(run: FakeRun, page: Page) -> None:
     for row in table.itertuples():
         cells = printed[row.model, row.explainer]
         if row.failed:
-            assert cells == ["no result: see what failed"]
+            assert cells == ["no result: see what failed", "failed"]
             continue
         assert cells[:3] == [shown(row.value), between(row.low, row.high), between(row.draws_low, row.draws_high)]
         assert cells[3:5] == [shown(row.self_agreement), shown(row.random_control)]
-        assert cells[5:] == [str(row.n), str(row.undefined), f"{row.draws:.4g}"]
+        assert cells[5:] == [str(row.n), str(row.undefined), f"{row.draws:.4g}", "done"]
 
 
 def test_undefined_is_a_word(page: Page) -> None:
@@ -99,8 +99,8 @@ def test_undefined_is_a_word(page: Page) -> None:
 def test_gaps_are_told(page: Page) -> None:
     undefined = next(table for table in page.tables if "Undefined draws" in table[0])
     assert ["all-cnn", "grad_cam", "Equivariance", "7", "41", "53"] in undefined
-    failed = next(table for table in page.tables if table[0] == ["Models", "Explainers", "Scores", "Error"])
-    assert ["standard-cnn", "deep_lift", "equivariance", "RuntimeError: a module was used twice"] in failed
+    failed = next(table for table in page.tables if table[0] == ["Models", "Explainers", "Scores", "Cells that failed", "Error"])
+    assert ["standard-cnn", "deep_lift", "equivariance", "1 of 1", "RuntimeError: a module was used twice"] in failed
     assert "The reference set is the first 100 inputs." in page.text
 
 

@@ -39,7 +39,7 @@ from veracity.report.figures.fans import Fan, Panel, path
 from veracity.report.figures.folded import Fold, Folded
 from veracity.report.figures.learnt import learnt_data, learnt_sentence
 from veracity.report.figures.meta import meta_data
-from veracity.report.figures.overview import overview_data
+from veracity.report.figures.overview import Cell, OverviewData, OverviewRow, overview_data
 from veracity.report.figures.relaxation import relaxation_data, relaxation_sentences
 from veracity.report.figures.scale import exact_scale
 from veracity.report.figures.search import SearchData, search_sentences
@@ -49,6 +49,7 @@ from veracity.report.hunted import spent
 from veracity.report.measured import Track
 from veracity.report.meta import meta_sentences
 from veracity.report.order import COLUMNS
+from veracity.report.reading import read
 from veracity.report.stable import stability_sentences, undefined_pairs
 from veracity.report.summary import failing, leaders
 from veracity.report.view import Result
@@ -349,6 +350,67 @@ def test_leaders_need_two_explainers() -> None:
         assert leaders(overview_data(rows, ["pixel_flipping"], ["net"], ())) == []
 
 
+def read_rows(values: dict[str, np.ndarray], pending: Sequence[str] = ()) -> Sequence[Result]:
+    rows = [result("net", label, "pixel_flipping", found) for label, found in values.items()]
+    points = [point for one, found in zip(rows, values.values(), strict=True) for point in sample_rows(one, found)]
+    rows += [result("net", label, "pixel_flipping", np.zeros(0), state="pending", cells=2) for label in pending]
+    return read(FakeRun(path="r", manifest=manifest({"net": None}, (1, 8, 8), 9), rows=rows, sample_rows={"pixel_flipping": points})).rows
+
+
+def test_while_an_explainer_is_pending_nobody_leads_and_orders_hold_so_far() -> None:
+    values = {"ig": np.linspace(0.8, 0.9, 9), "gradient": np.linspace(0.2, 0.3, 9)}
+    scores = ["pixel_flipping"]
+    done, half = read_rows(values), read_rows(values, ["lime"])
+    assert [one.leads for one in done] == [True, False]
+    assert not any(one.leads or one.trails for one in half)
+    (told,) = leaders(overview_data(done, scores, ["net"], ()))
+    assert told.striptags() == "By pixel flipping, ig is ahead of every other explainer."
+    assert leaders(overview_data(half, scores, ["net"], ()), whole=False) == []
+    pairs = differences(("ig", "gradient", True))
+    assert said(done, pairs=pairs) == "By pixel flipping, ig is ahead of every other explainer: 0.850 (0.829 to 0.871)."
+    assert said(half, pairs=pairs) == (
+        "By pixel flipping so far, ig is ahead of every other explainer: 0.850 (0.829 to 0.871). Not measured yet: 1 of 3 explainers."
+    )
+    assert said([one for one in half if one.pending]) == "Not measured yet: 1 of 1 explainer."
+
+
+def test_of_many_scores_only_those_measured_so_far_are_counted() -> None:
+    tables = [
+        OverviewData(
+            model="net", explainers=("ig", "lime"), controls=0,
+            rows=tuple(
+                OverviewRow(score=f"s{place}", direction="higher", cells=(Cell(value="1", best=best), Cell(value="0")), chance="",
+                            assumption="", compared=compared)
+                for place, (best, compared) in enumerate([(True, 2), (False, 2), (False, 0)])
+            ),
+        )
+    ]  # fmt: skip
+    (told,) = leaders(tables, whole=False)
+    assert told.striptags() == "Of 2 scores measured so far, ig is ahead of every other explainer in 1."
+    (told,) = leaders(tables)
+    assert told.striptags() == "Of 2 scores, ig is ahead of every other explainer in 1."
+
+
+def test_that_all_assumptions_hold_is_said_of_a_whole_run_alone() -> None:
+    held = [Assumed(model="net", score="gef", assumption="kept", holds=10, n=10, text="")]
+    assert len(failing(held, ["net"])) == 1
+    assert failing(held, ["net"], whole=False) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("pending", "Model invariance is not measured yet."),
+        ("failed", "Model invariance failed."),
+        ("undefined", "Model invariance is undefined."),
+    ],
+)
+def test_a_model_without_a_number_says_why(state: str, expected: str) -> None:
+    own = row("", math.nan, score="model_invariance", state=state)
+    (found,) = answer([row("a", 0.5, score="equivariance"), own], "equivariance", ["net"]).models
+    assert found.behaviour == expected
+
+
 @pytest.mark.parametrize("accuracies", [(), (math.nan,), (0.9,), (0.9, math.nan)])
 def test_folds_are_comparable_only_where_two_accuracies_are_known(accuracies: tuple[float, ...]) -> None:
     folds = tuple(Fold(fold=place, samples=10, accuracy=value, seconds=1.0) for place, value in enumerate(accuracies))
@@ -411,6 +473,13 @@ def test_one_error_of_many_explainers_is_told_once() -> None:
     rows = [{"model": "net", "explainer": f"e{place}", "score": "gef", "error": "No weights."} for place in range(6)]
     (one,) = failures_of(rows)
     assert str(one) == "net / gef failed for e0, e1, e2, e3, e4, e5: No weights."
+    assert one.share == ""
+    partly = [{**one, "cells_failed": 1 + place % 3, "cells": 3} for place, one in enumerate(rows[:4])]
+    (one,) = failures_of(partly)
+    assert str(one) == "net / gef failed for e0 (1 of 3 cells), e1 (2 of 3 cells), e2, e3 (1 of 3 cells): No weights."
+    assert one.share == "7 of 12"
+    blocks = [{"model": "net", "explainer": "", "error": "No output.", "cells_failed": 1, "cells": 3}] * 2
+    assert [(str(one), one.share) for one in failures_of(blocks)] == [("net failed (2 of 3 cells): No output.", "2 of 3")]
     own = {"model": "net", "explainer": "", "score": "model_invariance", "error": "No output."}
     assert [str(one) for one in failures_of([own])] == ["net / model_invariance failed: No output."]
     failed = [result("net", f"e{place}", "gef", np.full(4, np.nan), failed="No weights.", n=0) for place in range(6)]

@@ -89,7 +89,7 @@ def test_the_table_holds_sizes_null_and_p_value(run: StableRun, html: str) -> No
     table = next(table for table in Page(part_of(html, "ReCo")).tables if "p" in table[0])
     assert table[0] == [
         "Explainer", "Value", "95 % interval", "Random control", "|S=|", "|S≠|", "Null mean", "Null 95 %", "p", "Samples", "Undefined",
-        "Published",
+        "Published", "State",
     ]  # fmt: skip
     cells = next(cells for cells in table if cells[0] == "grad_cam")
     assert cells[4:9] == [str(row["pairs_same"]), str(row["pairs_differ"]), "0.200", "0.550", "0.001"]

@@ -1,3 +1,4 @@
+import { Banner, open } from "./banner";
 import { el } from "./dom";
 import { Header } from "./header";
 import { levelOf } from "./orbit/chosen";
@@ -6,6 +7,7 @@ import { sentencePage, type Page } from "./page";
 import { auditPage } from "./pages/audit";
 import { reportPage } from "./pages/report";
 import { runsPage } from "./pages/runs";
+import { waitingPage } from "./pages/waiting";
 import { SourceError, type DataSource } from "./source";
 import { START, type State } from "./state";
 import { Store } from "./store";
@@ -13,6 +15,11 @@ import { apply, onSystemTheme } from "./theme";
 import type { RunIndex, RunMeta } from "./types";
 
 const AGAIN = 2000;
+/** Milliseconds between two looks at a run that is running, and at one that was stopped. */
+const LOOK = 1000;
+const SELDOM = 5000;
+/** Looking again waits so many times as long as the last answer took. */
+const PATIENCE = 5;
 const TYPING = "select, dialog";
 const SLIDING = "input[type=range]";
 
@@ -22,7 +29,9 @@ export class App {
   private readonly header = new Header(this.store);
   private index: RunIndex | null = null;
   private page: Page | null = null;
+  private readonly banner = new Banner();
   private shown = "";
+  private timer = 0;
 
   constructor(
     private readonly host: HTMLElement,
@@ -30,7 +39,7 @@ export class App {
   ) {}
 
   start(): void {
-    this.host.append(this.header.node);
+    this.host.append(this.header.node, this.banner.node);
     this.put(sentencePage("loading", "Loading…"));
     this.store.listen((state) => this.render(state));
     onSystemTheme(() => apply(this.store.state.theme));
@@ -50,14 +59,63 @@ export class App {
     const wanted = run === null ? "runs" : `${run} ${state.page ?? ""}`;
     if (wanted === this.shown) return this.page?.render(state);
     this.shown = wanted;
+    window.clearTimeout(this.timer);
+    this.banner.hide();
     this.header.status("none", "");
     document.title = "veracity";
-    if (run === null) return this.put(runsPage(this.index, this.store));
+    if (run === null) return this.list(this.index);
     this.put(sentencePage("loading", "Loading…"));
     void this.load(async () => {
       const meta = await this.source.run(run);
-      if (this.shown === wanted) this.put(this.pageOf(run, meta));
+      if (this.shown !== wanted) return;
+      this.put(this.pageOf(run, meta));
+      this.watch(run, meta, LOOK);
     });
+  }
+
+  /** The runs there are; the list is made anew while one of them runs. */
+  private list(index: RunIndex, known = ""): void {
+    const now = JSON.stringify(index);
+    if (now !== known) this.put(runsPage(index, this.store));
+    if (this.source.state === null || !index.runs.some(({ state }) => state?.stage === "running")) return;
+    this.later(LOOK, async () => {
+      const newer = await this.source.index();
+      if (this.shown !== "runs") return;
+      this.index = newer;
+      this.list(newer, now);
+    });
+  }
+
+  /** Says how far the shown run is, and looks again as long as it can change. */
+  private watch(run: string, meta: RunMeta, pause: number): void {
+    const state = meta.state ?? null;
+    const look = this.source.state;
+    this.banner.show(state, look !== null, meta.kind !== "audit");
+    if (look === null || !open(state)) return;
+    const wanted = this.shown;
+    this.later(state?.stage === "running" ? pause : Math.max(pause, SELDOM), async () => {
+      const now = await look(run);
+      if (this.shown !== wanted) return;
+      if (JSON.stringify(now) === JSON.stringify(state)) return this.watch(run, meta, LOOK);
+      const started = performance.now();
+      const newer = await this.source.run(run);
+      if (this.shown !== wanted) return;
+      if (newer.kind !== meta.kind || !this.page?.refresh?.(newer)) this.put(this.pageOf(run, newer));
+      this.watch(run, newer, Math.max(LOOK, PATIENCE * (performance.now() - started)));
+    });
+  }
+
+  /** Does something after a pause; where the server does not answer meanwhile, again and again. */
+  private later(pause: number, step: () => Promise<void>): void {
+    const wanted = this.shown;
+    const again = async (): Promise<void> => {
+      try {
+        await step();
+      } catch {
+        if (this.shown === wanted) this.timer = window.setTimeout(() => void again(), AGAIN);
+      }
+    };
+    this.timer = window.setTimeout(() => void again(), pause);
   }
 
   private pageOf(run: string, meta: RunMeta): Page {
@@ -65,6 +123,7 @@ export class App {
     if (meta.kind === "orbits") this.header.level = levelOf(meta);
     if (meta.kind === "orbits") return new OrbitPage(meta, this.source, this.store, this.header);
     const back = (): void => this.store.set({ page: null });
+    if (meta.kind === "waiting") return waitingPage(meta);
     if (meta.kind === "audit" && this.store.state.page !== "report") return auditPage(meta, this.store);
     return reportPage(meta.title, this.source.report(run), meta.kind === "audit" ? back : null);
   }

@@ -1,4 +1,5 @@
 import type { State } from "./state";
+import type { RunMeta } from "./types";
 
 /** What fills the window below the header. */
 export interface Page {
@@ -7,6 +8,8 @@ export interface Page {
   /** Acts on a key; true when it was meant for the page. */
   key(event: KeyboardEvent): boolean;
   destroy(): void;
+  /** Shows newer numbers in place; where a page cannot, it is made anew. */
+  refresh?(meta: RunMeta): boolean;
 }
 
 /** A page of one sentence. */

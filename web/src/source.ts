@@ -1,9 +1,11 @@
-import type { Meta, Packed, Reference, RunIndex, RunMeta } from "./types";
+import type { Meta, Packed, Reference, RunIndex, RunMeta, RunState } from "./types";
 
 /** Where the pages' data come from: a server, or the payload of a file. */
 export interface DataSource {
   index(): Promise<RunIndex>;
   run(id: string): Promise<RunMeta>;
+  /** How far a run has come by now; null where that does not change, as in a file. */
+  state: ((id: string) => Promise<RunState | null>) | null;
   values(id: string, metric: string, model: string, reference: Reference): Promise<Float32Array>;
   reduction(id: string, method: string, metric: string, reference: Reference): Promise<Float32Array>;
   thumbnails(id: string): Promise<Uint8Array>;
@@ -49,6 +51,7 @@ export class SourceError extends Error {
 export const paths = {
   index: "/api/index",
   run: (id: string) => `/api/runs/${encodeURIComponent(id)}`,
+  state: (id: string) => `${paths.run(id)}/state`,
   values: (id: string, metric: string, model: string, reference: string) => `${paths.run(id)}/values?${query({ metric, model, reference })}`,
   reduction: (id: string, method: string, metric: string, reference: string) =>
     `${paths.run(id)}/reduction?${query({ method, metric, reference })}`,

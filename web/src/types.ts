@@ -65,6 +65,21 @@ export interface AgreementRow {
   aggregate: number | null;
 }
 
+/** How far a run has come: running, unfinished (pending cells and nobody measuring), finished with failures, or done. */
+export interface RunState {
+  stage: "running" | "unfinished" | "failures" | "done";
+  cells: number;
+  measured: number;
+  failed: number;
+  pending: number;
+  unit: string;
+  command: string;
+  /** All of it in words. */
+  sentence: string;
+  /** In a file: when it was written. */
+  note?: string;
+}
+
 /** An orbit run: everything the page needs before any array is asked for. */
 export interface Meta {
   kind: "orbits";
@@ -99,6 +114,7 @@ export interface Meta {
   gaps: GapRow[];
   agreement: AgreementRow[];
   notes: string[];
+  state?: RunState | null;
   /** The level of the intervals, such as 0.95. */
   confidence?: number | null;
   /** In a file of some samples: which of the run's they are. */
@@ -124,17 +140,28 @@ export interface AuditMeta {
   explainers: string[];
   scores: ScoreInfo[];
   table: Record<string, Cell>[];
-  failures: (string | Record<string, Cell>)[];
+  failures: Record<string, Cell>[];
   notes: string[];
+  state: RunState | null;
 }
 
 /** A folder of another kind: its report and nothing else. */
 export interface ReportMeta {
   kind: "report";
   title: string;
+  state: RunState | null;
 }
 
-export type RunMeta = Meta | AuditMeta | ReportMeta;
+/** A run that has nothing to show yet, and how far its parts are. */
+export interface WaitingMeta {
+  kind: "waiting";
+  title: string;
+  created: string | null;
+  state: RunState | null;
+  rows: Record<string, Cell>[];
+}
+
+export type RunMeta = Meta | AuditMeta | ReportMeta | WaitingMeta;
 
 export interface RunEntry {
   id: string;
@@ -142,6 +169,7 @@ export interface RunEntry {
   title: string;
   created: string | null;
   path: string;
+  state: RunState | null;
 }
 
 export interface RunIndex {

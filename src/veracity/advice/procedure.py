@@ -182,7 +182,7 @@ def cases_of(result: Result, score: str, model: str, explainers: Mapping[str, Ex
     return [
         Case(model, one.explainer, origins.get(one.explainer, one.explainer), explainer, one, context_of(rows, one))
         for one in result.series
-        if one.score == score and one.model == model and not one.control and not one.failed
+        if one.score == score and one.model == model and not one.control and not one.missing
         if (explainer := explainers.get(one.explainer)) is not None
     ]
 

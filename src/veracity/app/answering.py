@@ -27,8 +27,13 @@ def add_answers(app: FastAPI, opened: Opened) -> None:
     def run(number: str) -> Response:
         found = opened.run(number)
         if found.kind == "orbits":
-            return as_json(opened.meta(found))
-        return as_json({"kind": "report", "title": found.title} if found.kind == "report" else audits.audit(found))
+            view = opened.view(found)
+            return as_json(opened.meta(found) if view.complete else audits.waiting(found, view))
+        return as_json(audits.study(found) if found.kind == "report" else audits.audit(found))
+
+    @app.get("/api/runs/{number}/state")
+    def state(number: str) -> Response:
+        return as_json(opened.run(number).state())
 
     @app.get("/api/runs/{number}/values")
     def values(number: str, model: str, metric: str, reference: str = "truth") -> Response:

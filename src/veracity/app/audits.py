@@ -10,6 +10,7 @@ from typing import Any
 from veracity import report
 from veracity.app.runs import Run, stamp
 from veracity.core.errors import StoreError
+from veracity.orbits import OrbitResult
 from veracity.report.wording import title_of
 from veracity.results import Result, Series
 
@@ -20,18 +21,33 @@ CHANGING = ("cells", "failed", "advice.json")
 
 
 def audit(run: Run) -> dict[str, Any]:
-    """An audit as the interface shows it: kind, title, created, models, explainers, scores, table, failures, notes."""
-    return {**numbers(run.folder, stamp(run.folder, *CHANGING)), "title": run.title, "created": run.created}
+    """An audit as the interface shows it: kind, title, created, state, models, explainers, scores, table, failures, notes."""
+    return {"state": run.state(), **numbers(run.folder, stamp(run.folder, *CHANGING)), "title": run.title, "created": run.created}
+
+
+def study(run: Run) -> dict[str, Any]:
+    """A folder of several runs: its report, or how far it is where there is none yet."""
+    kind = "report" if run.report() is not None else "waiting"
+    return {"kind": kind, "title": run.title, "created": run.created, "state": run.state(), "rows": []}
+
+
+def waiting(run: Run, result: OrbitResult) -> dict[str, Any]:
+    """An orbit evaluation that has no plots yet, since models are not measured on every block."""
+    rows = result.standing().to_dict("records")
+    return {"kind": "waiting", "title": run.title, "created": run.created, "state": run.state(), "rows": rows}
 
 
 def page(run: Run) -> str:
-    """The report of a run: the one in its folder, or one made now."""
-    written = run.report()
-    if written is not None:
-        return written.read_text(encoding="utf-8")
+    """The report of a run: the one in its folder, or for an audit that went on since, one made now."""
+    written, now = run.report(), stamp(run.folder, *CHANGING)
     if run.kind != "audit":
-        raise StoreError(f"There is no report in '{run.path}' yet: finish the run by the command that began it.")
-    return rendered(run.folder, stamp(run.folder, *CHANGING))
+        if written is None:
+            raise StoreError(f"There is no report in '{run.path}' yet: finish the run by the command that began it.")
+        return written.read_text(encoding="utf-8")
+    state = run.progress()
+    if written is not None and written.stat().st_mtime_ns >= max(now) and (state is None or state.settled):
+        return written.read_text(encoding="utf-8")
+    return rendered(run.folder, (*now, state is not None and bool(state.writer)))
 
 
 @lru_cache(maxsize=HELD)

@@ -72,7 +72,7 @@ class Opened:
         if known is None or known[0] is not view:
             known = self._metas[run.folder] = (view, answers.meta(view, run.id))
         live = self.live(run)
-        return {**known[1], "title": run.title, "live": live, "why": None if live else self._why_broken(run) or ALONE}
+        return {**known[1], "state": run.state(), "title": run.title, "live": live, "why": None if live else self._why_broken(run) or ALONE}
 
     def live(self, run: Run) -> bool:
         """Whether a run's models can be asked, as far as is known before they are."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from veracity.core.errors import StoreError
+from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import MANIFEST, SEVERAL
+from veracity.engine.store.state import Progress
+from veracity.engine.store.study import study_progress
 
 DEPTH = 3
 """How deep below the directory run folders are looked for."""
@@ -27,10 +30,23 @@ class Run:
     created: str | None
     folder: Path
     path: str
+    about: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def entry(self) -> dict[str, Any]:
         """The run as the index lists it."""
-        return {"id": self.id, "kind": self.kind, "title": self.title, "created": self.created, "path": self.path}
+        about = {"id": self.id, "kind": self.kind, "title": self.title, "created": self.created, "path": self.path}
+        return {**about, "state": self.state()}
+
+    def state(self) -> dict[str, Any] | None:
+        """Where the run stands by now, as the interface shows it; None where its folder does not say."""
+        found = self.progress()
+        return None if found is None else found.plain()
+
+    def progress(self) -> Progress | None:
+        """How far the run has come by now; None where its folder does not say."""
+        if self.kind in ("audit", "orbits"):
+            return RunFolder(str(self.folder)).progress(self.about)
+        return study_progress(str(self.folder), self.about) if self.kind == "report" else None
 
     def report(self) -> Path | None:
         """The report in the folder, if there is one and it lies in the folder truly."""
@@ -87,6 +103,7 @@ class Runs:
             created=None if created is None else str(created),
             folder=folder,
             path=shown,
+            about=about,
         )
 
 
@@ -121,12 +138,18 @@ def marked(folder: Path) -> Path:
     return folder / next((name for name in (MANIFEST, *SEVERAL) if (folder / name).is_file()), MANIFEST)
 
 
+def planned(manifest: Mapping[str, Any]) -> bool:
+    """Whether a manifest lists its cells by their keys."""
+    cells = manifest.get("cells")
+    return isinstance(cells, list) and all(isinstance(cell, dict) and isinstance(cell.get("key"), str) for cell in cells)
+
+
 def described(mark: Path) -> tuple[str, dict[str, Any]]:
     """The kind of a run folder, and what is said of it, by the file by which it is known."""
     try:
         about = json.loads(mark.read_bytes())
     except (OSError, ValueError):
         about = None
-    if not isinstance(about, dict):
+    if not isinstance(about, dict) or (mark.name == MANIFEST and not planned(about)):
         return "damaged", {}
     return "report" if mark.name != MANIFEST else "orbits" if about.get("kind") == "orbits" else "audit", about

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from veracity.core.errors import SpecError, unknown
+from veracity.engine.store.state import State
 from veracity.orbits import OrbitResult
 from veracity.report.wording import percentage
 
@@ -69,8 +70,9 @@ def judge(
             judged += 1
             value = row[end]
             who = " / ".join(part for part in (row["model"], row["explainer"]) if part)
-            if row["failed"] or not math.isfinite(value) or not HOLDS[sign](value, bound):
-                broken.append(f"{score}{sign}{bound:g} for {who}: {row['failed'] or why(row, end)}")
+            if row["state"] != State.DONE or row["failed"] or not math.isfinite(value) or not HOLDS[sign](value, bound):
+                left = f"pending, {row['cells_measured']} of {row['cells']} cells are measured" if row["state"] == State.PENDING else ""
+                broken.append(f"{score}{sign}{bound:g} for {who}: {left or row['failed'] or why(row, end)}")
             elif math.isfinite(row["unseen"]):
                 told = f"all {row['n']} samples are equal; up to {percentage(row['unseen'])} of the population may differ unseen"
                 if max_unseen is not None and row["unseen"] > max_unseen:
@@ -97,9 +99,7 @@ def orbit_rows(result: OrbitResult) -> pd.DataFrame:
     parts.append(own[own["reference"] == result.references[0]].assign(score=lambda rows: rows["metric"]))
     parts.append(own.assign(score=own["metric"] + "@" + own["reference"]))
     rows = pd.concat(parts)[["model", "explainer", "score", "value", "low", "high", "n", "unseen"]]
-    failed = {(row["model"], row["explainer"]): row["error"] for row in result.failures().to_dict("records")}
-    said = [failed.get((row["model"], row["explainer"]), "") for row in rows.to_dict("records")]
-    return rows.assign(failed=said, control=False, bound=False)
+    return rows.merge(result.standing(), on=["model", "explainer"], how="left").assign(control=False, bound=False)
 
 
 def why(row: Mapping[Any, Any], end: str) -> str:

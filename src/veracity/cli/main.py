@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -17,6 +18,7 @@ from rich.markup import escape
 
 from veracity import __version__
 from veracity.core.errors import Note, VeracityError
+from veracity.engine.store.state import commanded
 
 app = typer.Typer(
     name="veracity",
@@ -38,7 +40,8 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     errors = Console(stderr=True, soft_wrap=True)
-    with no_interruption_lost(), warnings.catch_warnings():
+    command = shlex.join(["veracity", *(sys.argv[1:] if arguments is None else arguments)])
+    with no_interruption_lost(), warnings.catch_warnings(), commanded(command):
         try:
             from veracity.cli import advising, reading, running, serving
         except KeyboardInterrupt:

@@ -9,8 +9,9 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
-from veracity.cli.tables import below, number, reach, ruled
+from veracity.cli.tables import below, number, reach, ruled, whereabouts
 from veracity.core.failures import failures_of
+from veracity.engine.store.state import State
 from veracity.orbits import OrbitResult
 from veracity.report.wording import ARROWS, UNSEEN
 
@@ -33,7 +34,7 @@ def orbit_results(result: OrbitResult) -> Group:
         parts.append(table)
     said = [*result.notes, *map(str, failures_of(result.failures().to_dict("records")))]
     title = result.manifest.get("title") or result.path
-    return Group(escape(str(title)), *parts, *(escape(line) for line in said))
+    return Group(escape(str(title)), *whereabouts(result.progress), *parts, *(escape(line) for line in said))
 
 
 def metrics(result: OrbitResult) -> Iterator[Table]:
@@ -43,19 +44,23 @@ def metrics(result: OrbitResult) -> Iterator[Table]:
         label, unit = labels[str(metric)]
         arrow = ARROWS[str(rows["direction"].iloc[0])]
         title = " ".join(filter(None, (label, f"({unit})" if unit else "", AGAINST[str(reference)])))
-        table = ruled(title, ["model"], [f"mean {arrow}", "interval", "unmoved", "worst", "at", "undefined"])
+        some = bool(rows.loc[rows["state"] != State.PENDING, "undefined"].any())
+        table = ruled(title, ["model"], [f"mean {arrow}", "interval", "unmoved", "worst", "at", *(["undefined"] if some else []), "state"])
         for column in table.columns:
             column.no_wrap = column.header not in ("model", "at")
-            column.min_width = 10 if not column.no_wrap else None
+            column.min_width = 8 if not column.no_wrap else None
         for row in rows.to_dict("records"):
-            table.add_row(escape(row["model"]), *measured(row))
+            *numbers, lost = measured(row)
+            table.add_row(escape(row["model"]), *numbers, *([lost] if some else []), row["state"])
         yield table
 
 
 def measured(row: Mapping[Any, Any]) -> tuple[str, ...]:
-    """The numbers of one model."""
-    place = escape(str(row["worst_at"]))
-    return number(row["value"]), reach(row), number(row["identity"]), number(row["worst"]), place, str(row["undefined"])
+    """The numbers of one model, how many samples are undefined last; of a pending row, how far it is."""
+    place, lost = escape(str(row["worst_at"])), str(row["undefined"])
+    if row["state"] == State.PENDING:
+        return "", f"{row['cells_measured']} of {row['cells']} cells", "", "", "", ""
+    return number(row["value"]), reach(row), number(row["identity"]), number(row["worst"]), place, lost
 
 
 def gaps(result: OrbitResult) -> Table:

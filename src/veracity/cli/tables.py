@@ -14,6 +14,7 @@ from rich.table import Table
 
 from veracity.core.failures import failures_of
 from veracity.core.sentences import tell
+from veracity.engine.store.state import Progress, Stage, State
 from veracity.interpret.robustness import Hunted
 from veracity.report.assumed import assumed
 from veracity.report.crosstrained import fold_sentence
@@ -47,7 +48,13 @@ def results(result: Result) -> Group:
     for table in parts:
         spaced += [table, ""] if table.caption and table is not parts[-1] else [table]
     folded = folded_data(result.folds(), list(result.manifest["models"])).models
-    return Group(escape(result.manifest.get("title") or result.path), *spaced, *(escape(fold_sentence(one)) for one in folded))
+    head = [escape(result.manifest.get("title") or result.path), *whereabouts(result.progress)]
+    return Group(*head, *spaced, *(escape(fold_sentence(one)) for one in folded))
+
+
+def whereabouts(progress: Progress) -> list[str]:
+    """Where a run stands, in a sentence; nothing if all of it is measured."""
+    return [] if progress.stage is Stage.DONE else [escape(progress.sentence())]
 
 
 def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
@@ -58,8 +65,8 @@ def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
     beside = "; ".join(text for name, text in BESIDE.items() if name in columns)
     how = CAPTION.format(level=level, beside=f"{beside}." if beside else "").strip()
     pooled = [FOLDED] if "p_value" in frame and frame["pairs_same"].notna().any() else []
-    alike = [UNSEEN.format(draws=SHARED)] if "unseen" in frame and frame["unseen"].notna().any() else []
-    known = int((explained["score"].isin(judged[:1]) & explained["value"].notna()).sum())
+    alike = [UNSEEN.format(draws=SHARED)] if frame.loc[frame["state"] != State.PENDING, "unseen"].notna().any() else []
+    known = int((explained["score"].isin(judged[:1]) & (explained["state"] == State.DONE)).sum())
     caveat = tell("table.caveat", title_of(str(judged[0])), constant, explainers=known) if judged else ""
     said = [how, *alike, *pooled, *([caveat] if caveat else [])]
     return "\n".join([BETTER, *said] if frame["direction"].nunique() > 1 else said)
@@ -68,11 +75,11 @@ def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
 def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
     """The tables of a run, each with what its score assumes of the model under it."""
     manifest = result.manifest
-    better = frame["value"].where(frame["direction"] == "higher", -frame["value"])
+    better = frame["value"].where(frame["direction"] == "higher", -frame["value"]).where(frame["state"] == State.DONE)
     place = {name: number for number, name in enumerate(in_order(frame["frame"]))}
     sorted_frame = frame.assign(better=better, place=frame["frame"].map(place))
     asked = frame.loc[frame["explainer"] != "", "score"].unique()
-    found = assumed(manifest, lambda label: result.samples(label), asked, list(manifest["models"]))
+    found = assumed(manifest, lambda label: result.settled(label), asked, list(manifest["models"]))
     said = {(one.model, one.score): one.text for one in found}
     for (model, score), group in sorted_frame[frame["explainer"] != ""].groupby(["model", "score"], sort=False):
         units = in_map_units(manifest, str(score))
@@ -102,10 +109,10 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
             below(table, *broken(rows), spent(rows.to_dict("records")))
             yield table
             continue
-        table = ruled(str(score), ["model"], ["value", "interval", "n", "undefined", "accuracy"])
+        table = ruled(str(score), ["model"], ["value", "interval", "n", "undefined", "accuracy", "state"])
         for row in rows.to_dict("records"):
             accuracy = manifest["models"][row["model"]]["accuracy"]
-            table.add_row(escape(row["model"]), *common(row), "" if accuracy is None else number(accuracy))
+            table.add_row(escape(row["model"]), *common(row), "" if accuracy is None else number(accuracy), row["state"])
         below(table, *broken(rows))
         yield table
 
@@ -114,7 +121,7 @@ def remarks(rows: pd.DataFrame) -> Iterator[str]:
     """What to know of one score on one model: its null, and who did not respond on some samples though on others."""
     records = rows.to_dict("records")
     nulls = [row["null"] for row in records if not missing(row.get("null"))]
-    partly = [row for row in records if row.get("no_response") and not math.isnan(row["value"])]
+    partly = [row for row in records if row.get("no_response") and row["state"] == State.DONE]
     if nulls:
         yield tell("chance.null", number(float(nulls[0])), nulls=len(nulls))
     names = [f"{row['explainer']} on {row['no_response']} of {row['n'] + row['undefined']}" for row in partly]
@@ -122,7 +129,7 @@ def remarks(rows: pd.DataFrame) -> Iterator[str]:
 
 
 def broken(rows: pd.DataFrame) -> list[str]:
-    """Why some rows have no result, each reason once with everybody that it concerns."""
+    """Why some rows have no result, or only that of some cells, each reason once with everybody that it concerns."""
     records = [{**row, "error": row["failed"], "score": ""} for row in rows.to_dict("records") if row["failed"]]
     return [str(one) for one in failures_of(records)]
 
@@ -147,7 +154,9 @@ def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str], *, ran
     Which way is better is said only where explainers may be `ranked`.
     """
     better = str(rows["direction"].iloc[0])
-    headings = [f"value {ARROWS[better]}" if ranked else "value", "interval", "n", "undefined", *besides]
+    some = bool(rows["undefined"].any())
+    value = f"value {ARROWS[better]}" if ranked else "value"
+    headings = [value, "interval", "n", *(["undefined"] if some else []), *besides, "state"]
     table = ruled(title + ("" if better == "higher" or not ranked else " (lower is better)"), ["explainer"], headings)
     digits = decimals(rows["value"])
     several = rows["frame"].nunique() > 1
@@ -157,7 +166,8 @@ def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str], *, ran
             table.add_row(f"[bold]{escape(frame_title(str(kind)).lower())}[/]")
         for row in group.to_dict("records"):
             others = [number(row[column], 3 if column == "self_agreement" else digits) for column in besides.values()]
-            table.add_row(escape(row["explainer"]), *common(row, digits), *others, style="dim" if row["control"] else None)
+            numbers = common(row, digits)[: 4 if some else 3]
+            table.add_row(escape(row["explainer"]), *numbers, *others, row["state"], style="dim" if row["control"] else None)
     return table
 
 
@@ -168,14 +178,16 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
     numbers = numbers.loc[:, (numbers != "").any()]
     if "p" not in numbers:
         besides = {"random": "random_control", **besides}
-    table = ruled(title, ["explainer"], [f"value {ARROWS[str(rows['direction'].iloc[0])]}", "interval", *numbers.columns, *besides])
+    table = ruled(
+        title, ["explainer"], [f"value {ARROWS[str(rows['direction'].iloc[0])]}", "interval", *numbers.columns, *besides, "state"]
+    )
     digits = decimals(rows["value"])
     for row, beside_it in zip(records, numbers.to_numpy().tolist(), strict=True):
         value, ends, *_ = common(row, digits)
         others = [number(row[column], digits) for column in besides.values()]
-        table.add_row(escape(row["explainer"]), value, ends, *beside_it, *others, style="dim" if row["control"] else None)
-    lost = [f"{row['explainer']} ({row['undefined']} samples)" for row in records if row["undefined"]]
-    below(table, tell("table.constant", ", ".join(lost), undefined=len(lost)))
+        table.add_row(escape(row["explainer"]), value, ends, *beside_it, *others, row["state"], style="dim" if row["control"] else None)
+    still = [f"{row['explainer']} ({row['undefined']} samples)" for row in records if row["undefined"] and row["state"] != State.PENDING]
+    below(table, tell("table.constant", ", ".join(still), undefined=len(still)))
     for text, some in {
         "S!= is empty, no pair of models disagrees, so that nothing can be told apart": [
             row for row in records if row["pairs_differ"] == 0
@@ -183,7 +195,7 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
         "S= is empty, no pair of models agrees": [row for row in records if row["pairs_same"] == 0],
         "all distances are equal": [row for row in records if row["pairs_same"] > 0 and row["pairs_differ"] > 0],
     }.items():
-        names = [row["explainer"] for row in some if math.isnan(row["value"]) and not row["failed"] and row["n"]]
+        names = [row["explainer"] for row in some if row["state"] == State.UNDEFINED and row["n"]]
         below(table, tell("table.undefined", text, ", ".join(names), lost=len(names)))
     return table
 
@@ -196,15 +208,15 @@ def searched(title: str, rows: pd.DataFrame, score: Hunted, besides: Mapping[str
         title + ("" if better == "higher" else " (lower is better)"), [left], [f"{middle} {ARROWS[better]}", "interval", *besides]
     )
     table.add_column("samples", overflow="fold")
+    table.add_column("state", justify="right", no_wrap=True)
     digits = COARSE if middle == "median" else decimals(rows["value"])
     for row in rows.to_dict("records"):
-        value, ends = middle_of(row["value"], "at most" if row["bound"] else "", digits) or "undefined", reach(row, digits)
+        value, ends, *_ = common(row, digits)
         others = [number(row[column], digits) for column in besides.values()]
         told = outcome(score, {key: item for key, item in row.items() if not missing(item)})
         name = escape(str(row[left]))
-        table.add_row(
-            name, value, "no result" if row["failed"] else ends, *others, told or str(row["n"]), style="dim" if row["control"] else None
-        )
+        style = "dim" if row["control"] else None
+        table.add_row(name, value, ends, *others, told or str(row["n"]), row["state"], style=style)
     return table
 
 
@@ -219,10 +231,16 @@ def ruled(title: str, left: list[str], right: list[str]) -> Table:
 
 
 def common(row: dict[Any, Any], digits: int = 3) -> list[str]:
-    """Value, interval (or that there is no result), samples, undefined samples."""
+    """Value, interval, samples, undefined samples; of a pending row how far it is, of a failed one that it has no result."""
+    value = middle_of(row["value"], "at most" if row.get("bound") else "", digits)
+    counts = [str(row["n"]), str(row["undefined"])]
+    if row["state"] == State.FAILED:
+        return ["", "no result", *counts]
+    if row["state"] == State.PENDING:
+        far = f"{row['cells_measured']} of {row['cells']} cells"
+        return ["", f"so far {value}, {far}" if value else far, *counts]
     nothing = "no response" if row.get("no_response") else "undefined"
-    value = middle_of(row["value"], "at most" if row.get("bound") else "", digits) or nothing
-    return [value, "no result" if row["failed"] else reach(row, digits), str(row["n"]), str(row["undefined"])]
+    return [value or nothing, reach(row, digits), *counts]
 
 
 def middle_of(value: float, bound: str, digits: int = 3) -> str:

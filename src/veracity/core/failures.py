@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from veracity.core.sentences import tell
@@ -11,17 +12,32 @@ from veracity.core.sentences import tell
 
 @dataclass(frozen=True)
 class Failure:
-    """One error, and every model, score and explainer that it concerns; scores and explainers are empty where there are none."""
+    """One error, and every model, score and explainer that it concerns; scores and explainers are empty where there are none.
+
+    `cells` says how many cells failed, and of how many, by explainer; of models themselves by "". It is empty where that is not known.
+    """
 
     error: str
     models: tuple[str, ...]
     scores: tuple[str, ...]
     explainers: tuple[str, ...]
+    cells: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         what = " / ".join(", ".join(names) for names in (self.models, self.scores) if names)
-        who = f" for {', '.join(self.explainers)}" if self.explainers else ""
+        who = f" for {', '.join(name + self._partly(name) for name in self.explainers)}" if self.explainers else self._partly("")
         return tell("failed", what, who, self.error, failures=1)
+
+    @property
+    def share(self) -> str:
+        """How many cells failed, and of how many; "" where that is not known."""
+        lost, every = (sum(numbers) for numbers in zip(*self.cells.values(), strict=True)) if self.cells else (0, 0)
+        return f"{lost:,} of {every:,}" if every else ""
+
+    def _partly(self, name: str) -> str:
+        """How many cells failed where not all of them did."""
+        lost, every = self.cells.get(name, (0, 0))
+        return f" ({lost:,} of {every:,} cells)" if lost < every else ""
 
 
 def failures_of(records: Iterable[Mapping[Any, Any]]) -> list[Failure]:
@@ -30,13 +46,30 @@ def failures_of(records: Iterable[Mapping[Any, Any]]) -> list[Failure]:
     >>> rows = [{"model": "net", "explainer": name, "score": "gef", "error": "No weights."} for name in ("ig", "lime")]
     >>> print(*failures_of(rows))
     net / gef failed for ig, lime: No weights.
+    >>> print(*failures_of([{**rows[0], "cells_failed": 3, "cells": 3}, {**rows[1], "cells_failed": 1, "cells": 3}]))
+    net / gef failed for ig, lime (1 of 3 cells): No weights.
+
+    A record may say `cells_failed`, how many of its `cells` failed.
     """
     found: dict[str, list[Mapping[Any, Any]]] = {}
     for record in records:
         found.setdefault(str(record["error"]), []).append(record)
-    return [Failure(error, *(names_of(alike, key) for key in ("model", "score", "explainer"))) for error, alike in found.items()]
+    return [
+        Failure(error, names_of(alike, "model"), names_of(alike, "score"), names_of(alike, "explainer"), cells_of(alike))
+        for error, alike in found.items()
+    ]
 
 
 def names_of(records: Iterable[Mapping[Any, Any]], key: str) -> tuple[str, ...]:
     """What records name, each once."""
     return tuple(dict.fromkeys(str(record[key]) for record in records if record.get(key)))
+
+
+def cells_of(records: Iterable[Mapping[Any, Any]]) -> dict[str, tuple[int, int]]:
+    """How many cells failed, and of how many, by explainer; several records of one model, explainer and score share their cells."""
+    lost: Counter[str] = Counter()
+    every: dict[tuple[str, ...], int] = {}
+    for record in (one for one in records if one.get("cells", 0) > 0):
+        lost[str(record.get("explainer") or "")] += int(record["cells_failed"])
+        every[tuple(str(record.get(key) or "") for key in ("explainer", "model", "score"))] = int(record["cells"])
+    return {name: (number, sum(cells for key, cells in every.items() if key[0] == name)) for name, number in lost.items()}

@@ -18,6 +18,7 @@ COUNTED = {
     "assumed": ("assumption that was measured", "assumptions that were measured"),
     "bounds": ("score with a finite range and all of its draws", "scores with a finite range and all of their draws"),
     "calibrations": ("calibration that reached chance", "calibrations that reached chance"),
+    "cells": ("planned cell", "planned cells"),
     "chances": ("explainer with an interval or a p-value, and a known chance level", "explainers with an interval and a chance level"),
     "controls": ("control with a value and an interval", "controls with a value and an interval"),
     "correlations": ("correlation over three samples or more", "correlations over three samples or more"),
@@ -33,11 +34,14 @@ COUNTED = {
     "intervals": ("explainer with an interval", "explainers with an interval"),
     "invariances": ("model with an interval of its invariance", "models with an interval of their invariance"),
     "kept": ("explainer that respects the symmetry on the most invariant model", "such explainers"),
+    "left": ("pending cell", "pending cells"),
     "levels": ("level", "levels"),
     "lost": ("explainer without a value", "explainers without a value"),
     "measured": ("score that was measured", "scores that were measured"),
     "nulls": ("known null", "known nulls"),
+    "open": ("run that is running or unfinished", "runs that are running or unfinished"),
     "paired": ("pair of explainers with a paired difference", "pairs of explainers with a paired difference"),
+    "pending": ("pending row", "pending rows"),
     "published": ("explainer with a value and a published figure", "explainers with a value and a published figure"),
     "randoms": ("explainer with an interval and a random control", "explainers with an interval and a random control"),
     "records": ("record of the search", "records of the search"),
@@ -49,6 +53,7 @@ COUNTED = {
     "tested": ("explainer with a p-value", "explainers with a p-value"),
     "undefined": ("undefined value", "undefined values"),
     "widths": ("explainer with an interval over draws", "explainers with an interval over draws"),
+    "writers": ("process that is measuring", "processes that are measuring"),
 }
 """What is counted, in the singular and the plural."""
 
@@ -76,6 +81,12 @@ def needs(template: str, **counts: int) -> Sentence:
 
 
 SENTENCES = {
+    # --- how far a run has come
+    "run.running": needs("Running: {}.", writers=1),
+    "run.unfinished": needs("Unfinished: {}, and nothing is running. Run the same command to go on{}", left=1),
+    "run.failures": needs("Finished; {} failed: {}. Run the same command to try again{}", failures=1),
+    "run.done": needs("Finished: {} measured.", cells=1),
+    "run.snapshot": needs("This file is a snapshot of {}.", open=1),
     # --- an order of explainers
     "order.single": needs("By {}{}, {} scores {}.", explainers=1),
     "order.ahead": needs("By {}{}, {} is ahead of every other explainer: {}.{}", explainers=2, apart=1),
@@ -89,12 +100,15 @@ SENTENCES = {
     "order.units": needs("{} is in the map's own units: it compares samples and models, not explainers.", explainers=2),
     # --- the answer of one score
     "answer.none": needs("No explainer has a value of {}.", asked=1),
+    "answer.pending": needs("Not measured yet: {}.", pending=1),
     "answer.respect": needs("{} the symmetry: the {} interval of {} lies at or above {}.", intervals=1),
     "answer.untold": needs(
         "No explainer has an interval of {}, so nobody can tell whether the symmetry is respected: measure more samples.", explainers=1
     ),
     "answer.models": needs("Under the transforms, {}.", invariances=1),
     "answer.undefined": needs("Model invariance is undefined.", undefined=1),
+    "answer.unmeasured": needs("Model invariance is not measured yet.", pending=1),
+    "answer.failed": needs("Model invariance failed.", failures=1),
     "remark.reacts": needs(
         "The model itself reacts to the transforms, so an explanation that changes may be right: a low score alone is no fault.",
         invariances=1,

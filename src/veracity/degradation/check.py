@@ -26,6 +26,7 @@ from veracity.engine.progress import bar
 from veracity.engine.resolve import as_confidence, as_inputs, as_labels, as_tensor, as_whole, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
+from veracity.engine.store.study import studying
 from veracity.interpret.trend import SEEDS
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.labels import check_labels
@@ -72,10 +73,11 @@ class DegradationCheck:
         files = Files(root)
         if not begun(folder):
             RunFolder(root).check_writable()
-        files.write(MARK, json.dumps({"what": "a degradation check", "seed": self.seed, "title": self.title}).encode())
+        about = {"what": "a degradation check", "seed": self.seed, "title": self.title}
+        names = [case.name for seed in range(self.seeds) for case in self.cases(damages, seed)]
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "progress": False}
         found: list[Outcome] = []
-        with bar("damaging", self.seeds * (1 + len(damages) * len(self.shares)), progress) as advance:
+        with studying(files, MARK, about, names), bar("damaging", len(names), progress) as advance:
             for seed in range(self.seeds):
                 block = Block(self.audit(seed), self.model, self.learnt(), seed, root, settings)
                 for case in self.cases(damages, seed):

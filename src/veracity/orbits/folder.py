@@ -37,9 +37,12 @@ def measured(folder: RunFolder, key: str) -> bool:
 def check_measured(folder: RunFolder, key: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """Raise unless a block's metrics are there, and say how far the run came: one that was stopped is not damaged."""
     if not measured(folder, key):
-        there, wanted = finished(folder, METRICS), [cell["key"] for cell in cells if not cell["explainer"]]
+        who, there, wanted = folder.writer(), finished(folder, METRICS), [cell["key"] for cell in cells if not cell["explainer"]]
         done = sum(one in there for one in wanted)
-        raise StoreError(f"{done} of {len(wanted)} blocks are measured in {folder.root}: run the same command again to finish.")
+        raise StoreError(
+            f"{done} of {len(wanted)} blocks are measured in {folder.root}: "
+            + (f"{who} is measuring the others, wait for it." if who else "run the same command again to finish.")
+        )
 
 
 def write_metrics(folder: RunFolder, key: str, samples: Array, columns: Mapping[str, Tensor]) -> None:

@@ -21,6 +21,7 @@ from veracity.core.failures import failures_of
 from veracity.core.inputs import Signals
 from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import ORBITS
+from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
 from veracity.interpret.orbit import METHODS, agreement, embed, equivariance_gap
 from veracity.orbits import folder as files
 from veracity.orbits.columns import CONSENSUS, DISTANCE, TRUTH, WHOLE, column
@@ -50,6 +51,31 @@ class OrbitResult(Described):
         self.folder = RunFolder(self.path)
         super().__init__(self.folder.manifest(ORBITS))
         self._known: dict[tuple[str, str], Values] = {}
+
+    @cached_property
+    def progress(self) -> Progress:
+        """How far the evaluation had come when it was first looked at; a cell is one model, or one of its explainers, on one block."""
+        return self.folder.progress(self.manifest)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every model is measured on every block; explainers may still be pending or have failed."""
+        return all(cell["key"] in self.progress.done for cell in self.manifest["cells"] if not cell["explainer"])
+
+    def standing(self) -> pd.DataFrame:
+        """One row per model and explainer: its state, its cells, how many are measured and failed, and the first error.
+
+        A model itself has the explainer "". Whether a measured row has any value is for `table` to say.
+        """
+        rows = []
+        for model in self.models:
+            for explainer in ("", *self.explainers):
+                keys = [cell["key"] for cell in self._cells(model, explainer)]
+                errors = [self.progress.failures[key] for key in keys if key in self.progress.failures]
+                measured = sum(key in self.progress.done for key in keys)
+                state = row_state(cells=len(keys), measured=measured, failed=len(errors), value=0.0).value
+                rows.append([model, explainer, state, len(keys), measured, len(errors), errors[0] if errors else ""])
+        return pd.DataFrame(rows, columns=["model", "explainer", *STATE, "failed"])
 
     def values(self, model: str, metric: str, reference: str = TRUTH) -> Values:
         """A metric along every sample's orbit, float32 (N, K), NaN where it is undefined.
@@ -147,9 +173,10 @@ class OrbitResult(Described):
     def table(self, subset: Any = None) -> pd.DataFrame:
         """One row a model, metric and reference: the mean over all orbits (value, low, high), identity, worst, spread, and the gap.
 
-        `subset` is as in `aggregate`.
+        `state` is pending, failed, undefined or done; an explainer's row may be pending or failed. `subset` is as in `aggregate`.
         """
         gaps, chosen = self.gap(subset).set_index("model"), self.chosen(subset)
+        stands = {(row["model"], row["explainer"]): row for row in self.standing().to_dict("records")}
         rows = []
         for model in self.models:
             for about in self.metrics:
@@ -159,7 +186,12 @@ class OrbitResult(Described):
                     gap = gaps.loc[model]
                     beside = {"gap": gap["value"], "gap_low": gap["low"], "gap_high": gap["high"]}
                     better = "higher" if about["higher_is_better"] else "lower"
-                    rows.append({"model": model, "metric": about["name"], "reference": reference, **found, **beside, "direction": better})
+                    stand = stands[model, about["explainer"] or ""]
+                    counts = {name: stand[name] for name in STATE[1:]}
+                    count = {"cells": stand["cells"], "measured": stand["cells_measured"], "failed": stand["cells_failed"]}
+                    where = {"state": row_state(**count, value=found["value"]).value, **counts}
+                    named = {"model": model, "metric": about["name"], "reference": reference}
+                    rows.append({**named, **found, **beside, "direction": better, **where})
         return pd.DataFrame(rows)
 
     def gap(self, subset: Any = None) -> pd.DataFrame:
@@ -199,7 +231,7 @@ class OrbitResult(Described):
         return pd.DataFrame(rows, columns=columns)
 
     def failures(self) -> pd.DataFrame:
-        """What could not be measured, and why: one row a model, explainer and block of samples."""
+        """What could not be measured, and why: one row per model, explainer and block of samples, which is one of so many `cells`."""
         left = self.folder.failures()
         rows = [
             {
@@ -207,11 +239,13 @@ class OrbitResult(Described):
                 "explainer": cell["explainer"],
                 "samples": f"{cell['start']}-{cell['stop'] - 1}",
                 "error": left[cell["key"]],
+                "cells_failed": 1,
+                "cells": len(self._cells(cell["model"], cell["explainer"])),
             }
             for cell in self.manifest["cells"]
             if cell["key"] in left and not files.measured(self.folder, cell["key"])
         ]
-        return pd.DataFrame(rows, columns=["model", "explainer", "samples", "error"])
+        return pd.DataFrame(rows, columns=["model", "explainer", "samples", "error", "cells_failed", "cells"])
 
     def reduce(self, metric: str, method: str = "pca", reference: str = TRUTH) -> Values:
         """All models' orbits as points of one plane, float32 (models, N, 2), NaN where a sample was left out; kept in the folder."""
@@ -239,8 +273,10 @@ class OrbitResult(Described):
         """The table's main columns as text, arrows for the better direction; then agreement with the truth, notes and failures."""
         table = self.table()
         arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
-        hidden = ["direction", *([] if table["undefined"].any() else ["undefined"])]
-        lines = [as_text(table.assign(metric=table["metric"] + arrow).drop(columns=hidden))]
+        hidden = ["direction", *STATE[1:], *([] if table["undefined"].any() else ["undefined"])]
+        hidden += [] if (table["state"] != State.DONE).any() else ["state"]
+        lines = [] if self.progress.stage is Stage.DONE else [self.progress.sentence()]
+        lines += [as_text(table.assign(metric=table["metric"] + arrow).drop(columns=hidden))]
         agreed = self.agreement()
         if len(agreed):
             lines += ["", "consensus against truth, correlation along the orbit:", as_text(agreed)]

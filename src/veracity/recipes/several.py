@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -16,11 +15,14 @@ import pandas as pd
 
 from veracity.audit import Audit
 from veracity.core.errors import StoreError
+from veracity.engine.store import lock
 from veracity.engine.store.files import Files
+from veracity.engine.store.state import State
+from veracity.engine.store.study import studying
 from veracity.results import Result
 
 MARK = "audits.json"
-SHOWN = ["explainer", "score", "value", "low", "high", "undefined", "published", "failed"]
+SHOWN = ["explainer", "score", "value", "low", "high", "undefined", "published", "state", "failed"]
 Summary = Callable[[Mapping[str, Result]], pd.DataFrame]
 
 
@@ -44,13 +46,14 @@ class Audits:
     ) -> JointResult:
         """Measure what the folder does not hold yet, one audit after the other."""
         files = Files(str(folder))
-        if not begun(folder) and files.everything():
+        if not begun(folder) and files.everything() - {lock.NAME}:
             raise StoreError(f"{folder} holds other files and no {MARK}: choose an empty or a new folder.")
-        files.write(MARK, json.dumps({"what": "several audits", "title": self.title, "audits": list(self.audits)}).encode())
-        found = {
-            name: audit.run(f"{folder}/{name}", workers=workers, batch=batch, memory=memory, progress=progress)
-            for name, audit in self.audits.items()
-        }
+        about = {"what": "several audits", "title": self.title, "audits": list(self.audits)}
+        with studying(files, MARK, about, list(self.audits)):
+            found = {
+                name: audit.run(f"{folder}/{name}", workers=workers, batch=batch, memory=memory, progress=progress)
+                for name, audit in self.audits.items()
+            }
         return JointResult(found, self.title, self.summary)
 
 
@@ -113,7 +116,7 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
     found = rows[SHOWN].replace([np.inf, -np.inf], np.nan)
     if rows["bound"].any():
         found["value"] = [bounded(row) for row in rows.to_dict("records")]
-    return found.loc[:, [bool((found[name].notna() & ~found[name].isin(["", 0])).any()) for name in SHOWN]]
+    return found.loc[:, [bool((found[name].notna() & ~found[name].isin(["", 0, State.DONE.value])).any()) for name in SHOWN]]
 
 
 def bounded(row: Mapping[Any, Any]) -> str:

@@ -10,8 +10,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from veracity.core.sentences import tell
+from veracity.engine.store.state import State
 from veracity.report.chance import blind_remarks, chance_sentences
-from veracity.report.order import no_differences, order_sentences, pairs_of
+from veracity.report.order import no_differences, order_sentences, pairs_of, place
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.verdict import AGAINST_CHANCE, KEPT, KEPT_OR_NOT, PHRASES, SYMMETRY_SCORES, Verdict, against_chance, verdict
 from veracity.report.view import Result, digits_of, frames_of
@@ -118,22 +119,32 @@ def lead(
     """The answer over all models."""
     said = models_sentences([own[item.model] for item in answers if item.model in own and score in SYMMETRY_SCORES])
     known = [row for row in rows if row.defined]
+    left = pending_sentences(rows, [item.model for item in answers])
     if not known:
-        return [*said, *sentences(say("answer.none", word_of(score), asked=len(rows)))]
+        return [*said, *(left or sentences(say("answer.none", word_of(score), asked=len(rows))))]
     marked = judged(known)
     if marked:
         counted = [row for row in known if verdict(row) in KEPT_OR_NOT]
         held = shares([item.model for item in answers], counted) if counted else ""
-        said += sentences(
-            say("answer.respect", held, level, word_of(score), KEPT, intervals=len(counted))
-            or say("answer.untold", word_of(score), explainers=len(known))
-        )
+        untold = Markup("") if left else say("answer.untold", word_of(score), explainers=len(known))
+        said += sentences(say("answer.respect", held, level, word_of(score), KEPT, intervals=len(counted)) or untold)
     for item in answers:
-        here = [row for row in known if row.model == item.model]
-        where = piece(" on {}", name(item.model)) if len(answers) > 1 else Markup("")
+        here = [row for row in rows if row.model == item.model]
+        where = place(here, item.model, several=len(answers) > 1)
         said += order_sentences(here, score, where, pairs_of(differences, item.model), last_only=marked)
     said = list(dict.fromkeys(said))
-    return [*said, *(chance_sentences(known, [item.model for item in answers], digits_of(known)) if chances else [])]
+    return [*said, *(chance_sentences(known, [item.model for item in answers], digits_of(known)) if chances else []), *left]
+
+
+def pending_sentences(rows: Sequence[Result], models: Sequence[str]) -> list[Markup]:
+    """How many explainers are not measured yet, on each model; nothing if all are."""
+    parts: list[Markup] = []
+    for model in models:
+        mine = [row for row in rows if row.model == model]
+        left = sum(row.pending for row in mine)
+        where = piece(" on {}", name(model)) if len(models) > 1 else ""
+        parts += [piece("{} of {}{}", left, count(len(mine), "explainer") if not parts else len(mine), where)] if left else []
+    return sentences(say("answer.pending", listing(parts), pending=sum(row.pending for row in rows)))
 
 
 def shares(models: Sequence[str], judged: Sequence[Result]) -> Markup:
@@ -199,7 +210,11 @@ def behaviour(own: Result | None) -> str:
     if own is None:
         return "Model invariance was not measured."
     if not own.defined:
-        return tell("answer.undefined", undefined=1)
+        return (
+            tell("answer.unmeasured", pending=int(own.pending))
+            or tell("answer.failed", failures=int(own.state == State.FAILED))
+            or tell("answer.undefined", undefined=int(own.settled))
+        )
     ends = interval(own.low, own.high)
     return f"Model invariance {number(own.value)}" + (f" ({ends})" if ends != UNDEFINED else "")
 
@@ -210,7 +225,11 @@ def remarks(rows: Sequence[Result], own: Result | None, chances: bool) -> list[M
     noisy = [row for row in rows if noise_limited(row)]
     pairs = [piece("{} ({}, itself {})", name(row.explainer), number(row.value), number(row.self_agreement)) for row in noisy]
     lost = [name(row.explainer) for row in rows if no_better_than_random(row) and not chances]
-    partly = [piece("{} ({} of {})", name(row.explainer), row.no_response, row.n + row.undefined) for row in rows if row.no_response]
+    partly = [
+        piece("{} ({} of {})", name(row.explainer), row.no_response, row.n + row.undefined)
+        for row in rows
+        if row.no_response and row.settled
+    ]
     return sentences(
         say("remark.reacts", invariances=int(reacts)),
         say("remark.noise", SLACK, listing(pairs), agreements=len(pairs)),

@@ -37,6 +37,12 @@ def pairs_of(differences: pd.DataFrame, model: str) -> dict[frozenset[str], bool
     }
 
 
+def place(rows: Sequence[Result], model: str, *, several: bool) -> Markup:
+    """Where some rows of a model are from, after the name of a score: which model of `several`, and "so far" while some are pending."""
+    where = piece(" on {}", name(model)) if several else Markup("")
+    return where + (" so far" if any(row.pending and not row.control for row in rows) else "")
+
+
 def better(row: Result, other: Result) -> bool:
     """Whether a row's value is the better one."""
     return row.value < other.value if row.direction == "lower" else row.value > other.value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -45,9 +46,10 @@ def render(run: RunView) -> str:
     reading = read(run)
     rows, manifest, models = reading.rows, reading.manifest, reading.models
     accuracy = {name: facts.get("accuracy") for name, facts in (manifest.get("models") or {}).items()}
-    own = model_scores(rows)
+    begun = {row.score for row in rows if not row.pending}
+    own = [score for score in model_scores(rows) if score in begun]
     behaviours = [behaviour_data(rows, score, models, accuracy if score == own[0] else {}, reading.level) for score in own]
-    made = [section(reading, score) for score in explanation_scores(rows)]
+    made = [section(reading, score) for score in explanation_scores([row for row in rows if not row.pending])]
     glance = [item.score for item in made if item.score not in SYMMETRY_SCORES]
     tables = overview_data(rows, glance, models, reading.assumed) if len(glance) > 1 else []
     trained = crosstraining(reading)
@@ -55,6 +57,9 @@ def render(run: RunView) -> str:
     return template().render(
         title=manifest.get("title") or "Explanation audit",
         path=run.path,
+        progress=run.progress,
+        snapshot=now(),
+        pending=[row for row in rows if row.pending],
         manifest=manifest,
         facts=[*keyfacts(rows, manifest, models), *trained.facts],
         models=models,
@@ -84,13 +89,18 @@ def render(run: RunView) -> str:
         symmetric=any(row.score in SYMMETRY_SCORES or row.score == "action_floor" for row in rows),
         still=any(row.no_response for row in rows),
         sensitivity=sensitivity_plot(reading),
-        undefined=[row for row in rows if row.undefined or row.undefined_draws],
+        undefined=[row for row in rows if row.settled and (row.undefined or row.undefined_draws)],
         failures=failures_of(run.failures().to_dict("records")),
         complete=say("page.complete", measured=sum(row.defined for row in rows)),
         notes=manifest.get("notes") or [],
         level=reading.level,
         spec=pretty(manifest.get("spec") or {}),
     )
+
+
+def now() -> str:
+    """The time at which a page is made."""
+    return day(datetime.now(UTC).isoformat(timespec="minutes"))
 
 
 def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[OverviewData]) -> list[list[Markup]]:
@@ -103,7 +113,8 @@ def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[Over
     first = [item for item in sections if item.score in SYMMETRY_SCORES or item in paths or item.score in stable.values()]
     without = [score for score, kind in kinds.items() if about_shape(kind) or isinstance(kind, StabilityScore)]
     paragraphs = [list(item.answer.sentences) for item in first[:MANY]]
-    return [*paragraphs, [*leaders(tables, without), *failing(reading.assumed, reading.models)]]
+    whole = not reading.run.progress.pending
+    return [*paragraphs, [*leaders(tables, without, whole=whole), *failing(reading.assumed, reading.models, whole=whole)]]
 
 
 def references(reading: Reading, own: Sequence[str]) -> list[str]:

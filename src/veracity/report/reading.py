@@ -17,6 +17,7 @@ from veracity.report.figures.training import steps_of
 from veracity.report.kinds import in_map_units, score_of
 from veracity.report.order import Pairs, ahead, behind, no_differences, pairs_of
 from veracity.report.sampling import about
+from veracity.report.settled import Settled
 from veracity.report.view import Result, RunView, explanation_scores, frames_of, missing, model_names, results
 
 
@@ -100,7 +101,8 @@ class Reading:
 
 
 def read(run: RunView) -> Reading:
-    """A run's table and models, and who leads and trails by paired differences."""
+    """A run's table and models, and who leads and trails by paired differences; of what is pending nothing else is read."""
+    run = Settled(run)
     rows = results(run)
     ranked = [label for label in explanation_scores(rows) if not in_map_units(run.manifest, label)]
     paired = {label: run.differences(label) for label in ranked}
@@ -110,9 +112,14 @@ def read(run: RunView) -> Reading:
 
 
 def standing(row: Result, rows: Sequence[Result], pairs: Pairs) -> Result:
-    """A row with whether simultaneous paired differences put it ahead of every other explainer of its kind on its model, or behind."""
+    """A row with whether simultaneous paired differences put it ahead of every other explainer of its kind on its model, or behind.
+
+    While one of the others is pending, that is not known.
+    """
     if not pairs or not row.defined or row.control:
         return row
     same = [one for one in rows if (one.score, one.model, one.frame) == (row.score, row.model, row.frame)]
+    if any(one.pending and not one.control for one in same):
+        return row
     alike = [one for one in same if one.defined and not one.control]
     return replace(row, leads=ahead(row, alike, pairs), trails=behind(row, alike, pairs))

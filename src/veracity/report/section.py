@@ -14,7 +14,7 @@ from veracity.interpret.robustness.base import Hunted, Misinterpretation
 from veracity.interpret.robustness.probability import Rare
 from veracity.interpret.sensitivity import Sensitivity
 from veracity.interpret.stability import StabilityScore
-from veracity.report.answer import Answer, answer
+from veracity.report.answer import Answer, answer, pending_sentences
 from veracity.report.figures.boxes import boxes_data, draw_boxes
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
 from veracity.report.figures.matrix import MatrixData, draw_matrix, matrix_data
@@ -69,6 +69,11 @@ class Section:
     def middle(self) -> str:
         """How samples are summed up: by their mean or their median."""
         return self.rows[0].middle if self.rows else "mean"
+
+    @property
+    def bounds(self) -> bool:
+        """Whether some values are only known to lie at or below what they say."""
+        return any(row.bound and row.defined for row in self.rows)
 
     @property
     def published(self) -> bool:
@@ -153,9 +158,11 @@ def answered(reading: Reading, label: str, *, chances: bool) -> Answer:
     if not isinstance(score, StabilityScore):
         return found
     lost = {model: undefined_pairs([row for row in reading.of(label) if row.model == model]) for model in reading.models}
+    told = stability_sentences(reading.rows, score, label, reading.models, differences)
+    left = pending_sentences([row for row in reading.of(label) if not row.control], reading.models)
     return replace(
         found,
-        sentences=tuple(stability_sentences(reading.rows, score, label, reading.models, differences)),
+        sentences=(*told, *left),
         models=tuple(replace(item, remarks=(*item.remarks, *lost[item.model])) for item in found.models),
     )
 
@@ -164,7 +171,7 @@ def settings(score: Score | None, rows: Sequence[Result], models: Sequence[str])
     """With which settings a score was taken, and at what cost, where that has to be said."""
     if isinstance(score, StabilityScore):
         return (stable_setting(score),)
-    return (setting(score), *evaluations(rows, models)) if isinstance(score, Hunted) else ()
+    return (setting(score), *evaluations([row for row in rows if row.settled], models)) if isinstance(score, Hunted) else ()
 
 
 def evaluations(rows: Sequence[Result], models: Sequence[str]) -> list[str]:

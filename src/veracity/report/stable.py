@@ -14,7 +14,7 @@ from veracity.interpret.stability import MeGe, StabilityScore
 from veracity.report.chance import chance_sentences
 from veracity.report.figures.histograms import DIFFER, SAME
 from veracity.report.kinds import score_of
-from veracity.report.order import named, order_sentences, pairs_of
+from veracity.report.order import named, order_sentences, pairs_of, place
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.verdict import ALPHA
 from veracity.report.view import Result, digits_of
@@ -64,10 +64,11 @@ def stability_sentences(
     for model in held:
         here = [row for row in mine if row.model == model]
         where = piece(" on {}", name(model)) if len(held) > 1 else Markup("")
-        said += empty_sentences(here, score, label, where)
-        said += few_sentences([row for row in here if not row.control], score, label, where)
-        said += signal_sentences([row for row in here if not row.control], label, where)
-        said += order_sentences(here, label, where, pairs_of(differences, model))
+        far = place(here, model, several=len(held) > 1)
+        said += empty_sentences(here, score, label, far)
+        said += few_sentences([row for row in here if not row.control], score, label, far)
+        said += signal_sentences([row for row in here if not row.control], label, far)
+        said += order_sentences(here, label, far, pairs_of(differences, model))
         said += blind_sentences(here, score, where)
     chosen = [row for row in mine if row.defined and not row.control]
     if chosen and not any(math.isfinite(row.p_value) for row in chosen):
@@ -77,7 +78,7 @@ def stability_sentences(
 
 def empty_sentences(rows: Sequence[Result], score: StabilityScore, label: str, where: Markup) -> list[Markup]:
     """Why there is no number where a set is empty; a line for all explainers alike."""
-    lost = [row for row in rows if not row.failed and not row.defined and not row.control]
+    lost = [row for row in rows if row.settled and not row.defined and not row.control]
     if not lost:
         return []
     word, alike = word_of(label), max(row.pairs_same for row in lost)
@@ -151,7 +152,7 @@ def published_sentences(rows: Sequence[Result], score: StabilityScore, models: S
 
 def undefined_pairs(rows: Sequence[Result]) -> list[Markup]:
     """Explainers some of whose pairs have no distance."""
-    lost = [piece("{} ({:,})", name(row.explainer), row.undefined_draws) for row in rows if row.undefined_draws and not row.failed]
+    lost = [piece("{} ({:,})", name(row.explainer), row.undefined_draws) for row in rows if row.undefined_draws and row.settled]
     return sentences(say("stable.undefined", listing(lost), undefined=len(lost)))
 
 

@@ -17,8 +17,11 @@ OFTEN = 0.1
 """The share of samples from which on an assumption that fails is worth a sentence."""
 
 
-def leaders(tables: Sequence[OverviewData], without: Sequence[str] = ()) -> list[Markup]:
-    """Who is ahead of every other explainer how often, on each model; scores that say nothing of the model do not count."""
+def leaders(tables: Sequence[OverviewData], without: Sequence[str] = (), *, whole: bool = True) -> list[Markup]:
+    """Who is ahead of every other explainer how often, on each model; scores that say nothing of the model do not count.
+
+    Neither do scores of which an explainer is pending: the others are those measured so far, where the run is not `whole`.
+    """
     said = []
     for table in tables:
         rows = [row for row in table.rows if row.score not in without and row.compared > 1]
@@ -26,13 +29,13 @@ def leaders(tables: Sequence[OverviewData], without: Sequence[str] = ()) -> list
         first = [(label, number) for label, number in sorted(wins.items(), key=lambda item: -item[1]) if number]
         most, won = max((row.compared for row in rows), default=0), sum(wins.values())
         where = piece("On {}, of", name(table.model)) if len(tables) > 1 else "Of"
+        scores = count(len(rows), "score") + ("" if whole else " measured so far")
         if not won:
-            said.append(say("leaders.none", where, count(len(rows), "score"), explainers=most, measured=len(rows)))
+            said.append(say("leaders.none", where, scores, explainers=most, measured=len(rows)))
         elif len(rows) == 1:
             said.append(say("leaders.one", word_of(rows[0].score), on(table, tables), name(first[0][0]), explainers=most, apart=won))
         else:
             parts = [piece("{} is ahead of every other explainer in {}", name(label), number) for label, number in first]
-            scores = count(len(rows), "score")
             said.append(say("leaders.many", where, scores, listing(parts), explainers=most, apart=won, measured=len(rows)))
     return sentences(*said)
 
@@ -42,12 +45,12 @@ def on(table: OverviewData, tables: Sequence[OverviewData]) -> Markup:
     return piece(" on {}", name(table.model)) if len(tables) > 1 else Markup("")
 
 
-def failing(assumed: Sequence[Assumed], models: Sequence[str]) -> list[Markup]:
-    """Which scores take something for granted that often fails, and on how many samples."""
+def failing(assumed: Sequence[Assumed], models: Sequence[str], *, whole: bool = True) -> list[Markup]:
+    """Which scores take something for granted that often fails, and on how many samples; of all only where the `whole` is measured."""
     known = [one for one in assumed if one.n]
     often = [one for one in known if one.fails >= OFTEN * one.n]
     if not often:
-        return sentences(say("assumed.hold", assumed=len(known)))
+        return sentences(say("assumed.hold", assumed=len(known) if whole else 0))
     said = []
     for model in models:
         mine = sorted((one for one in often if one.model == model), key=lambda one: -one.fails)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from enum import Enum
 
+from veracity.engine.store.state import State
 from veracity.report.view import Result
 
 KEPT = 0.99
@@ -24,9 +25,13 @@ class Verdict(Enum):
     BEHIND = "behind"
     STILL = "still"
     UNKNOWN = "unknown"
+    FAILED = "failed"
+    PENDING = "pending"
 
 
 KEPT_OR_NOT = frozenset({Verdict.KEEPS, Verdict.OPEN, Verdict.BREAKS})
+UNMEASURED = {State.FAILED.value: Verdict.FAILED, State.PENDING.value: Verdict.PENDING}
+"""What is said of a row that is not measured, by its state."""
 AGAINST_CHANCE = frozenset({Verdict.AHEAD, Verdict.LEVEL, Verdict.BEHIND})
 
 PHRASES = {
@@ -38,11 +43,15 @@ PHRASES = {
     Verdict.BEHIND: ("does worse than chance", "do worse than chance"),
     Verdict.STILL: ("does not respond", "do not respond"),
     Verdict.UNKNOWN: ("cannot be judged", "cannot be judged"),
+    Verdict.FAILED: ("failed", "failed"),
+    Verdict.PENDING: ("is pending", "are pending"),
 }
 
 
 def verdict(row: Result) -> Verdict:
-    """Where the interval over the population lies: at or above 0.99, below it, or across."""
+    """Where the interval over the population lies: at or above 0.99, below it, or across; or why there is none."""
+    if row.state in UNMEASURED:
+        return UNMEASURED[row.state]
     if not row.defined or not (math.isfinite(row.low) and math.isfinite(row.high)):
         return Verdict.UNKNOWN
     return Verdict.KEEPS if row.low >= KEPT else Verdict.BREAKS if row.high < KEPT else Verdict.OPEN
@@ -50,6 +59,8 @@ def verdict(row: Result) -> Verdict:
 
 def against_chance(row: Result) -> Verdict:
     """Where the interval lies to what an explanation that has nothing to do with the model scores; by its p-value if there is one."""
+    if row.state in UNMEASURED:
+        return UNMEASURED[row.state]
     if row.still:
         return Verdict.STILL
     if row.defined and math.isfinite(row.p_adjusted):

@@ -1,4 +1,4 @@
-"""What the report reads: a finished run, seen as tables, and its rows as typed records."""
+"""What the report reads: a run, seen as tables, and its rows as typed records."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veracity.core.scores import Measured, Score
+from veracity.engine.store.state import Progress, State
 from veracity.interpret.robustness import Hunted
 from veracity.interpret.trend import holm
 from veracity.report.hunted import outcome
 from veracity.report.kinds import has_ceiling, has_null, in_map_units, score_of
-from veracity.report.wording import centre, decimals, in_order, interval
+from veracity.report.wording import centre, count, decimals, in_order, interval
 
 
 class WorstPair(Protocol):
@@ -112,9 +113,14 @@ class SeriesView(Protocol):
         """Every quantity, (samples, draws, levels)."""
         ...
 
+    @property
+    def pending(self) -> int:
+        """How many cells are neither measured nor failed."""
+        ...
+
 
 class RunView(Protocol):
-    """A finished run as the report sees it."""
+    """A run as the report sees it, finished or not."""
 
     @property
     def path(self) -> str:
@@ -124,6 +130,11 @@ class RunView(Protocol):
     @property
     def manifest(self) -> Mapping[str, Any]:
         """What was run: schema, created, title, spec, score_specs, versions, data, models, notes, seed, symmetry, cells."""
+        ...
+
+    @property
+    def progress(self) -> Progress:
+        """How far the run has come."""
         ...
 
     @property
@@ -144,7 +155,7 @@ class RunView(Protocol):
         ...
 
     def failures(self) -> pd.DataFrame:
-        """Cells that failed: model, explainer, score, error."""
+        """Rows with cells that failed: model, explainer, score, error."""
         ...
 
     def worst(self, score: str, count: int) -> Sequence[WorstPair]:
@@ -174,7 +185,10 @@ class RunView(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One row of the run's table; undefined numbers are NaN, a model's own score has explainer "", and `failed` says why there is none.
+    """One row of the run's table; undefined numbers are NaN, and a model's own score has explainer "".
+
+    `state` is pending, failed, undefined or done. Of its `cells`, some are measured and some failed, and `failed` is the first error.
+    The value of a pending row is that of the cells measured so far: it is shown as such, and nothing else rests on it.
 
     `frame` is where explanations live: "input", "training set", "concepts"; "" for models. `assumption` is the score of the
     model that says on which samples the score means what it says, and `holds` their share; `null` is what an unrelated
@@ -232,6 +246,10 @@ class Result:
     leads: bool = False
     trails: bool = False
     in_map_units: bool = False
+    state: str = State.DONE.value
+    cells: int = 0
+    cells_measured: int = 0
+    cells_failed: int = 0
 
     def shown(self, digits: int = 3) -> str:
         """The value in words."""
@@ -242,9 +260,28 @@ class Result:
         return interval(self.low, self.high, digits, unseen=self.unseen)
 
     @property
+    def pending(self) -> bool:
+        """Whether some cells are neither measured nor failed."""
+        return self.state == State.PENDING
+
+    @property
+    def settled(self) -> bool:
+        """Whether the row is measured, with a value or without."""
+        return self.state in (State.DONE, State.UNDEFINED)
+
+    @property
     def defined(self) -> bool:
-        """Whether there is a number to show."""
-        return not self.failed and math.isfinite(self.value)
+        """Whether there is a final number to show."""
+        return self.state == State.DONE and math.isfinite(self.value)
+
+    def so_far(self, digits: int = 3) -> str:
+        """How far a pending row is, in words."""
+        far = f"{self.cells_measured} of {count(self.cells, 'cell')}"
+        return f"so far {self.shown(digits)}, {far}" if math.isfinite(self.value) else far
+
+    def lost(self) -> str:
+        """How many cells failed, in words; nothing if none did."""
+        return f"{self.cells_failed} of {count(self.cells, 'cell')} failed" if self.cells_failed else ""
 
     @property
     def chance(self) -> float:
@@ -254,7 +291,7 @@ class Result:
     @property
     def still(self) -> bool:
         """Whether there is no number because the explanations do not respond."""
-        return not self.failed and not math.isfinite(self.value) and self.no_response > 0
+        return self.settled and not math.isfinite(self.value) and self.no_response > 0
 
 
 COARSE = 2
@@ -266,10 +303,11 @@ def digits_of(rows: Sequence[Result], *more: float) -> int:
     return COARSE if rows and all(row.middle == "median" for row in rows) else decimals([*(row.value for row in rows), *more])
 
 
-TEXT = {"model", "explainer", "frame", "score", "direction", "failed", "assumption"}
-WHOLE = {"n", "undefined", "undefined_draws", "no_response", "evaluations", "pairs_same", "pairs_differ"}
+TEXT = {"model", "explainer", "frame", "score", "direction", "failed", "assumption", "state"}
+CELLS = ("cells", "cells_measured", "cells_failed")
+WHOLE = {*CELLS, "n", "undefined", "undefined_draws", "no_response", "evaluations", "pairs_same", "pairs_differ"}
 POOLED = ("pairs_same", "pairs_differ", "null_mean", "null_high", "p_value")
-LATER = ("assumption", "holds", "null", "no_response", "published", "evaluations", "bound", *POOLED)
+LATER = ("assumption", "holds", "null", "no_response", "published", "evaluations", "bound", "unseen", "state", *CELLS, *POOLED)
 """Columns that a table may lack."""
 DERIVED = ("hunted", "outcome", "middle", "p_adjusted", "pooled", "leads", "trails", "in_map_units")
 """What is no column of the table."""
@@ -281,13 +319,19 @@ def results(run: RunView) -> list[Result]:
     names = [item.name for item in fields(Result) if item.name not in DERIVED]
     whole = table.assign(**{name: None for name in LATER if name not in table})
     records = whole.to_dict("records")
-    rows = [Result(**{name: plain(name, record[name]) for name in names}) for record in records]
+    rows = [stated(Result(**{name: plain(name, record[name]) for name in names})) for record in records]
     scores = {label: score_of(run.manifest, label) for label in dict.fromkeys(row.score for row in rows)}
     units = {label: in_map_units(run.manifest, label) for label in scores}
     told = [
         replace(in_words(row, scores[row.score], record), in_map_units=units[row.score]) for row, record in zip(rows, records, strict=True)
     ]
     return corrected([comparable(row, scores[row.score]) for row in told])
+
+
+def stated(row: Result) -> Result:
+    """A row with its state, where the table does not say it: failed with an error, undefined without a value."""
+    known = row.state or (State.FAILED if row.failed else State.DONE if math.isfinite(row.value) else State.UNDEFINED)
+    return replace(row, state=str(known))
 
 
 def corrected(rows: Sequence[Result]) -> list[Result]:

@@ -23,6 +23,7 @@ from veracity.core.measures import Direction
 from veracity.core.scores import Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
+from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
 from veracity.interpret import medians, pooled, statistics
 from veracity.interpret.build import as_read
 from veracity.interpret.stability import StabilityScore
@@ -56,12 +57,15 @@ class Result:
 
         table = self.table()
         arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
-        shown = table[COLUMNS].assign(score=table["score"] + arrow).drop(columns=["undefined"] if not table["undefined"].any() else [])
+        main = [*COLUMNS, "state"] if (table["state"] != State.DONE).any() else COLUMNS
+        shown = table[main].assign(score=table["score"] + arrow).drop(columns=["undefined"] if not table["undefined"].any() else [])
         shown = stable.in_text(hunted.in_text(shown, table, self.manifest), table, self.manifest)
-        if table["unseen"].notna().any():
-            column = [f"≤ {share:.3f}" if share > 0 else "" for share in table["unseen"]]
+        shown, unseen = so_far(shown, table), table["unseen"].where(table["state"] != State.PENDING)
+        if unseen.notna().any():
+            column = [f"≤ {share:.3f}" if share > 0 else "" for share in unseen]
             shown.insert(list(shown.columns).index("high") + 1, "unseen", column)
-        lines = [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))]
+        lines = [] if self.progress.stage is Stage.DONE else [self.progress.sentence()]
+        lines += [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))]
         lines += [str(one) for one in failures_of(self.failures().to_dict("records"))]
         return "\n".join(lines + self.assumptions())
 
@@ -70,8 +74,13 @@ class Result:
         from veracity.report.assumed import assumed
 
         models = list(dict.fromkeys(one.model for one in self.series))
-        found = assumed(self.manifest, self.samples, self.manifest["scores"], models)
+        found = assumed(self.manifest, self.settled, self.manifest["scores"], models)
         return [f"{one.model}: {one.text}" if len(models) > 1 else one.text for one in found]
+
+    @cached_property
+    def progress(self) -> Progress:
+        """How far the run had come when it was first looked at: which cells are measured, failed or pending."""
+        return self.folder.progress(self.manifest)
 
     @cached_property
     def series(self) -> list[Series]:
@@ -83,7 +92,8 @@ class Result:
 
         Where `bound`, the value is only known to lie at or below what it says; a low end of minus infinity is not known. Where all
         samples have the same value, the interval has no width and `unseen` is the largest share of the population that may
-        differ without having been seen.
+        differ without having been seen. `state` is pending, failed, undefined or done; the value of a pending row is that of the
+        cells measured so far.
         """
         confidence = float(self.manifest["spec"].get("confidence", 0.95))
         shown = set(self.manifest["scores"])
@@ -115,13 +125,21 @@ class Result:
                     "evaluations": evaluations(one),
                     "published": published.get((one.model, one.explainer, one.score), np.nan),
                     "failed": one.failed,
+                    **standing(one, estimate["value"]),
                     **self._beside(one, confidence),
                 }
             )
-        return pd.DataFrame(rows, columns=COLUMNS + DETAILS + BESIDE + POOLED)
+        return pd.DataFrame(rows, columns=COLUMNS + DETAILS + BESIDE + STATE + POOLED)
+
+    def settled(self, score: str) -> pd.DataFrame:
+        """The samples of a score, without those of subjects that are pending."""
+        pending = {(one.model, one.explainer) for one in self._of(score) if one.pending}
+        found = self.samples(score)
+        kept = [subject not in pending for subject in zip(found["model"], found["explainer"], strict=True)]
+        return found[np.array(kept, dtype=np.bool_)]
 
     def samples(self, score: str) -> pd.DataFrame:
-        """One row a model, explainer and sample."""
+        """One row a model, explainer and sample that is measured."""
         frames = [
             pd.DataFrame(
                 {
@@ -220,11 +238,9 @@ class Result:
         return json.loads(self.folder.files.read("advice.json")) if self.folder.files.exists("advice.json") else []
 
     def failures(self) -> pd.DataFrame:
-        """What could not be measured, and why."""
-        rows = [
-            {"model": one.model, "explainer": one.explainer, "score": one.score, "error": one.failed} for one in self.series if one.failed
-        ]
-        return pd.DataFrame(rows, columns=["model", "explainer", "score", "error"])
+        """What failed, and why: one row per model, explainer and score, with how many of its cells failed. Pending cells did not fail."""
+        rows = [[one.model, one.explainer, one.score, one.failed, one.broken, one.cells] for one in self.series if one.broken]
+        return pd.DataFrame(rows, columns=["model", "explainer", "score", "error", "cells_failed", "cells"])
 
     def worst(self, score: str, count: int = 1) -> list[WorstPair]:
         """The `count` most telling pairs of each model and explainer, worst first."""
@@ -243,7 +259,7 @@ class Result:
 
     def _estimate(self, one: Series, confidence: float) -> dict[str, Any]:
         """A score's mean and intervals; one that reduces its draws in its own way has none over draws."""
-        if one.missing and not len(one.samples):
+        if not len(one.samples) or (one.pending and self.pools(one.score)):
             return asdict(statistics.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=confidence))
         if self.pools(one.score):
             return asdict(self._pooled(one, confidence).estimate)
@@ -285,7 +301,7 @@ class Result:
 
     def _beside(self, one: Series, confidence: float) -> dict[str, float]:
         """The sizes of the sets and the null of a pooled score."""
-        if not self.pools(one.score) or not len(one.samples):
+        if not self.pools(one.score) or not len(one.samples) or one.pending:
             return {}
         found = self._pooled(one, confidence)
         same, differ = found.sizes
@@ -298,16 +314,18 @@ class Result:
         }
 
     def _summed(self, one: Series | None, beside: str) -> float:
-        """A control's or a companion's own number, to stand beside a score."""
+        """A control's or a companion's own number, to stand beside a score; NaN while it is pending."""
+        if one is not None and one.pending:
+            return math.nan
         if one is None or not self.pools(one.score):
             return summed(one, self._centre(beside))
         return self._pooled(one, float(self.manifest["spec"].get("confidence", 0.95))).estimate.value if len(one.samples) else math.nan
 
     def _holds(self, one: Series) -> float:
-        """The share of samples on which the model does what a score assumes; NaN if it assumes nothing."""
+        """The share of samples on which the model does what a score assumes; NaN if it assumes nothing, or that is pending."""
         what = self.manifest.get("assumptions", {}).get(one.score)
         model = next((other for other in self.series if (other.model, other.explainer, other.score) == (one.model, "", what)), None)
-        return mean(model.per_sample) if what and model is not None else float("nan")
+        return mean(model.per_sample) if what and model is not None and not model.pending else float("nan")
 
     def _of(self, score: str) -> list[Series]:
         found = [one for one in self.series if one.score == score]
@@ -316,7 +334,7 @@ class Result:
         return found
 
     def _read(self) -> Iterator[Series]:
-        finished, failures = self.folder.finished(), self.folder.failures()
+        finished, failures = self.progress.done, self.progress.failures
         grouped: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
         for cell in self.manifest["cells"]:
             grouped.setdefault((cell["model"], cell["explainer"], cell["score"]), []).append(cell)
@@ -330,7 +348,6 @@ class Result:
                 counts = np.full(len(samples), values.shape[1])
             broken = [failures[cell["key"]] for cell in cells if cell["key"] in failures]
             missing = sum(cell["key"] not in finished for cell in cells)
-            unfinished = f"{missing} of {len(cells)} cells not measured yet" if missing else ""
             first = cells[0]
             yield Series(
                 model=model,
@@ -352,9 +369,26 @@ class Result:
                 no_response=still,
                 errors=errors,
                 remarks=remarks,
+                cells=len(cells),
                 missing=missing,
-                failed=broken[0] if broken else unfinished,
+                broken=len(broken),
+                failed=broken[0] if broken else "",
             )
+
+
+def so_far(shown: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The columns that are `shown` of a table as text; of pending rows, how far they are, and no interval."""
+    left = table["state"] == State.PENDING
+    far = table["cells_measured"].astype(str) + " of " + table["cells"].astype(str) + " cells"
+    value = shown["value"].where(shown["value"] == "", shown["value"] + " so far, ") + far
+    return shown.assign(value=shown["value"].where(~left, value), **{end: shown[end].where(~left, "") for end in ("low", "high")})
+
+
+def standing(one: Series, value: float) -> dict[str, Any]:
+    """The columns that say where a row stands."""
+    measured = one.cells - one.missing
+    state = row_state(cells=one.cells, measured=measured, failed=one.broken, value=value)
+    return {"state": state.value, "cells": one.cells, "cells_measured": measured, "cells_failed": one.broken}
 
 
 def fact_columns(facts: list[dict[str, Any]]) -> list[str]:

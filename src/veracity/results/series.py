@@ -23,7 +23,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Series:
-    """One score of one subject over all samples: values (samples, draws), and how the draws came about."""
+    """One score of one subject over all samples: values (samples, draws), and how the draws came about.
+
+    Of its `cells`, `missing` are not measured: `broken` ones failed, and `failed` is their first error; the others are pending.
+    """
 
     model: str
     explainer: str
@@ -44,8 +47,15 @@ class Series:
     no_response: NDArray[np.bool_]
     errors: Array | None
     remarks: Mapping[str, NDArray[np.bool_]]
+    cells: int
     missing: int
+    broken: int
     failed: str
+
+    @property
+    def pending(self) -> int:
+        """How many cells are neither measured nor failed."""
+        return self.missing - self.broken
 
 
 Derived = tuple[Array, Array, NDArray[np.bool_], Array | None, Mapping[str, NDArray[np.bool_]]]

@@ -1,22 +1,23 @@
 import { memo } from "../cache";
 import { modelColour } from "../colour";
 import { Choice, el, swatch } from "../dom";
-import { date } from "../format";
+import { count, date } from "../format";
 import type { Page } from "../page";
 import type { State } from "../state";
 import type { Store } from "../store";
-import type { AuditMeta, Cell } from "../types";
+import type { AuditMeta, Cell, RunMeta } from "../types";
 import { forest } from "./forest";
-import { rowsOf } from "./rows";
+import { endText, rowsOf, stateText, valueText } from "./rows";
 import { sortable, type Column } from "./sortable";
 
 const COLUMNS: Column[] = [
   { key: "model", title: "Model" },
   { key: "explainer", title: "Explainer" },
   { key: "score", title: "Score" },
-  { key: "value", title: "Value" },
-  { key: "low", title: "95 % low" },
-  { key: "high", title: "95 % high" },
+  { key: "state", title: "State", text: stateText },
+  { key: "value", title: "Value", text: valueText, right: true },
+  { key: "low", title: "95 % low", text: (row) => endText(row, "low"), right: true },
+  { key: "high", title: "95 % high", text: (row) => endText(row, "high"), right: true },
   { key: "n", title: "Samples", whole: true },
   { key: "undefined", title: "Undefined", whole: true },
   { key: "self_agreement", title: "Self-agreement" },
@@ -25,37 +26,40 @@ const COLUMNS: Column[] = [
 ];
 
 /** An audit of explainers: every score as a forest plot, and all of them in one table. */
-export function auditPage(meta: AuditMeta, store: Store): Page {
+export function auditPage(first: AuditMeta, store: Store): Page {
+  let meta = first;
   const chosen = new Choice("Score", "score", (score) => store.set({ score: score || null }));
   const legend = el("ul", { class: "legend" }, ...meta.models.map((name, i) => el("li", {}, swatch(modelColour(i)), name)), el("li", { class: "quiet" }, "hollow: a control"));
   const report = el("button", { type: "button", "data-testid": "full-report", onclick: () => store.set({ page: "report" }) }, "Full report");
   const title = el("div", { class: "titled" }, el("h1", {}, meta.title || "Audit"), el("span", { class: "quiet" }, date(meta.created)), chosen.node, report);
-  const figures = el("div", {});
-  const fill = memo((score: string | null) => figures.replaceChildren(...content(meta, score)));
-  const options = [{ value: "", text: "all" }, ...meta.scores.map(({ name, title: text }) => ({ value: name, text }))];
+  const figures = el("div", { class: "scores" });
+  const numbers = sortable(COLUMNS, [], "scores-table");
+  const gaps = el("div", {});
+  const fill = memo((meta: AuditMeta, score: string | null) => {
+    const scores = meta.scores.filter(({ name }) => score === null || name === score);
+    figures.replaceChildren(...scores.map((one) => forest(one, rowsOf(meta, one.name), meta.models)));
+    numbers.update(meta.table.filter((row) => scores.some(({ name }) => name === row.score)));
+    gaps.replaceChildren(...list("Failed", meta.failures.map(said)), ...list("Notes", meta.notes));
+  });
   const render = ({ score }: State): void => {
     const known = meta.scores.some(({ name }) => name === score) ? score : null;
-    chosen.update(options, known ?? "");
-    fill(known);
+    chosen.update([{ value: "", text: "all" }, ...meta.scores.map(({ name, title: text }) => ({ value: name, text }))], known ?? "");
+    fill(meta, known);
   };
-  const node = el("div", { class: "wide", "data-testid": "audit" }, title, legend, figures, ...list("Failures", meta.failures.map(said)), ...list("Notes", meta.notes));
-  return { node, render, key: () => false, destroy: () => undefined };
+  const refresh = (newer: RunMeta): boolean => {
+    if (newer.kind !== "audit" || newer.models.join() !== meta.models.join()) return false;
+    meta = newer;
+    render(store.state);
+    return true;
+  };
+  const shown = meta.scores.length > 0 ? [figures, el("h2", {}, "All numbers"), numbers.node] : [el("p", {}, "This run holds no scores.")];
+  const node = el("div", { class: "wide", "data-testid": "audit" }, title, legend, ...shown, gaps);
+  return { node, render, key: () => false, destroy: () => undefined, refresh };
 }
 
-/** The plots and the table of one score, or of all. */
-function content(meta: AuditMeta, score: string | null): HTMLElement[] {
-  const scores = meta.scores.filter(({ name }) => score === null || name === score);
-  if (scores.length === 0) return [el("p", {}, "This run holds no scores yet.")];
-  const rows = meta.table.filter((row) => scores.some(({ name }) => name === row.score));
-  return [
-    el("div", { class: "scores" }, ...scores.map((one) => forest(one, rowsOf(meta, one.name), meta.models))),
-    el("h2", {}, "All numbers"),
-    sortable(COLUMNS, rows, "scores-table"),
-  ];
-}
-
-function said(failure: string | Record<string, Cell>): string {
-  return typeof failure === "string" ? failure : Object.values(failure).filter((part) => part !== null && part !== "").join(": ");
+/** "net: lime: equivariance: RuntimeError: no (2 of 8 cells)" */
+function said({ model, explainer, score, error, cells_failed, cells }: Record<string, Cell>): string {
+  return `${[model, explainer, score, error].filter(Boolean).join(": ")} (${cells_failed} of ${count(Number(cells), "cell")})`;
 }
 
 /** A titled list; nothing where there is nothing to say. */

@@ -1,7 +1,7 @@
 import { scaleLinear } from "d3-scale";
 import { dashOf, modelColour } from "../colour";
 import { el, svg } from "../dom";
-import { interval } from "../format";
+import { interval, number } from "../format";
 import { axisRange } from "../orbit/compute";
 import type { ScoreInfo } from "../types";
 import type { Row } from "./rows";
@@ -15,7 +15,7 @@ const PAD = 8;
 /** One score: a line for every explainer, on it a dot with its interval for every model; controls are hollow. */
 export function forest(score: ScoreInfo, rows: Row[], models: string[]): HTMLElement {
   const explainers = [...new Set(rows.map((row) => row.explainer))];
-  const reached = rows.flatMap((row) => [row.value, row.low, row.high].filter((x) => x !== null));
+  const reached = rows.filter((row) => row.state !== "pending").flatMap((row) => [row.value, row.low, row.high].filter((x) => x !== null));
   const [low, high] = axisRange(score.low, score.high, reached);
   const x = scaleLinear([low, high], [NAMES + PAD, WIDTH - NUMBERS - PAD]);
   if (score.low === null || score.high === null) x.nice(4);
@@ -35,7 +35,7 @@ export function forest(score: ScoreInfo, rows: Row[], models: string[]): HTMLEle
     const name = svg("text", { x: 0, y: middle + 4, class: control ? "quiet" : null }, short(explainer || "the model itself"));
     name.append(svg("title", {}, explainer), svg("tspan", { class: "quiet small" }, control ? "  control" : ""));
     drawing.append(name);
-    for (const row of own) drawing.append(...marks(row, x, middle + (models.indexOf(row.model) - (models.length - 1) / 2) * LINE, models.indexOf(row.model)));
+    for (const row of own) drawing.append(...marks(row, x, x(x.domain()[0]), middle + (models.indexOf(row.model) - (models.length - 1) / 2) * LINE, models.indexOf(row.model)));
   });
   return el("figure", { class: "score", "data-testid": `score-${score.name}` }, caption(score), drawing);
 }
@@ -45,18 +45,26 @@ function caption(score: ScoreInfo): HTMLElement {
   return el("figcaption", {}, el("strong", {}, score.title), el("small", {}, better));
 }
 
-function marks(row: Row, x: (value: number) => number, y: number, model: number): SVGElement[] {
+/** A row's interval, open to the edge of the axis where its low end is not known; an arrow where the value is only a bound. */
+function marks(row: Row, x: (value: number) => number, edge: number, y: number, model: number): SVGElement[] {
   const colour = modelColour(Math.max(0, model));
-  const said = svg("text", { x: WIDTH, y: y + 4, "text-anchor": "end", class: "number" }, row.failed ? "failed" : text(row));
-  if (row.failed) said.append(svg("title", {}, row.failed));
-  if (row.value === null) return [said];
-  const dot = svg("circle", { cx: x(row.value), cy: y, r: 4, fill: row.control ? "none" : colour, stroke: colour, "stroke-width": 1.6 });
+  const said = svg("text", { x: WIDTH, y: y + 4, "text-anchor": "end", class: row.state === "done" ? "number" : "number quiet", "data-state": row.state }, text(row));
+  said.append(svg("title", {}, [row.said, row.failed].filter(Boolean).join(": ")));
+  if (row.value === null || row.state !== "done") return [said];
+  const line = { y1: y, y2: y, stroke: colour, "stroke-width": 1.6 };
+  const place = x(row.value);
+  const found: SVGElement[] = [];
+  if (row.high !== null) found.push(svg("line", { ...line, x1: row.low === null ? edge : x(row.low), x2: x(row.high), "stroke-dasharray": dashOf(colour) }));
+  if (row.bound) found.push(svg("path", { d: `M${place - 6} ${y}H${place - 16}M${place - 12} ${y - 3.5}L${place - 16} ${y}L${place - 12} ${y + 3.5}`, class: "at-most", fill: "none", stroke: colour, "stroke-width": 1.6 }));
+  const dot = svg("circle", { cx: place, cy: y, r: 4, fill: row.control ? "none" : colour, stroke: colour, "stroke-width": 1.6 });
   dot.append(svg("title", {}, `${row.model}, ${row.explainer}: ${text(row)}`));
-  if (row.low === null || row.high === null) return [dot, said];
-  return [svg("line", { x1: x(row.low), x2: x(row.high), y1: y, y2: y, stroke: colour, "stroke-width": 1.6, "stroke-dasharray": dashOf(colour) }), dot, said];
+  return [...found, dot, said];
 }
 
 function text(row: Row): string {
+  if (row.state === "pending") return row.value === null ? `pending, ${row.progress}` : `so far ${row.bound ? "≤ " : ""}${number(row.value)}, ${row.progress}`;
+  if (row.state !== "done") return row.state;
+  if (row.low === null && row.high !== null) return `${row.bound ? "≤ " : ""}${number(row.value)} (≤ ${number(row.high)})`;
   return `${row.bound ? "≤ " : ""}${interval(row.value, row.low, row.high)}`;
 }
 

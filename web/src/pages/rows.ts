@@ -1,3 +1,4 @@
+import { count, number } from "../format";
 import type { AuditMeta, Cell } from "../types";
 
 /** One model's and explainer's value of one score. */
@@ -11,7 +12,12 @@ export interface Row {
   undefined: number | null;
   control: boolean;
   bound: boolean;
+  state: string;
   failed: string;
+  /** Where it stands, in words. */
+  said: string;
+  /** How many of its cells are measured, in words. */
+  progress: string;
 }
 
 /** The rows of one score, in the table's order. */
@@ -30,8 +36,42 @@ function read(row: Record<string, Cell>): Row {
     undefined: numeric(row.undefined),
     control: row.control === true,
     bound: row.bound === true,
+    state: String(row.state ?? ""),
     failed: typeof row.failed === "string" ? row.failed : "",
+    said: stateText(row),
+    progress: progressText(row),
   };
+}
+
+/** "pending, 3 of 8 cells", "done, 1 of 8 cells failed". */
+export function stateText(row: Record<string, Cell>): string {
+  const state = String(row.state ?? "");
+  if (state === "pending") return `${state}, ${progressText(row)}`;
+  return state !== "failed" && numeric(row.cells_failed) ? `${state}, ${row.cells_failed} of ${cells(row)} failed` : state;
+}
+
+/** "3 of 8 cells" */
+export function progressText(row: Record<string, Cell>): string {
+  return `${row.cells_measured ?? 0} of ${cells(row)}`;
+}
+
+function cells(row: Record<string, Cell>): string {
+  return count(numeric(row.cells) ?? 0, "cell");
+}
+
+/** A row's value: "≤ −2.00" where it is only a bound, "so far 0.91" where the row is pending. */
+export function valueText(row: Record<string, Cell>): string {
+  const value = numeric(row.value);
+  if (value === null) return row.state === "undefined" ? "undefined" : "–";
+  return `${row.state === "pending" ? "so far " : ""}${row.bound === true ? "≤ " : ""}${number(value)}`;
+}
+
+/** An end of a row's interval: open where only the other is known; none of a pending row. */
+export function endText(row: Record<string, Cell>, end: "low" | "high"): string {
+  const [own, other] = [numeric(row[end]), numeric(row[end === "low" ? "high" : "low"])];
+  if (row.state === "pending") return "–";
+  if (own !== null) return end === "high" && other === null ? `≤ ${number(own)}` : number(own);
+  return other === null ? "–" : "not known";
 }
 
 function numeric(cell: Cell | undefined): number | null {

@@ -3,9 +3,17 @@ import { count, date } from "../format";
 import type { Page } from "../page";
 import { START } from "../state";
 import type { Store } from "../store";
-import type { RunIndex } from "../types";
+import type { RunIndex, RunState } from "../types";
 
 const KINDS: Record<string, string> = { orbits: "Orbits", audit: "Audit", report: "Report", damaged: "Damaged" };
+
+/** How far a run is, in a few words. */
+function said(state: RunState | null): string {
+  if (state === null) return "";
+  if (state.stage === "done") return "done";
+  if (state.stage === "failures") return `finished, ${state.failed} of ${count(state.cells, state.unit)} failed`;
+  return `${state.stage}, ${state.measured} of ${count(state.cells, state.unit)}`;
+}
 
 /** Every run below the folder that is shown. */
 export function runsPage(index: RunIndex, store: Store): Page {
@@ -20,11 +28,12 @@ export function runsPage(index: RunIndex, store: Store): Page {
       { "data-testid": `run-${run.id}` },
       el("td", {}, link),
       el("td", {}, KINDS[run.kind] ?? run.kind),
+      el("td", { "data-stage": run.state?.stage ?? null, title: run.state?.sentence ?? null }, said(run.state)),
       el("td", {}, date(run.created)),
       el("td", { class: "quiet" }, run.path),
     );
   });
-  const head = el("tr", {}, ...["Run", "Kind", "Made", "Folder"].map((name) => el("th", { scope: "col" }, name)));
+  const head = el("tr", {}, ...["Run", "Kind", "State", "Made", "Folder"].map((name) => el("th", { scope: "col" }, name)));
   const table = el("table", { class: "runs" }, el("thead", {}, head), el("tbody", {}, ...rows));
   const none = el("p", {}, "There is no run in this folder yet. A recipe or an evaluation makes one.");
   const node = el("div", { class: "narrow", "data-testid": "runs" }, el("h1", {}, count(index.runs.length, "run")), rows.length > 0 ? table : none);

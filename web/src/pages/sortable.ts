@@ -7,10 +7,20 @@ export interface Column {
   title: string;
   /** Whether its numbers are counts. */
   whole?: boolean;
+  /** What is shown of a row instead of its value, by which it is still sorted. */
+  text?: (row: Record<string, Cell>) => string;
+  /** Whether its texts are numbers, or stand for one. */
+  right?: boolean;
+}
+
+/** A table that keeps its order while its rows change. */
+export interface Sortable {
+  node: HTMLElement;
+  update(rows: Record<string, Cell>[]): void;
 }
 
 /** A table whose columns sort it when their heads are pressed; undefined stays last. */
-export function sortable(columns: Column[], rows: Record<string, Cell>[], id: string): HTMLElement {
+export function sortable(columns: Column[], first: Record<string, Cell>[], id: string): Sortable {
   const body = el("tbody", {});
   const heads = columns.map(({ key, title }) => {
     const button = el("button", { type: "button", onclick: () => sort(key) }, title);
@@ -18,18 +28,31 @@ export function sortable(columns: Column[], rows: Record<string, Cell>[], id: st
   });
   let by = "";
   let sign = 1;
+  let rows = first;
 
-  const fill = (shown: Record<string, Cell>[]): void => body.replaceChildren(...shown.map((row) => el("tr", {}, ...columns.map(({ key, whole }) => cell(row[key], whole)))));
+  const fill = (): void => {
+    const shown = by === "" ? rows : [...rows].sort((a, b) => order(a[by], b[by], sign));
+    body.replaceChildren(...shown.map((row) => el("tr", { "data-state": row.state ?? null }, ...columns.map((column) => drawn(row, column)))));
+  };
 
   const sort = (key: string): void => {
     sign = key === by ? -sign : 1;
     by = key;
     columns.forEach((column, i) => heads[i].setAttribute("aria-sort", column.key !== key ? "none" : sign > 0 ? "ascending" : "descending"));
-    fill([...rows].sort((a, b) => order(a[key], b[key], sign)));
+    fill();
   };
 
-  fill(rows);
-  return el("div", { class: "scroll", tabindex: 0 }, el("table", { class: "numbers", "data-testid": id }, el("thead", {}, el("tr", {}, ...heads)), body));
+  fill();
+  const table = el("table", { class: "numbers", "data-testid": id }, el("thead", {}, el("tr", {}, ...heads)), body);
+  const update = (newer: Record<string, Cell>[]): void => {
+    rows = newer;
+    fill();
+  };
+  return { node: el("div", { class: "scroll", tabindex: 0 }, table), update };
+}
+
+function drawn(row: Record<string, Cell>, { key, whole, text, right }: Column): HTMLElement {
+  return text === undefined ? cell(row[key], whole) : el("td", { class: right ? "n" : null }, text(row));
 }
 
 function order(a: Cell | undefined, b: Cell | undefined, sign: number): number {

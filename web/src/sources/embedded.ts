@@ -20,6 +20,7 @@ export class Embedded implements DataSource {
     new Float32Array(this.buffer(paths.reduction(id, method, metric, reference)));
   thumbnails = async (id: string): Promise<Uint8Array> => new Uint8Array(this.buffer(paths.thumbnails(id)));
   sample = async (id: string, sample: number): Promise<Packed> => unpack(this.buffer(paths.sample(id, sample)));
+  state = null;
   report = (): null => null;
   channel = (): null => null;
 

@@ -1,6 +1,6 @@
 import { unpack } from "../packed";
 import { paths, SourceError, type Channel, type DataSource, type Heard } from "../source";
-import type { Meta, Packed, RunIndex, RunMeta } from "../types";
+import type { Meta, Packed, RunIndex, RunMeta, RunState } from "../types";
 import { socket } from "./socket";
 
 /** Answers of a running `veracity app`, with the token of the page's address. */
@@ -9,6 +9,7 @@ export class Server implements DataSource {
 
   index = (): Promise<RunIndex> => this.json<RunIndex>(paths.index);
   run = (id: string): Promise<RunMeta> => this.json<RunMeta>(paths.run(id));
+  state = (id: string): Promise<RunState | null> => this.json<RunState | null>(paths.state(id));
   values = async (id: string, metric: string, model: string, reference: string): Promise<Float32Array> =>
     new Float32Array(await this.buffer(paths.values(id, metric, model, reference)));
   reduction = async (id: string, method: string, metric: string, reference: string): Promise<Float32Array> =>

@@ -25,7 +25,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from torch import Tensor
 from veracity.core.errors import StoreError
 from veracity.engine.store import lock
 from veracity.engine.store.files import Files
+from veracity.engine.store.state import COMMAND, Progress, progress
 
 Array = NDArray[Any]
 SCHEMA = 1
@@ -93,6 +94,17 @@ class RunFolder:
         """The lock that a writer holds."""
         return lock.writing(self.files)
 
+    def writer(self) -> str:
+        """The process that is writing now; "" if there is none."""
+        return lock.writer(self.files)
+
+    def progress(self, manifest: Mapping[str, Any]) -> Progress:
+        """How far the run has come. The writer is looked for first: one that ends meanwhile has measured all that is seen."""
+        who, kind = self.writer(), "orbits" if manifest.get("kind") == ORBITS else "cells"
+        done = {name.removesuffix(".parquet") for name in self.files.names(kind)}
+        keys, command = (cell["key"] for cell in manifest["cells"]), str(manifest.get("command") or "")
+        return progress(keys, done, self.failures(), writer=who, command=command)
+
     def sweep(self) -> None:
         """Remove half-written files; only for the holder of the lock."""
         for folder in ("", *FOLDERS):
@@ -101,6 +113,8 @@ class RunFolder:
     def manifest(self, kind: str | None = AUDIT) -> dict[str, Any]:
         """The manifest, if this version can read it and the run is of this kind; None stands for any."""
         if not self.files.exists(MANIFEST):
+            if who := self.writer():
+                raise StoreError(f"{self.root} has no {MANIFEST} yet: {who} is still preparing the run. Try again in a moment.")
             several = any(self.files.exists(name) for name in SEVERAL)
             hint = " It holds more than one run, or none: see its report.html, or the run folders in it." if several else ""
             raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.{hint}")
@@ -127,7 +141,8 @@ class RunFolder:
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         """Replace the manifest at once."""
-        text = json.dumps({"schema": SCHEMA, **manifest}, indent=1, allow_nan=False)
+        known = {"command": COMMAND.get()} if COMMAND.get() else {}
+        text = json.dumps({"schema": SCHEMA, **manifest, **known}, indent=1, allow_nan=False)
         self.files.write(MANIFEST, text.encode())
 
     def check_writable(self, kind: str | None = None) -> None:
@@ -173,9 +188,13 @@ class RunFolder:
         self.files.write(f"failed/{key}.json", json.dumps({"error": error}).encode())
 
     def failures(self) -> dict[str, str]:
-        """Why cells failed, by key."""
+        """Why cells failed, by key; a record that a writer removes meanwhile is of a cell that is measured now."""
         keys = {name.removesuffix(".json") for name in self.files.names("failed")} - self.finished()
-        return {key: self.failure(key) for key in sorted(keys)}
+        found = {}
+        for key in sorted(keys):
+            with suppress(FileNotFoundError):
+                found[key] = self.failure(key)
+        return found
 
     def failure(self, key: str) -> str:
         """Why one cell failed."""

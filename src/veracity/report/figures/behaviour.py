@@ -31,7 +31,7 @@ def behaviour_data(
     """The models' own score; a row that belongs to no model in particular comes last."""
     place = {name: index for index, name in enumerate(models)}
     mine = sorted((row for row in rows if row.score == score and not row.explainer), key=lambda row: place.get(row.model, len(place)))
-    values = [value for row in mine if not row.failed for value in extent(row)]
+    values = [value for row in mine if row.settled for value in extent(row)]
     return BehaviourData(
         score=score,
         rows=tuple((place.get(row.model, len(place)), row, percentage(accuracy.get(row.model))) for row in mine),

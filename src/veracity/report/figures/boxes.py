@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -40,13 +40,17 @@ BoxRow = tuple[str, tuple[Box | None, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class BoxesData:
-    """One box for each explainer and model under the ranking's headings, in its order; None where no sample has a value."""
+    """One box for each explainer and model under the ranking's headings, in its order; None where no sample has a value.
+
+    `absent` says in a word why there is none, by explainer and model: undefined, failed, pending, or not run.
+    """
 
     score: str
     models: tuple[str, ...]
     groups: tuple[tuple[str, tuple[BoxRow, ...]], ...]
     scale: Scale
     digits: int
+    absent: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def rows(self) -> tuple[BoxRow, ...]:
@@ -76,6 +80,11 @@ def boxes_data(samples: pd.DataFrame, ranking: RankingData) -> BoxesData:
         groups=tuple(groups),
         scale=scale_for([value for box in boxes.values() for value in (*box.points, box.low, box.high)]),
         digits=ranking.digits,
+        absent={
+            (item.explainer, model): "not run" if one is None else "undefined" if one.settled else one.state
+            for item in (*ranking.explainers, *ranking.controls)
+            for model, one in zip(ranking.models, item.results, strict=True)
+        },
     )
 
 
@@ -115,12 +124,13 @@ def draw_boxes(data: BoxesData) -> Markup:
 def draw_row(name: str, boxes: Sequence[Box | None], data: BoxesData) -> ChartRow:
     """One explainer's boxes and their medians."""
     lanes = [draw_box(index, name, box, data) for index, box in enumerate(boxes) if box is not None]
-    return ChartRow(name=name, lanes=lanes, readouts=[readout(box, data.digits) for box in boxes])
+    absent = [data.absent.get((name, model), "undefined") for model in data.models]
+    return ChartRow(name=name, lanes=lanes, readouts=[readout(box, data.digits, why) for box, why in zip(boxes, absent, strict=True)])
 
 
-def readout(box: Box | None, digits: int) -> Readout:
-    """The numbers beside a box."""
-    return Readout(main="undefined") if box is None else Readout(main=number(box.median, digits), more=number(box.points[0], digits))
+def readout(box: Box | None, digits: int, absent: str) -> Readout:
+    """The numbers beside a box, or the word for why there is none."""
+    return Readout(main=absent) if box is None else Readout(main=number(box.median, digits), more=number(box.points[0], digits))
 
 
 def draw_box(model: int, name: str, box: Box, data: BoxesData) -> Markup:

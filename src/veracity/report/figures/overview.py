@@ -29,7 +29,7 @@ class Cell:
 @dataclass(frozen=True, kw_only=True)
 class OverviewRow:
     """One score on one model: which way is better, its numbers, what chance is, where its assumption fails, and how many explainers it
-    compares: none if it is in the map's own units.
+    compares: none if it is in the map's own units, or while one of them is pending.
     """
 
     score: str
@@ -87,6 +87,7 @@ def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assu
     if not rows:
         return None
     known = [row for row in rows if row.defined and not row.control]
+    unsettled = any(row.pending and not row.control for row in rows)
     digits = digits_of(rows)
     cells = {row.explainer: cell(row, digits, best=row.leads) for row in rows}
     chances = sorted({round(row.chance, 12) for row in known if row.chance == row.chance})
@@ -96,7 +97,7 @@ def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assu
         cells=tuple(cells.get(name, Cell(value="")) for name in names),
         chance=" to ".join(dict.fromkeys(number(value, digits) for value in chances[:: max(1, len(chances) - 1)])),
         assumption="" if assumed is None else f"{assumed.fails} of {assumed.n}",
-        compared=0 if rows[0].in_map_units else len(known),
+        compared=0 if rows[0].in_map_units or unsettled else len(known),
         units=rows[0].in_map_units,
     )
 
@@ -104,7 +105,7 @@ def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assu
 def cell(row: Result, digits: int, *, best: bool) -> Cell:
     """One number."""
     if not row.defined:
-        return Cell(value="no result" if row.failed else "no response" if row.still else "undefined", faint=True)
+        return Cell(value="no response" if row.still else row.state, ends=row.so_far(digits) if row.pending else "", faint=True)
     faint = not row.control and against_chance(row) in (Verdict.LEVEL, Verdict.BEHIND)
     return Cell(value=row.shown(digits), ends=row.ends(digits), best=best, faint=faint, outcome=row.outcome)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from veracity.engine.store.state import State
 from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane, lane_centre
 from veracity.report.figures.scale import DIAMOND, Scale, mark, scale_for, shape_of
 from veracity.report.view import Result, digits_of, frames_of
@@ -16,6 +17,8 @@ from veracity.report.wording import frame_title, interval, number, word_of
 FLOOR = "M3 -6H0V6H3"
 CEILING = "M-3 -6H0V6H-3"
 NULL = "M0 -7V7"
+AT_MOST = "M-6 0H-16M-12 -3.5L-16 0L-12 3.5"
+"""An arrow from a mark to where a value lies of which only the upper end is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +70,7 @@ class RankingData:
 def ranking_data(rows: Sequence[Result], score: str, models: Sequence[str], level: str = "95 %") -> RankingData:
     """The ranking of one score: explainers of each kind in the order of their mean over the models."""
     mine = [row for row in rows if row.score == score and row.explainer]
-    places = [number for row in mine if not row.failed for number in extent(row)]
+    places = [number for row in mine if row.settled for number in extent(row)]
     return RankingData(
         score=score,
         models=tuple(models),
@@ -165,8 +168,10 @@ def readout(result: Result | None, digits: int) -> Readout:
     """The numbers beside a lane."""
     if result is None:
         return Readout(main="not run")
-    if result.failed:
-        return Readout(main="no result")
+    if result.pending:
+        return Readout(main="pending", more=result.so_far(digits))
+    if result.state == State.FAILED:
+        return Readout(main="failed")
     if not result.defined:
         return Readout(main="no response" if result.still else "undefined")
     return Readout(main=result.shown(digits), more=result.ends(digits))
@@ -184,6 +189,7 @@ def draw_lane(model: int, result: Result, scale: Scale, *, y: float, digits: int
         span(result.low, result.high, y, scale, "population"),
         mark(scale.percent(result.published), y, DIAMOND, "ring") if math.isfinite(result.published) else Markup(""),
         span(result.draws_low, result.draws_high, y, scale, "draws"),
+        mark(place, y, AT_MOST, "arrow") if result.bound else Markup(""),
         mark(place, y, shape_of(model), "dot"),
     ]
     return lane(model, describe(result, digits), Markup("").join(parts))

@@ -1,6 +1,7 @@
-"""Every answer that the interface asks for, from a finished orbit evaluation; a server and a file give the same.
+"""Every answer that the interface asks for, from an orbit evaluation; a server and a file give the same.
 
     /api/runs/ID                                             what was run, tables, names           JSON
+    /api/runs/ID/state                                       how far it has come; a server alone   JSON
     /api/runs/ID/values?metric=&model=&reference=            a metric along every orbit            float32 (N, K)
     /api/runs/ID/reduction?method=&metric=&reference=        all orbits in one plane               float32 (models, N, 2)
     /api/runs/ID/thumbnails                                  small pictures of the samples         uint8 (N, S, S, C)
@@ -56,6 +57,7 @@ def meta(view: OrbitView, number: str, live: bool = False, reductions: Sequence[
         "explainers": about["explainers"],
         "moves": moves(view),
         "live": live,
+        "state": view.progress.plain(),
         "table": rows(view),
         "gaps": view.gap(),
         "agreement": view.agreement(),

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from veracity.engine.store.state import Progress
 from veracity.interpret.orbit import embed
 from veracity.report.interactive.view import Array, Floats, OrbitView
 
@@ -30,6 +31,20 @@ class Few:
     def manifest(self) -> Mapping[str, Any]:
         """What was run, of all samples."""
         return self.whole.manifest
+
+    @property
+    def progress(self) -> Progress:
+        """How far the evaluation has come, of all samples."""
+        return self.whole.progress
+
+    @property
+    def complete(self) -> bool:
+        """Whether every model is measured on every sample."""
+        return self.whole.complete
+
+    def standing(self) -> pd.DataFrame:
+        """How far each model and explainer is, of all samples."""
+        return self.whole.standing()
 
     @property
     def models(self) -> Sequence[str]:

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from veracity import __version__
 from veracity.core.errors import InputError, SpecError, StoreError
+from veracity.core.sentences import tell
 from veracity.interpret.orbit.reduction import METHODS
 from veracity.report.interactive import answers
 from veracity.report.interactive.bundle import bundled
@@ -22,7 +23,8 @@ from veracity.report.interactive.chosen import chosen
 from veracity.report.interactive.few import Few
 from veracity.report.interactive.plain import plain
 from veracity.report.interactive.view import OrbitView
-from veracity.report.page import saved
+from veracity.report.page import now, saved
+from veracity.report.waiting import write_waiting
 
 SIZE = 12_000_000
 """How large a file may become by itself, in bytes."""
@@ -36,7 +38,12 @@ Entry = dict[str, Any]
 
 
 def write_offline(view: OrbitView, path: str | Path, samples: int | None = None) -> Path:
-    """Write the interface of a run as one HTML file and return its path; see `render_offline`."""
+    """Write the interface of a run as one HTML file and return its path; see `render_offline`.
+
+    Where models are not measured on every sample yet, the page says how far they are instead.
+    """
+    if not view.complete:
+        return write_waiting(str(view.manifest.get("title") or answers.folder(view)), view.progress, view.standing(), path)
     return saved(lambda: render_offline(view, samples), path)
 
 
@@ -70,8 +77,14 @@ def payload(few: Few) -> Iterator[tuple[str, Entry]]:
     planes = dict(reductions(few))
     about = answers.meta(few, NUMBER, reductions=[method for method in METHODS if any(key[0] == method for key in planes)])
     entry = {"id": NUMBER, "kind": "orbits", "title": about["title"], "created": about["created"], "path": answers.folder(few)}
+    entry["state"] = about["state"]
     yield "/api/index", {"json": {"version": __version__, "runs": [entry]}}
-    yield run, {"json": {**about, "numbers": few.numbers if few.samples < few.whole.samples else None, "of": few.whole.samples}}
+    note = tell("run.snapshot", now(), open=int(not few.progress.settled))
+    state = {**about["state"], **({"note": note} if note else {})}
+    yield (
+        run,
+        {"json": {**about, "state": state, "numbers": few.numbers if few.samples < few.whole.samples else None, "of": few.whole.samples}},
+    )
     for metric, reference, model in ((one["name"], *pair) for one in metrics for pair in product(one["references"], few.models)):
         query = urlencode({"metric": metric, "model": model, "reference": reference})
         yield f"{run}/values?{query}", binary(answers.values(few, model, metric, reference))

@@ -1,4 +1,4 @@
-"""What the interface reads: a finished orbit evaluation, seen as arrays and tables."""
+"""What the interface reads: an orbit evaluation, seen as arrays and tables."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from veracity.engine.store.state import Progress
+
 Floats = NDArray[np.float32]
 Array = NDArray[Any]
 
 
 class OrbitView(Protocol):
-    """A finished orbit evaluation of N samples and K elements, as the interface sees it."""
+    """An orbit evaluation of N samples and K elements, as the interface sees it; values need all models on all samples."""
 
     @property
     def path(self) -> str:
@@ -24,6 +26,20 @@ class OrbitView(Protocol):
     @property
     def manifest(self) -> Mapping[str, Any]:
         """What was run: title, created, about, seed, models, orbit, task, metrics, explainers, groups, input."""
+        ...
+
+    @property
+    def progress(self) -> Progress:
+        """How far the evaluation has come."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether every model is measured on every sample."""
+        ...
+
+    def standing(self) -> pd.DataFrame:
+        """One row per model and explainer: state, cells, cells_measured, cells_failed, failed."""
         ...
 
     @property

@@ -1,0 +1,170 @@
+"""The states of a run in Chromium: running, killed, finished with failures, done; the page changes by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from browser_visit import Visit, served
+from gated import begin, let_go, waits
+from hunted import audit_of, images, tanh_net
+from orbit_small import digits_like
+from veracity.engine.store import RunFolder
+from veracity.engine.store.files import Files
+from veracity.engine.store.study import studying
+from veracity.interpret.robustness import LnPHat
+from veracity.report.wording import MINUS
+from veracity.walk import SubsetSimulation
+
+Begin = Callable[..., Visit]
+QUICK = 4
+"""The cells before one waits: the first model's own, and those of three explainers on it."""
+
+
+def stage(page: Page, name: str) -> str:
+    """Wait until the banner tells this stage, and say how."""
+    banner = page.locator(f'[data-testid="banner"][data-stage="{name}"]')
+    banner.wait_for(timeout=30_000)
+    assert banner.get_attribute("role") == "status"
+    return banner.inner_text()
+
+
+def states(page: Page) -> dict[tuple[str, str], str]:
+    """The state of every row of the table, by model and explainer; models themselves have none."""
+    rows = [row.locator("td").all_inner_texts() for row in page.locator('[data-testid="scores-table"] tbody tr').all()]
+    return {(model, explainer): state for model, explainer, _, state, *_ in rows}
+
+
+def told(page: Page) -> str:
+    """What the report in the frame says."""
+    page.get_by_test_id("full-report").click()
+    frame = page.frame_locator('[data-testid="report"] iframe')
+    frame.locator(".banner").wait_for()
+    said = frame.locator("header").inner_text()
+    return said
+
+
+def test_an_audit_is_seen_running_killed_and_finished_with_failures(visit: Begin, tmp_path: Path) -> None:
+    folder = tmp_path / "slow"
+    process = begin(folder)
+    waits(folder, QUICK)
+    with served(folder) as address:
+        one = visit()
+        page = one.page
+        page.goto(address)
+        said = stage(page, "running")
+        assert said == "Running: 3 of 10 cells are measured, 1 failed. This page refreshes itself."
+        assert states(page) == {
+            ("first", ""): "done", ("first", "quick"): "done", ("first", "silent"): "undefined", ("first", "broken"): "failed",
+            ("first", "patient"): "pending, 0 of 1 cell",
+            **{("second", name): "pending, 0 of 1 cell" for name in ("", "quick", "silent", "broken", "patient")},
+        }  # fmt: skip
+        one.picture("state-running-app")
+        report = told(page)
+        assert "Running: 3 of 10 cells" in report
+        assert "This page is a snapshot of" in report
+        assert "Of the explainers, none of 1 on first respect the symmetry" in report
+        assert "Not measured yet: 1 of 4 explainers on first and 4 of 4 on second." in report
+        one.picture("state-running-report")
+        page.get_by_role("button", name="Back to the scores").click()
+        stage(page, "running")
+        process.kill()
+        process.join()
+        said = stage(page, "unfinished")
+        assert said.startswith("Unfinished: 3 of 10 cells are measured, 1 failed, and nothing is running. Run the same command to go on.")
+        assert states(page)["first", "patient"] == "pending, 0 of 1 cell"
+        one.picture("state-killed-app")
+        assert "This page shows what was measured until then." in told(page)
+        one.picture("state-killed-report")
+        page.get_by_role("button", name="Back to the scores").click()
+        stage(page, "unfinished")
+        let_go(folder)
+        process = begin(folder)
+        said = stage(page, "failures")
+        process.join()
+        assert said.startswith("Finished; 2 of 10 cells failed: RuntimeError: no memory left.")
+        assert {state for (_, name), state in states(page).items() if name == "patient"} == {"done"}
+        assert "RuntimeError: no memory left (1 of 1 cell)" in page.get_by_test_id("audit").inner_text()
+        one.picture("state-failures-app")
+        assert "Not measured yet" not in told(page)
+        one.picture("state-failures-report")
+        assert one.outside() == []
+
+
+def test_a_running_audit_becomes_done_before_the_readers_eyes(visit: Begin, tmp_path: Path) -> None:
+    folder = tmp_path / "slow"
+    process = begin(folder, "quick", "patient")
+    waits(folder, 2)
+    with served(tmp_path) as address:
+        one = visit()
+        page = one.page
+        page.goto(f"{address}#run=0")
+        assert "2 of 6 cells" in stage(page, "running")
+        page.get_by_role("button", name="Value", exact=True).click()
+        sorted_by = page.locator('th[aria-sort="ascending"]')
+        assert sorted_by.inner_text() == "Value"
+        let_go(folder)
+        assert stage(page, "done") == "Finished: all 6 cells are measured."
+        process.join()
+        assert set(states(page).values()) == {"done"}
+        assert sorted_by.inner_text() == "Value", "the order of the table is lost"
+        one.picture("state-done-app")
+        assert "Finished: all 6 cells are measured." in told(page)
+        one.picture("state-done-report")
+
+
+def test_an_orbit_evaluation_waits_until_its_models_are_measured(visit: Begin, tmp_path: Path) -> None:
+    folder = tmp_path / "orbits"
+    digits_like(title="Squares").run(folder, progress=False)
+    stored = next((folder / "orbits").iterdir())
+    kept = stored.read_bytes()
+    stored.unlink()
+    one = visit()
+    page = one.page
+    with served(folder) as address:
+        with RunFolder(str(folder)).writing():
+            page.goto(address)
+            assert stage(page, "running") == "Running: 1 of 2 cells is measured. This page refreshes itself."
+            texts = page.locator('[data-testid="waiting-table"] tbody tr td:nth-child(3)').all_inner_texts()
+            assert sorted(texts) == ["done", "pending, 0 of 1 cell"]
+            one.picture("state-running-orbits")
+            stored.write_bytes(kept)
+        page.wait_for_selector('[data-testid="orbit"]')
+        page.wait_for_selector('[data-testid="aggregate"][data-state="ready"]')
+        assert page.get_by_test_id("banner").is_hidden()
+
+
+def test_a_study_without_a_report_is_unfinished_not_damaged(visit: Begin, tmp_path: Path) -> None:
+    with suppress(KeyboardInterrupt), studying(Files(str(tmp_path / "joint")), "audits.json", {"title": "Joint"}, ["a", "b"]):
+        raise KeyboardInterrupt
+    with served(tmp_path) as address:
+        page = visit().page
+        page.goto(f"{address}#run=0")
+        assert stage(page, "unfinished").startswith("Unfinished: 0 of 2 runs are measured, and nothing is running.")
+        page.get_by_test_id("waiting").wait_for()
+
+
+def test_a_bound_is_a_bound_in_the_table_and_in_the_plot(visit: Begin, tmp_path: Path) -> None:
+    score = LnPHat(radius=0.3, range=(0.0, 1.0), threshold=0.8, walk=SubsetSimulation(population=40, steps=3, floor=-7.0))
+    result = audit_of(tanh_net(), images(12), [score], explainers=["gradient"], seed=1).run(tmp_path / "rare", progress=False)
+    row = result.table().iloc[0]
+    assert (row["bound"], row["value"], row["low"]) == (True, -7.0, -math.inf)
+    with served(tmp_path / "rare") as address:
+        one = visit()
+        page = one.page
+        page.goto(address)
+        first = page.locator('[data-testid="scores-table"] tbody tr').first
+        first.wait_for()
+        cells = first.locator("td").all_inner_texts()
+        high = cells[6]
+        assert cells[:6] == ["net", "gradient", "ln_p_f_hat", "done", f"≤ {MINUS}7.00", "not known"]
+        assert high.startswith(f"≤ {MINUS}")
+        assert page.locator('[data-testid="score-ln_p_f_hat"] path.at-most').count() == 1
+        beside = page.locator('[data-testid="score-ln_p_f_hat"] text.number').text_content()
+        assert beside is not None
+        assert beside.startswith(f"≤ {MINUS}7.00 ({high})")
+        one.picture("bound-app")
