@@ -19,7 +19,7 @@ from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
 
 BLOCK = 64
-ALGORITHMS = 3
+ALGORITHMS = 4
 """To be raised whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
 
