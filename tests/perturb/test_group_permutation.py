@@ -63,9 +63,7 @@ def test_larger_sets_are_drawn_and_not_numbered():
     drawn = group.decode(torch.linspace(1, -1, 50)[None])
     assert drawn.tolist() == [list(range(49, -1, -1))]
     for number in (lambda: group.unrank(torch.tensor([0])), group.enumerate):
-        with pytest.raises(
-            SpecError, match=r"^Permutations\(size=50\) has too many elements to number .*: draw them at random instead\.$"
-        ):
+        with pytest.raises(SpecError, match=r"^Permutations\(size=50\) has too many elements to number .*: draw them at random instead\.$"):
             number()
 
 
