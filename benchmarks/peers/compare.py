@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks.peers import ours
 from benchmarks.peers.replay import Replay, choosing, quantus, randomised, scores
-from benchmarks.peers.subject import Array, Case, apart, explain
+from benchmarks.peers.subject import Array, Case, apart, explain, with_weights
 from veracity import MaxSensitivity, MonteCarlo
 from veracity.interpret.faithfulness import Complexity, FaithfulnessCorrelation, Infidelity, PixelFlipping, Sparseness
 from veracity.interpret.randomisation import MPRT, EfficientMPRT
 from veracity.interpret.relative import RelativeInputStability, RelativeOutputStability
+from veracity.perturb.weights import FullRandomisation
 
 EQUAL_TO = 1e-5
 DRAWS = 12
@@ -128,6 +129,20 @@ def mprt_layers(case: Case) -> Row:
     return Row("MPRT, mean of layers", ours.values(case, score), layers)
 
 
+def batch_norm(case: Case) -> Row:
+    """Running statistics of a batch normalisation once all layers are random, from the layers that Quantus randomises itself."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 12 * 12, 10)).train()
+        model(case.x.float() + 1.0)
+        model.eval()
+        *_, (_, last) = quantus.helpers.model.pytorch_model.PyTorchModel(model).get_random_layer_generator(order="top_down", seed=0)
+    mine = with_weights(model, FullRandomisation().of(model).perturbed(model, 0, 0, ours.SEED))
+    states = [one.state_dict() for one in (mine, last)]
+    found, theirs = (np.concatenate([one["1.running_mean"].numpy(), one["1.running_var"].numpy()]) for one in states)
+    return Row("MPRT, batch normalisation", found, theirs)
+
+
 def efficient_mprt(case: Case) -> Row:
     """The same randomised model, and 100 bins."""
     score = EfficientMPRT()
@@ -210,6 +225,7 @@ EQUAL: tuple[Callable[[Case], Row], ...] = (
     max_sensitivity,
     mprt_last,
     mprt_layers,
+    batch_norm,
     efficient_mprt,
     complexity,
     sparseness,

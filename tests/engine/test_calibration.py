@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 
 from veracity import Audit, FastGEF, InputAlignment
+from veracity.cli.tables import results
 from veracity.engine.calibration import DRAWS, undecided
 
 
@@ -35,4 +38,51 @@ def test_a_strength_is_the_same_whatever_the_batch_and_says_how_it_was_found(tmp
     assert record["chance"] == 0.5
     assert record["tolerance"] == pytest.approx(0.05)
     assert record["draws"] > DRAWS
-    assert record["agreement"] == dict(map(tuple, record["curve"]))[record["sigma"]]
+    curve = dict(map(tuple, record["curve"]))
+    assert record["agreement"] == curve[record["sigma"]]
+    assert max(curve) >= 2 * record["sigma"] * 0.98  # one strength more, for the range's upper end
+    assert record["low"] <= record["sigma"]
+    assert record["sigma"] <= 1.05 * record["high"]
+    assert not record["levels_off"]
+    assert 0.4 < record["independent"] < 0.6
+
+
+def test_a_result_says_where_its_paths_end_and_how_sure_that_is(tmp_path: Path) -> None:
+    x = torch.randn(24, 6, generator=torch.Generator().manual_seed(1))
+    given = {"models": binary(), "inputs": x, "explainers": ["gradient"], "controls": False, "companions": False, "outputs": "logits"}
+    result = Audit(**given, scores=[FastGEF(draws=2)]).run(tmp_path, progress=False)
+    (row,) = result.strengths().to_dict("records")
+    line = f"model: paths of parameter scaling end at strength {row['sigma']:.3g} (95 % range {row['low']:.3g} "
+    assert line in str(result)
+    console = Console(width=80, file=io.StringIO())
+    console.print(results(result))
+    assert "95 % range" in " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    result.save_report(tmp_path / "report.html")
+    assert f"95 % range {row['low']:.3g} " in (tmp_path / "report.html").read_text()
+    assert Audit(**given, scores=[FastGEF(draws=2, sigma=1.0)]).run(tmp_path / "given", progress=False).strengths().empty
+
+
+class Leaning(nn.Module):
+    """Three classes, of which a part depends on the input alone: agreement levels off above 1/3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = torch.tanh(20 * self.inner(x)) + 0.5 * torch.tanh(3 * x[:, :3])
+        return found
+
+
+def test_agreement_that_levels_off_above_chance_stands_for_it(tmp_path: Path) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = Leaning().eval()
+    x = torch.randn(64, 6, generator=torch.Generator().manual_seed(1))
+    given = {"models": model, "inputs": x, "explainers": ["gradient"], "controls": False, "companions": False, "outputs": "logits"}
+    result = Audit(**given, scores=[FastGEF(draws=2)]).run(tmp_path, progress=False)
+    (record,) = result.manifest["calibrations"]
+    assert record["levels_off"]
+    assert 1 / 3 + 1 / 30 < record["chance"] < 2 / 3
+    assert record["independent"] < record["chance"]
+    assert "levels off at" in str(result)

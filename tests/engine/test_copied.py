@@ -15,6 +15,7 @@ from veracity.engine.copied import came_from
 from veracity.engine.copies import Copies
 from veracity.engine.memory import Memory
 from veracity.perturb import LayerRandomisation, ParameterScaling
+from veracity.perturb.weights import FreshScaling
 
 
 def test_a_copy_has_the_elements_weights_and_the_original_keeps_its_own() -> None:
@@ -44,8 +45,18 @@ def test_what_a_later_element_leaves_alone_is_the_models_own_again() -> None:
 def test_a_path_goes_on_from_the_level_before_and_starts_again_from_the_base() -> None:
     space = ParameterScaling(sigma=1.0, steps=2, segments=2)
     base, last, found = torch.zeros(1, 1), torch.full((1, 1), 9.0), torch.tensor([[1.0], [2.0], [3.0], [4.0]])
-    assert came_from(space, [(0, 0), (0, 1), (0, 2), (0, 3)], base, last, found).flatten().tolist() == [0, 1, 0, 3]
-    assert came_from(space, [(0, 1), (0, 2)], base, last, found[:2]).flatten().tolist() == [9, 0]
+    compared, leading = came_from(space, [(0, 0), (0, 1), (0, 2), (0, 3)], base, last, found)
+    assert (compared.flatten().tolist(), leading.item()) == ([0, 1, 0, 3], 4)
+    assert came_from(space, [(0, 1), (0, 2)], base, last, found[:2])[0].flatten().tolist() == [9, 0]
+
+
+def test_repeats_are_compared_with_the_look_that_they_repeat() -> None:
+    space = FreshScaling(sigma=1.0, steps=1, segments=2, repeats=2)
+    base, last, found = torch.zeros(1, 1), torch.full((1, 1), 9.0), torch.arange(1.0, 8.0)[:, None]
+    every = [(0, level) for level in range(space.levels)]
+    assert came_from(space, every, base, last, found)[0].flatten().tolist() == [0, 1, 1, 0, 4, 4, 0]
+    _, leading = came_from(space, every[:2], base, last, found[:2])
+    assert came_from(space, every[2:], base, leading, found[2:])[0].flatten().tolist() == [1, 0, 4, 4, 0]
 
 
 @pytest.mark.parametrize("explainer", ["gradient", "saliency", "input_x_gradient", "integrated_gradients"])

@@ -1,6 +1,7 @@
 """Randomisation tests: by hand, by a literal oracle, and on a small model whose layers are randomised one by one."""
 
 import math
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -9,9 +10,11 @@ from scipy.stats import entropy, spearmanr
 from torch import nn
 from torch.func import functional_call
 
+from veracity import Audit
 from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
 from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Smoothing, Subject
+from veracity.engine import stacking
 from veracity.explain.captum_adapters import Gradient
 from veracity.explain.controls import RandomUniform
 from veracity.interpret.assumptions import ModelSensitivity
@@ -183,3 +186,34 @@ def test_from_the_input_up_the_first_layer_alone_destroys_a_gradient():
     down, up = (survival(MPRT(layer_order=order), gradients)[:, 0, 0] for order in ("top_down", "bottom_up"))
     assert abs(up.mean()) < 0.15
     assert np.abs(down).mean() > np.abs(up).mean()
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_batch_normalisation_forgets_its_statistics(tmp_path, monkeypatch, together):
+    """Against a copy whose layers were reset by hand: at "all layers random" nothing of what was learnt is left."""
+    if together:
+        monkeypatch.setattr(stacking, "GAINING", frozenset({"cpu"}))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4)
+        model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 3)).train()
+        model(2.0 + torch.tensor([1.0, 9.0, 1.0, 4.0, 0.1, 1.0]) * torch.randn(64, 6))
+    model.eval()
+    x = torch.randn(5, 6, generator=torch.Generator().manual_seed(6))
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    score = MPRT(layers="last", walk=MonteCarlo(draws=2))
+    result = Audit(models=model, inputs=x, explainers=["gradient"], scores=[score], controls=False, companions=False).run(
+        tmp_path, progress=False
+    )
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    targets, space = model(x).argmax(1), LayerRandomisation().of(model)
+    for draw in range(2):
+        fresh = deepcopy(model)
+        fresh[1].reset_parameters()
+        weights = {name: value for name, value in space.perturbed(model, draw, 2, seed=0).items() if not name.startswith("1.running")}
+        fresh.load_state_dict({**fresh.state_dict(), **weights})
+        for number, value in enumerate(result.draws("mprt")["model", "gradient"][:, draw]):
+            slopes = []
+            for net in (model, fresh):
+                leaf = x[number : number + 1].clone().requires_grad_()
+                slopes.append(torch.autograd.grad(net(leaf)[0, targets[number]], leaf)[0][0])
+            assert value == pytest.approx(spearmanr(*(slope.numpy() for slope in slopes)).statistic)

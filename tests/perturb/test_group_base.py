@@ -162,5 +162,5 @@ def test_an_unfitted_space_says_so():
 
 def test_only_so_many_elements_are_numbered():
     assert numbered(Permutations(size=12)) == 479_001_600
-    with pytest.raises(SpecError, match=r"Permutations\(axis=-1, size=13\) has too many elements to number \(a count of 10 digits\)"):
+    with pytest.raises(SpecError, match=r"Permutations\(size=13\) has too many elements to number \(a count of 10 digits\)"):
         numbered(Permutations(size=13))

@@ -63,9 +63,7 @@ def test_larger_sets_are_drawn_and_not_numbered():
     drawn = group.decode(torch.linspace(1, -1, 50)[None])
     assert drawn.tolist() == [list(range(49, -1, -1))]
     for number in (lambda: group.unrank(torch.tensor([0])), group.enumerate):
-        with pytest.raises(
-            SpecError, match=r"^Permutations\(axis=-1, size=50\) has too many elements to number .*: draw them at random instead\.$"
-        ):
+        with pytest.raises(SpecError, match=r"^Permutations\(size=50\) has too many elements to number .*: draw them at random instead\.$"):
             number()
 
 
@@ -75,3 +73,19 @@ def test_a_set_of_another_size_is_refused():
         group.act(group.identity(1), torch.zeros(1, 4))
     with pytest.raises(InputError, match=r"made for sizes \(3,\)"):
         group.fit(torch.Size([4]))
+
+
+def test_the_axis_must_be_named_where_several_could_be_meant():
+    with pytest.raises(InputError, match=r"axis=-2 \(40 entries\) or axis=-1 \(3 entries\)") as caught:
+        Permutations().fit(torch.Size([40, 3]))
+    assert "\n" not in str(caught.value)
+    assert Permutations(axis=-1).fit(torch.Size([40, 3])).size == 3
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((7,), -1), ((1, 7), -1), ((7, 1), -2), ((1, 1), -1)])
+def test_the_only_axis_with_entries_is_found(shape, axis):
+    fitted = Permutations().fit(torch.Size(shape))
+    assert (fitted.axis, fitted.size) == (axis, shape[axis])
+    x = torch.arange(float(math.prod(shape))).reshape(1, *shape)
+    order = torch.arange(fitted.size).flip(0)[None]
+    assert fitted.act(order, x).flatten().tolist() == x.flatten().flip(0).tolist()

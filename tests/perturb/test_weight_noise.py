@@ -15,6 +15,7 @@ from weight_nets import conv_net, same, untouched
 from veracity.core.errors import InputError, SpecError
 from veracity.core.models import View
 from veracity.perturb import LayerRandomisation, ParameterNoise, ParameterScaling, stack
+from veracity.perturb.weights import FreshScaling
 from veracity.walk import MonteCarlo
 
 BOTH = pytest.mark.parametrize("kind", [ParameterScaling, ParameterNoise])
@@ -103,8 +104,25 @@ def test_a_path_starts_at_the_model():
     space = ParameterScaling(sigma=1.0, steps=3, segments=2)
     assert [space.starts(level) for level in range(6)] == [True, False, True, False, True, False]
     assert all(ParameterScaling(sigma=1.0, steps=3).starts(level) for level in range(3))
-    apart = ParameterScaling(sigma=1.0, steps=3, segments=2, chained=False)
-    assert all(apart.starts(level) for level in range(6))
+    fresh = FreshScaling(sigma=1.0, steps=2, segments=2, repeats=1)
+    assert [fresh.starts(level) for level in range(5)] == [True, False, True, False, True]
+
+
+def test_fresh_scaling_has_noise_of_its_own_at_every_look_and_shares_it_with_its_repeats():
+    space, model = FreshScaling(sigma=2.0, steps=2, segments=2, first=0.5, start=0.25, repeats=1), nn.Linear(4, 3)
+    assert [space.strength(level) for level in range(10)] == [0.25, 0.25, 0.5, 0.5, 0.5, 0.25, 0.25, 2.0, 2.0, 2.0]
+    noise = [(space.perturbed(model, 0, level, seed=0)["weight"] / model.weight - 1) / space.strength(level) for level in range(10)]
+    alike = {(one, other) for one in range(10) for other in range(one) if torch.allclose(noise[one], noise[other], atol=1e-3)}
+    assert alike == {(1, 0), (3, 2), (6, 5), (8, 7)}
+    assert [space.explains(level) for level in range(5)] == [True] * 4 + [False]
+
+
+def test_fresh_scaling_waits_for_the_strength_of_parameter_scaling():
+    assert FreshScaling(sigma=None, steps=5).endpoint(2.0) == ParameterScaling(sigma=None, steps=5).endpoint(2.0)
+    with pytest.raises(SpecError, match="repeats"):
+        FreshScaling(sigma=1.0, repeats=-1).check()
+    with pytest.raises(SpecError, match="no sigma"):
+        FreshScaling(sigma=None).strength(0)
 
 
 @given(st.integers(0, 10_000), st.integers(0, 50))
@@ -200,7 +218,7 @@ def test_tied_and_frozen_parameters():
 
 
 def test_calibration():
-    waiting = ParameterScaling(sigma=None, steps=5, segments=5, independent=True, first=0.001, chained=False)
+    waiting = ParameterScaling(sigma=None, steps=5, segments=5, independent=True, first=0.001)
     assert waiting.endpoint(2.0) == ParameterScaling(sigma=2.0, steps=1)
     assert waiting.calibrated(2.0).strength(24) == 2.0
     assert waiting.calibrated(2.0).endpoint(1.0) is None

@@ -1,5 +1,6 @@
 """Layers that forget: in order, cumulatively, the same at every level, on a copy."""
 
+import copy
 import json
 import threading
 
@@ -37,10 +38,11 @@ def test_the_order_of_layers(direction, layers):
     assert space.levels == 4
     assert space.of(model) == space
     assert json.loads(json.dumps(space.spec()))["layers"] == list(layers)
-    own = dict(model.named_parameters())
+    own = dict(model.named_parameters()) | dict(model.named_buffers())
     for level in range(4):
         copy = space.perturbed(model, 0, level, seed=0)
-        assert set(copy) == {f"{layer}.{part}" for layer in layers[: level + 1] for part in ("weight", "bias")}
+        statistics = {"norm.running_mean", "norm.running_var"} if "norm" in layers[: level + 1] else set()
+        assert set(copy) == {f"{layer}.{part}" for layer in layers[: level + 1] for part in ("weight", "bias")} | statistics
         assert all((value != own[name]).any() for name, value in copy.items())
 
 
@@ -64,7 +66,6 @@ def test_nothing_but_the_copy_changes(space):
         fitted = space.of(model)
         copy = fitted.perturbed(model, 0, fitted.levels - 1, seed=0)
         stack(fitted, model, [(0, 0), (1, fitted.levels - 1)], seed=0)
-    assert {name for name, _ in model.named_buffers()}.isdisjoint(copy)
     x = torch.rand(3, 1, 6, 6, generator=torch.Generator().manual_seed(0))
     assert functional_call(model, copy, x).isfinite().all()
     assert fitted.starts(fitted.levels - 1)
@@ -145,7 +146,7 @@ def test_stacked_copies_are_the_single_ones():
     pairs = [(0, 2), (1, 0), (0, 0)]
     together = stack(space, model, pairs, seed=0)
     assert set(together) == set(space.perturbed(model, 0, 2, seed=0))
-    own = dict(model.named_parameters())
+    own = dict(model.named_parameters()) | dict(model.named_buffers())
     for number, (draw, level) in enumerate(pairs):
         single = space.perturbed(model, draw, level, seed=0)
         for name, value in together.items():
@@ -179,3 +180,35 @@ def test_misuse_is_refused():
         LayerRandomisation().of(model).perturbed(model, 0, 4, seed=0)
     with pytest.raises(SpecError, match="has the level 0 alone, not 1"):
         FullRandomisation().of(model).perturbed(model, 0, 1, seed=0)
+
+
+def literally(model):
+    """The model after `reset_parameters` of every module that has it: what Quantus makes of it in the end."""
+    fresh = copy.deepcopy(model)
+    for module in fresh.modules():
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+    return fresh
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_running_statistics_begin_anew_with_their_layer(affine):
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(3)
+        model = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5, affine=affine), nn.ReLU(), nn.Linear(5, 2)).train()
+        model(3.0 + 2.0 * torch.randn(64, 4))
+        model.eval()
+        expected = dict(literally(model).named_buffers())
+    with untouched(model):
+        space = LayerRandomisation().of(model)
+        assert space.layers == ("3", "1", "0")
+        copies = [space.perturbed(model, 0, level, seed=0) for level in range(3)]
+        whole = FullRandomisation().of(model).perturbed(model, 0, 0, seed=0)
+        stacked = stack(space, model, [(0, 0), (1, 1)], seed=0)
+    assert not any("running" in name for name in copies[0])
+    for found in (*copies[1:], whole):
+        for name in ("1.running_mean", "1.running_var"):
+            assert torch.equal(found[name], expected[name])
+            assert not torch.equal(found[name], dict(model.named_buffers())[name])
+    assert torch.equal(stacked["1.running_mean"][0], model[1].running_mean)
+    assert stacked["1.running_mean"][1].tolist() == [0.0] * 5

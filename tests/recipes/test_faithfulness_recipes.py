@@ -57,7 +57,11 @@ def written(folder: Path) -> dict[Path, int]:
 
 @pytest.mark.parametrize(("name", "figure"), [("faithfulness-mnist", 0.79), ("faithfulness-fashion-mnist", 0.76)])
 def test_a_lenet_stands_beside_the_published_figures(name: str, figure: float, tmp_path: Path) -> None:
-    table = ran(name, tmp_path).table().set_index(["explainer", "score"])
+    result = ran(name, tmp_path)
+    short = "The published figures of saliency come from a path that ends at a strength of 0.34"
+    assert str(result).count(short) == (tmp_path / "report.html").read_text().count(short) == 1
+    assert result.caveats("fast_gef") == []
+    table = result.table().set_index(["explainer", "score"])
     assert table.loc[("gradient", "fast_gef_public"), "published"] == figure
     assert table.loc[("gradient", "fast_gef_public"), "null"] == pytest.approx(0.5)
     assert np.isnan(table.loc[("gradient", "fast_gef"), "published"])

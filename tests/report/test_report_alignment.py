@@ -63,7 +63,10 @@ def test_distortions_are_those_of_the_score_and_of_no_other() -> None:
     assert list(found) == [("net", "a")]
     assert found["net", "a"][0].tolist() == [[[1.0, 3.0, 5.0]]]
     assert found["net", "a"][1].tolist() == [[[2.0, 5.0, 10.0]]]
-    assert distortions(series, "gef", PublicGEF(steps=3, segments=2))["net", "a"][1].tolist() == [[[2.0, 16.0 + 81.0, 256.0 + 1296.0]]]
+    own = Measured(dict.fromkeys(PublicGEF.quantities, np.ones((1, 1, 6))) | {"model": caused})
+    assert distortions(series, "gef", PublicGEF(steps=3, segments=1)) == {}
+    public = distortions([FakeSeries("net", "a", "gef", own)], "gef", PublicGEF(steps=3, segments=1))
+    assert [found.tolist() for found in public["net", "a"]] == [[[[1.0, 3.0, 5.0]]], [[[0.0, 0.0, 0.0]]]]
     assert distortions(series, "gef", FastGEF(steps=6))["net", "a"][1].tolist() == moved.tolist()
     assert distortions(series, "gef")["net", "a"][0] is caused
 

@@ -15,13 +15,16 @@ from rich.table import Table
 from veracity.core.failures import failures_of
 from veracity.core.sentences import tell
 from veracity.engine.store.state import Progress, Stage, State
+from veracity.interpret.gef import Alignment
 from veracity.interpret.robustness import Hunted
 from veracity.report.assumed import assumed
+from veracity.report.caveats import caveats
 from veracity.report.crosstrained import fold_sentence
 from veracity.report.figures.folded import folded_data
 from veracity.report.hunted import hunted, outcome, spent
 from veracity.report.kinds import has_ceiling, has_null, in_map_units, score_of
 from veracity.report.stable import columns, stable
+from veracity.report.strengths import strength_lines
 from veracity.report.verdict import SYMMETRY_SCORES
 from veracity.report.view import COARSE, missing
 from veracity.report.wording import ARROWS, MINUS, SHARED, UNSEEN, centre, decimals, frame_title, in_order, interval, percentage, title_of
@@ -100,6 +103,8 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
             *remarks(rows),
             *([spent(rows.to_dict("records"))] if rare is not None else ()),
             said.get((str(model), str(score)), ""),
+            *caveats(manifest["spec"].get("published", ()), str(score), [str(model)], set(rows["explainer"])),
+            *ends(manifest, str(model), str(score)),
         )
         yield table
     for score, rows in frame[frame["explainer"] == ""].groupby("score", sort=False):
@@ -115,6 +120,13 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
             table.add_row(escape(row["model"]), *common(row), "" if accuracy is None else number(accuracy), row["state"])
         below(table, *broken(rows))
         yield table
+
+
+def ends(manifest: Mapping[str, Any], model: str, score: str) -> list[str]:
+    """Where the paths of a score end on a model, if that was found from the data."""
+    known = score_of(manifest, score)
+    found = isinstance(known, Alignment) and known.sigma is None
+    return strength_lines([one for one in manifest.get("calibrations") or () if one["model"] == model]) if found else []
 
 
 def remarks(rows: pd.DataFrame) -> Iterator[str]:

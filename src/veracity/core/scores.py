@@ -141,8 +141,9 @@ class Reading:
 class Pair:
     """R rows before and after a perturbation, the elements that made it (R, q), and how what was read should move along.
 
-    In the input's frame `move` is what happened to the input; elsewhere nothing moves (rho' is the identity). What one score has
-    computed for these rows, others find through `once`.
+    In the input's frame `move` is what happened to the input; elsewhere nothing moves (rho' is the identity). Along a path of
+    weights `before` may be an earlier level; `start` holds the explanations (R, ...) of the unperturbed model then. What one
+    score has computed for these rows, others find through `once`.
     """
 
     before: Reading
@@ -150,6 +151,7 @@ class Pair:
     element: Tensor
     move: Callable[[Tensor], Tensor]
     undo: Callable[[Tensor], Tensor]
+    start: Tensor | None = None
     known: dict[str, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, key: str, compute: Callable[[], Tensor]) -> Tensor:

@@ -143,6 +143,7 @@ SENTENCES = {
     "relaxation": needs("{} {} the symmetry on {}, at or above {}. Of these fall short: {}.", kept=1, invariances=2),
     "training": needs("From step {} to step {} {}.", steps=2),
     "calibration": needs("Predictions fall to chance: {}.", calibrations=1),
+    "calibration.above": needs("Of {}, {}.", calibrations=1),
     "sensitivity.range": needs(
         "Pearson's correlation r over samples lies between {} and {}. The closer to {}, the more the two say the same.", correlations=2
     ),

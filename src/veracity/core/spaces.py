@@ -56,7 +56,7 @@ class Space(Component, ABC):
         """What a reader must know about how elements are drawn: here nothing."""
         return None
 
-    def endpoint(self, sigma: float) -> Self | None:
+    def endpoint(self, sigma: float) -> Space | None:
         """Where the strength is still to be found: the strong end of the path alone, at this strength; else None."""
         return None
 
@@ -227,7 +227,19 @@ class WeightSpace(Space, ABC):
         return self
 
     def starts(self, level: int) -> bool:
-        """Whether a level is compared with the unperturbed model; else with the level before it, along a path."""
+        """Whether a level is compared with the unperturbed model; else with the last level that leads, along a path."""
+        return True
+
+    def leads(self, level: int) -> bool:
+        """Whether the levels after it are compared with this one, where they do not start anew."""
+        return True
+
+    def explains(self, level: int) -> bool:
+        """Whether explanations are read at a level."""
+        return True
+
+    def answers(self, level: int) -> bool:
+        """Whether outputs are read at a level."""
         return True
 
     @abstractmethod

@@ -22,7 +22,8 @@ from veracity.engine.plan import ALGORITHMS
 from veracity.engine.problem import Problem
 from veracity.engine.progress import bar
 from veracity.engine.store import SCHEMA, RunFolder
-from veracity.perturb.path import calibrated, tolerance
+from veracity.perturb.path import calibrated, strength_range, tolerance
+from veracity.perturb.weights.copies import generator
 from veracity.perturb.weights.copies import key as stream
 
 DRAWS = 40
@@ -89,12 +90,24 @@ def calibration(problem: Problem, name: str, what: str, space: Space, budget: Bu
     with evaluating(model.module), torch.no_grad():
         trial = Trial(problem, name, budget)
         try:
-            found = asdict(calibrated(trial.agreement_along(space), trial.classes))
-            found["draws"] = trial.draws[found["sigma"]]
+            agreement = trial.agreement_along(space)
+            found = asdict(calibrated(agreement, trial.classes))
+            beyond = 2.0 * max(sigma for sigma, _ in found["curve"] if sigma <= 2.0 * found["sigma"])
+            if beyond not in trial.kept:  # what the agreement levels off at, for the range of the strength
+                found["curve"] = sorted([*found["curve"], (beyond, agreement(beyond))])
         except InputError as error:
             raise InputError(f"On model '{name}': {error}") from error
+    low, high = strength_range(trial.kept, trial.classes, generator("strength", problem.seed))
+    found |= {
+        "draws": len(trial.kept[found["sigma"]]),
+        "low": min(low, found["sigma"]),
+        "high": max(high, found["sigma"]),
+        "independent": trial.independent(found["sigma"]),
+        "classes": trial.classes,
+    }
     folder.files.write(path, json.dumps(found).encode())
-    return found
+    kept = json.loads(json.dumps(found))
+    return dict(kept)
 
 
 class Trial:
@@ -107,7 +120,8 @@ class Trial:
         probabilities = self.probabilities(self.model.module, self.x)
         self.classes = probabilities.shape[1]
         self.predicted = probabilities.argmax(1)
-        self.draws: dict[float, int] = {}
+        self.kept: dict[float, Tensor] = {}
+        self.classes_then: dict[float, Tensor] = {}
 
     def probabilities(self, module: torch.nn.Module, x: Signals) -> Tensor:
         """What a module gives for rows, within the budget."""
@@ -126,27 +140,36 @@ class Trial:
         around = tolerance(self.classes)
 
         def agreement(sigma: float) -> float:
-            end, shares = space.endpoint(sigma), list[float]()
+            end, answers = space.endpoint(sigma), list[Tensor]()
+            shares = list[float]()
             while len(shares) < DRAWS or (len(shares) < MOST and undecided(shares, 1.0 / self.classes + around, around / 2)):
                 draws = range(len(shares), max(DRAWS, 2 * len(shares)))
                 if copies is not None and isinstance(end, WeightSpace):
-                    shares += self.under_copies(copies, end, draws)
+                    answers += self.under_copies(copies, end, draws)
                 elif isinstance(end, InputSpace):
-                    shares += [self.share(self.model.module, end.move(self.noise(end, draw), self.x)) for draw in draws]
+                    answers += [self.answer(self.model.module, end.move(self.noise(end, draw), self.x)) for draw in draws]
                 else:
                     raise InputError(f"The space '{space.name}' has no strength to find.")
-            self.draws[sigma] = len(shares)
+                shares = [float((answer == self.predicted).double().mean()) for answer in answers]
+            every = torch.stack(answers)
+            self.kept[sigma] = (every == self.predicted).cpu()
+            self.classes_then[sigma] = torch.bincount(every.flatten(), minlength=self.classes).double().cpu() / every.numel()
             return sum(shares) / len(shares)
 
         return agreement
 
-    def under_copies(self, copies: Copies, space: WeightSpace, draws: range) -> list[float]:
-        """The agreement of every copy."""
-        found, some = list[float](), copies.at_once(self.x.values)
+    def independent(self, sigma: float) -> float:
+        """How often predictions would be kept if those of the copies had nothing to do with the model's: sum over c of p_c q_c."""
+        own = torch.bincount(self.predicted, minlength=self.classes).double().cpu() / len(self.predicted)
+        return float(own @ self.classes_then[sigma])
+
+    def under_copies(self, copies: Copies, space: WeightSpace, draws: range) -> list[Tensor]:
+        """What every copy predicts."""
+        found, some = list[Tensor](), copies.at_once(self.x.values)
         for first in range(0, len(draws), some):
             pairs = [(draw, 0) for draw in draws[first : first + some]]
             weights = copies.weights(space, pairs)
-            found += [self.share(copies.become(weights, number), self.x) for number in range(len(pairs))]
+            found += [self.answer(copies.become(weights, number), self.x) for number in range(len(pairs))]
         return found
 
     def noise(self, space: InputSpace, draw: int) -> Tensor:
@@ -154,9 +177,9 @@ class Trial:
         element = space.decode(Draws.of(self.seed, self.samples, draw).normal(space.latents, stream="calibration"))
         return space.at(element, torch.zeros_like(self.samples)).to(self.x.values.device)
 
-    def share(self, module: torch.nn.Module, x: Signals) -> float:
-        """The share of samples whose prediction is kept."""
-        return float((self.probabilities(module, x).argmax(1) == self.predicted).double().mean())
+    def answer(self, module: torch.nn.Module, x: Signals) -> Tensor:
+        """The predicted classes (samples,)."""
+        return self.probabilities(module, x).argmax(1)
 
 
 def undecided(shares: list[float], target: float, enough: float) -> bool:

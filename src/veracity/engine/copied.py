@@ -23,10 +23,16 @@ from veracity.engine.rows import Rows
 
 
 class Copied:
-    """One block and one request on weights: readings of some copies at a time, (copies * samples, ...)."""
+    """One block and one request on weights: readings of some copies at a time, (copies * samples, ...).
 
-    def __init__(self, rows: Rows, reader: Reader, copies: Copies, request: Request, space: WeightSpace, after: frozenset[Reads]) -> None:
-        self.rows, self.reader, self.copies, self.request, self.space, self.after = rows, reader, copies, request, space, after
+    `before` is what was read of the block under the model itself. Levels that are not explained, or not answered, are NaN.
+    """
+
+    def __init__(
+        self, rows: Rows, reader: Reader, copies: Copies, request: Request, space: WeightSpace, before: Found, after: frozenset[Reads]
+    ) -> None:
+        self.rows, self.reader, self.copies, self.request, self.space = rows, reader, copies, request, space
+        self.before, self.after = before, after
         self.key = fingerprint.of_json([rows.key, space.spec(), rows.seed, request.layer])
         self.form = stacking.form_of(reader, request) if Reads.EXPLANATION in after else None
 
@@ -48,12 +54,21 @@ class Copied:
                 made.update(self.copies.weights(self.space, pairs))
             return self.reader.on(self.copies.become(made, number))
 
-        wanted = self.after & OUTPUTS
-        outputs = [self.outputs(pair, partial(copy, number)) for number, pair in enumerate(pairs)] if wanted else []
-        found = {one: torch.cat([each[one] for each in outputs]).to(self.rows.device) for one in wanted}
+        found: Found = {}
+        if wanted := self.after & OUTPUTS:
+            silent = self.blank(wanted)
+            outputs = [
+                silent if silent and not self.space.answers(pair[1]) else self.outputs(pair, partial(copy, number))
+                for number, pair in enumerate(pairs)
+            ]
+            found = {one: torch.cat([each[one].to(self.rows.device) for each in outputs]) for one in wanted}
         if Reads.EXPLANATION in self.after:
             found[Reads.EXPLANATION] = self.explanations(pairs, ask, copy)
         return found
+
+    def blank(self, what: frozenset[Reads]) -> Found:
+        """Readings of the block that are NaN, shaped as those of the model itself; none if some of those were not read."""
+        return {one: torch.full_like(self.before[one], torch.nan) for one in what} if what <= set(self.before) else {}
 
     def outputs(self, pair: tuple[int, int], copy: Callable[[], Reader]) -> Found:
         """The outputs of one copy for the block, on the CPU."""
@@ -71,17 +86,19 @@ class Copied:
         rows, count = self.rows, len(self.rows)
         control = self.reader.explainer is not None and self.reader.explainer.control
         together = stacking.together(rows.device, rows.budget.rows, count * rows.rows_each) if self.form else 1
-        parts: list[Tensor] = []
-        for first in range(0, len(pairs), together):
-            some = pairs[first : first + together]
-            maps = self.stacked(some) if len(some) > 1 else None
+        silent = self.blank(frozenset({Reads.EXPLANATION}))
+        parts: dict[int, Tensor] = {}
+        asked = [number for number, (_, level) in enumerate(pairs) if not silent or self.space.explains(level)]
+        for first in range(0, len(asked), together):
+            some = asked[first : first + together]
+            maps = self.stacked([pairs[number] for number in some]) if len(some) > 1 else None
             if maps is not None:
-                parts.append(maps)
+                parts |= zip(some, maps.split(count), strict=True)
                 continue
-            for number in range(first, first + len(some)):
+            for number in some:
                 here = slice(number * count, (number + 1) * count)
-                parts.append(rows.explained(self.reader if control else copy(number).informed(), self.request, ask[here]))
-        return torch.cat(parts)
+                parts[number] = rows.explained(self.reader if control else copy(number).informed(), self.request, ask[here])
+        return torch.cat([parts[number] if number in parts else silent[Reads.EXPLANATION] for number in range(len(pairs))])
 
     def stacked(self, pairs: Pairs) -> Tensor | None:
         """The explanations of some copies together; None, from now on, for a model that cannot be mapped over its weights."""
@@ -97,13 +114,14 @@ class Copied:
         return maps.flatten(0, 1)
 
 
-def came_from(space: WeightSpace, pairs: Pairs, base: Tensor, last: Tensor, found: Tensor) -> Tensor:
-    """What the explanations of some copies are compared with: the base's where a path starts, else those of the level before.
+def came_from(space: WeightSpace, pairs: Pairs, base: Tensor, last: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+    """What the explanations of some copies are compared with, (copies * N, ...), and the leading ones that later copies go on from.
 
-    `base` and `last`, of the copy before these, are (N, ...); `found` and what comes back are (copies * N, ...).
+    Where a path starts, that is the base; else the explanations of the last level that leads. `base` and `last`, which led before
+    these, are (N, ...); `found` is (copies * N, ...).
     """
-    count = len(base)
-    previous = torch.cat((last, found[:-count]))
-    starts = torch.tensor([space.starts(level) for _, level in pairs], device=base.device).repeat_interleave(count)
-    shape = (-1, *[1] * (base.ndim - 1))
-    return torch.where(starts.reshape(shape), base.repeat(len(pairs), *[1] * (base.ndim - 1)), previous)
+    parts: list[Tensor] = []
+    for maps, (_, level) in zip(found.split(len(base)), pairs, strict=True):
+        parts.append(base if space.starts(level) else last)
+        last = maps if space.leads(level) else last
+    return torch.cat(parts), last

@@ -24,8 +24,8 @@ class Copies:
     def __init__(self, model: nn.Module, seed: int) -> None:
         self.model, self.seed = model, seed
         self.scratch = deepcopy(model)
-        self.own = dict(model.named_parameters())
-        self.parameters = dict(self.scratch.named_parameters())
+        self.own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        self.held = {**dict(self.scratch.named_parameters()), **dict(self.scratch.named_buffers())}
         self.changed: set[str] = set()
 
     def at_once(self, x: Tensor) -> int:
@@ -33,20 +33,20 @@ class Copies:
 
         An explanation is as large as its input, and is compared in twice the precision, with what it came from.
         """
-        size = sum(parameter.nbytes for parameter in self.own.values())
+        size = sum(value.nbytes for value in self.own.values())
         return max(1, min(BYTES // max(size, 1), ROWS // max(len(x), 1), BYTES // max(6 * x.nbytes, 1)))
 
     @torch.no_grad()
     def weights(self, space: WeightSpace, pairs: Pairs) -> dict[str, Tensor]:
-        """What the copies' parameters become, by name, each (copies, ...)."""
+        """What the copies' parameters and buffers become, by name, each (copies, ...)."""
         return stack(space, self.model, pairs, self.seed)
 
     @torch.no_grad()
     def become(self, weights: dict[str, Tensor], number: int) -> nn.Module:
-        """The scratch copy with the weights of one of the copies; parameters that they leave alone are the model's own."""
+        """The scratch copy with the weights of one of the copies; what they leave alone is the model's own."""
         for name in self.changed - set(weights):
-            self.parameters[name].copy_(self.own[name])
+            self.held[name].copy_(self.own[name])
         for name, values in weights.items():
-            self.parameters[name].copy_(values[number])
+            self.held[name].copy_(values[number])
         self.changed = set(weights)
         return self.scratch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import torch
@@ -83,7 +84,7 @@ class Block:
         broken = torch.zeros(len(self.samples), dtype=torch.bool) if maps is None else ~maps.flatten(1).isfinite().all(1).cpu()
         tally = Tally(cells, self.samples, broken, ~self.correct)
         walker = request.walk.start(request.space, self.samples, self.problem.seed, cells[0].score.bounds)
-        copied, refitted = self.copied(request, after), self.refitted(request, after)
+        copied, refitted = self.copied(request, before, after), self.refitted(request, after)
         perturbed = None if copied or refitted else Perturbed(self.rows, self.reader, request, before, after)
         last, number = before.get(Reads.EXPLANATION), 0
         with torch.no_grad():
@@ -112,28 +113,28 @@ class Block:
         with torch.no_grad():
             Hunt(perturbed, cell).run(searched.nonzero()[:, 0], self.folder)
 
-    def copied(self, request: Request, after: frozenset[Reads]) -> Copied | None:
+    def copied(self, request: Request, before: Found, after: frozenset[Reads]) -> Copied | None:
         """The block under copies of its model, if it is the weights that are perturbed."""
         if not isinstance(request.space, WeightSpace):
             return None
         self.copies = self.copies or Copies(self.model.module, self.problem.seed)
-        return Copied(self.rows, self.reader, self.copies, request, request.space, after)
+        return Copied(self.rows, self.reader, self.copies, request, request.space, before, after)
 
     def refitted(self, request: Request, after: frozenset[Reads]) -> Refitted | None:
         """The block under the models of the other folds, if it is the training set that is perturbed."""
         return Refitted(self.rows, self.reader, request, after, self.folder) if isinstance(request.space, TrainingSpace) else None
 
     def on_copies(self, copied: Copied, ask: Ask, before: Found, last: Tensor | None, tally: Tally) -> Tensor | None:
-        """Perturbations of the weights; comes back with the last copy's explanations, from which a path may go on."""
+        """Perturbations of the weights; comes back with the explanations from which a path may go on."""
         for part, pairs, found in copied.read(ask):
             piece, row = ask[part], ask.row[part].to(self.device)
             rows = {what: value[row] for what, value in before.items()}
-            maps = found.get(Reads.EXPLANATION)
+            maps, start = found.get(Reads.EXPLANATION), rows.get(Reads.EXPLANATION)
             if maps is not None and last is not None and Reads.EXPLANATION in before:
-                rows[Reads.EXPLANATION] = came_from(copied.space, pairs, before[Reads.EXPLANATION], last, maps)
-                last = maps[-len(self.samples) :]
+                rows[Reads.EXPLANATION], last = came_from(copied.space, pairs, before[Reads.EXPLANATION], last, maps)
             targets = self.targets[row]
-            tally.see(part, pair_of(copied.space, piece.element, Reading(targets, rows), Reading(targets, found), self.frame))
+            pair = pair_of(copied.space, piece.element, Reading(targets, rows), Reading(targets, found), self.frame)
+            tally.see(part, replace(pair, start=start))
         return last
 
     def base(self, what: frozenset[Reads], request: Request) -> Found:

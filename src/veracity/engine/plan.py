@@ -19,7 +19,7 @@ from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
 
 BLOCK = 64
-ALGORITHMS = 3
+ALGORITHMS = 4
 """To be raised whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
 
@@ -171,8 +171,12 @@ def reached(request: Request, explainer: Explainer | None) -> bool:
 
 
 def costs(score: Score, request: Request, per_map: Cost, samples: int) -> tuple[Cost, Cost]:
-    """Model passes of a cell: to explain, and to read the model's outputs."""
-    after, rows = reads_after(score), samples * request.walk.length(request.space) * request.space.levels
+    """Model passes of a cell: to explain, and to read the model's outputs, each at the levels where that is done."""
+    after, space, rows = reads_after(score), request.space, samples * request.walk.length(request.space)
+    every = range(space.levels)
+    explained, answered = (
+        (sum(map(space.explains, every)), sum(map(space.answers, every))) if isinstance(space, WeightSpace) else (len(every), len(every))
+    )
     repeats = request.smoothing.count if request.smoothing else 1
-    explaining = per_map * (rows * repeats) if Reads.EXPLANATION in after else Cost()
-    return explaining, Cost(forward=rows) if after & OUTPUTS else Cost()
+    explaining = per_map * (rows * explained * repeats) if Reads.EXPLANATION in after else Cost()
+    return explaining, Cost(forward=rows * answered) if after & OUTPUTS else Cost()

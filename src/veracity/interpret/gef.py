@@ -22,15 +22,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veracity.core.errors import SpecError, unknown
+from veracity.core.explainers import Explainer
 from veracity.core.measures import Direction, Measure
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
 from veracity.interpret.common import Repeatable
-from veracity.interpret.gef_score import alignment, path_length
+from veracity.interpret.gef_score import alignment, path_length, running_mean
 from veracity.measure import angle, l2
 from veracity.measure.correlation import pearson, spearman
 from veracity.measure.distortion import normalised
-from veracity.perturb import ParameterScaling
+from veracity.perturb.weights import FreshScaling, ParameterScaling
 from veracity.walk import MonteCarlo
 
 CORRELATIONS = {"spearman": spearman, "pearson": pearson}
@@ -75,8 +76,8 @@ class Alignment(Repeatable):
     first: float | None = None
     averaged: bool = False
 
-    def path(self) -> ParameterScaling:
-        """The path of weights."""
+    def path(self, explainer: Explainer) -> ParameterScaling:
+        """The path of weights on which an explainer is scored."""
         return ParameterScaling(sigma=self.sigma, steps=self.steps, segments=self.segments, independent=self.independent, first=self.first)
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
@@ -95,16 +96,19 @@ class Alignment(Repeatable):
             )
         if subject.explainer is None:
             return ()
-        return (Request(self.path(), MonteCarlo(draws=self.draws), self.shares(subject.explainer)),)
+        return (Request(self.path(subject.explainer), MonteCarlo(draws=self.draws), self.shares(subject.explainer)),)
 
     def observe(self, pair: Pair) -> Tensor:
         """D_f of the whole way, and how far the explanation went since it was last looked at (R, 2)."""
-        if self.outputs == "explained":
-            model = (pair.after.score - pair.before.score).abs()
-        else:
-            model = (pair.after.scores - pair.before.scores).norm(dim=1)
         before, after = (self.scaled(reading.explanation) for reading in (pair.before, pair.after))
-        return torch.stack((model.double(), self.compare(after, before).double()), dim=1)
+        return torch.stack((self.model_distortion(pair), self.compare(after, before).double()), dim=1)
+
+    def model_distortion(self, pair: Pair) -> Tensor:
+        """D_f (R,)."""
+        if self.outputs == "explained":
+            return (pair.after.score - pair.before.score).abs().double()
+        moved: Tensor = (pair.after.scores - pair.before.scores).norm(dim=1)
+        return moved.double()
 
     def scaled(self, explanation: Tensor) -> Tensor:
         """Eq. 21, or the explanation as it is."""
@@ -113,11 +117,7 @@ class Alignment(Repeatable):
     def distortions(self, measured: Measured) -> tuple[Array, Array]:
         """d_f and d_phi, (samples, draws, Z) each."""
         model, moved = (measured[name].reshape(*measured[name].shape[:2], self.steps, self.segments) for name in self.quantities)
-        return model[..., -1], self.length(moved)
-
-    def length(self, moved: Array) -> Array:
-        """D_phi of a level from its segments (..., T): their sum."""
-        return path_length(moved)
+        return model[..., -1], path_length(moved)
 
     @property
     def in_map_units(self) -> bool:
@@ -185,20 +185,84 @@ class PublicFastGEF(Alignment):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class PublicGEF(PublicFastGEF):
-    """GEF as its authors' code has it: there the Jacobian of eq. 19 is the explanation's own change, so that eq. 18 adds up |de|^4.
+    """GEF as its authors' code has it: a running mean over the levels of the explanation's change to the fourth power.
 
-    For standing beside the published tables alone.
+        D_phi^z = 1 / ((z + 1) T) sum over z' <= z and t of (de' J)^2,   de = e - e(theta_z't),   z = 0..Z-1
+
+    Every one of the T looks t at an explanation has noise of its own, of strengths evenly spaced from 1e-4 to sigma_z', and
+    D_f^z another one, of strength sigma_z. J is the mean of e - e_k over K more explanations e_k of the same weights: for an
+    explainer that draws nothing J = de, and each look adds |de|^4. Explanations are divided by the root of their mean square
+    over the *whole data set*. Squares are means over a map's entries, so that D_phi does not depend on the map's size.
+
+    Since the mean runs over the weak levels, too, D_phi grows with z even where the explanation's change does not. So `null`, the
+    score of an explanation that shares only the first level with the model, is the least that a deterministic explanation expects;
+    one whose change merely sets in after that level scores the rank correlation of D_f with z. For standing beside the published
+    tables alone.
     """
 
     name = "gef_public"
-    segments: int = 5
+    quantities: ClassVar[tuple[str, ...]] = ("model", "start_square", "square", "start_product", "lead_product")
+    segments: int = 10
+    repeats: int = 10
 
-    def path(self) -> ParameterScaling:
-        """Every segment is measured from the unperturbed model."""
-        return ParameterScaling(
-            sigma=self.sigma, steps=self.steps, segments=self.segments, independent=self.independent, first=self.first, chained=False
-        )
+    def path(self, explainer: Explainer) -> FreshScaling:
+        """Repeats are needed where the explainer draws random numbers alone."""
+        if not self.independent:
+            raise SpecError(f"The score '{self.name}' has noise of its own at every look: leave out independent=False, or use 'gef'.")
+        if self.compare.name != l2.name:
+            raise SpecError(
+                f"The score '{self.name}' compares explanations by l2 alone, not by '{self.compare.name}': use 'gef' for others."
+            )
+        repeats = self.repeats if explainer.stochastic else 0
+        return FreshScaling(sigma=self.sigma, steps=self.steps, segments=self.segments, first=self.first, repeats=repeats)
 
-    def length(self, moved: Array) -> Array:
-        """The sum of |e(theta_z,t) - e(theta)|^4."""
-        return path_length(moved**4)
+    def observe(self, pair: Pair) -> Tensor:
+        """D_f, and mean products over entries of the explanations of the unperturbed model, of this look and of the one that it repeats."""
+        after, lead = (reading.explanation.flatten(1).double() for reading in (pair.after, pair.before))
+        start = lead if pair.start is None else pair.start.flatten(1).double()
+        products = [(first * second).mean(1) for first, second in ((start, start), (after, after), (start, after), (lead, after))]
+        return torch.stack((self.model_distortion(pair), *products), dim=1)
+
+    def looks(self, measured: Measured) -> list[Array]:
+        """The products, (samples, draws, Z, T, 1 + K) each."""
+        shape = (*measured["model"].shape[:2], self.steps, -1)
+        return [measured[name].reshape(shape)[..., :-1].reshape(*shape[:3], self.segments, -1) for name in self.quantities[1:]]
+
+    def distortions(self, measured: Measured) -> tuple[Array, Array]:
+        """d_f and d_phi, (samples, draws, Z) each."""
+        model = measured["model"].reshape(*measured["model"].shape[:2], self.steps, -1)[..., -1]
+        return model, running_mean(self.changes(*self.looks(measured)) ** 2)
+
+    def changes(self, start_square: Array, square: Array, start_product: Array, lead_product: Array) -> Array:
+        """de' J of every look, (samples, draws, Z, T)."""
+        unit, ratio = np.ones(()), np.ones((1, *square.shape[1:]))
+        if self.normalise:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                unit = over_samples(start_square)[..., :1]
+                ratio = np.sqrt(over_samples(start_square) / over_samples(square))
+        ratio = np.where(np.isfinite(ratio), ratio, np.nan)
+        first, others = ratio[..., :1], ratio[..., 1:]
+        if others.shape[-1] == 0:
+            found = start_square - 2 * first * start_product + first**2 * square
+        else:
+            met = (first * others * lead_product[..., 1:] - others * start_product[..., 1:]).mean(axis=-1, keepdims=True)
+            found = start_square[..., :1] - first * start_product[..., :1] + met
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((found / unit)[..., 0], dtype=np.float64)
+
+    def no_response(self, measured: Measured) -> NDArray[np.bool_]:
+        """Samples whose explanation is the same whatever the weights."""
+        start_square, square, start_product, _ = self.looks(measured)
+        return np.asarray(((start_square == square) & (start_square == start_product)).all(axis=(1, 2, 3, 4)))
+
+
+def over_samples(values: Array) -> Array:
+    """The mean over the samples, the first axis, of what is finite; NaN where nothing is.
+
+    >>> over_samples(np.array([[1.0, np.nan], [3.0, np.nan]]))
+    array([[ 2., nan]])
+    """
+    known = np.isfinite(values)
+    return np.asarray(
+        np.where(known, values, 0.0).sum(axis=0, keepdims=True) / np.where(known.any(axis=0), known.sum(axis=0), np.nan)[None]
+    )

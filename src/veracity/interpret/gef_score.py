@@ -49,3 +49,16 @@ def path_length(steps: Array) -> Array:
     if steps.ndim != 4:
         raise InputError(f"Path lengths need steps of shape (samples, draws, levels, segments), not {steps.shape}.")
     return np.asarray(steps.sum(axis=-1), dtype=np.float64)
+
+
+def running_mean(steps: Array) -> Array:
+    """The mean of all segments up to each level: D_phi of the public code of exact GEF.
+
+    1 / ((z + 1) T) sum over z' <= z and t of the segments, from (samples, draws, levels, segments) to (samples, draws, levels).
+
+    >>> running_mean(np.array([[[[1.0, 3.0], [5.0, 7.0]]]]))
+    array([[[2., 4.]]])
+    """
+    if steps.ndim != 4:
+        raise InputError(f"Running means need steps of shape (samples, draws, levels, segments), not {steps.shape}.")
+    return np.asarray(steps.mean(axis=-1).cumsum(axis=-1) / np.arange(1, steps.shape[2] + 1), dtype=np.float64)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+import torch
+from torch import Tensor
 
 from veracity.core.errors import InputError, SpecError
 
 LEAST = 2.0**-30
+RESAMPLES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
     """The noise at a path's strong end, and how it was found; it belongs to one model and one data set.
 
-    At `sigma` the mean `agreement` with the unperturbed predictions is at most `chance` + `tolerance`.
-    `curve` holds every (sigma, agreement) that was measured, from weak to strong.
+    At `sigma` the mean `agreement` with the unperturbed predictions is at most `chance` + `tolerance`. Chance is 1/C, or, where
+    the agreement `levels_off` above that, the share at which it does. `curve` holds every (sigma, agreement) that was measured,
+    from weak to strong.
     """
 
     sigma: float
@@ -24,6 +29,7 @@ class Calibration:
     chance: float
     tolerance: float
     curve: tuple[tuple[float, float], ...]
+    levels_off: bool = False
 
 
 def tolerance(classes: int) -> float:
@@ -51,6 +57,9 @@ def calibrated(
     reached it. The agreement should be measured on the same draws at every sigma, and on at least 40, since single draws
     differ widely.
 
+    Where the agreement levels off above that (over two doublings it changes by no more than the tolerance, in the lower half
+    between 1/C and 1), what it levels off at stands for 1/C.
+
     >>> found = calibrated(lambda sigma: 0.1 + 0.9 * math.exp(-sigma), classes=10)
     >>> round(found.sigma, 2), round(found.agreement, 3), found.chance, found.tolerance
     (4.5, 0.11, 0.1, 0.01)
@@ -64,19 +73,73 @@ def calibrated(
         )
     chance, around = 1.0 / classes, tolerance(classes)
     search = Search(agreement, chance + around)
-    low, high = search.bracket(start, most)
+    low, high = search.bracket(start, most, chance, around)
     while high - low > precision * high:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if search.reached(middle) else (middle, high)
-    curve = tuple(sorted(search.seen.items()))
-    return Calibration(sigma=high, agreement=search.seen[high], chance=chance, tolerance=around, curve=curve)
+    return Calibration(
+        sigma=high,
+        agreement=search.seen[high],
+        chance=search.target - around if search.levels_off else chance,
+        tolerance=around,
+        curve=tuple(sorted(search.seen.items())),
+        levels_off=search.levels_off,
+    )
+
+
+def crossing(strengths: Sequence[float], agreements: Sequence[float], target: float) -> float:
+    """The strength at which a measured curve falls to a target, between two strengths on a line over the logarithm of the strength.
+
+    The first such place from weak to strong; infinite if the curve stays above the target, and the weakest strength if it is below
+    it throughout.
+
+    >>> crossing([1.0, 4.0, 16.0], [0.9, 0.5, 0.1], 0.3), crossing([1.0, 4.0], [0.9, 0.5], 0.3)
+    (8.0, inf)
+    """
+    last = math.nan
+    for place, (sigma, share) in enumerate(zip(strengths, agreements, strict=True)):
+        if share <= target:
+            if place == 0 or last == share:
+                return sigma
+            part, below = (last - target) / (last - share), strengths[place - 1]
+            return float(below * (sigma / below) ** part)
+        last = share
+    return math.inf
+
+
+def strength_range(kept: Mapping[float, Tensor], classes: int, generator: torch.Generator, confidence: float = 0.95) -> tuple[float, float]:
+    """Between which strengths the crossing lies, by a bootstrap over samples and copies: a percentile interval.
+
+    `kept` holds by strength which predictions were kept, (copies, samples); the copies are the same at every strength, though
+    some strengths may have fewer. Copies and samples are drawn anew together (each counts a Poisson number of times), the curve is
+    averaged again at the strengths that were measured, and the place found where it falls to chance: to 1/C, or, if it stays above
+    that, to its value at the strongest of them, within the tolerance. It costs no pass.
+    """
+    around = tolerance(classes)
+    chance = 1.0 / classes + around
+    strengths = sorted(kept)
+    copies, samples = max(len(found) for found in kept.values()), next(iter(kept.values())).shape[1]
+    copy_counts, sample_counts = (
+        torch.poisson(torch.ones(RESAMPLES, size, dtype=torch.float32), generator=generator) for size in (copies, samples)
+    )
+    curves = []
+    for sigma in strengths:
+        found, counts = kept[sigma].float(), copy_counts[:, : len(kept[sigma])]
+        total = counts.sum(1) * sample_counts.sum(1)
+        curves.append(torch.where(total > 0, ((counts @ found) * sample_counts).sum(1) / total, found.mean()))
+    redrawn = torch.stack(curves, dim=1).double().tolist()
+    ends = [crossing(strengths, curve, chance if min(curve) <= chance else curve[-1] + around) for curve in redrawn]
+    found_at = torch.tensor(ends, dtype=torch.float64)
+    ordered, tail = found_at.sort().values, (1.0 - confidence) / 2.0
+    low, high = (ordered[min(RESAMPLES - 1, round(share * (RESAMPLES - 1)))] for share in (tail, 1.0 - tail))
+    return float(low), float(high)
 
 
 class Search:
-    """One search under way: what was measured so far, and the agreement that counts as chance."""
+    """One search under way: what was measured so far, and the agreement that counts as chance, or that the curve levels off at."""
 
     def __init__(self, agreement: Callable[[float], float], target: float) -> None:
-        self.agreement, self.target = agreement, target
+        self.agreement, self.target, self.levels_off = agreement, target, False
         self.seen: dict[float, float] = {}
 
     def reached(self, sigma: float) -> bool:
@@ -87,7 +150,7 @@ class Search:
         self.seen[sigma] = share
         return share <= self.target
 
-    def bracket(self, start: float, most: float) -> tuple[float, float]:
+    def bracket(self, start: float, most: float, chance: float, around: float) -> tuple[float, float]:
         """A strength above chance and the next one that is not, at most twice as large."""
         sigma = start
         if self.reached(sigma):
@@ -100,9 +163,20 @@ class Search:
             weaker, sigma = sigma, min(2.0 * sigma, most)
             if self.reached(sigma):
                 return weaker, sigma
+            if self.level(sigma, chance, around):
+                self.target, self.levels_off = self.seen[sigma] + around, True
+                strengths = sorted(self.seen)
+                first = next(place for place, one in enumerate(strengths) if self.seen[one] <= self.target)
+                if first > 0:
+                    return strengths[first - 1], strengths[first]
         if min(self.seen.values()) > 0.99:
             raise self.never(f"hardly change up to sigma = {most:g}, so that there is no path from stable to random ones")
         raise self.never(f"do not fall to chance up to sigma = {most:g}: give the score a sigma of its own, as in FastGEF(sigma=2.0)")
+
+    def level(self, sigma: float, chance: float, around: float) -> bool:
+        """Whether the last two doublings changed the agreement by no more than the tolerance, nearer to chance than to 1."""
+        last = [share for one, share in self.seen.items() if one >= sigma / 4.0]
+        return len(last) > 2 and max(last) - min(last) <= around and self.seen[sigma] <= (1.0 + chance) / 2.0
 
     def never(self, what: str) -> InputError:
         """The error for a model without a path to chance, with the agreement at each strength."""

@@ -12,7 +12,7 @@ from veracity.data.fashion import fashion_mnist as fashion_images
 from veracity.data.mnist import mnist as digit_images
 from veracity.interpret import GEF, FastGEF, PublicFastGEF
 from veracity.recipes.base import Scale, recipe
-from veracity.recipes.faithfulness_methods import A5, A5_DATA, PAPER, SAMPLES, SIGMA, local_methods, published, some
+from veracity.recipes.faithfulness_methods import A5, A5_CAVEATS, A5_DATA, PAPER, SAMPLES, SIGMA, local_methods, published, some
 from veracity.zoo.lenet import LAYER, pretrained
 
 REFERENCE = f"{PAPER}, Table A.5 and Figures 7, 8 and A.10"
@@ -56,6 +56,6 @@ def lenet_audit(name: str, what: str, data: tuple[Tensor, Tensor], scale: Scale)
         about={
             "recipe": f"faithfulness-{name}",
             "scale": scale.value,
-            "published": published(A5, A5_DATA, {name: "lenet"}, "fast_gef_public", "Table A.5"),
+            "published": published(A5, A5_DATA, {name: "lenet"}, "fast_gef_public", "Table A.5", A5_CAVEATS),
         },
     )

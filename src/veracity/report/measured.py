@@ -43,9 +43,10 @@ def distortions(series: Sequence[SeriesView], label: str, score: Score | None = 
     """
     found = {}
     for one in series:
-        if one.score == label and all(name in one.measured.quantities for name in BOTH):
-            plain = (one.measured["model"], one.measured["explanation"])
-            found[one.model, one.explainer] = score.distortions(one.measured) if isinstance(score, Alignment) else plain
+        known = score.quantities if isinstance(score, Alignment) else BOTH
+        if one.score == label and all(name in one.measured.quantities for name in known):
+            plain = one.measured
+            found[one.model, one.explainer] = score.distortions(plain) if isinstance(score, Alignment) else (plain[BOTH[0]], plain[BOTH[1]])
     return found
 
 

@@ -15,6 +15,7 @@ from veracity.interpret.robustness.probability import Rare
 from veracity.interpret.sensitivity import Sensitivity
 from veracity.interpret.stability import StabilityScore
 from veracity.report.answer import Answer, answer, pending_sentences
+from veracity.report.caveats import caveats
 from veracity.report.figures.boxes import boxes_data, draw_boxes
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
 from veracity.report.figures.matrix import MatrixData, draw_matrix, matrix_data
@@ -57,6 +58,7 @@ class Section:
     assumptions: tuple[str, ...] = ()
     shared: bool = False
     sources: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     pooled: bool = False
     in_map_units: bool = False
 
@@ -140,6 +142,7 @@ def section(reading: Reading, score: str) -> Section:
         assumptions=tuple(assumption_sentences(reading, score)),
         shared=shared(reading.manifest, score) and not pooled,
         sources=tuple(sources(reading, score)),
+        caveats=tuple(caveats(reading.spec.get("published") or (), score, models, {row.explainer for row in mine})),
         pooled=pooled,
         in_map_units=any(row.in_map_units for row in mine),
     )

@@ -39,6 +39,7 @@ BESIDE = ["unseen", "bound", "assumption", "holds", "null", "no_response", *COUN
 POOLED = ["pairs_same", "pairs_differ", "null_mean", "null_high", "p_value"]
 """What stands beside a score that is pooled over the data set: the sizes of its two sets, and its permutation null."""
 DIFFERENCE = ["difference", "low", "high", "n", "differs", "unseen", "bound", "status"]
+STRENGTHS = ["model", "space", "sigma", "low", "high", "agreement", "chance", "tolerance", "levels_off", "independent", "draws"]
 FOLDS = ["model", "fold", "held_out", "trained_on", "samples", "accuracy", "seconds"]
 
 
@@ -52,8 +53,9 @@ class Result:
         self._known: dict[tuple[str, str, str], pooled.PooledEstimate] = {}
 
     def __str__(self) -> str:
-        """The table's main columns as text, arrows for the better direction; then what failed, and what the models do not keep."""
+        """The table's main columns as text, arrows for the better direction; then failures, broken assumptions and ends of paths."""
         from veracity.report import hunted, stable
+        from veracity.report.strengths import strength_lines
 
         table = self.table()
         arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
@@ -67,7 +69,16 @@ class Result:
         lines = [] if self.progress.stage is Stage.DONE else [self.progress.sentence()]
         lines += [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))]
         lines += [str(one) for one in failures_of(self.failures().to_dict("records"))]
-        return "\n".join(lines + self.assumptions())
+        lines += self.assumptions() + strength_lines(self.manifest.get("calibrations") or ())
+        return "\n".join(lines + [text for score in self.manifest["scores"] for text in self.caveats(score)])
+
+    def caveats(self, score: str) -> list[str]:
+        """What must be said of the published figures beside a score, in sentences."""
+        from veracity.report.caveats import caveats
+
+        mine = [one for one in self.series if one.score == score]
+        entries = self.manifest["spec"].get("published", ())
+        return caveats(entries, score, {one.model for one in mine}, {one.explainer for one in mine})
 
     def assumptions(self) -> list[str]:
         """What each score takes for granted of each model, and on how many samples it does not hold, in sentences."""
@@ -200,6 +211,15 @@ class Result:
     def facts(self) -> pd.DataFrame:
         """What explainers learnt about the models before they explained anything: one row a fact, such as a concept's accuracy."""
         return pd.DataFrame(self.manifest.get("facts") or [], columns=fact_columns(self.manifest.get("facts") or []))
+
+    def strengths(self) -> pd.DataFrame:
+        """Where calibrated paths end: one row per model and space.
+
+        `low` and `high` are the 95 % range of the strength `sigma` over samples and copies, `agreement` is the share of predictions
+        that are kept there, `independent` the share in which unrelated predictions would agree. Where `levels_off`, `chance` is what
+        the agreement levels off at in the place of 1/C.
+        """
+        return pd.DataFrame(list(self.manifest.get("calibrations") or ()), columns=STRENGTHS)
 
     def draws(self, score: str) -> dict[tuple[str, str], Array]:
         """Every draw's value by (model, explainer): (samples, draws), in the order in which they were drawn."""

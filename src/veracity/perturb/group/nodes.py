@@ -32,7 +32,7 @@ class NodePermutations(Permutations):
     needs_structure = True
     reference = "Crabbé and van der Schaar, NeurIPS 2023, Table 4 (Mutagenicity)"
 
-    axis: int = -2
+    axis: int | None = -2
 
     def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """N permutations move the mask (N, V) and rename the ends of the edges (N, E, 2); without structure nothing is left to do."""

@@ -9,9 +9,10 @@ from typing import Self
 import torch
 from torch import Size, Tensor
 
+from veracity.core.errors import InputError
 from veracity.core.registry import GROUPS
 from veracity.perturb.group.action import PermutationAction, lengths, same_sizes
-from veracity.perturb.group.base import FiniteGroup, known, numbered
+from veracity.perturb.group.base import FiniteGroup, describe, known, numbered
 
 
 @GROUPS.add
@@ -20,7 +21,8 @@ class Permutations(PermutationAction, FiniteGroup):
     """All orders of the entries along one axis, S_n: (rho[pi] x)_i = x_pi(i).
 
     Elements (N, n) are the indices pi(0) ... pi(n - 1). There are n! of them: sets of up to 12 can be numbered (by
-    their Lehmer code), larger ones only drawn.
+    their Lehmer code), larger ones only drawn. The `axis` may be left out where only one axis of a sample has more than one
+    entry: on points (P, 3) the last axis holds x, y and z, and axis=-2 the points.
 
     >>> orders = Permutations(axis=-1).fit(Size([3]))
     >>> orders.order, orders.unrank(torch.tensor([0, 5]))
@@ -31,19 +33,31 @@ class Permutations(PermutationAction, FiniteGroup):
     name = "permutations"
     reference = "Zaheer et al., Deep sets, NeurIPS 2017"
 
-    axis: int = -1
+    axis: int | None = None
     size: int | None = None
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The set's axis."""
-        return (self.axis,)
+        """The set's axis: the last one, as long as none is named."""
+        return (-1 if self.axis is None else self.axis,)
 
     def fit(self, shape: Size) -> Self:
         """The permutations of the entries of inputs of this shape."""
-        sizes = lengths(self, shape, self.axes)
-        same_sizes(self, None if self.size is None else (self.size,), sizes)
-        return replace(self, size=sizes[0])
+        named = self if self.axis is not None else replace(self, axis=self.only_axis(shape))
+        sizes = lengths(named, shape, named.axes)
+        same_sizes(named, None if self.size is None else (self.size,), sizes)
+        return replace(named, size=sizes[0])
+
+    def only_axis(self, shape: Size) -> int:
+        """The only axis with more than one entry, counted from the end; raises if several axes could be meant."""
+        long = [place - len(shape) for place, length in enumerate(shape) if length > 1]
+        if len(long) > 1:
+            choices = " or ".join(f"axis={axis} ({shape[axis]} entries)" for axis in long)
+            raise InputError(
+                f"{describe(self)} does not say which axis to permute, but one sample has shape {tuple(shape)}: give it {choices}; "
+                "of points (P, 3) or tokens (T, V) it is axis=-2."
+            )
+        return long[0] if long else -1
 
     @property
     def length(self) -> int:

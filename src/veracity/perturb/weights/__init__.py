@@ -3,11 +3,12 @@
 from veracity.perturb.weights.copies import ModelCopies, stack
 from veracity.perturb.weights.damage import ConvolutionNoise
 from veracity.perturb.weights.neighbourhood import RowWeightSpace, WeightNeighbourhood
-from veracity.perturb.weights.noise import ParameterNoise, ParameterScaling, WeightNoise
+from veracity.perturb.weights.noise import FreshScaling, ParameterNoise, ParameterScaling, WeightNoise
 from veracity.perturb.weights.randomisation import FullRandomisation, LayerRandomisation, Randomisation
 
 __all__ = [
     "ConvolutionNoise",
+    "FreshScaling",
     "FullRandomisation",
     "LayerRandomisation",
     "ModelCopies",

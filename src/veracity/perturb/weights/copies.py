@@ -22,12 +22,12 @@ Pairs = Sequence[tuple[int, int]]
 class ModelCopies(WeightSpace, ABC):
     """Copies of a model that are made from (seed, draw, level) alone, many at a time.
 
-    Parameters change, biases too; buffers, such as a batch normalisation's running means, stay.
+    Parameters change, biases too; buffers, such as a batch normalisation's running means, stay unless a space names them.
     """
 
     @abstractmethod
     def copies(self, model: nn.Module, pairs: Pairs, seed: int) -> dict[str, Tensor]:
-        """The parameters that any of the copies changes, by name, each stacked (copies, ...)."""
+        """The parameters and buffers that any of the copies changes, by name, each stacked (copies, ...)."""
 
     def perturbed(self, model: nn.Module, draw: int, level: int, seed: int) -> dict[str, Tensor]:
         """The parameters of one copy by name."""

@@ -21,7 +21,7 @@ class WeightNoise(ModelCopies, ABC):
     Level z * segments + t has the strength (t + 1) / segments * sigma_z, with sigma_z = (z + 1) * sigma / steps; where
     `first` is given, sigma_z goes evenly from `first` to sigma. With several segments a level is compared with the one
     before it, and each step starts again from the unperturbed model, which makes the sum over its segments the length of
-    its own path; unless `chained` is off, and every level is compared with the unperturbed model.
+    its own path.
 
     One direction eta belongs to each (seed, draw) and is shared by all levels; `independent` gives each step its own. It
     is standard normal, drawn on the CPU from a generator of its own and divided among the parameters in the order of their
@@ -36,7 +36,6 @@ class WeightNoise(ModelCopies, ABC):
     segments: int = 1
     independent: bool = False
     first: float | None = None
-    chained: bool = True
 
     @property
     def levels(self) -> int:
@@ -62,9 +61,9 @@ class WeightNoise(ModelCopies, ABC):
         if self.first is not None and self.sigma is not None and self.first > self.sigma:
             raise SpecError(f"The space '{self.name}' starts at first={self.first}, which must not exceed sigma={self.sigma}.")
 
-    def endpoint(self, sigma: float) -> Self | None:
+    def endpoint(self, sigma: float) -> WeightNoise | None:
         """The last step alone, in one segment, at this strength, as long as there is no sigma."""
-        alone = replace(self, sigma=sigma, steps=1, segments=1, independent=False, first=None, chained=True)
+        alone = replace(self, sigma=sigma, steps=1, segments=1, independent=False, first=None)
         return alone if self.sigma is None else None
 
     def calibrated(self, sigma: float) -> Self:
@@ -74,8 +73,8 @@ class WeightNoise(ModelCopies, ABC):
         return found
 
     def starts(self, level: int) -> bool:
-        """The first segment of a step starts at the unperturbed model; all do, unless they are chained."""
-        return not self.chained or level % self.segments == 0
+        """The first segment of a step starts at the unperturbed model."""
+        return level % self.segments == 0
 
     def strength(self, level: int) -> float:
         """(t + 1) / segments * sigma_z.
@@ -88,16 +87,22 @@ class WeightNoise(ModelCopies, ABC):
         if not 0 <= level < self.levels:
             raise SpecError(f"The space '{self.name}' has levels 0 to {self.levels - 1}, not {level}.")
         step, segment = divmod(level, self.segments)
+        return (segment + 1) / self.segments * self.reach(self.sigma, step)
+
+    def reach(self, sigma: float, step: int) -> float:
+        """sigma_z of a step, on the way to the strength sigma."""
         if self.first is None:
-            sigma = (step + 1) * self.sigma / self.steps
-        else:
-            sigma = self.sigma - (self.sigma - self.first) * (self.steps - 1 - step) / max(1, self.steps - 1)
-        return (segment + 1) / self.segments * sigma
+            return (step + 1) * sigma / self.steps
+        return sigma - (sigma - self.first) * (self.steps - 1 - step) / max(1, self.steps - 1)
+
+    def direction(self, level: int) -> int:
+        """The number of the direction that a level follows: one for all of them, or one per step."""
+        return level // self.segments if self.independent else -1
 
     def copies(self, model: nn.Module, pairs: Pairs, seed: int) -> dict[str, Tensor]:
         """Every parameter of every copy, (copies, ...); each direction is drawn once."""
         parameters = parameters_of(model)
-        names = [(draw, level // self.segments if self.independent else -1) for draw, level in pairs]
+        names = [(draw, self.direction(level)) for draw, level in pairs]
         once = sorted(set(names))
         sizes = [value.numel() for value in parameters.values()]
         noise = torch.stack([torch.randn(sum(sizes), generator=generator("weights", seed, *name), dtype=torch.float32) for name in once])
@@ -135,6 +140,84 @@ class ParameterScaling(WeightNoise):
     def noisy(self, value: Tensor, noise: Tensor) -> Tensor:
         """theta * (1 + noise)."""
         return value * (1 + noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreshScaling(ParameterScaling):
+    """Parameter scaling in which every look has weights of its own, as in the public code of exact GEF.
+
+    Step z has `segments` looks at the explanation, at strengths evenly spaced from `start` to sigma_z, and then one at the
+    output, at sigma_z. Each has fresh noise. `repeats` more explanations of the same weights follow every look at the
+    explanation, for explainers that draw random numbers; they are compared with the look that they repeat, and everything else
+    with the unperturbed model. The levels of step z are the looks with their repeats, one after the other, and the output.
+
+    >>> space = FreshScaling(sigma=1.0, steps=2, segments=3, first=0.5, start=0.1)
+    >>> [round(space.strength(level), 2) for level in range(space.levels)], [space.answers(level) for level in range(4)]
+    ([0.1, 0.3, 0.5, 0.5, 0.1, 0.55, 1.0, 1.0], [False, False, False, True])
+    """
+
+    name = "fresh_scaling"
+
+    start: float = 1e-4
+    repeats: int = 0
+
+    @property
+    def looks(self) -> int:
+        """Levels of a step: explanations with their repeats, and one output."""
+        return self.segments * (1 + self.repeats) + 1
+
+    @property
+    def levels(self) -> int:
+        """Steps times looks."""
+        return self.steps * self.looks
+
+    def check(self) -> None:
+        """Raise on settings that make no path."""
+        super().check()
+        if isinstance(self.repeats, bool) or not isinstance(self.repeats, int) or self.repeats < 0:
+            raise SpecError(f"The setting 'repeats' of the space '{self.name}' must be a whole number of at least 0, not {self.repeats!r}.")
+        if isinstance(self.start, bool) or not isinstance(self.start, (int, float)) or not 0 < self.start < math.inf:
+            raise SpecError(f"The setting 'start' of the space '{self.name}' must be a positive number, not {self.start!r}.")
+
+    def endpoint(self, sigma: float) -> WeightNoise | None:
+        """That of parameter scaling, whose strength it shares."""
+        return ParameterScaling(sigma=sigma, steps=1) if self.sigma is None else None
+
+    def place(self, level: int) -> tuple[int, int, int]:
+        """A level's step, its look at the explanation (`segments` for the output), and its repeat, 0 for the look itself."""
+        step, look = divmod(level, self.looks)
+        return step, *divmod(look, 1 + self.repeats)
+
+    def starts(self, level: int) -> bool:
+        """All but repeats are compared with the unperturbed model."""
+        return self.place(level)[2] == 0
+
+    def leads(self, level: int) -> bool:
+        """Repeats are compared with the look that they repeat."""
+        return self.starts(level)
+
+    def explains(self, level: int) -> bool:
+        """All but the last level of a step."""
+        return not self.answers(level)
+
+    def answers(self, level: int) -> bool:
+        """The last level of each step."""
+        return level % self.looks == self.looks - 1
+
+    def strength(self, level: int) -> float:
+        """Evenly spaced from `start` to sigma_z, which is also the output's."""
+        if self.sigma is None:
+            raise SpecError(f"The space '{self.name}' has no sigma yet: give it one, such as sigma=0.5, or calibrate it first.")
+        if not 0 <= level < self.levels:
+            raise SpecError(f"The space '{self.name}' has levels 0 to {self.levels - 1}, not {level}.")
+        step, look, _ = self.place(level)
+        end = self.reach(self.sigma, step)
+        return end if look >= self.segments - 1 else self.start + (end - self.start) * look / (self.segments - 1)
+
+    def direction(self, level: int) -> int:
+        """One per look; repeats share that of theirs."""
+        step, look, _ = self.place(level)
+        return step * (self.segments + 1) + look
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase as NormBase
 
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.models import viewed
@@ -22,9 +23,11 @@ DIRECTIONS = ("top_down", "bottom_up")
 class Randomisation(ModelCopies, ABC):
     """Layers get the values that they might have begun with, by their own `reset_parameters`.
 
-    A layer is a module that owns parameters itself. Parameters that its reset leaves as they are, or those of a layer
-    without one, have their entries permuted. A layer's new values belong to (seed, draw, layer): they are the same at all
-    levels. `layers` are the names, in the order in which they are randomised; level l randomises the first l + 1.
+    A layer is a module that owns parameters itself, or that keeps running statistics and resets them. Parameters that its reset
+    leaves as they are, or those of a layer without one, have their entries permuted. Buffers that a reset changes begin anew,
+    too: a batch normalisation's running mean is 0 then and its variance 1. A layer's new values belong to (seed, draw, layer):
+    they are the same at all levels. `layers` are the names, in the order in which they are randomised; level l randomises the
+    first l + 1.
     """
 
     reference = "Adebayo et al., Sanity checks for saliency maps, NeurIPS 2018"
@@ -57,8 +60,8 @@ class Randomisation(ModelCopies, ABC):
         """How many layers a level randomises."""
 
     def copies(self, model: nn.Module, pairs: Pairs, seed: int) -> dict[str, Tensor]:
-        """The parameters of the randomised layers, (copies, ...); each layer of a draw is randomised once."""
-        parameters, owned = parameters_of(model), layers_of(model)
+        """Parameters and running statistics of the randomised layers, (copies, ...); each layer of a draw is randomised once."""
+        parameters, owned = {**parameters_of(model), **statistics_of(model)}, layers_of(model)
         modules = dict(viewed(model).named_modules())
         reach = [self.reach(level) for _, level in pairs]
         fresh = {
@@ -124,30 +127,53 @@ class FullRandomisation(Randomisation):
 
 
 def layers_of(model: nn.Module) -> dict[str, dict[str, str]]:
-    """The modules that own parameters, by name in registration order: from a parameter's own name to its name in the model.
+    """The modules that can forget, by name in registration order: from the own names of what they hold to the names in the model.
 
-    Layers are named as in the model behind all views of it. A parameter that several modules share belongs to the first.
+    That is their parameters, and the running statistics of those that reset them. Layers are named as in the model behind all
+    views of it. A parameter that several modules share belongs to the first.
 
     >>> layers_of(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2, bias=False)))
     {'0': {'weight': '0.weight', 'bias': '0.bias'}, '2': {'weight': '2.weight'}}
     """
     names = {id(value): name for name, value in model.named_parameters() if value.is_floating_point() and value.numel() > 0}
+    running = statistics_of(model)
+    names |= {id(value): name for name, value in model.named_buffers() if name in running}
     found = {}
     for layer, module in viewed(model).named_modules():
-        own = {name: names.pop(id(value)) for name, value in module.named_parameters(recurse=False) if id(value) in names}
+        held = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
+        own = {name: names.pop(id(value)) for name, value in held if id(value) in names}
         if own:
             found[layer] = own
     return found
 
 
+def statistics_of(model: nn.Module) -> dict[str, Tensor]:
+    """The running statistics of normalisation layers, by name: buffers that their `reset_parameters` sets to 0 or 1.
+
+    >>> list(statistics_of(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))))
+    ['1.running_mean', '1.running_var']
+    """
+    return {
+        f"{prefix}{'.' if prefix else ''}{name}": value.detach()
+        for prefix, module in model.named_modules()
+        if isinstance(module, NormBase)
+        for name, value in module.named_buffers(recurse=False)
+        if value.is_floating_point()
+    }
+
+
 def forgotten(
     module: nn.Module, own: Mapping[str, str], parameters: Mapping[str, Tensor], parts: tuple[int | str, ...]
 ) -> dict[str, Tensor]:
-    """New values of a module's own parameters, by their names in the model; random numbers belong to `parts`."""
+    """New values of what a module holds itself, by their names in the model; random numbers belong to `parts`."""
     fresh = reset(module, key(*parts)) if callable(getattr(module, "reset_parameters", None)) else {}
+    statistics = {name for name, _ in module.named_buffers(recurse=False)}
     made = {}
     for name, full in own.items():
         old, new = parameters[full], fresh.get(name)
+        if name in statistics:
+            made[full] = old if new is None else new.to(old)
+            continue
         if new is None or new.shape != old.shape or torch.equal(new.to(old), old):
             order = torch.randperm(old.numel(), generator=generator(*parts, name))
             new = old.flatten()[order.to(old.device)].reshape(old.shape)
@@ -156,7 +182,7 @@ def forgotten(
 
 
 def reset(module: nn.Module, seed: int) -> dict[str, Tensor]:
-    """A module's own parameters after `reset_parameters` on a copy of it, on the CPU; none where it cannot be copied or reset."""
+    """What a module holds after `reset_parameters` on a copy of it, on the CPU; nothing where it cannot be copied or reset."""
     try:
         fresh: Any = copy.deepcopy(module).cpu()
         with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -164,4 +190,5 @@ def reset(module: nn.Module, seed: int) -> dict[str, Tensor]:
             fresh.reset_parameters()
     except (RuntimeError, TypeError, ValueError, AttributeError):  # it cannot be copied, or needs arguments: its entries are permuted
         return {}
-    return {name: value.detach() for name, value in fresh.named_parameters(recurse=False)}
+    held = (*fresh.named_parameters(recurse=False), *fresh.named_buffers(recurse=False))
+    return {name: value.detach() for name, value in held}

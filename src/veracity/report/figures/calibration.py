@@ -13,6 +13,7 @@ from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import NEUTRAL, Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale
 from veracity.report.phrases import listing, name, piece, say, sentences
+from veracity.report.strengths import between, chance_in_words
 from veracity.report.wording import compact, number
 
 SHARES = Scale(0.0, 1.0, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
@@ -31,6 +32,8 @@ class Calibrated:
     chance: float
     tolerance: float
     draws: int
+    beside: str
+    chance_is: str
     curve: tuple[tuple[float, float], ...]
     across: Axis
 
@@ -59,6 +62,8 @@ def calibrated(record: Mapping[str, Any], model: int) -> Calibrated:
         curve=curve,
         across=log_axis(curve[0][0], max(curve[-1][0], 2.0 * curve[0][0])),
         draws=int(record["draws"]),
+        beside=between(record),
+        chance_is=chance_in_words(record),
         **{key: float(record[key]) for key in ("sigma", "agreement", "chance", "tolerance")},
     )
 
@@ -67,10 +72,19 @@ def calibration_sentences(data: CalibrationData) -> list[Markup]:
     """How strong the perturbation had to become for each model."""
     fell = [item for item in data.found if item.agreement <= item.chance + item.tolerance + ROUNDING]
     parts = [
-        piece("those of {} at {} ({} % are kept)", name(data.models[item.model]), number(item.sigma), number(100 * item.agreement, 1))
+        piece(
+            "those of {} at {} ({} % are kept{})",
+            name(data.models[item.model]),
+            number(item.sigma),
+            number(100 * item.agreement, 1),
+            f"; {item.beside}" if item.beside else "",
+        )
         for item in fell
     ]
-    return sentences(say("calibration", listing(parts), calibrations=len(parts)))
+    above = [
+        say("calibration.above", name(data.models[item.model]), item.chance_is, calibrations=1) for item in data.found if item.chance_is
+    ]
+    return sentences(say("calibration", listing(parts), calibrations=len(parts)), *above)
 
 
 def draw_calibration(data: CalibrationData) -> Markup:
@@ -94,7 +108,8 @@ def draw_one(item: Calibrated, data: CalibrationData) -> Facet:
             plane,
         ),
     ]
-    told = f"sigma {compact(round(item.sigma, 4))}, {item.draws} draws; chance {number(item.chance)} + {number(item.tolerance)}"
+    beside = f" ({item.beside})" if item.beside else ""
+    told = f"sigma {compact(round(item.sigma, 4))}{beside}, {item.draws} draws; chance {number(item.chance)} + {number(item.tolerance)}"
     drawing = draw_plane(plane, Markup("").join(parts), f"{model}: agreement against the strength of {item.space}")
     caption = of_model(item.model, told, several=len(data.models) > 1)
     return Facet(title=f"{model}: {item.space.replace('_', ' ')}", frame="", drawing=drawing, captions=(caption,))
