@@ -236,7 +236,8 @@ def test_differences_are_paired_and_simultaneous(make_audit: Callable[..., Audit
     row = table.loc[("gradient", "shifted_mean")]
     values = result.samples("equivariance").query("model == 'one'").pivot(index="sample", columns="explainer", values="value")
     assert row["difference"] == pytest.approx((values["gradient"] - values["shifted_mean"]).mean())
-    assert row["differs"]
+    assert (row["differs"], row["status"]) == (False, "same difference everywhere")
+    assert table.loc[("gradient", "random_gaussian"), "differs"]
     between = result.differences("equivariance", between="models").set_index("explainer")
     assert not between.loc["shifted_mean", "differs"]
     with pytest.raises(InputError, match="'explainers' or 'models'"):
