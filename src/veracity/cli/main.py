@@ -18,7 +18,6 @@ from rich.markup import escape
 
 from veracity import __version__
 from veracity.core.errors import Note, VeracityError
-from veracity.engine.store.state import commanded
 
 app = typer.Typer(
     name="veracity",
@@ -41,9 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     errors = Console(stderr=True, soft_wrap=True)
     command = shlex.join(["veracity", *(sys.argv[1:] if arguments is None else arguments)])
-    with no_interruption_lost(), warnings.catch_warnings(), commanded(command):
+    with no_interruption_lost(), warnings.catch_warnings():
         try:
             from veracity.cli import advising, reading, running, serving
+            from veracity.engine.store.state import commanded
         except KeyboardInterrupt:
             errors.print("Stopped before anything began.")
             sys.exit(130)
@@ -51,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warnings.simplefilter("always", Note)
         warnings.showwarning = lambda message, category, *rest: show(errors, message, category)
         try:
-            app(args=None if arguments is None else list(arguments))
+            with commanded(command):
+                app(args=None if arguments is None else list(arguments))
         except VeracityError as error:
             errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
             sys.exit(2)
