@@ -13,9 +13,13 @@ from torch import nn
 
 from veracity import Audit, CyclicShift
 from veracity.cli import main
+from veracity.core.measures import Direction
+from veracity.core.scores import Measured
 from veracity.core.walks import Sampling
 from veracity.interpret.statistics import estimate
 from veracity.results import Result, compared
+from veracity.results.comparison import versus
+from veracity.results.series import Series
 
 SAMPLES = 12
 
@@ -90,7 +94,7 @@ def test_the_gate_tells_it_and_can_refuse_it(result: Result, capsys: pytest.Capt
     assert code(*asked) == 0
     assert "all 12 samples are equal; up to 22.1 % of the population may differ unseen" in capsys.readouterr().out
     assert code(*asked, "--max-unseen", "0.05") == 1
-    assert "more than 5 %; 59 equal samples would do" in capsys.readouterr().err
+    assert "more than 5 %; 59 equal samples are needed" in capsys.readouterr().err
     assert (1 - 0.05) ** 59 < 0.05 < (1 - 0.05) ** 58
     assert code(*asked, "--max-unseen", "0.3") == 0
     assert code(*asked, "--max-unseen", "5") != 0
@@ -103,7 +107,64 @@ def test_a_comparison_of_a_run_with_itself_sees_no_difference(result: Result) ->
     assert found["unseen"].to_numpy() == pytest.approx(np.full(len(found), 1 - 0.05 ** (1 / SAMPLES)))
 
 
-def test_draws_that_were_chosen_while_looking_say_nothing() -> None:
-    assert math.isfinite(estimate(np.ones((5, 4)), Sampling(), (-1.0, 1.0)).unseen)
-    assert math.isnan(estimate(np.ones((5, 4)), Sampling(anytime=0.95), (-1.0, 1.0)).unseen)
+def test_it_stands_wherever_the_interval_has_no_width() -> None:
+    """However draws were chosen: n counts samples, and nobody chose those while looking."""
+    for sampling in (Sampling(), Sampling(anytime=0.95), Sampling(nested=False), Sampling(exhaustive=True)):
+        found = estimate(np.ones((5, 4)), sampling, (-1.0, 1.0))
+        assert found.low == found.high
+        assert math.isfinite(found.unseen)
     assert math.isnan(estimate(np.ones((1, 4)), Sampling(), (-1.0, 1.0)).unseen)
+
+
+def test_a_comparison_knows_draws_that_all_samples_share() -> None:
+    """Two runs without a true difference, whose copies differ: by sample means alone they would nearly always come out different."""
+    generator = np.random.default_rng(0)
+    missed = {"crossed": 0, "by sample": 0}
+    for _ in range(60):
+        tables = [0.1 * generator.normal(size=(40, 5)) + 0.3 * generator.normal(size=(1, 5)) for _ in range(2)]
+        for kind, sampling in (("crossed", Sampling(nested=False)), ("by sample", Sampling())):
+            row = versus(*(series(table, sampling) for table in tables), True, 0.95)
+            missed[kind] += not row["low"] <= 0 <= row["high"]
+    assert missed["crossed"] <= 8
+    assert missed["by sample"] > 40
+    single = [series(generator.normal(size=(40, 1)), Sampling(nested=False)) for _ in range(2)]
+    assert versus(*single, True, 0.95)["status"] == "too few"
+    other = [series(generator.normal(size=(40, draws)), Sampling(nested=False)) for draws in (5, 6)]
+    assert versus(*other, True, 0.95)["status"] == "ok"
+
+
+def test_groups_of_equal_samples_are_not_ranked() -> None:
+    one, two = (series(np.full((n, 1), value), Sampling(exhaustive=True)) for n, value in ((5, 1.0), (6, 2.0)))
+    row = versus(one, two, False, 0.95)
+    assert (row["difference"], row["status"]) == (1.0, "same difference everywhere")
+    assert row["unseen"] == pytest.approx(1 - 0.05 ** (1 / 5))
+
+
+def series(values: np.ndarray, sampling: Sampling) -> Series:
+    """A score that was measured to the end."""
+    samples = np.arange(len(values))
+    return Series(
+        model="m",
+        explainer="e",
+        control=False,
+        signed=True,
+        frame="input",
+        categorical=False,
+        score="s",
+        sampling=sampling,
+        bounds=(-math.inf, math.inf),
+        direction=Direction.HIGHER,
+        samples=samples,
+        values=values,
+        counts=np.full(len(values), values.shape[1]),
+        drawn=values.size,
+        per_sample=values.mean(axis=1),
+        measured=Measured({"value": values[:, :, None]}),
+        no_response=np.zeros(len(values), dtype=np.bool_),
+        errors=None,
+        remarks={},
+        cells=1,
+        missing=0,
+        broken=0,
+        failed="",
+    )

@@ -154,3 +154,9 @@ def test_simultaneous_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
         plain += all(one.low <= right <= one.high for one, right in alone)
     assert 0.94 <= held / repeats <= 0.985
     assert plain / repeats < 0.8
+
+
+def test_infinities_are_no_values() -> None:
+    rows = differences({"a": np.array([1.0, np.inf, 2.0, 3.0]), "b": np.array([0.5, 1.0, 1.0, 2.5]), "c": np.arange(4.0)})
+    assert [row.n for row in rows] == [3, 3, 4]
+    assert all(math.isfinite(row.high) for row in rows)

@@ -308,3 +308,12 @@ def test_mistakes_are_named() -> None:
         pooled_estimate(MeGe(), found, (0.0, 1.0), confidence=95)
     with pytest.raises(InputError, match=r"same samples from each, not \[4, 5\]"):
         pooled_differences(MeGe(), {"a": found, "b": rows(found, np.arange(4))})
+
+
+def test_equal_distances_have_no_width_whatever_their_sums_round_to() -> None:
+    generator = np.random.default_rng(15)
+    for _ in range(20):
+        right, other = generator.random((2, 30, 4)) < 0.8
+        found = pooled_estimate(MeGe(), measured(np.full((30, 4), 0.3), right, other), (0.0, 1.0)).estimate
+        assert found.low == found.high == found.value
+        assert found.unseen == pytest.approx(1 - 0.05 ** (1 / found.n))

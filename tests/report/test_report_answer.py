@@ -91,7 +91,7 @@ def test_a_distance_gets_no_verdict_but_its_ends() -> None:
     found = answer(rows, "equivariance", ("net",))
     assert found.models[0].findings == ()
     assert not found.judged
-    assert said(*rows) == "By equivariance, a and b cannot be told apart: no interval of a paired difference leaves zero out."
+    assert said(*rows) == "By equivariance, a and b cannot be told apart: none of their paired differences is certain."
     assert said(*rows, differ=("a",)) == "By equivariance, a is ahead of every other explainer: 0.100 (0.050 to 0.150)."
 
 

@@ -78,7 +78,7 @@ def judge(
                 if max_unseen is not None and row["unseen"] > max_unseen:
                     needed = math.ceil(math.log(1.0 - confidence) / math.log1p(-max_unseen))
                     broken.append(
-                        f"{score}{sign}{bound:g} for {who}: {told}, more than {100 * max_unseen:g} %; {needed} equal samples would do"
+                        f"{score}{sign}{bound:g} for {who}: {told}, more than {100 * max_unseen:g} %; {needed} equal samples are needed"
                     )
                 else:
                     alike.append(f"{score} for {who}: {told}")
@@ -110,8 +110,12 @@ def why(row: Mapping[Any, Any], end: str) -> str:
     ('low end not known, since samples are censored', 'high end -9.5 of at most -100')
     """
     value = row[end]
+    if math.isnan(value) and math.isfinite(row.get("pairs_same", math.nan)):
+        return "no interval: reco never has one, reco_ks and reco_auc need 10 samples in the smaller of S= and S!=, mege 5 in S="
     if math.isnan(value):
-        few = f"only {row['n']} samples have a value" if row["n"] < 2 else f"{row['n']} samples are too few for it, or share a single draw"
+        few = f"{row['n']} samples are too few for it, or share a single draw"
+        if row["n"] < 2:
+            few = f"only {row['n']} sample has a value" if row["n"] == 1 else "no sample has a value"
         return f"no interval, since {few}"
     if math.isinf(value):
         return f"{end} end not known, since samples are censored"

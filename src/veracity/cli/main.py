@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def no_interruption_lost() -> Iterator[None]:
-    """Ctrl-C that Python would print and forget, since it came within a callback of an import or a destructor, comes again."""
+    """Raise a Ctrl-C again that Python would print and forget because it came in an import callback or a destructor."""
     before = sys.unraisablehook
 
     def again(unraisable: Any) -> None:

@@ -294,7 +294,7 @@ def comparison(frame: pd.DataFrame, title: str, *, folded: bool = False) -> Grou
         for row in rows.to_dict("records"):
             bounds = {name: "at most" if row[f"{name}_bound"] else "" for name in ("before", "after")} | {"difference": row["bound"]}
             numbers = [middle_of(row[name], bound) for name, bound in bounds.items()]
-            ends = f"{row['status']}, unseen ≤ {percentage(row['unseen'])}" if math.isfinite(row["unseen"]) else reach(row)
+            ends = f"{row['status']}, unseen ≤ {percentage(row['unseen'])}" if math.isfinite(row["unseen"]) else reach(row) or row["status"]
             table.add_row(escape(row["explainer"]), *numbers, ends, "yes" if row["paired"] else "no")
         parts.append(table)
     said = ["Cross-trained models: for other samples of these trained models; what another training would change is not in it."]

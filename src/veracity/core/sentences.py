@@ -93,7 +93,7 @@ SENTENCES = {
     "order.behind": needs("By {}{}, {} is behind every other explainer: {}.", explainers=2, apart=1),
     "order.first": needs("By {}{}, {} comes first with {}{}, but cannot be told from {}.{}", explainers=2, apart=1),
     "order.pairs": needs(" Of {}, {} can be told apart.", paired=2, apart=1),
-    "order.level": needs("By {}{}, {} cannot be told apart: no interval of a paired difference leaves zero out.", explainers=2, paired=1),
+    "order.level": needs("By {}{}, {} cannot be told apart: none of their paired differences is certain.", explainers=2, paired=1),
     "order.unpaired": needs("By {}{}, {} cannot be told apart: they have no paired differences.", explainers=2),
     "order.bounds": needs("By {}{}, {} cannot be told apart: every {} is {}.", explainers=2),
     "order.few": needs("With only {}, {} cannot be told apart by {}{}.", explainers=2),
@@ -117,7 +117,7 @@ SENTENCES = {
         "The interval reaches to within {} of the agreement with itself, which speaks of noise rather than asymmetry: {}.", agreements=1
     ),
     "remark.random": needs("Not clearly better than the random control: {}.", randoms=1),
-    "remark.silent": needs("The explanation does not respond at all, so its score is undefined, on samples of: {}.", silent=1),
+    "remark.silent": needs("Where an explanation does not respond at all, its score is undefined: {}.", silent=1),
     "chance.share": needs("Of the explainers, {} do better than chance, which is what {}{}.", chances=1),
     "chance.blind": needs("Without looking at the model, controls score no worse than some explainers: {}.", controls=1, intervals=1),
     "chance.null": needs("A deterministic explanation that has nothing to do with the model scores {}, not 0.", nulls=1),

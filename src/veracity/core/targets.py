@@ -142,6 +142,8 @@ def class_numbers(
     """
     if labels.ndim != 1 or labels.is_complex():
         raise InputError(f"Class numbers are whole numbers, one per sample, not {labels.dtype} of shape {tuple(labels.shape)}.")
+    if len(labels) == 0:
+        return labels.long()
     value = labels.detach().cpu().double()
     wrong = (~((value >= least) & (value == value.floor()) & (value < (math.inf if classes is None else classes)))).nonzero()[:, 0]
     if len(wrong) == 0 and not labels.is_floating_point():

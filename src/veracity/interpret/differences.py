@@ -68,7 +68,7 @@ def differences(values: Mapping[str, Array], confidence: float = 0.95) -> list[D
         raise InputError(f"Paired differences need one value per sample from each, not {sorted(lengths)} values.")
     if len(names) < 2:
         return []
-    table = np.stack([values[name] for name in names], axis=1)
+    table = np.stack([np.where(np.isfinite(values[name]), values[name], np.nan) for name in names], axis=1)
     missing = np.isnan(table)
     least = EQUAL * largest(table)
     first, second = np.triu_indices(len(names), 1)

@@ -107,7 +107,7 @@ def mean_interval(values: Array, confidence: float = 0.95, *, scale: float = 0.0
     >>> round(found.low, 3), found.value, round(found.high, 3), found.n
     (-0.484, 2.0, 4.484, 3)
     """
-    x = values[~np.isnan(values)]
+    x = values[np.isfinite(values)]
     n = len(x)
     if n < 2:
         return Interval(value=float(x[0]) if n else np.nan, low=np.nan, high=np.nan, n=n)

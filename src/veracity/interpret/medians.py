@@ -141,7 +141,11 @@ def separate_medians(values: Mapping[str, Array], censored: Mapping[str, Flags],
     level = 1.0 - (1.0 - confidence) / 2
     (low, high), (under, over) = (order_ends(*group, level) for group in (one, other))
     (least, most), (little, much) = ((float(central(group[0])), float(central(group[1]))) for group in (one, other))
-    return stated(first, second, (least - much, most - little), (low - over, high - under), min(len(one[1]), len(other[1])))
+    n = min(len(one[1]), len(other[1]))
+    row = stated(first, second, (least - much, most - little), (low - over, high - under), n)
+    if row.low == row.high:
+        return replace(row, differs=False, status=alike_status(row.difference, 0.0), unseen=unseen(n, confidence))
+    return row
 
 
 def stated(first: str, second: str, centre: Range, ends: Range, n: int) -> Difference:

@@ -58,7 +58,7 @@ class Estimate:
 
     Where all samples have the same value up to rounding, the interval has no width, which is not certainty: `unseen` is then
     the largest share of the population that may differ without having been seen, for these draws where draws are shared; else
-    NaN. It is NaN, too, where the number of draws was chosen while looking at their values.
+    NaN.
     """
 
     value: float
@@ -107,7 +107,7 @@ def estimate(
         undefined=int((~kept).sum()),
         undefined_draws=int(made.sum() - defined.sum()),
         draws=float(made.mean()) if len(made) else np.nan,
-        unseen=unseen(across.n, confidence) if across.low == across.high and sampling.anytime is None else np.nan,
+        unseen=unseen(across.n, confidence) if across.low == across.high else np.nan,
     )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from veracity.core.scores import per_sample_mean
 from veracity.interpret.intervals import EQUAL, mean_interval, skewed_reach, t_quantile, third_cumulant, unseen
 from veracity.interpret.orbit import spread
+from veracity.interpret.statistics import scale
 
 Array = NDArray[Any]
 
@@ -36,14 +37,11 @@ def mean_along(values: Array, confidence: float = 0.95, bounds: tuple[float, flo
     error = np.sqrt(squares / np.maximum(n - 1, 1) / np.maximum(n, 1))
     if x.size:
         apart = np.where(there, x, -np.inf).max(axis=0) - np.where(there, x, np.inf).min(axis=0)
-        error = np.where(apart > EQUAL * np.abs(kept).max(axis=0), error, 0.0)
+        error = np.where(apart > EQUAL * np.maximum(scale(bounds), np.abs(kept).max(axis=0)), error, 0.0)
     freedom = np.maximum(n - 1, 1)
     below, above = skewed_reach(error, third_cumulant(np.where(there, x, np.nan)), t_quantile(confidence, freedom), freedom)
     below, above = (np.where(n > 1, side, np.nan) for side in (below, above))
     return pd.DataFrame({"value": mean, "low": np.maximum(mean - below, bounds[0]), "high": np.minimum(mean + above, bounds[1]), "n": n})
-
-
-ROUNDING = 1e-6
 
 
 def bounds_of(metric: dict[str, Any]) -> tuple[float, float]:
@@ -62,7 +60,7 @@ def differs(along: Array) -> bool:
     >>> differs(np.array([0.5, 0.5 + 1e-8])), differs(np.array([0.5, 0.6]))
     (False, True)
     """
-    return len(along) > 0 and bool(np.ptp(along) > ROUNDING * max(1.0, float(np.abs(along).max())))
+    return len(along) > 0 and bool(np.ptp(along) > EQUAL * max(1.0, float(np.abs(along).max())))
 
 
 def summarised(values: Array, metric: dict[str, Any], identity: int, elements: tuple[str, ...], confidence: float) -> dict[str, Any]:
@@ -71,7 +69,7 @@ def summarised(values: Array, metric: dict[str, Any], identity: int, elements: t
     `spread` is the mean over samples of max - min along the orbit; `undefined` counts the values (N, K) that are NaN.
     """
     x = np.asarray(values, dtype=np.float64)
-    own = mean_interval(per_sample_mean(x), confidence)
+    own = mean_interval(per_sample_mean(x), confidence, scale=scale(bounds_of(metric)))
     along = mean_along(x, confidence)["value"].to_numpy()
     known, (least, most), better = np.isfinite(along), bounds_of(metric), bool(metric["higher_is_better"])
     filled = np.where(known, along, np.inf if better else -np.inf)

@@ -19,12 +19,12 @@ def chance_in_words(record: Mapping[str, Any]) -> str:
     """What stands for chance where it is not 1/C; "" where it is.
 
     >>> chance_in_words({"levels_off": True, "chance": 0.12, "classes": 10, "independent": 0.104})
-    'agreement levels off at 0.12, which stands for chance in the place of 1/10; unrelated predictions would agree on 0.104'
+    'agreement levels off at 0.12, which is used as the chance level instead of 1/10; unrelated predictions would agree on 0.104'
     """
     if not record.get("levels_off"):
         return ""
     return (
-        f"agreement levels off at {record['chance']:.3g}, which stands for chance in the place of 1/{record['classes']}; "
+        f"agreement levels off at {record['chance']:.3g}, which is used as the chance level instead of 1/{record['classes']}; "
         f"unrelated predictions would agree on {record['independent']:.3g}"
     )
 

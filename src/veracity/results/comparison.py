@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 from veracity.core.errors import InputError, Note
 from veracity.core.scores import Score
 from veracity.interpret import medians, pooled, statistics
+from veracity.interpret.differences import alike_status
 from veracity.results.run import Result
 from veracity.results.series import Series, censored, mean
 
 Array = NDArray[np.float64]
+Ends = statistics.Interval | statistics.Estimate
+NOTHING = dict.fromkeys(("before", "after", "difference", "low", "high", "unseen"), math.nan)
+UNBOUNDED = {"before_bound": False, "after_bound": False, "bound": ""}
 
 
 def compared(first: Result, second: Result) -> pd.DataFrame:
@@ -37,45 +41,70 @@ def compared(first: Result, second: Result) -> pd.DataFrame:
     alone = sorted({" / ".join(part for part in key if part) for key in set(series[0]) ^ set(series[1])})
     if alone:
         warnings.warn(f"In one run only: {', '.join(alone)}.", Note, stacklevel=2)
+    plain = {key: first.manifest["score_specs"][key[2]]["reduce"] == "mean" for key in shared}
     centres = {key: first.manifest["score_specs"][key[2]].get("centre", "mean") for key in shared}
     return pd.DataFrame(
         [
             versus_pooled(first.score(key[2]), series[0][key], series[1][key], same, confidence)
             if first.pools(key[2])
-            else versus(series[0][key], series[1][key], same, confidence, centres[key])
+            else versus(series[0][key], series[1][key], same, confidence, centres[key], plain[key])
             for key in shared
         ]
     )
 
 
-def versus(one: Series, other: Series, same: bool, confidence: float, centre: str = "mean") -> dict[str, Any]:
-    """One row of a comparison; by sample number where both runs saw the same data."""
+def versus(one: Series, other: Series, same: bool, confidence: float, centre: str = "mean", plain: bool = True) -> dict[str, Any]:
+    """One row of a comparison; by sample number where both runs saw the same data.
+
+    Where samples share their draws, so do the differences: a crossed interval, or the crossed intervals of both runs where
+    draws or data differ. Draws that a score reduced in its own way (not `plain`) are not there to be compared.
+    """
+    found = {"model": one.model, "explainer": one.explainer, "score": one.score, **UNBOUNDED, "paired": same}
+    if one.pending or other.pending:
+        return {**found, **NOTHING, "status": "pending"}
     here, there = np.arange(len(one.samples)), np.arange(len(other.samples))
     if same:
         _, here, there = np.intersect1d(one.samples, other.samples, return_indices=True)
     before, after = one.per_sample[here], other.per_sample[there]
-    found = {"model": one.model, "explainer": one.explainer, "score": one.score}
     if centre == "median":
-        return {**found, **versus_medians(before, after, censored(one)[here], censored(other)[there], same, confidence), "paired": same}
-    numbers: dict[str, Any] = {"before": mean(before), "after": mean(after)}
+        return {**found, **versus_medians(before, after, censored(one)[here], censored(other)[there], same, confidence)}
+    means = {"before": mean(before), "after": mean(after)}
+    if any(not part.sampling.nested and not part.sampling.exhaustive for part in (one, other)):
+        tables = [part.values[rows] if plain else part.per_sample[rows][:, None] for part, rows in ((other, there), (one, here))]
+        if same and tables[0].shape == tables[1].shape:
+            (row,) = statistics.crossed_differences({"after": tables[0], "before": tables[1]}, confidence)
+            return {**found, **means, **difference(row)}
+        new, old = (statistics.crossed_interval(table, confidence) for table in tables)
+        return {**found, **means, **apart(new, old)}
     if same:
         (row,) = statistics.differences({"after": after, "before": before}, confidence)
-        numbers |= {"difference": row.difference, "low": row.low, "high": row.high, "status": row.status, "unseen": row.unseen}
-    else:
-        gap = statistics.welch(after, before, confidence)
-        numbers |= {"difference": gap.value, "low": gap.low, "high": gap.high, "status": "ok", "unseen": math.nan}
-    return {**found, **numbers, "before_bound": False, "after_bound": False, "bound": "", "paired": same}
+        return {**found, **means, **difference(row)}
+    gap = statistics.welch(after, before, confidence)
+    numbers: dict[str, Any] = {"difference": gap.value, "low": gap.low, "high": gap.high, "status": "ok", "unseen": math.nan}
+    if math.isnan(gap.low):
+        numbers["status"] = "too few"
+    elif gap.low == gap.high:
+        numbers |= {"status": alike_status(gap.value, 0.0), "unseen": statistics.unseen(gap.n, confidence)}
+    return {**found, **means, **numbers}
+
+
+def difference(row: statistics.Difference) -> dict[str, Any]:
+    """A paired difference as columns."""
+    return {"difference": row.difference, "low": row.low, "high": row.high, "status": row.status, "unseen": row.unseen}
+
+
+def apart(new: Ends, old: Ends) -> dict[str, Any]:
+    """The difference of two independent estimates: its ends are d -+ sqrt of the sum of their own distances to their ends, squared."""
+    gap = new.value - old.value
+    low, high = gap - math.hypot(new.value - new.low, old.high - old.value), gap + math.hypot(new.high - new.value, old.value - old.low)
+    return {"difference": gap, "low": low, "high": high, "status": "too few" if math.isnan(low) else "ok", "unseen": math.nan}
 
 
 def versus_pooled(score: Score, one: Series, other: Series, same: bool, confidence: float) -> dict[str, Any]:
-    """One row of a comparison of pooled scores: by the same resamplings where the samples are the same, else of two estimates.
-
-    Of two estimates, the ends are d -+ sqrt of the sum of their own distances to their ends, squared.
-    """
-    names = {"model": one.model, "explainer": one.explainer, "score": one.score}
+    """One row of a comparison of pooled scores: by the same resamplings where the samples are the same, else of two estimates."""
+    names = {"model": one.model, "explainer": one.explainer, "score": one.score, **UNBOUNDED, "paired": same}
     if one.missing or other.missing:
-        nothing = dict.fromkeys(("before", "after", "difference", "low", "high", "unseen"), math.nan)
-        return {**names, **nothing, "status": "too few", "before_bound": False, "after_bound": False, "bound": "", "paired": same}
+        return {**names, **NOTHING, "status": "pending" if one.pending or other.pending else "too few"}
     parts = {"after": other, "before": one}
     here = np.intersect1d(one.samples, other.samples)
     measured = {
@@ -83,16 +112,10 @@ def versus_pooled(score: Score, one: Series, other: Series, same: bool, confiden
         for name, part in parts.items()
     }
     old, new = (pooled.pooled_estimate(score, measured[name], one.bounds, confidence).estimate for name in ("before", "after"))
+    means = {"before": old.value, "after": new.value}
     if same:
-        gap = pooled.pooled_differences(score, measured, confidence)[0]
-        low, high, status, unseen = gap.low, gap.high, gap.status, gap.unseen
-    else:
-        status, unseen = "ok", math.nan
-        low = new.value - old.value - math.hypot(new.value - new.low, old.high - old.value)
-        high = new.value - old.value + math.hypot(new.high - new.value, old.value - old.low)
-    numbers = {"before": old.value, "after": new.value, "difference": new.value - old.value, "low": low, "high": high}
-    numbers |= {"unseen": unseen}
-    return {**names, **numbers, "status": status, "before_bound": False, "after_bound": False, "bound": "", "paired": same}
+        return {**names, **means, **difference(pooled.pooled_differences(score, measured, confidence)[0])}
+    return {**names, **means, **apart(new, old)}
 
 
 def versus_medians(

@@ -122,7 +122,7 @@ class Progress:
         """
         again = f": {self.command}" if self.command else "."
         whole = self._count(self.cells)
-        share = f"{self.measured} of {whole} {'is' if self.measured == 1 else 'are'} measured"
+        share = f"{self.measured} of {whole} {'is' if 1 in (self.measured, self.cells) else 'are'} measured"
         share += f", {self.failed} failed" if self.failed else ""
         if self.stage is Stage.RUNNING:
             return tell("run.running", share, writers=1)

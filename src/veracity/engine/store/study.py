@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import PurePosixPath
 from typing import Any
 
 from veracity.core.errors import StoreError
@@ -29,7 +30,7 @@ def study_progress(root: str, about: Mapping[str, Any]) -> Progress | None:
     parts, files = about.get("parts"), Files(root)
     if not isinstance(parts, list) or "finished" not in about:
         return None
-    who, names = lock.writer(files), [str(part) for part in parts]
+    who, names = lock.writer(files), [str(part) for part in parts if ".." not in PurePosixPath(str(part)).parts and str(part)[:1] != "/"]
     over = bool(about["finished"]) and not who
     done = {name for name in names if over or complete(f"{root}/{name}")}
     return progress(names, done, {}, writer=who, command=str(about.get("command") or ""), unit=str(about.get("unit") or "run"))

@@ -8,7 +8,7 @@ import numpy as np
 
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Measured
-from veracity.interpret.intervals import HIDDEN, skewed_reach, t_quantile
+from veracity.interpret.intervals import equal, skewed_reach, spread, t_quantile, third_cumulant
 from veracity.interpret.stability.base import StabilityScore
 from veracity.interpret.stability.generalisability import mean_generalisability
 from veracity.interpret.stability.sets import ALIKE
@@ -45,9 +45,11 @@ class MeGe(StabilityScore):
         distance, member = self.sets(measured)
         alike = member == ALIKE
         counts, totals = alike.sum(axis=1), np.where(alike, distance, 0.0).sum(axis=1)
+        if equal(distance[alike], 1.0):
+            return value, value
         mean = float(totals.sum() / counts.sum())
         moves = (totals - mean * counts)[counts > 0] / counts.sum()
         n = len(moves)
-        error, third = np.sqrt(n / (n - 1) * (moves**2).sum()), (1.0 + HIDDEN / np.sqrt(n)) * (moves**3).sum()
+        error, third = spread(n * moves) / np.sqrt(n), third_cumulant(n * moves)
         below, above = skewed_reach(error, third, t_quantile(confidence, n - 1), n - 1)
         return 1.0 / (1.0 + mean + float(above)), 1.0 / (1.0 + max(0.0, mean - float(below)))
