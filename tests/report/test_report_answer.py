@@ -74,7 +74,7 @@ def test_several_models_in_sentences() -> None:
     ]  # fmt: skip
     assert said(*rows, models=("m", "n", "o")) == (
         "Under the transforms, m keeps its output; n does not; these samples are too few to decide for o. Of the explainers, 2 of 2 on m "
-        "and none of 2 on n or o respect the symmetry: the 95 % interval of equivariance lies at or above 0.99."
+        "and none of 2 on n or o respect the symmetry. To respect it, the 95 % interval of equivariance must lie at or above 0.99."
     )
     assert said(*rows, models=("m", "n", "o"), differ=("b",)).endswith(
         "By equivariance on n, b is behind every other explainer: \N{MINUS SIGN}0.250 (\N{MINUS SIGN}0.500 to 0.000)."

@@ -163,7 +163,7 @@ def test_findings_name_who_does_not_respond_and_who_is_blind() -> None:
     assert {item.verdict: item.names for item in found.findings} == {Verdict.AHEAD: ("a", "b"), Verdict.STILL: ("c",)}
     assert found.behaviour == ""
     assert [text(remark) for remark in found.remarks] == [
-        "The explanation does not respond at all, so its score is undefined, on samples of: b (2 of 8) and c (10 of 10).",
+        "Where an explanation does not respond at all, its score is undefined: b (2 of 8) and c (10 of 10).",
         "Without looking at the model, controls score no worse than some explainers: edge_filter (0.500) than 1 of 2.",
     ]
 

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
-from veracity.cli.tables import below, number, reach, ruled, whereabouts
+from veracity.cli.tables import below, number, reach, ruled, standing, whereabouts
 from veracity.core.failures import failures_of
 from veracity.engine.store.state import State
 from veracity.orbits import OrbitResult
@@ -45,13 +45,15 @@ def metrics(result: OrbitResult) -> Iterator[Table]:
         arrow = ARROWS[str(rows["direction"].iloc[0])]
         title = " ".join(filter(None, (label, f"({unit})" if unit else "", AGAINST[str(reference)])))
         some = bool(rows.loc[rows["state"] != State.PENDING, "undefined"].any())
-        table = ruled(title, ["model"], [f"mean {arrow}", "interval", "unmoved", "worst", "at", *(["undefined"] if some else []), "state"])
+        table = ruled(
+            title, ["model"], [f"mean {arrow}", "interval", "unmoved", "worst", "at", *(["undefined"] if some else []), *standing(rows)]
+        )
         for column in table.columns:
             column.no_wrap = column.header not in ("model", "at")
             column.min_width = 8 if not column.no_wrap else None
         for row in rows.to_dict("records"):
             *numbers, lost = measured(row)
-            table.add_row(escape(row["model"]), *numbers, *([lost] if some else []), row["state"])
+            table.add_row(escape(row["model"]), *numbers, *([lost] if some else []), *(row[key] for key in standing(rows)))
         yield table
 
 

@@ -114,10 +114,12 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
             below(table, *broken(rows), spent(rows.to_dict("records")))
             yield table
             continue
-        table = ruled(str(score), ["model"], ["value", "interval", "n", "undefined", "accuracy", "state"])
+        table = ruled(str(score), ["model"], ["value", "interval", "n", "undefined", "accuracy", *standing(rows)])
         for row in rows.to_dict("records"):
             accuracy = manifest["models"][row["model"]]["accuracy"]
-            table.add_row(escape(row["model"]), *common(row), "" if accuracy is None else number(accuracy), row["state"])
+            table.add_row(
+                escape(row["model"]), *common(row), "" if accuracy is None else number(accuracy), *(row[key] for key in standing(rows))
+            )
         below(table, *broken(rows))
         yield table
 
@@ -146,6 +148,11 @@ def broken(rows: pd.DataFrame) -> list[str]:
     return [str(one) for one in failures_of(records)]
 
 
+def standing(rows: pd.DataFrame) -> list[str]:
+    """The column "state", where some row is pending or failed; what is done or undefined shows it by its value."""
+    return ["state"] if rows["state"].isin([State.PENDING, State.FAILED]).any() else []
+
+
 def beside(manifest: Mapping[str, Any], label: str) -> dict[str, str]:
     """The columns that stand beside a score, by their headings: those on its own scale."""
     score = score_of(manifest, label)
@@ -168,7 +175,7 @@ def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str], *, ran
     better = str(rows["direction"].iloc[0])
     some = bool(rows["undefined"].any())
     value = f"value {ARROWS[better]}" if ranked else "value"
-    headings = [value, "interval", "n", *(["undefined"] if some else []), *besides, "state"]
+    headings = [value, "interval", "n", *(["undefined"] if some else []), *besides, *standing(rows)]
     table = ruled(title + ("" if better == "higher" or not ranked else " (lower is better)"), ["explainer"], headings)
     digits = decimals(rows["value"])
     several = rows["frame"].nunique() > 1
@@ -179,7 +186,8 @@ def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str], *, ran
         for row in group.to_dict("records"):
             others = [number(row[column], 3 if column == "self_agreement" else digits) for column in besides.values()]
             numbers = common(row, digits)[: 4 if some else 3]
-            table.add_row(escape(row["explainer"]), *numbers, *others, row["state"], style="dim" if row["control"] else None)
+            told = [row[key] for key in standing(rows)]
+            table.add_row(escape(row["explainer"]), *numbers, *others, *told, style="dim" if row["control"] else None)
     return table
 
 
@@ -191,13 +199,14 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
     if "p" not in numbers:
         besides = {"random": "random_control", **besides}
     table = ruled(
-        title, ["explainer"], [f"value {ARROWS[str(rows['direction'].iloc[0])]}", "interval", *numbers.columns, *besides, "state"]
+        title, ["explainer"], [f"value {ARROWS[str(rows['direction'].iloc[0])]}", "interval", *numbers.columns, *besides, *standing(rows)]
     )
     digits = decimals(rows["value"])
     for row, beside_it in zip(records, numbers.to_numpy().tolist(), strict=True):
         value, ends, *_ = common(row, digits)
         others = [number(row[column], digits) for column in besides.values()]
-        table.add_row(escape(row["explainer"]), value, ends, *beside_it, *others, row["state"], style="dim" if row["control"] else None)
+        told = [row[key] for key in standing(rows)]
+        table.add_row(escape(row["explainer"]), value, ends, *beside_it, *others, *told, style="dim" if row["control"] else None)
     still = [f"{row['explainer']} ({row['undefined']} samples)" for row in records if row["undefined"] and row["state"] != State.PENDING]
     below(table, tell("table.constant", ", ".join(still), undefined=len(still)))
     for text, some in {
@@ -220,7 +229,8 @@ def searched(title: str, rows: pd.DataFrame, score: Hunted, besides: Mapping[str
         title + ("" if better == "higher" else " (lower is better)"), [left], [f"{middle} {ARROWS[better]}", "interval", *besides]
     )
     table.add_column("samples", overflow="fold")
-    table.add_column("state", justify="right", no_wrap=True)
+    for heading in standing(rows):
+        table.add_column(heading, justify="right", no_wrap=True)
     digits = COARSE if middle == "median" else decimals(rows["value"])
     for row in rows.to_dict("records"):
         value, ends, *_ = common(row, digits)
@@ -228,7 +238,7 @@ def searched(title: str, rows: pd.DataFrame, score: Hunted, besides: Mapping[str
         told = outcome(score, {key: item for key, item in row.items() if not missing(item)})
         name = escape(str(row[left]))
         style = "dim" if row["control"] else None
-        table.add_row(name, value, ends, *others, told or str(row["n"]), row["state"], style=style)
+        table.add_row(name, value, ends, *others, told or str(row["n"]), *(row[key] for key in standing(rows)), style=style)
     return table
 
 

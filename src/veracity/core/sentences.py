@@ -26,6 +26,7 @@ COUNTED = {
     "damaged": ("explainer with three seeds that have a value at every level", "explainers with three such seeds"),
     "differ": ("distance in S!=", "distances in S!="),
     "distances": ("distance with a verdict", "distances with a verdict"),
+    "equal": ("explainer whose samples are all equal", "explainers whose samples are all equal"),
     "evaluated": ("row of a search", "rows of a search"),
     "explainers": ("explainer with a value", "explainers with a value"),
     "facts": ("fact that was asked to be trusted", "facts that were asked to be trusted"),
@@ -101,7 +102,7 @@ SENTENCES = {
     # --- the answer of one score
     "answer.none": needs("No explainer has a value of {}.", asked=1),
     "answer.pending": needs("Not measured yet: {}.", pending=1),
-    "answer.respect": needs("{} the symmetry: the {} interval of {} lies at or above {}.", intervals=1),
+    "answer.respect": needs("{} the symmetry. To respect it, the {} interval of {} must lie at or above {}.", intervals=1),
     "answer.untold": needs(
         "No explainer has an interval of {}, so nobody can tell whether the symmetry is respected: measure more samples.", explainers=1
     ),
@@ -117,6 +118,9 @@ SENTENCES = {
         "The interval reaches to within {} of the agreement with itself, which speaks of noise rather than asymmetry: {}.", agreements=1
     ),
     "remark.random": needs("Not clearly better than the random control: {}.", randoms=1),
+    "remark.unseen": needs(
+        "All samples are equal, which is no certainty; so much of the population may differ unseen, at most: {}.", equal=1
+    ),
     "remark.silent": needs("Where an explanation does not respond at all, its score is undefined: {}.", silent=1),
     "chance.share": needs("Of the explainers, {} do better than chance, which is what {}{}.", chances=1),
     "chance.blind": needs("Without looking at the model, controls score no worse than some explainers: {}.", controls=1, intervals=1),

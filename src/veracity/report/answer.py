@@ -16,7 +16,7 @@ from veracity.report.order import no_differences, order_sentences, pairs_of, pla
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.verdict import AGAINST_CHANCE, KEPT, KEPT_OR_NOT, PHRASES, SYMMETRY_SCORES, Verdict, against_chance, verdict
 from veracity.report.view import Result, digits_of, frames_of
-from veracity.report.wording import UNDEFINED, count, frame_title, interval, number, word_of
+from veracity.report.wording import UNDEFINED, count, frame_title, interval, number, percentage, word_of
 
 SLACK = 0.01
 
@@ -230,8 +230,10 @@ def remarks(rows: Sequence[Result], own: Result | None, chances: bool) -> list[M
         for row in rows
         if row.no_response and row.settled
     ]
+    alike = [piece("{} ({})", name(row.explainer), percentage(row.unseen)) for row in rows if row.settled and math.isfinite(row.unseen)]
     return sentences(
         say("remark.reacts", invariances=int(reacts)),
+        say("remark.unseen", listing(alike), equal=len(alike)),
         say("remark.noise", SLACK, listing(pairs), agreements=len(pairs)),
         say("remark.random", listing(lost), randoms=len(lost)),
         say("remark.silent", listing(partly), silent=len(partly)),
