@@ -47,8 +47,8 @@ def test_a_censored_median_is_a_bound() -> None:
         ],
     )
     assert line(lines, "explainer") == "explainer median ↓ interval samples"
-    assert line(lines, "ig") == "ig ≤ -100.0 ≤ -9.00 2 of 3 censored done"
-    assert line(lines, "gradient") == "gradient -12.50 -20.00 .. -9.00 1 of 3 censored, 1 stuck done"
+    assert line(lines, "ig") == "ig ≤ -100.0 ≤ -9.00 2 of 3 censored"
+    assert line(lines, "gradient") == "gradient -12.50 -20.00 .. -9.00 1 of 3 censored, 1 stuck"
     assert "55,000 evaluations for each of 2 explainers, 110,000 in all." in " ".join(" ".join(lines).split())
     assert max(map(len, lines)) <= 80
 
@@ -56,7 +56,7 @@ def test_a_censored_median_is_a_bound() -> None:
 def test_worst_cases_say_how_often_they_are_feasible() -> None:
     lines = printed(SolTilde(), [{"explainer": "ig", "value": 0.72, "low": 0.6, "high": 0.8, "n": 4, "undefined": 6, "infeasible": 6}])
     assert line(lines, "explainer") == "explainer value ↓ interval samples"
-    assert line(lines, "ig") == "ig 0.720 0.600 .. 0.800 4 of 10 feasible done"
+    assert line(lines, "ig") == "ig 0.720 0.600 .. 0.800 4 of 10 feasible"
     assert "55,000 evaluations." in " ".join(lines)
     assert "self" not in " ".join(lines)
 
@@ -64,4 +64,4 @@ def test_worst_cases_say_how_often_they_are_feasible() -> None:
 def test_scores_of_models_have_a_table_of_their_own() -> None:
     lines = printed(LnPMisclassified(), [{"explainer": "", "frame": "", "value": -12.0}])
     assert line(lines, "model") == "model median ↓ interval samples"
-    assert line(lines, "net") == "net -12.00 -20.00 .. -9.00 none censored done"
+    assert line(lines, "net") == "net -12.00 -20.00 .. -9.00 none censored"

@@ -60,8 +60,8 @@ def test_the_verdict_is_the_intervals(low: float, high: float, expected: Verdict
 def test_one_model_in_sentences() -> None:
     rows = (own("net", 1.0), row("a"), row("b", 0.5, 0.1), row("c", 0.4, 0.2), row("control", 0.0, control=True))
     told = (
-        "Under the transforms, net keeps its output. 1 of 3 explainers respects the symmetry: the 95 % interval of equivariance lies at "
-        "or above 0.99."
+        "Under the transforms, net keeps its output. 1 of 3 explainers respects the symmetry. To respect it, the 95 % interval of "
+        "equivariance must lie at or above 0.99."
     )
     assert said(*rows) == told
     assert said(*rows, differ=("c",)) == f"{told} By equivariance, c is behind every other explainer: 0.400 (0.200 to 0.600)."
