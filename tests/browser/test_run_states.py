@@ -109,6 +109,7 @@ def test_a_running_audit_becomes_done_before_the_readers_eyes(visit: Begin, tmp_
         assert sorted_by.inner_text() == "Value"
         let_go(folder)
         assert stage(page, "done") == "Finished: all 6 cells are measured."
+        assert "1.00 (all equal, unseen ≤ 39.3 %)" in page.inner_text("[data-testid=audit]")
         process.join()
         assert set(states(page).values()) == {"done"}
         assert sorted_by.inner_text() == "Value", "the order of the table is lost"

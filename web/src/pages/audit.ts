@@ -7,7 +7,7 @@ import type { State } from "../state";
 import type { Store } from "../store";
 import type { AuditMeta, Cell, RunMeta } from "../types";
 import { forest } from "./forest";
-import { endText, rowsOf, stateText, valueText } from "./rows";
+import { endText, rowsOf, stateText, unseenText, valueText } from "./rows";
 import { sortable, type Column } from "./sortable";
 
 const COLUMNS: Column[] = [
@@ -18,6 +18,7 @@ const COLUMNS: Column[] = [
   { key: "value", title: "Value", text: valueText, right: true },
   { key: "low", title: "95 % low", text: (row) => endText(row, "low"), right: true },
   { key: "high", title: "95 % high", text: (row) => endText(row, "high"), right: true },
+  { key: "unseen", title: "Unseen", text: unseenText, right: true },
   { key: "n", title: "Samples", whole: true },
   { key: "undefined", title: "Undefined", whole: true },
   { key: "self_agreement", title: "Self-agreement" },

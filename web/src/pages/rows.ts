@@ -1,4 +1,4 @@
-import { count, number } from "../format";
+import { count, number, percent } from "../format";
 import type { AuditMeta, Cell } from "../types";
 
 /** One model's and explainer's value of one score. */
@@ -12,6 +12,8 @@ export interface Row {
   undefined: number | null;
   control: boolean;
   bound: boolean;
+  /** Where all samples are equal, the largest share of the population that may differ unseen. */
+  unseen: number | null;
   state: string;
   failed: string;
   /** Where it stands, in words. */
@@ -36,6 +38,7 @@ function read(row: Record<string, Cell>): Row {
     undefined: numeric(row.undefined),
     control: row.control === true,
     bound: row.bound === true,
+    unseen: numeric(row.unseen),
     state: String(row.state ?? ""),
     failed: typeof row.failed === "string" ? row.failed : "",
     said: stateText(row),
@@ -72,6 +75,12 @@ export function endText(row: Record<string, Cell>, end: "low" | "high"): string 
   if (row.state === "pending") return "–";
   if (own !== null) return end === "high" && other === null ? `≤ ${number(own)}` : number(own);
   return other === null ? "–" : "not known";
+}
+
+/** "≤ 11.3 %" where all samples are equal and so much of the population may differ unseen; else nothing. */
+export function unseenText(row: Record<string, Cell>): string {
+  const share = numeric(row.unseen);
+  return share === null || row.state === "pending" ? "" : `≤ ${percent(Number(share.toPrecision(3)))}`;
 }
 
 function numeric(cell: Cell | undefined): number | null {
