@@ -25,7 +25,7 @@ def test_the_all_cnn_is_exactly_invariant_and_the_others_are_not(trained: bool) 
     for name in series.NAMES:
         net = series.pretrained(name) if trained else initialised(lambda name=name: started(name, 0.3, 0.25), seed=0).eval()
         if name == "all-cnn":
-            assert drift(net, torch.float32) < 1e-5
+            assert drift(net, torch.float32) < 2e-5
             assert drift(net, torch.float64) < 1e-10
         else:
             assert drift(net, torch.float32) > 1e-2

@@ -66,7 +66,7 @@ class Result:
         if unseen.notna().any():
             column = [f"≤ {share:.3f}" if share > 0 else "" for share in unseen]
             shown.insert(list(shown.columns).index("high") + 1, "unseen", column)
-        lines = [] if self.progress.stage is Stage.DONE else [self.progress.sentence()]
+        lines = [] if self.progress.stage is Stage.DONE else [self.progress.sentence(errors=False)]
         lines += [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))]
         lines += [str(one) for one in failures_of(self.failures().to_dict("records"))]
         lines += self.assumptions() + strength_lines(self.manifest.get("calibrations") or ())

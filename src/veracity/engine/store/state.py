@@ -110,8 +110,8 @@ class Progress:
         """Whether all that can be measured is, and nobody is measuring."""
         return self.stage in (Stage.FAILURES, Stage.DONE)
 
-    def sentence(self) -> str:
-        """The state in words.
+    def sentence(self, *, errors: bool = True) -> str:
+        """The state in words; without its `errors` where they stand below.
 
         >>> Progress(cells=3, done=frozenset("a"), command="veracity demo").sentence()
         'Unfinished: 1 of 3 cells is measured, and nothing is running. Run the same command to go on: veracity demo'
@@ -129,7 +129,7 @@ class Progress:
         if self.stage is Stage.UNFINISHED:
             return tell("run.unfinished", share, again, left=self.pending)
         if self.stage is Stage.FAILURES:
-            return tell("run.failures", f"{self.failed} of {whole}", self._why(), again, failures=self.failed)
+            return tell("run.failures", f"{self.failed} of {whole}", self._why() if errors else "see below", again, failures=self.failed)
         return tell("run.done", f"{whole} is" if self.cells == 1 else f"all {whole} are", cells=self.cells)
 
     def plain(self) -> dict[str, Any]:
