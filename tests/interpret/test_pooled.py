@@ -317,3 +317,13 @@ def test_equal_distances_have_no_width_whatever_their_sums_round_to() -> None:
         found = pooled_estimate(MeGe(), measured(np.full((30, 4), 0.3), right, other), (0.0, 1.0)).estimate
         assert found.low == found.high == found.value
         assert found.unseen == pytest.approx(1 - 0.05 ** (1 / found.n))
+
+
+def test_differences_of_the_ks_form_come_from_intervals_that_hold_at_once() -> None:
+    given = explainers(3)
+    rows = {(row.first, row.second): row for row in pooled_differences(ReCoKS(), given)}
+    level = 1 - 0.05 / 3
+    own = {name: pooled_estimate(ReCoKS(), one, (-9.0, 9.0), level).estimate for name, one in given.items()}
+    row = rows["e0", "e2"]
+    assert (row.low, row.high) == pytest.approx((own["e0"].low - own["e2"].high, own["e0"].high - own["e2"].low))
+    assert row.differs == (row.low > 0 or row.high < 0)

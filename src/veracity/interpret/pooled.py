@@ -129,7 +129,8 @@ def pooled_differences(score: Score, measured: Mapping[str, Measured], confidenc
 
     over bootstrap replicates b of the samples, the same ones for all names, so that what makes a sample easy for all cancels.
     Only samples that have a distance under every name count; a name that has none at all is left out, and its pairs are
-    "too few", as are all where a value is undefined or there are too few samples for the values' own intervals.
+    "too few", as are all where a value is undefined or there are too few samples for the values' own intervals. Of ReCo's KS form,
+    whose replicates are biased, the ends are those of the two values' own intervals, at a level at which all of them hold at once.
 
     >>> from veracity.interpret.stability import MeGe
     >>> ones, near = np.ones((6, 2, 1)), np.linspace(0.1, 0.3, 12).reshape(6, 2, 1)
@@ -151,14 +152,40 @@ def pooled_differences(score: Score, measured: Mapping[str, Measured], confidenc
     usable = [name for name, value in values.items() if np.isfinite(value)]
     found = bootstrapped(score, [kept[name] for name in usable], int(shared.sum()))
     found = found[np.isfinite(found).all(axis=1)]
+    by_ends = isinstance(score, StabilityScore) and score.by_ends
+    level = 1.0 - (1.0 - confidence) / max(1, len(usable)) if by_ends else confidence
     own = np.full((len(names), 2), np.nan)
     for column, name in enumerate(usable):
-        own[names.index(name)] = ends(score, kept[name], values[name], found[:, column], confidence)
+        own[names.index(name)] = ends(score, kept[name], values[name], found[:, column], level)
     theta = np.array([values[name] if name in usable else np.nan for name in names])
     table = np.full((len(found), len(names)), np.nan)
     table[:, [names.index(name) for name in usable]] = found
+    if by_ends:
+        return from_ends(names, theta, own, n)
     few = n < 2 or len(found) < DEFINED * REPLICATES
     return simultaneous(names, theta, table[:0] if few else table, own, n, confidence)
+
+
+def from_ends(names: Sequence[str], values: Array, own: Array, n: int) -> list[Difference]:
+    """All pairs of values (names,) by intervals (names, 2) that hold at once: where they do, so do those of all differences."""
+    found = []
+    first, second = np.triu_indices(len(names), 1)
+    for i, j in zip(first.tolist(), second.tolist(), strict=True):
+        gap, low, high = values[i] - values[j], own[i, 0] - own[j, 1], own[i, 1] - own[j, 0]
+        status = "undefined" if np.isnan(gap) else "too few" if np.isnan(low) else "ok"
+        found.append(
+            Difference(
+                first=names[i],
+                second=names[j],
+                difference=float(gap),
+                low=float(low),
+                high=float(high),
+                n=n,
+                differs=bool(low > 0 or high < 0),
+                status=status,
+            )
+        )
+    return found
 
 
 def simultaneous(names: Sequence[str], values: Array, replicates: Array, own: Array, n: int, confidence: float) -> list[Difference]:

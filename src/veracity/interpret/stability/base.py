@@ -45,6 +45,8 @@ class StabilityScore(Repeatable, ABC):
     pooled: ClassVar[bool] = True
     least: ClassVar[float] = 5
     """From how many samples on an interval is given; see `support`. Chosen by measurement: benchmarks/coverage.py."""
+    by_ends: ClassVar[bool] = False
+    """Whether a difference is known by the two values' own intervals alone, since replicates of the value are biased."""
     measure: Measure | None = field(default_factory=lambda: rank_distance)
     pairs: str = "both_right"
 

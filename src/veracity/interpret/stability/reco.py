@@ -68,6 +68,7 @@ class ReCoKS(ConsistencyScore):
 
     name = "reco_ks"
     bounds = (0.0, 1.0)
+    by_ends: ClassVar[bool] = True
 
     @property
     def statistic(self) -> Statistic:
