@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing import get_context
@@ -25,42 +24,29 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 from scipy import stats
-from torch import nn
 
+from benchmarks.populations import COPIES, DRAWN, SIGMA, Array, Generator, audited, drawn_pairs, rows_of, stable, turned
 from benchmarks.robustness import quiet
-from veracity import Audit, CyclicShift, OrbitEvaluation, RotationOrbit
 from veracity.core.confidence import betting_interval
-from veracity.core.crosstrained import CrossTrained
 from veracity.core.scores import Measured, Score
 from veracity.core.walks import Sampling
-from veracity.data.digits import digits
-from veracity.interpret import FastGEF
 from veracity.interpret.differences import NONE_SEEN, crossed_differences, differences
 from veracity.interpret.medians import middle
-from veracity.interpret.orbit import Classification, equivariance_gap
+from veracity.interpret.orbit import equivariance_gap
 from veracity.interpret.pooled import bootstrapped, ends, pooled_differences, whole
 from veracity.interpret.stability import MeGe, ReCo, ReCoAUC, ReCoKS, StabilityScore
 from veracity.interpret.statistics import cut, estimate
 from veracity.orbits.summary import mean_along
-from veracity.results import Result
-from veracity.walk import Exhaustive
-from veracity.zoo.orbit_digits import digit_cnn
-from veracity.zoo.train import initialised, train
-
-Array = NDArray[np.float64]
-Generator = np.random.Generator
 
 LEVEL = 0.95
 GOAL, SMALL_GOAL = 0.93, 0.90
 """Wanted from 50 samples on, and below."""
-SIGMA = 1.1
 WIDE = (-math.inf, math.inf)
 UNIT = (-1.0, 1.0)
-COPIES = 100
 SETS = (5, 10, 22, 50)
 """How many samples are in S!=, about."""
 POOLED_SHARE = 4
@@ -107,81 +93,7 @@ class Line:
     width: float
 
 
-# Populations of real networks: measured once, then read from their folders.
-
-
-def small_net(width: int = 32) -> nn.Module:
-    """A digit classifier with one hidden layer."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
-
-
-def fit(inputs: torch.Tensor, targets: torch.Tensor, seed: int) -> nn.Module:
-    """A small training that leaves some errors, for stability."""
-    return train(initialised(partial(small_net, 12), seed), inputs, targets, epochs=6, seed=seed)
-
-
-@cache
-def audited(folder: Path) -> Result:
-    """Faithfulness of a digit classifier: every kind of value that an audit averages, on 600 digits."""
-    x, y = (torch.cat(parts)[:600] for parts in zip(digits("test", padding=0), digits("train", padding=0), strict=True))
-    net = train(initialised(small_net, 0), *digits("train", padding=0), epochs=20)
-    audit = Audit(
-        models={"digits": net},
-        inputs=x,
-        targets=y,
-        explainers=["gradient", "saliency", "input_x_gradient"],
-        scores={
-            "fast_gef": FastGEF(draws=COPIES),
-            "faithfulness_correlation": "faithfulness_correlation",
-            "relative_output_stability": "relative_output_stability",
-            "equivariance": "equivariance",
-        },
-        symmetry=CyclicShift(axes=(-2, -1)),
-        walk=Exhaustive(),
-        controls=False,
-    )
-    return audit.run(str(folder / "digits"))
-
-
-@cache
-def stable(folder: Path) -> Result:
-    """Stability of a digit classifier that errs: five folds of 1,347 digits."""
-    x, y = digits("train", padding=0)
-    audit = Audit(
-        models={"digits": CrossTrained(fit=fit, folds=5)},
-        inputs=x,
-        targets=y,
-        explainers=["saliency", "input_x_gradient"],
-        scores=["mege", "reco", "reco_auc", "reco_ks"],
-        controls=False,
-    )
-    return audit.run(str(folder / "stability"))
-
-
-@cache
-def turned(folder: Path) -> tuple[Array, Array]:
-    """A digit classifier along rotations: confidence (450, 36), and distances from the output at the identity."""
-    x, y = digits("train", padding=3)
-    evaluation = OrbitEvaluation(
-        models={"plain": train(initialised(partial(digit_cnn, side=14), 0), x, y, epochs=10)},
-        inputs=digits("test", padding=3)[0],
-        targets=digits("test", padding=3)[1],
-        orbit=RotationOrbit(step=10),
-        task=Classification(classes=tuple("0123456789")),
-    )
-    found = evaluation.run(str(folder / "orbits"))
-    return np.asarray(found.values("plain", "confidence", "truth")), np.asarray(found.distances("plain"))
-
-
 # One data set, and its interval.
-
-DRAWN: dict[str, tuple[Callable[[Generator, int], Array], float, tuple[int, ...]]] = {
-    "1 - lognormal": (lambda rng, n: 1 - rng.lognormal(0, SIGMA, n), 1 - math.exp(SIGMA**2 / 2), (10, 25, 50, 100)),
-    "normal": (lambda rng, n: rng.normal(size=n), 0.0, (10, 25, 100)),
-    "exponential": (lambda rng, n: rng.exponential(size=n), 1.0, (10, 25, 100)),
-    "1, but for one sample in 50": (lambda rng, n: 1 - (rng.random(n) < 0.02) * rng.random(n), 0.99, (25, 100)),
-}
-"""Populations by their formula: n values, their mean, and the sizes to look at."""
 
 
 def student(values: Array) -> float:
@@ -271,21 +183,6 @@ def rare_effects(rng: Generator) -> Outcome:
     other = one.copy()
     other[rng.random((25, 5)) < 0.01] -= 0.1
     return of_pairs({"one": one, "other": other}, {"one": 0.001, "other": 0.0}, shared=True)
-
-
-def drawn_pairs(rng: Generator, samples: int, shift: float, pairs: int = 4, easy: float = 1.6) -> Measured:
-    """Distances between explanations of models of which some are wrong on hard samples; `shift` moves those in S!=."""
-    hard = rng.normal(size=(samples, 1))
-    right = np.repeat(0.3 * rng.normal(size=(samples, 1)) + easy > hard, pairs, axis=1)
-    other = 0.3 * rng.normal(size=(samples, pairs)) + easy > hard
-    distance = rng.normal(size=(samples, 1)) + 0.5 * rng.normal(size=(samples, pairs)) + shift * (right != other)
-    found = {"distance": 1 / (1 + np.exp(-distance)), "right": right, "other_right": other, "same": right == other}
-    return Measured({name: np.asarray(values, dtype=np.float64)[:, :, None] for name, values in found.items()})
-
-
-def rows_of(measured: Measured, order: NDArray[np.int64]) -> Measured:
-    """Some samples."""
-    return Measured({name: values[order] for name, values in measured.quantities.items()})
 
 
 def of_pooled(score: Score, population: Measured, truth: float, n: int, rng: Generator) -> Outcome:
@@ -481,17 +378,17 @@ def table_of(lines: list[Line]) -> Table:
     return table
 
 
-def part(kind: str, folder: Path, repetitions: int, seed: int) -> list[Line]:
+@cache
+def settings(kind: str, folder: Path) -> list[Setting]:
     """All settings of a kind."""
     torch.set_num_threads(1)
-    lines = []
     with quiet():
-        for setting in KINDS[kind](folder):
-            lines.append(measure(setting, repetitions, seed))
-            print(
-                f"{setting.kind}, {setting.population} {setting.size}, n = {setting.n}: {lines[-1].held:.3f}", file=sys.stderr, flush=True
-            )
-    return lines
+        return list(KINDS[kind](folder))
+
+
+def line(kind: str, place: int, folder: Path, repetitions: int, seed: int) -> Line:
+    """One setting of a kind, in a forked process that has the settings already."""
+    return measure(settings(kind, folder)[place], repetitions, seed)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -503,16 +400,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
     given: Any = parser.parse_args(arguments)
-    with quiet():
-        for source in (audited, stable, turned):
-            source(given.folder)
-    lines: list[Line] = []
-    with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
-        parts = [pool.submit(part, kind, given.folder, given.repetitions, given.seed) for kind in given.only]
-        for one in parts:
-            lines += one.result()
-    console = Console(width=150)
-    console.print(table_of(lines))
+    places = [(kind, place) for kind in given.only for place in range(len(settings(kind, given.folder)))]
+    slow_first = sorted(places, key=lambda one: (one[0] != "pooled", -one[1]))
+    with ProcessPoolExecutor(given.workers, mp_context=get_context("fork")) as pool:
+        found = {one: pool.submit(line, *one, given.folder, given.repetitions, given.seed) for one in slow_first}
+        for _ in track(as_completed(found.values()), total=len(found), console=Console(stderr=True), description="settings"):
+            pass
+    console = Console(width=170)
+    console.print(table_of([found[one].result() for one in places]))
     console.print(f"* below {GOAL:.0%}, or below {SMALL_GOAL:.0%} with fewer than 50 samples")
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from veracity.core.errors import InputError
-from veracity.interpret.differences import bartlett, differences
+from veracity.interpret.differences import NONE_SEEN, bartlett, crossed_differences, differences
 from veracity.interpret.intervals import paired
 
 
@@ -160,3 +160,21 @@ def test_infinities_are_no_values() -> None:
     rows = differences({"a": np.array([1.0, np.inf, 2.0, 3.0]), "b": np.array([0.5, 1.0, 1.0, 2.5]), "c": np.arange(4.0)})
     assert [row.n for row in rows] == [3, 3, 4]
     assert all(math.isfinite(row.high) for row in rows)
+
+
+def test_rare_effects_are_covered_or_said_to_be_unseen() -> None:
+    """Two explainers that differ by .1 in one value of a hundred: 25 samples, five draws that all share."""
+    rng = np.random.default_rng(5)
+    held, unseen, repetitions = 0, 0, 400
+    for _ in range(repetitions):
+        one = rng.random((25, 5))
+        other = one.copy()
+        other[rng.random((25, 5)) < 0.01] -= 0.1
+        (row,) = crossed_differences({"one": one, "other": other}, 0.95)
+        if row.status == NONE_SEEN:
+            unseen += 1
+            assert row.unseen == pytest.approx(1 - 0.05 ** (1 / 25))
+        else:
+            held += row.low <= 0.001 <= row.high
+    assert held >= 0.96 * (repetitions - unseen)
+    assert abs(unseen / repetitions - 0.99**125) < 0.07

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +16,9 @@ from veracity.interpret.resampling import resamplings
 from veracity.interpret.stability.base import ConsistencyScore
 from veracity.interpret.stability.consistency import gaps, largest_balance, largest_gap, mean_balance
 from veracity.interpret.stability.tallies import Statistic, tallied, weighted
+
+NARROWED = 2
+"""How often the thresholds at which the largest gap may lie are narrowed down."""
 
 
 @SCORES.add
@@ -80,20 +84,21 @@ class ReCoKS(ConsistencyScore):
 
         A maximum over thresholds is too high by chance, and its replicates once more, so that their quantiles lie too high. The
         curve itself has no such bias. With q the quantile of how far it moves anywhere, its maximum lies where it comes within q
-        of the value; the ends are the quantiles of how far it moves up, or down, at these thresholds.
+        of the value; among these thresholds it moves less far, which leaves fewer of them. The ends are the quantiles of how far it
+        moves up, or down, at those that are left.
         """
         sets = self.sets(measured)
         curve = gaps(*tallied(*sets))[0]
 
-        def moved(sign: float, kept: NDArray[np.bool_]) -> Array:
+        def moved(how: Callable[[Array], Array], kept: NDArray[np.bool_], level: float) -> float:
             def furthest(alike: Array, unlike: Array) -> Array:
-                return np.asarray((sign * (gaps(alike, unlike) - curve)[:, kept]).max(axis=1))
+                return np.asarray(how((gaps(alike, unlike) - curve)[:, kept]).max(axis=1))
 
             found = np.concatenate([weighted(furthest, *sets, weights) for weights in resamplings(len(sets[0]))])
-            return np.asarray(found[np.isfinite(found)])
+            return float(np.quantile(found[np.isfinite(found)], level))
 
-        everywhere = np.ones(len(curve), dtype=np.bool_)
-        reach = np.quantile(np.maximum(moved(1.0, everywhere), moved(-1.0, everywhere)), confidence)
-        near = curve >= value - reach
+        near = np.ones(len(curve), dtype=np.bool_)
+        for _ in range(NARROWED):
+            near &= curve >= value - moved(np.abs, near, confidence)
         level = 0.5 + confidence / 2
-        return float(value - np.quantile(moved(1.0, near), level)), float(value + np.quantile(moved(-1.0, near), level))
+        return value - moved(np.positive, near, level), value + moved(np.negative, near, level)
