@@ -20,6 +20,7 @@ import pytest
 
 from gated import audit, broken, silent
 from orbit_small import digits_like
+from stored import record
 from veracity import Audit, Result
 from veracity.cli import main
 from veracity.core.errors import Note, StoreError
@@ -58,8 +59,8 @@ def half(whole: Path, tmp_path: Path) -> Path:
     shutil.copytree(whole, folder)
     for cell in RunFolder(str(folder)).manifest()["cells"]:
         if cell["model"] == "second" or cell["start"] >= 128:
-            for kind, end in (("cells", "parquet"), ("failed", "json")):
-                (folder / kind / f"{cell['key']}.{end}").unlink(missing_ok=True)
+            for kind in ("cells", "failed"):
+                record(folder, kind, cell["key"]).unlink(missing_ok=True)
     return folder
 
 
@@ -69,7 +70,7 @@ def partly(whole: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "partly"
     shutil.copytree(whole, folder)
     key = next(cell["key"] for cell in RunFolder(str(folder)).manifest()["cells"] if (cell["explainer"], cell["start"]) == ("quick", 64))
-    (folder / "cells" / f"{key}.parquet").unlink()
+    record(folder, "cells", key).unlink()
     RunFolder(str(folder)).write_failure(key, "OutOfMemoryError: too large")
     return folder
 
@@ -196,8 +197,8 @@ def test_verdicts_count_only_what_is_done(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, folder)
     for cell in RunFolder(str(folder)).manifest()["cells"]:
         if cell["model"] == "second":
-            (folder / "cells" / f"{cell['key']}.parquet").unlink(missing_ok=True)
-            (folder / "failed" / f"{cell['key']}.json").unlink(missing_ok=True)
+            record(folder, "cells", cell["key"]).unlink(missing_ok=True)
+            record(folder, "failed", cell["key"]).unlink(missing_ok=True)
     text = text_of(folder, tmp_path)
     assert "Of the explainers, none of 1 on first respect the symmetry" in text
     assert "on second respect" not in text
@@ -215,7 +216,7 @@ def test_whatever_is_missing_a_run_can_be_read(share: float, tmp_path: Path, cap
     for cell in RunFolder(str(folder)).manifest()["cells"]:
         drawn = chance.random()
         if drawn < share:
-            (folder / "cells" / f"{cell['key']}.parquet").unlink()
+            record(folder, "cells", cell["key"]).unlink()
         if drawn < share / 3 and share < 1:
             RunFolder(str(folder)).write_failure(cell["key"], "ValueError: no")
     assert "pending" in str(Result(folder))
@@ -276,7 +277,7 @@ def test_a_failure_that_is_removed_meanwhile_is_none(partly: Path, monkeypatch: 
     def listed(kind: str) -> list[str]:
         found = names(kind)
         if kind == "failed":
-            (partly / "failed" / f"{gone}.json").unlink(missing_ok=True)
+            record(partly, "failed", gone).unlink(missing_ok=True)
         return found
 
     monkeypatch.setattr(folder.files, "names", listed)
@@ -318,7 +319,7 @@ def test_an_unfinished_orbit_evaluation_says_how_far_it_is(tmp_path: Path, capsy
     digits_like(explainers=["saliency"]).run(folder, progress=False)
     cells = RunFolder(str(folder)).manifest(None)["cells"]
     followed = next(cell for cell in cells if cell["explainer"] and cell["model"] == "a")
-    stored = folder / "orbits" / f"{followed['key']}.parquet"
+    stored = record(folder, "orbits", followed["key"])
     kept = stored.read_bytes()
     stored.unlink()
     result = OrbitResult(folder)
@@ -337,7 +338,7 @@ def test_an_unfinished_orbit_evaluation_says_how_far_it_is(tmp_path: Path, capsy
     assert set(OrbitResult(folder).table()["state"]) == {"failed", "done"}
     stored.write_bytes(kept)
     own = next(cell for cell in cells if not cell["explainer"] and cell["model"] == "a")
-    (folder / "orbits" / f"{own['key']}.parquet").unlink()
+    record(folder, "orbits", own["key"]).unlink()
     assert not OrbitResult(folder).complete
     text = OrbitResult(folder).save_report(tmp_path / "waiting.html").read_text(encoding="utf-8")
     assert 'role="status"' in text

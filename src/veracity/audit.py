@@ -35,6 +35,7 @@ from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.hunted import check_classes
 from veracity.engine.learning import learn_all
 from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
+from veracity.engine.mending import mend
 from veracity.engine.plan import Job, plan
 from veracity.engine.prepared import Prepared, check_requests, examined
 from veracity.engine.problem import AuditedModel, Problem
@@ -211,7 +212,7 @@ class Audit:
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
         ready = rehearsed(self, settings, store)
         with resumable(folder), store.writing():
-            store.sweep()
+            mend(store, progress)
             prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress))
             prepared, strengths = calibrated(prepared, store, progress)
             lessons = learn_all(prepared.problem, prepared.budgets, store, progress)

@@ -5,7 +5,6 @@ A spot moves away from where it was, and noise grows on a map; a distance that c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -23,6 +22,7 @@ from veracity.engine.progress import bar
 from veracity.engine.resolve import as_whole
 from veracity.engine.store import lock
 from veracity.engine.store.files import Files
+from veracity.engine.store.sealed import sealed
 from veracity.engine.store.study import studying
 from veracity.interpret.distances import Array, DistanceCurve, curve, growth
 from veracity.interpret.spots import partings
@@ -139,7 +139,7 @@ class DistanceCheck:
                     found.append(curve(name, distance, test))
                     advance(1, name)
         result = DistanceResult(tuple(found), self.title)
-        files.write(TABLE, json.dumps(result.plain(), allow_nan=False).encode())
+        files.write(TABLE, sealed(result.plain()))
         return result
 
     def on(self, device: str) -> DistanceCheck:

@@ -7,7 +7,6 @@ unperturbed is measured once.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -35,6 +34,7 @@ from veracity.engine.progress import bar
 from veracity.engine.resolve import all_scores, as_inputs, as_whole, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
+from veracity.engine.store.sealed import sealed
 from veracity.engine.store.study import studying
 from veracity.explain import Precomputed
 from veracity.interpret.meta import inter_consistency, intra_consistency, left_out, meta_consistency
@@ -148,7 +148,7 @@ class MetaEvaluation:
                 after[trial] = before.again(trial, root, settings)
                 advance(1, trial.name)
         found = MetaResult(pd.DataFrame(list(self.consistencies(before, after))), self.title, tuple(self.published))
-        Files(root).write("consistencies.json", json.dumps(found.plain()).encode())
+        Files(root).write("consistencies.json", sealed({"rows": found.plain()}))
         return found
 
     def on(self, device: str) -> MetaEvaluation:

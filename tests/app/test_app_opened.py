@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from app_client import LIVE, client
 from starlette.testclient import TestClient
 
 from orbit_run import evaluation, linear, measured
+from stored import edit_manifest
 from veracity import OrbitEvaluation
 from veracity.core.errors import StoreError
 from veracity.core.registry import RECIPES
@@ -101,8 +101,7 @@ def test_training_is_allowed_again_afterwards(tmp_path: Path) -> None:
 def test_a_manifest_of_another_kind_has_no_live_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     named(tmp_path, "orbits-kind", monkeypatch, made)
-    about = json.loads((tmp_path / "manifest.json").read_text())
-    (tmp_path / "manifest.json").write_text(json.dumps({**about, "kind": "audit"}))
+    edit_manifest(tmp_path, lambda about: about.update(kind="audit"))
     with client(tmp_path) as served:
         assert "has no orbits" in str(asked(served)["error"])
     assert not made

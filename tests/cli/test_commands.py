@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 
 from small import small_net
 from veracity.cli.main import no_interruption_lost
+from veracity.engine.store.sealed import opened, sealed
 
 FILE = """
 title = "Series <b>bold</b>"
@@ -195,17 +196,22 @@ def test_pickled_weights_are_refused(file: Path, tmp_path: Path, capsys: pytest.
 def test_broken_and_newer_run_folders_are_refused(run: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = run / "manifest.json"
     text = manifest.read_text()
-    manifest.write_text(text.replace('"schema": 1', '"schema": 99'))
+    known = (run / "run.json").read_bytes()
+    (run / "run.json").write_bytes(sealed({**opened(known), "schema": 99}))
     for arguments in (["show", run], ["report", run], ["audit", file, "--out", run, "--workers", 1]):
         assert code(*arguments) == 2
-        assert "has schema 99 and this veracity reads up to 1: upgrade veracity" in capsys.readouterr().err
+        assert "has schema 99 and this veracity reads up to 2: upgrade veracity" in capsys.readouterr().err
+    (run / "run.json").write_bytes(sealed({**opened(known), "schema": 1}))
+    assert code("show", run) == 2
+    assert "was written by an older veracity (schema 1)" in capsys.readouterr().err
+    (run / "run.json").write_bytes(known)
     manifest.write_text(text[:100])
     assert code("show", run) == 2
     assert "is damaged: manifest.json cannot be read" in capsys.readouterr().err
     manifest.write_text(text)
     next(run.glob("cells/*.parquet")).write_bytes(b"junk")
     assert code("show", run) == 2
-    assert "is damaged: delete it and run the same command again" in capsys.readouterr().err
+    assert "is damaged: run the same command again, which makes it anew" in capsys.readouterr().err
     assert code("show", run / "nowhere") == 2
     assert "is not a run folder" in capsys.readouterr().err
 

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from stored import record
 from veracity.core.errors import StoreError
-from veracity.engine.store import SCHEMA, RunFolder
+from veracity.engine.store import SCHEMA, Place, RunFolder
+from veracity.engine.store.files import write_whole
+from veracity.engine.store.sealed import opened, sealed
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -18,8 +21,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> RunFolder:
     return RunFolder(str(tmp_path / "run") if request.param == "disk" else f"memory://{uuid.uuid4().hex}/run")
 
 
-def write(folder: RunFolder, key: str = "key") -> None:
-    folder.write_cell(key, np.array([3, 3, 5]), np.array([0, 1, 0]), np.zeros(3), {"value": np.array([0.5, np.nan, 1.0])})
+def write(folder: RunFolder, key: str = "key", value: float = 0.5, needed: tuple[Place, ...] = ()) -> None:
+    folder.write_cell(key, np.array([3, 3, 5]), np.array([0, 1, 0]), np.zeros(3), {"value": np.array([value, np.nan, 1.0])}, needed)
 
 
 def test_a_cell_comes_back_with_what_is_undefined_marked(folder: RunFolder) -> None:
@@ -34,12 +37,31 @@ def test_a_cell_comes_back_with_what_is_undefined_marked(folder: RunFolder) -> N
     assert table["value"][0] == 0.5
 
 
-def test_tensors_come_back(folder: RunFolder) -> None:
+def test_tensors_and_tables_come_back(folder: RunFolder) -> None:
     assert folder.read_tensors("worst", "key") is None
     folder.write_tensors("worst", "key", {"input": torch.eye(3).T})
-    kept = folder.read_tensors("worst", "key")
+    kept = RunFolder(folder.root).read_tensors("worst", "key")
     assert kept is not None
     assert torch.equal(kept["input"], torch.eye(3))
+    assert folder.read_table("calibrations", "key") is None
+    assert folder.write_table("calibrations", "key", {"curve": [(1.0, 2)]}) == {"curve": [[1.0, 2]]}
+    assert RunFolder(folder.root).read_table("calibrations", "key") == {"curve": [[1.0, 2]]}
+
+
+def test_a_record_that_is_written_again_replaces_the_one_before(folder: RunFolder) -> None:
+    write(folder)
+    write(folder, value=0.25)
+    assert len(folder.files.names("cells")) == 1
+    assert RunFolder(folder.root).read_cell("key")["value"][0].as_py() == 0.25
+
+
+def test_a_second_writer_may_add_the_same_record(folder: RunFolder) -> None:
+    """Two files of one key: either is right, as long as it is whole."""
+    write(folder)
+    write(RunFolder(folder.root), value=0.5 + 1e-16 * 2**3)
+    assert len(folder.files.names("cells")) == 2
+    assert RunFolder(folder.root).finished() == {"key"}
+    assert RunFolder(folder.root).mend() == []
 
 
 def test_a_finished_cell_clears_its_failure(folder: RunFolder) -> None:
@@ -64,20 +86,86 @@ def test_half_written_files_are_never_seen_and_are_swept(tmp_path: Path) -> None
     (tmp_path / "run" / ".ipynb_checkpoints").mkdir()
     assert folder.finished() == {"key"}
     folder.sweep()
-    assert sorted(entry.name for entry in (tmp_path / "run" / "cells").iterdir()) == ["key.parquet"]
-    assert sorted(entry.name for entry in (tmp_path / "run").iterdir()) == [".gitignore", ".ipynb_checkpoints", "cells"]
+    assert [entry.name.split(".")[0] for entry in (tmp_path / "run" / "cells").iterdir()] == ["key"]
+    assert sorted(entry.name for entry in (tmp_path / "run").iterdir()) == [".gitignore", ".ipynb_checkpoints", "cells", "run.json"]
 
 
-def test_damage_is_one_sentence_with_the_way_out(tmp_path: Path) -> None:
+def damages(file: Path) -> dict[str, bytes]:
+    """A file's content after every kind of accident."""
+    whole = file.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    return {"one bit": bytes(flipped), "half": whole[: len(whole) // 2], "empty": b"", "longer": whole + b"x"}
+
+
+@pytest.mark.parametrize("accident", ["one bit", "half", "empty", "longer"])
+@pytest.mark.parametrize("kind", ["cells", "worst", "calibrations", "failed"])
+def test_damage_is_seen_on_reading_and_mended(tmp_path: Path, kind: str, accident: str) -> None:
+    folder = RunFolder(str(tmp_path))
+    write(folder, "whole")
+    if kind == "cells":
+        write(folder)
+    elif kind == "failed":
+        folder.write_failure("key", "why")
+    elif kind == "worst":
+        folder.write_tensors("worst", "key", {"input": torch.eye(3)})
+    else:
+        folder.write_table("calibrations", "key", {"sigma": 1.5})
+    file = record(tmp_path, kind, "key")
+    file.write_bytes(damages(file)[accident])
+    fresh = RunFolder(str(tmp_path))
+    with pytest.raises(StoreError, match=rf"{kind}/key\..* is damaged: run the same command again, which makes it anew"):
+        fresh.records.get(kind, "key")
+    if kind == "failed":
+        assert fresh.failures() == {"key": "the record of its failure is damaged"}
+    assert fresh.mend() == [Place(kind, "key")]
+    assert not fresh.records.has(kind, "key")
+    assert fresh.records.has("cells", "whole")
+    assert fresh.mend() == []
+
+
+def test_files_of_another_key_kind_or_run_are_not_believed(tmp_path: Path) -> None:
+    folder, other = RunFolder(str(tmp_path / "run")), RunFolder(str(tmp_path / "other"))
+    write(folder, "one", 0.1)
+    write(folder, "two", 0.2)
+    write(other, "one", 0.9)
+    one, two, foreign = (record(tmp_path / run, "cells", key) for run, key in (("run", "one"), ("run", "two"), ("other", "one")))
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    assert {place.key for place in RunFolder(folder.root).mend()} == {"one", "two"}
+    (tmp_path / "run" / "cells" / foreign.name).write_bytes(foreign.read_bytes())
+    with pytest.raises(StoreError, match="is damaged"):
+        RunFolder(folder.root).read_cell("one")
+    (tmp_path / "run" / "worst").mkdir()
+    (tmp_path / "run" / "worst" / one.name).write_bytes(first)
+    with pytest.raises(StoreError, match="is damaged"):
+        RunFolder(folder.root).read_tensors("worst", "one")
+
+
+def test_a_cell_whose_pictures_are_lost_is_measured_again(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    needed = folder.write_tensors("worst", "key", {"input": torch.eye(3)})
+    write(folder, "key", needed=(needed,))
+    write(folder, "other")
+    assert folder.mend() == []
+    record(tmp_path, "worst", "key").unlink()
+    fresh = RunFolder(str(tmp_path))
+    assert fresh.mend() == [Place("worst", "key")]
+    assert fresh.finished() == {"other"}
+
+
+def test_a_lost_or_damaged_run_file_is_written_again(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     write(folder)
-    (tmp_path / "cells" / "key.parquet").write_bytes(b"not parquet")
-    with pytest.raises(StoreError, match=r"key.parquet is damaged: delete it and run the same command again"):
-        folder.read_cell("key")
-    (tmp_path / "worst").mkdir()
-    (tmp_path / "worst" / "key.safetensors").write_bytes(b"not safetensors")
-    with pytest.raises(StoreError, match="is damaged"):
-        folder.read_tensors("worst", "key")
+    folder.write_manifest({"spec": {}})
+    known = (tmp_path / "run.json").read_bytes()
+    for damaged in (None, b"", known[:-9], known.replace(b"2", b"3", 1)):
+        (tmp_path / "run.json").unlink() if damaged is None else (tmp_path / "run.json").write_bytes(damaged)
+        fresh = RunFolder(str(tmp_path))
+        with fresh.writing():
+            assert fresh.mend() == []
+        assert (tmp_path / "run.json").read_bytes() == known
 
 
 @pytest.mark.parametrize(
@@ -85,13 +173,28 @@ def test_damage_is_one_sentence_with_the_way_out(tmp_path: Path) -> None:
     [
         ("{", "is damaged: manifest.json cannot be read"),
         ("[]", "is damaged"),
+        (json.dumps({"schema": SCHEMA}), "its checksum does not fit its content"),
         (json.dumps({"schema": SCHEMA + 1}), f"has schema {SCHEMA + 1} and this veracity reads up to {SCHEMA}: upgrade veracity"),
+        (json.dumps({"schema": 1}), "was written by an older veracity .*: measure it again in a new folder"),
+        ("[" * 100_000, "is damaged"),
     ],
 )
 def test_a_bad_manifest_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(StoreError, match=sentence):
         RunFolder(str(tmp_path)).manifest()
+    with pytest.raises(StoreError):
+        RunFolder(str(tmp_path)).check_writable()
+
+
+def test_a_manifest_of_another_run_is_not_believed(tmp_path: Path) -> None:
+    first, second = RunFolder(str(tmp_path / "first")), RunFolder(str(tmp_path / "second"))
+    needed = {"spec": {}, "data": {}, "models": {}, "cells": [], "notes": [], "seed": 0, "scores": [], "score_specs": {}}
+    for one in (first, second):
+        one.write_manifest(dict(needed))
+    (tmp_path / "first" / "manifest.json").write_bytes((tmp_path / "second" / "manifest.json").read_bytes())
+    with pytest.raises(StoreError, match="it belongs to another run"):
+        RunFolder(first.root).manifest()
 
 
 def test_folders_that_are_something_else_are_left_alone(tmp_path: Path) -> None:
@@ -102,12 +205,17 @@ def test_folders_that_are_something_else_are_left_alone(tmp_path: Path) -> None:
         RunFolder(str(tmp_path)).check_writable()
 
 
+def test_a_folder_that_lost_its_manifest_is_still_known(tmp_path: Path) -> None:
+    write(RunFolder(str(tmp_path)))
+    (tmp_path / "report.html").write_text("made from it")
+    RunFolder(str(tmp_path)).check_writable()
+
+
 def test_a_failure_of_a_finished_cell_is_forgotten(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path))
     write(folder)
     folder.write_failure("key", "killed between two writes")
-    (tmp_path / "failed" / "other.json").write_text("{")
-    assert folder.failures() == {"other": "the record of its failure is damaged"}
+    assert folder.failures() == {}
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
@@ -116,3 +224,41 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None
         pass
     with pytest.raises(StoreError, match="Cannot write"):
         RunFolder(str(tmp_path / "file")).write_failure("key", "why")
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_whole(tmp_path / "report.html", b"whole")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(tmp_path / "report.html", b"a longer one")
+    assert (tmp_path / "report.html").read_bytes() == b"whole"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_the_folder_is_synced_after_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[bool] = []
+    real = os.fsync
+
+    def spied(descriptor: int) -> None:
+        synced.append(os.path.isdir(f"/proc/self/fd/{descriptor}") or (tmp_path / "a").exists())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spied)
+    write_whole(tmp_path / "a", b"x")
+    assert synced == [False, True]
+
+
+def test_sealed_files_notice_every_flipped_bit() -> None:
+    content = {"a": [1, 2.5, "b"], "c": {"d": None}}
+    whole = sealed(content)
+    for place in range(len(whole) * 8):
+        flipped = bytearray(whole)
+        flipped[place // 8] ^= 1 << (place % 8)
+        try:
+            assert opened(bytes(flipped)) == content  # white space may change
+        except ValueError:
+            continue

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 
 from orbit_small import digits_like, images, labels, linear
+from stored import edit_manifest, record
 from veracity import OrbitResult
 from veracity.core.errors import StoreError
 from veracity.engine.store import RunFolder
@@ -21,7 +21,7 @@ MANY = 70
 def test_outputs_that_were_deleted_come_back(tmp_path: Path) -> None:
     whole = digits_like().run(tmp_path, progress=False).outputs("b", 2)
     shutil.rmtree(tmp_path / "outputs")
-    with pytest.raises(StoreError, match=r"\.safetensors is not there: run the same command again"):
+    with pytest.raises(StoreError, match=r"outputs/\w+ is not there: run the same command again"):
         OrbitResult(tmp_path).outputs("b", 2)
     again = digits_like().run(tmp_path, progress=False).outputs("b", 2)
     assert all(np.array_equal(again[name], value) for name, value in whole.items())
@@ -41,8 +41,8 @@ def test_a_run_that_was_stopped_says_how_far_it_came(tmp_path: Path) -> None:
     result = made.run(tmp_path, progress=False)
     last = [cell["key"] for cell in result.manifest["cells"] if cell["start"] > 0]
     for key in last:
-        (tmp_path / "orbits" / f"{key}.parquet").unlink()
-        (tmp_path / "outputs" / f"{key}.safetensors").unlink()
+        record(tmp_path, "orbits", key).unlink()
+        record(tmp_path, "outputs", key).unlink()
     stopped = OrbitResult(tmp_path)
     for ask in (lambda: stopped.values("a", "accuracy"), lambda: stopped.outputs("a", MANY - 1), lambda: str(stopped)):
         with pytest.raises(StoreError, match=r"2 of 4 blocks are measured in .*: run the same command again to finish") as caught:
@@ -56,9 +56,7 @@ def test_a_run_that_was_stopped_says_how_far_it_came(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["cells", "pictures"])
 def test_a_manifest_names_nothing_outside_its_folder(tmp_path: Path, kind: str, key: object) -> None:
     digits_like(models={"a": linear(0)}).run(tmp_path, progress=False)
-    about = json.loads((tmp_path / "manifest.json").read_text())
-    about[kind][0]["key"] = key
-    (tmp_path / "manifest.json").write_text(json.dumps(about))
+    edit_manifest(tmp_path, lambda about: about[kind][0].update(key=key))
     with pytest.raises(StoreError, match=r"manifest\.json cannot be read"):
         OrbitResult(tmp_path)
 
@@ -71,7 +69,8 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: st
         with pytest.raises(StoreError, match="names stay below it"):
             use(name)
     with pytest.raises(StoreError, match="names stay below it"):
-        RunFolder(str(tmp_path / "run")).read_tensors("outputs", "../../secret")
+        RunFolder(str(tmp_path / "run")).write_table("outputs", "../../secret", {})
+    assert RunFolder(str(tmp_path / "run")).read_tensors("outputs", "../../secret") is None
     assert (tmp_path / "secret").exists()
     assert inner.path("outputs/..a.b") == str(tmp_path / "run" / "outputs/..a.b")
 

@@ -84,6 +84,7 @@ def test_the_demo_can_be_put_together_again_from_its_manifest_without_training(d
 
 def test_maps_along_the_orbit_are_the_audits_equivariance(demo: Path, tmp_path: Path) -> None:
     shutil.copytree(demo / "models", tmp_path / "run" / "models")
+    shutil.copy(demo / "run.json", tmp_path / "run" / "run.json")
     evaluation = assembled("orbits-symmetry", tmp_path / "run", Scale.SMOKE)
     result: OrbitResult = evaluation.run(tmp_path / "run", progress=False)
     audited = quarter_turns(evaluation).run(tmp_path / "audit", progress=False).table().set_index(["model", "explainer"])["value"]

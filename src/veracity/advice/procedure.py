@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -25,6 +24,8 @@ from veracity.core.spaces import InputSpace
 from veracity.engine.prepared import Prepared
 from veracity.engine.progress import weight
 from veracity.engine.resolve import as_models
+from veracity.engine.store.files import Files
+from veracity.engine.store.sealed import sealed
 from veracity.explain.symmetrised import Symmetrised
 from veracity.interpret.flowchart import BRANCHES, Assumption, Diagnosis, Measured, diagnose
 from veracity.interpret.intervals import paired
@@ -149,7 +150,7 @@ def advise(
             cases = fresh
             if not cases:
                 break
-    Path(folder, FILE).write_text(json.dumps([asdict(one) for one in found], indent=1), encoding="utf-8")
+    Files(str(folder)).write(FILE, sealed({"advice": [asdict(one) for one in found]}))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from veracity.engine.progress import bar
 from veracity.engine.resolve import as_confidence, as_inputs, as_labels, as_tensor, as_whole, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
+from veracity.engine.store.sealed import sealed
 from veracity.engine.store.study import studying
 from veracity.interpret.trend import SEEDS
 from veracity.perturb import ConvolutionNoise, WrongLabels
@@ -88,7 +88,7 @@ class DegradationCheck:
         failed = pd.concat([one.failed for one in found], ignore_index=True)
         lost = {one.case.name: one.lost for one in found if one.lost}
         result = DegradationResult(rows, tuple(damages), lost, failed, self.title, self.confidence)
-        files.write("values.json", json.dumps(plain(rows)).encode())
+        files.write("values.json", sealed({"rows": plain(rows)}))
         return result
 
     def on(self, device: str) -> DegradationCheck:

@@ -32,12 +32,12 @@ def keep(store: RunFolder, key: str, model: nn.Module, inputs: Inputs, facts: Ma
 
 def exists(store: RunFolder, key: str) -> bool:
     """Whether a model lies in the folder."""
-    return store.files.exists(f"{KIND}/{key}.safetensors")
+    return store.records.has(KIND, key)
 
 
 def found(store: RunFolder, key: str) -> dict[str, Tensor] | None:
-    """What is stored under a key."""
-    return store.read_tensors(KIND, key)
+    """What is stored under a key; None if it is damaged, so that the model is trained again."""
+    return store.recovered(KIND, key)
 
 
 def facts_of(stored: Mapping[str, Tensor]) -> dict[str, float]:

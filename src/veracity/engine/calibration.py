@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -83,9 +82,7 @@ def calibration(problem: Problem, name: str, what: str, space: Space, budget: Bu
     model = problem.models[name]
     about = [SCHEMA, ALGORITHMS, model.fingerprint, model.outputs.value, problem.inputs.fingerprint()]
     key = fingerprint.of_json([*about, what, problem.seed, DRAWS, MOST, SAMPLES])
-    path = f"{KIND}/{key}.json"
-    if folder.files.exists(path):
-        kept: dict[str, Any] = json.loads(folder.files.read(path))
+    if (kept := folder.read_table(KIND, key)) is not None:
         return kept
     with evaluating(model.module), torch.no_grad():
         trial = Trial(problem, name, budget)
@@ -105,9 +102,7 @@ def calibration(problem: Problem, name: str, what: str, space: Space, budget: Bu
         "independent": trial.independent(found["sigma"]),
         "classes": trial.classes,
     }
-    folder.files.write(path, json.dumps(found).encode())
-    kept = json.loads(json.dumps(found))
-    return dict(kept)
+    return folder.write_table(KIND, key, found)
 
 
 class Trial:

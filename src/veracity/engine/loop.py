@@ -30,8 +30,10 @@ from veracity.engine.problem import Problem
 from veracity.engine.reader import Reader
 from veracity.engine.refitted import Refitted, verdicts
 from veracity.engine.rows import Rows, repeats
-from veracity.engine.store import RunFolder
+from veracity.engine.store import Place, RunFolder
 from veracity.engine.tally import Tally
+
+EXPLANATIONS = "explanations"
 
 
 def run_job(job: Job, problem: Problem, folder: RunFolder, budget: Budget, moved: Callable[[int], None]) -> None:
@@ -99,8 +101,8 @@ class Block:
                 walker.tell(tally.told())
                 number += 1
         for cell in cells:
-            self.keep_worst(cell, before, tally)
-            tally.write(cell, self.folder)
+            worst = self.keep_worst(cell, before, tally)
+            tally.write(cell, self.folder, [*self.needed(cell.before, request), *worst])
 
     def search(self, cell: Cell) -> None:
         """Follow the merit of one score around every sample that it is defined for."""
@@ -111,7 +113,7 @@ class Block:
         if cell.score.seeds:
             searched = searched & self.correct
         with torch.no_grad():
-            Hunt(perturbed, cell).run(searched.nonzero()[:, 0], self.folder)
+            Hunt(perturbed, cell).run(searched.nonzero()[:, 0], self.folder, self.needed(cell.before, cell.request))
 
     def copied(self, request: Request, before: Found, after: frozenset[Reads]) -> Copied | None:
         """The block under copies of its model, if it is the weights that are perturbed."""
@@ -158,8 +160,8 @@ class Block:
     @torch.no_grad()
     def base_explanation(self, request: Request) -> Tensor:
         """e(x) of the block, kept in the folder and computed once; or what was given."""
-        key = self.job.base_key if request.smoothing is None else fingerprint.of_json([self.job.base_key, request.spec()[-1]])
-        kept = self.folder.read_tensors("explanations", key)
+        key = self.explanation_key(request)
+        kept = self.folder.read_tensors(EXPLANATIONS, key)
         if kept is not None:
             return kept["explanation"].to(self.device)
         given = None if self.explainer is None or request.smoothing is not None else self.explainer.given
@@ -172,17 +174,25 @@ class Block:
         if given is None:
             self.budget.spend(len(self.x), self.rows.rows_each * repeats(request), look)
         before = torch.cat(parts)
-        self.folder.write_tensors("explanations", key, {"explanation": before})
+        self.folder.write_tensors(EXPLANATIONS, key, {"explanation": before})
         return before
 
-    def keep_worst(self, cell: Cell, before: Found, tally: Tally) -> None:
-        """Store the few most telling pairs of the block, for the eye."""
+    def explanation_key(self, request: Request) -> str:
+        """Under which key the block's base explanations are kept."""
+        return self.job.base_key if request.smoothing is None else fingerprint.of_json([self.job.base_key, request.spec()[-1]])
+
+    def needed(self, what: frozenset[Reads], request: Request) -> list[Place]:
+        """The records that belong to a cell that reads this of the unperturbed block."""
+        return [Place(EXPLANATIONS, self.explanation_key(request))] if Reads.EXPLANATION in what else []
+
+    def keep_worst(self, cell: Cell, before: Found, tally: Tally) -> list[Place]:
+        """Store the few most telling pairs of the block, for the eye, and say where."""
         space, worst = cell.request.space, tally.worst_of(cell)
         if worst is None or worst.element is None or worst.after is None or not isinstance(space, InputSpace) or space.exchanges:
-            return
+            return []
         rows = worst.rows()
         if len(rows) == 0:
-            return
+            return []
         here, element = rows.to(self.device), worst.element[rows].to(self.device)
         first = Reading(self.targets[here], {what: value[here] for what, value in before.items()})
         pair = pair_of(space, element, first, Reading(self.targets[here], {Reads.EXPLANATION: worst.after[here]}), self.frame)
@@ -197,4 +207,4 @@ class Block:
             "expected": cell.score.expected(pair),
             "found": pair.after.explanation,
         }
-        self.folder.write_tensors("worst", cell.key, tensors)
+        return [self.folder.write_tensors("worst", cell.key, tensors)]

@@ -12,13 +12,17 @@ from torch import Tensor
 
 from veracity.core import fingerprint
 from veracity.core.explainers import Cost, Explainer, Need
+from veracity.core.inputs import Inputs
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
 from veracity.core.spaces import TrainingSpace, WeightSpace
 from veracity.engine.batching import Budget
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
 
-BLOCK = 64
+BLOCK, BLOCKS = 64, 1024
+"""How many samples a block holds; more, by doubling, where there would be more than so many blocks."""
+LARGEST = 1 << 28
+"""The most bytes that the inputs of a block take."""
 ALGORITHMS = 4
 """To be raised whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
@@ -131,13 +135,21 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
 
 def blocks(problem: Problem) -> list[tuple[Tensor, str]]:
     """The samples of every block and the model that is asked about them, in the order of their first samples."""
-    every = torch.arange(problem.inputs.size())
+    every, size = torch.arange(problem.inputs.size()), block_size(problem.inputs)
     parts = [
         (part, name)
         for name, model in problem.models.items()
-        for part in (every if model.place is None else model.place.samples).split(BLOCK)
+        for part in (every if model.place is None else model.place.samples).split(size)
     ]
     return sorted(parts, key=lambda part: int(part[0][0]))
+
+
+def block_size(inputs: Inputs) -> int:
+    """How many samples a block holds: 64, and more of large data, so that it has thousands of files and not millions."""
+    size, row = BLOCK, inputs.take(torch.zeros(1, dtype=torch.long)).nbytes
+    while inputs.size() > size * BLOCKS and 2 * size * row <= LARGEST:
+        size *= 2
+    return size
 
 
 def numbers(samples: Tensor) -> int | list[int]:

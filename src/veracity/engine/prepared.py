@@ -28,6 +28,7 @@ from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
+from veracity.engine.store.folder import AUDIT
 from veracity.interpret import SymmetryScore
 from veracity.interpret.robustness import Hunted
 
@@ -56,7 +57,7 @@ class Prepared:
     def manifest(self, store: RunFolder) -> dict[str, Any]:
         """Everything that a reader of the folder needs besides the measurements."""
         problem, space = self.problem, self.problem.defaults.space
-        before = store.manifest() if store.files.exists("manifest.json") else {}
+        before = store.manifest_before(AUDIT)
         return {
             "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
             "title": self.title,

@@ -12,7 +12,7 @@ from veracity.core.scores import Pair, Reads
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Ask
 from veracity.engine.plan import Cell
-from veracity.engine.store import RunFolder
+from veracity.engine.store import Place, RunFolder
 from veracity.engine.worst import Worst
 
 
@@ -69,8 +69,8 @@ class Tally:
         """The most telling pairs, where they are kept."""
         return self.worst.get(cell.key)
 
-    def write(self, cell: Cell, folder: RunFolder) -> None:
-        """Store one finished cell, or why its score could not observe it."""
+    def write(self, cell: Cell, folder: RunFolder, needed: Sequence[Place]) -> None:
+        """Store one finished cell with the records it needs, or why its score could not observe it."""
         if cell.key in self.failed:
             folder.write_failure(cell.key, self.failed[cell.key])
             return
@@ -79,7 +79,7 @@ class Tally:
         draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]) for what in ("draw", "level"))
         values = torch.cat(self.seen[number], dim=1)
         quantities = dict(zip(cell.score.quantities, values.numpy(), strict=True))
-        folder.write_cell(cell.key, self.samples[row].numpy(), draw.numpy(), level.numpy(), quantities)
+        folder.write_cell(cell.key, self.samples[row].numpy(), draw.numpy(), level.numpy(), quantities, needed)
 
 
 def telling(cell: Cell) -> bool:

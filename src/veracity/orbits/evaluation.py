@@ -17,6 +17,7 @@ from veracity.core.errors import InputError, Note
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, placed
+from veracity.engine.mending import mend
 from veracity.engine.resolve import as_confidence, as_whole, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import ORBITS
@@ -78,7 +79,7 @@ class OrbitEvaluation:
         with threads(workers):
             ready = self.prepare(batch=batch, memory=memory)
             with store.writing():
-                store.sweep()
+                mend(store, progress)
                 store.write_manifest(ready.manifest(store))
                 measure(ready, store, progress, memory)
         result = OrbitResult(folder)

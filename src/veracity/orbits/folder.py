@@ -26,12 +26,12 @@ INDEX = ["sample", "element"]
 
 def finished(folder: RunFolder, kind: str) -> set[str]:
     """The keys of all finished files of a kind."""
-    return {name.rsplit(".", 1)[0] for name in folder.files.names(kind)}
+    return folder.records.keys(kind)
 
 
 def measured(folder: RunFolder, key: str) -> bool:
     """Whether the metrics of a block are there."""
-    return folder.files.exists(f"{METRICS}/{key}.parquet")
+    return folder.records.has(METRICS, key)
 
 
 def check_measured(folder: RunFolder, key: str, cells: Sequence[Mapping[str, Any]]) -> None:
@@ -57,18 +57,19 @@ def write_metrics(folder: RunFolder, key: str, samples: Array, columns: Mapping[
     )
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd", use_dictionary=INDEX)
-    folder.files.remove(f"failed/{key}.json")
-    folder.files.write(f"{METRICS}/{key}.parquet", sink.getvalue())
+    folder.put(METRICS, key, sink.getvalue(), "parquet")
+    folder.records.remove("failed", key)
 
 
 def read_metrics(folder: RunFolder, key: str, columns: Sequence[str], length: int) -> dict[str, Values]:
     """Some metrics of one block, (n, K) each."""
-    name = f"{METRICS}/{key}.parquet"
+    data = folder.records.get(METRICS, key)
     try:
-        table = pq.ParquetFile(io.BytesIO(folder.files.read(name))).read(list(columns), use_threads=False)
+        table = pq.ParquetFile(io.BytesIO(data or b"")).read(list(columns), use_threads=False)
         return {column: table[column].to_numpy().reshape(-1, length) for column in columns}
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-        raise StoreError(f"{folder.files.path(name)} is damaged: delete it and run the same command again.") from error
+        what = f"The metrics {key} in {folder.root} are not those that its manifest lists"
+        raise StoreError(f"{what}: run the same command again, which measures them.") from error
 
 
 def read_row(folder: RunFolder, kind: str, key: str, row: int) -> dict[str, Array]:
@@ -83,16 +84,17 @@ def read_part(folder: RunFolder, kind: str, key: str, part: str) -> Array | None
 
 def read_parts(folder: RunFolder, kind: str, key: str, wanted: Callable[[Any], dict[str, Array]]) -> dict[str, Array]:
     """What is wanted of an open file of tensors; raises if it is not there or cannot be read."""
-    name = f"{kind}/{key}.safetensors"
-    if not folder.files.exists(name):
-        raise StoreError(f"{folder.files.path(name)} is not there: run the same command again, which makes it.")
+    data = None if folder.files.local else folder.records.get(kind, key)
+    path = folder.records.located(kind, key) if folder.files.local else None
+    if data is None and path is None:
+        raise StoreError(f"{folder.files.path(f'{kind}/{key}')} is not there: run the same command again, which makes it.")
     try:
-        if folder.files.local:
-            with safe_open(folder.files.path(name), framework="np") as file:
+        if path is not None:
+            with safe_open(path, framework="np") as file:
                 return wanted(file)
-        return wanted(Held(load(folder.files.read(name))))
+        return wanted(Held(load(data or b"")))
     except (SafetensorError, OSError) as error:
-        raise StoreError(f"{folder.files.path(name)} is damaged: delete it and run the same command again.") from error
+        raise StoreError(f"{folder.files.path(f'{kind}/{key}')} cannot be read: run the same command again, which makes it.") from error
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from veracity.engine.batching import Budget
 from veracity.engine.prepared import versions
 from veracity.engine.problem import Problem
 from veracity.engine.store import SCHEMA, RunFolder
-from veracity.engine.store.folder import MANIFEST, ORBITS
+from veracity.engine.store.folder import ORBITS
 from veracity.interpret.orbit import Metric, Task
 from veracity.orbits.cells import ALGORITHMS, Block, Cell
 from veracity.orbits.columns import CONSENSUS, TRUTH, followed
@@ -68,7 +68,7 @@ class Prepared:
 
     def manifest(self, store: RunFolder) -> dict[str, Any]:
         """Everything that a reader of the folder needs besides the measurements."""
-        before = store.manifest(ORBITS) if store.files.exists(MANIFEST) else {}
+        before = store.manifest_before(ORBITS)
         return {
             "kind": ORBITS,
             "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),

@@ -255,7 +255,7 @@ class OrbitResult(Described):
         seed = int(self.manifest["seed"])
         stack = np.concatenate(values)
         key = fingerprint.of_json(["reduction", 1, fingerprint.of_tensor(torch.from_numpy(stack)), len(values), method, seed])
-        kept = self.folder.read_tensors(files.REDUCTIONS, key)
+        kept = self.folder.recovered(files.REDUCTIONS, key)
         if kept is not None:
             return kept["points"].numpy()
         points = embed(stack, method, seed, len(values)).reshape(len(values), self.samples, 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,7 +11,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from safetensors.torch import load_file, save_file
 from torch import nn
 
 from veracity.core.errors import StoreError
@@ -115,17 +113,14 @@ Fit = Callable[[nn.Module, Callable[[int, float], None]], nn.Module]
 
 def trained_once(folder: Path, name: str, build: Callable[[], nn.Module], epochs: int, fit: Fit) -> nn.Module:
     """A model trained now, or loaded from the run folder where an earlier run left it."""
-    path = folder / "models" / f"{name}.safetensors"
-    model = build()
-    if path.exists():
-        model.load_state_dict(load_file(path))
+    store, model = RunFolder(str(folder)), build()
+    kept = store.recovered("models", name)
+    if kept is not None:
+        model.load_state_dict(kept)
         return model.eval()
     if not TRAINING.get():
         raise StoreError(f"The model '{name}' is not in {folder}: run the recipe again, which trains it.")
     with bar(f"training {name}", epochs) as advance:
         fit(model, lambda epoch, loss: advance(1, f"training {name}, loss {loss:.3f}"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
-    save_file({key: value.contiguous() for key, value in model.state_dict().items()}, temporary)
-    temporary.replace(path)
+    store.write_tensors("models", name, dict(model.state_dict()))
     return model.eval()

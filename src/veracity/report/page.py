@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from veracity.core.errors import StoreError
 from veracity.core.failures import failures_of
+from veracity.engine.store.files import write_whole
 from veracity.interpret import SymmetryScore
 from veracity.interpret.gef import Alignment
 from veracity.interpret.stability import MeGe, ReCo, StabilityScore
@@ -146,8 +147,7 @@ def saved(page: Callable[[], str], path: str | Path) -> Path:
         raise StoreError(f"The report needs a file to write to, not the folder '{target}': give a name such as '{target / 'report.html'}'.")
     text = page()
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        write_whole(target, text.encode())
     except OSError as error:
         raise StoreError(
             f"The report cannot be written to '{target}': {error.strerror}. Give a file in a folder that you may write to."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,13 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veracity.core.errors import InputError, unknown
+from veracity.core.errors import InputError, StoreError, unknown
 from veracity.core.explainers import Frame
 from veracity.core.failures import failures_of
 from veracity.core.measures import Direction
 from veracity.core.scores import Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
+from veracity.engine.store.sealed import opened
 from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
 from veracity.interpret import medians, pooled, statistics
 from veracity.interpret.build import as_read
@@ -40,6 +40,7 @@ POOLED = ["pairs_same", "pairs_differ", "null_mean", "null_high", "p_value"]
 """What stands beside a score that is pooled over the data set: the sizes of its two sets, and its permutation null."""
 DIFFERENCE = ["difference", "low", "high", "n", "differs", "unseen", "bound", "status"]
 STRENGTHS = ["model", "space", "sigma", "low", "high", "agreement", "chance", "tolerance", "levels_off", "independent", "draws"]
+ADVICE = "advice.json"
 FOLDS = ["model", "fold", "held_out", "trained_on", "samples", "accuracy", "seconds"]
 
 
@@ -255,7 +256,12 @@ class Result:
 
     def advice(self) -> list[dict[str, Any]]:
         """What `veracity advise` said about this run: one record a step; none if it was not asked."""
-        return json.loads(self.folder.files.read("advice.json")) if self.folder.files.exists("advice.json") else []
+        if not self.folder.files.exists(ADVICE):
+            return []
+        try:
+            return list(opened(self.folder.files.read(ADVICE))["advice"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{self.folder.files.path(ADVICE)} is damaged ({error}): run veracity advise again.") from error
 
     def failures(self) -> pd.DataFrame:
         """What failed, and why: one row per model, explainer and score, with how many of its cells failed. Pending cells did not fail."""

@@ -1,5 +1,6 @@
 """The run folder: what a run has measured, safe against being killed."""
 
 from veracity.engine.store.folder import SCHEMA, RunFolder
+from veracity.engine.store.records import Place
 
-__all__ = ["SCHEMA", "RunFolder"]
+__all__ = ["SCHEMA", "Place", "RunFolder"]

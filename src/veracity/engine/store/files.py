@@ -5,12 +5,38 @@ from __future__ import annotations
 import os
 import re
 import uuid
+from contextlib import suppress
 
 import fsspec
 
 from veracity.core.errors import StoreError
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+
+
+def write_whole(target: str | os.PathLike[str], data: bytes, *, anew: bool = False) -> None:
+    """Write a file of this machine whole or not at all, and its name in the folder too; `anew` leaves one alone that is there."""
+    folder, name = os.path.split(os.path.abspath(target))
+    os.makedirs(folder, exist_ok=True)
+    temporary = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}.part"
+    try:
+        with open(temporary, "wb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        if anew:
+            with suppress(FileExistsError):
+                os.link(temporary, target)
+        else:
+            os.replace(temporary, target)
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class Files:
@@ -36,6 +62,8 @@ class Files:
 
     def names(self, folder: str) -> list[str]:
         """The finished files of a folder."""
+        if not self.local:
+            self.fs.invalidate_cache(self.path(folder))
         if not self.fs.exists(self.path(folder)):
             return []
         names = (str(entry).rsplit("/", 1)[-1] for entry in self.fs.ls(self.path(folder), detail=False))
@@ -46,6 +74,13 @@ class Files:
         data: bytes = self.fs.cat_file(self.path(name))
         return data
 
+    def stamp(self, name: str) -> tuple[int, ...]:
+        """What changes whenever a file does: when it was written, its size and its number on the disk; of a bucket, its size."""
+        if not self.local:
+            return (int(self.fs.size(self.path(name)) or 0),)
+        found = os.stat(self.path(name))
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
     def write(self, name: str, data: bytes) -> None:
         """Write a file at once: a temporary name and a rename on a disk, one put in a bucket."""
         target = self.path(name)
@@ -53,20 +88,31 @@ class Files:
             if not self.local:
                 self.fs.pipe_file(target, data)
                 return
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            temporary = f"{os.path.dirname(target)}/.{os.path.basename(target)}.{uuid.uuid4().hex[:8]}.part"
-            with open(temporary, "wb") as handle:
-                handle.write(data)
-                handle.flush()
-                os.fsync(handle.fileno())
-            os.replace(temporary, target)
+            write_whole(target, data)
+        except OSError as error:
+            raise StoreError(f"Cannot write {target}: {error.strerror or error}.") from error
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a file unless there is one: of several writers on a disk, the first wins."""
+        target = self.path(name)
+        try:
+            if not self.local:
+                if not self.exists(name):
+                    self.fs.pipe_file(target, data)
+                return
+            write_whole(target, data, anew=True)
         except OSError as error:
             raise StoreError(f"Cannot write {target}: {error.strerror or error}.") from error
 
     def remove(self, name: str) -> None:
         """Remove a file if it is there."""
-        if self.exists(name):
-            self.fs.rm_file(self.path(name))
+        try:
+            if self.exists(name) or (self.local and os.path.lexists(self.path(name))):
+                self.fs.rm_file(self.path(name))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"Cannot remove {self.path(name)}: {error.strerror or error}.") from error
 
     def everything(self) -> set[str]:
         """The names of all files and folders below the root, hidden ones too, but for what a killed writer left."""

@@ -1,22 +1,26 @@
-"""A run folder: a manifest, one Parquet file a finished cell, tensors for what the eye needs.
+"""A run folder: a manifest, one Parquet file per finished cell, tensors for what the eye needs.
 
-    manifest.json                  schema, spec, versions, hashes, notes, and the list of planned cells
-    cells/KEY.parquet              the measurements of one cell: sample, draw, level, quantity, value, status
-    failed/KEY.json                the error of a cell that could not be finished
-    explanations/KEY.safetensors   base explanations of one block
-    worst/KEY.safetensors          the most telling pairs of one cell
-    learnt/KEY.safetensors         what one explainer found out about one model
-    models/KEY.safetensors         the model of one fold: its weights, and what it answered to a few inputs
-    calibrations/KEY.json          how strong a perturbation must be for one model on one data set
+    manifest.json                       schema, spec, versions, hashes, notes, the list of planned cells, and its own checksum
+    run.json                            which run this is, with its own checksum
+    cells/KEY.SUM.parquet               the measurements of one cell: sample, draw, level, quantity, value, status
+    failed/KEY.SUM.json                 the error of a cell that could not be finished
+    explanations/KEY.SUM.safetensors    base explanations of one block
+    worst/KEY.SUM.safetensors           the most telling pairs of one cell
+    learnt/KEY.SUM.safetensors          what one explainer found out about one model
+    models/KEY.SUM.safetensors          the model of one fold: its weights, and what it answered to a few inputs
+    calibrations/KEY.SUM.json           how strong a perturbation must be for one model on one data set
+    lock                                which process is writing
 
 An orbit evaluation is a run folder of another kind, as its manifest says:
 
-    orbits/KEY.parquet             the metrics of one model on one block of samples: sample, element, one column a metric
-    outputs/KEY.safetensors        what the model gave along those orbits, as far as it is shown
-    pictures/KEY.safetensors       what is drawn of the inputs of one block
-    reductions/KEY.safetensors     orbits reduced to points of the plane
+    orbits/KEY.SUM.parquet              the metrics of one model on one block of samples: sample, element, one column per metric
+    outputs/KEY.SUM.safetensors         what the model gave along those orbits, as far as it is shown
+    pictures/KEY.SUM.safetensors        what is drawn of the inputs of one block
+    reductions/KEY.SUM.safetensors      orbits reduced to points of the plane
 
-Keys are hashes of everything that a file depends on, so a file that is there is right.
+Keys are hashes of everything that a file depends on, and SUM is a checksum of its content, kind, key and run: a file that is there
+and fits its name is right. Several writers, on a disk or in a bucket, may add files side by side. Blocks grow with the data
+(engine/plan.py), so that a million samples are thousands of files.
 """
 
 from __future__ import annotations
@@ -24,8 +28,9 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -33,30 +38,33 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
 from veracity.core.errors import StoreError
 from veracity.engine.store import lock
 from veracity.engine.store.files import Files
+from veracity.engine.store.records import Damaged, Place, Records
+from veracity.engine.store.sealed import opened, sealed
 from veracity.engine.store.state import COMMAND, Progress, progress
 
 Array = NDArray[Any]
-SCHEMA = 1
+SCHEMA = 2
 SEVERAL = ("meta.json", "audits.json", "degradation.json", "distance_check.json")
 """Files by which a folder that holds something else than one run is known."""
-MANIFEST = "manifest.json"
+MANIFEST, RUN = "manifest.json", "run.json"
 AUDIT, ORBITS = "audit", "orbits"
+CELLS = "cells"
 KINDS = {AUDIT: "an audit", ORBITS: "an orbit evaluation"}
 READERS = {AUDIT: "Result", ORBITS: "OrbitResult"}
 SHARED = {"spec", "data", "models", "cells", "notes", "seed"}
 NEEDED = {AUDIT: SHARED | {"scores", "score_specs"}, ORBITS: SHARED | {"orbit", "task", "metrics", "pictures"}}
 """What the manifest of a run of each kind must hold."""
 FOLDERS = ("models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "orbits", "outputs", "pictures", "reductions")
-OURS = {lock.NAME, *FOLDERS, "advice", "advice.json"}
+OURS = {lock.NAME, RUN, *FOLDERS, "advice", "advice.json"}
 KEY = re.compile("[0-9a-f]{24}")
 """What a file's key looks like; nothing else that a manifest says becomes a file's name."""
+NEEDS = b"veracity.needs"
 COLUMNS = pa.schema(
     [
         ("sample", pa.int64()),
@@ -89,10 +97,41 @@ class RunFolder:
     def __init__(self, root: str) -> None:
         self.root = str(root)
         self.files = Files(self.root)
+        self.records = Records(self.files, lambda: self.run)
+        self._run, self._established = "", False
 
-    def writing(self) -> AbstractContextManager[None]:
-        """The lock that a writer holds."""
-        return lock.writing(self.files)
+    @property
+    def run(self) -> str:
+        """Which run this is; "" in a folder that holds none yet."""
+        self._run = self._run or str(self._said_by(RUN).get("run", "")) or str(self._said_by(MANIFEST).get("run", ""))
+        return self._run
+
+    def _said_by(self, name: str) -> dict[str, Any]:
+        """What a sealed file holds; nothing if it is not there or is damaged."""
+        try:
+            return opened(self.files.read(name)) if self.files.exists(name) else {}
+        except (ValueError, OSError, StoreError):
+            return {}
+
+    def establish(self) -> None:
+        """Make the folder that of a run, if it is none yet."""
+        if not self._established and not self._said_by(RUN):
+            self.files.remove(RUN)
+            self.files.create(RUN, sealed({"schema": SCHEMA, "run": self.run or uuid.uuid4().hex}))
+            self._run = str(self._said_by(RUN)["run"])
+        self._established = True
+
+    def put(self, kind: str, key: str, data: bytes, suffix: str) -> None:
+        """Write a record of this run."""
+        self.establish()
+        self.records.put(kind, key, data, suffix)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the folder for writing."""
+        with lock.writing(self.files):
+            self.establish()
+            yield
 
     def writer(self) -> str:
         """The process that is writing now; "" if there is none."""
@@ -100,8 +139,8 @@ class RunFolder:
 
     def progress(self, manifest: Mapping[str, Any]) -> Progress:
         """How far the run has come. The writer is looked for first: one that ends meanwhile has measured all that is seen."""
-        who, kind = self.writer(), "orbits" if manifest.get("kind") == ORBITS else "cells"
-        done = {name.removesuffix(".parquet") for name in self.files.names(kind)}
+        who, kind = self.writer(), ORBITS if manifest.get("kind") == ORBITS else CELLS
+        done = self.records.keys(kind)
         keys, command = (cell["key"] for cell in manifest["cells"]), str(manifest.get("command") or "")
         return progress(keys, done, self.failures(), writer=who, command=command)
 
@@ -118,20 +157,30 @@ class RunFolder:
             several = any(self.files.exists(name) for name in SEVERAL)
             hint = " It holds more than one run, or none: see its report.html, or the run folders in it." if several else ""
             raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.{hint}")
+        schema = self._schema()
         try:
-            manifest: dict[str, Any] = json.loads(self.files.read(MANIFEST))
-            schema = int(manifest["schema"])
+            manifest = opened(self.files.read(MANIFEST)) if schema == SCHEMA else {}
             found = str(manifest.get("kind", AUDIT))
-            if schema <= SCHEMA and found not in KINDS:
+            if schema == SCHEMA and found not in KINDS:
                 raise ValueError(f"unknown kind '{found}'")
-            missing = NEEDED[found] - set(manifest) if schema <= SCHEMA else set()
+            missing = NEEDED[found] - set(manifest) if schema == SCHEMA else set()
             if missing:
                 raise ValueError(f"no {', '.join(sorted(missing))}")
-            wrong = next((key for key in keys(manifest) if not KEY.fullmatch(key)), None) if schema <= SCHEMA else None
+            wrong = next((key for key in keys(manifest) if not KEY.fullmatch(key)), None) if schema == SCHEMA else None
             if wrong is not None:
                 raise ValueError(f"'{wrong}' is no key")
+            if self.run and manifest.get("run", self.run) != self.run:
+                raise ValueError("it belongs to another run")
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"The run folder {self.root} is damaged: {MANIFEST} cannot be read ({error}); choose a new folder.") from error
+            raise Damaged(
+                f"The run folder {self.root} is damaged: {MANIFEST} cannot be read ({error}): run the same command again, "
+                "which writes it anew."
+            ) from error
+        if schema < SCHEMA:
+            raise StoreError(
+                f"The run folder {self.root} was written by an older veracity (schema {schema}), whose files carry no checksums: "
+                "measure it again in a new folder."
+            )
         if schema > SCHEMA:
             raise StoreError(f"The run folder {self.root} has schema {schema} and this veracity reads up to {SCHEMA}: upgrade veracity.")
         if kind is not None and kind != found:
@@ -139,31 +188,76 @@ class RunFolder:
             raise StoreError(f"The run folder {self.root} holds {KINDS[found]}, not {KINDS[kind]}: {read}.")
         return manifest
 
+    def _schema(self) -> int:
+        """The schema of the folder, by its run file or else by its manifest; the present one where neither can be read."""
+        try:
+            schema = (self._said_by(RUN) or json.loads(self.files.read(MANIFEST)))["schema"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return SCHEMA
+        return schema if isinstance(schema, int) and not isinstance(schema, bool) else SCHEMA
+
+    def manifest_before(self, kind: str) -> dict[str, Any]:
+        """The manifest of an earlier call; empty if there is none, or it is damaged."""
+        try:
+            return self.manifest(kind) if self.files.exists(MANIFEST) else {}
+        except Damaged:
+            return {}
+
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         """Replace the manifest at once."""
         known = {"command": COMMAND.get()} if COMMAND.get() else {}
-        text = json.dumps({"schema": SCHEMA, **manifest, **known}, indent=1, allow_nan=False)
-        self.files.write(MANIFEST, text.encode())
+        self.establish()
+        self.files.write(MANIFEST, sealed({"schema": SCHEMA, "run": self.run, **manifest, **known}))
 
     def check_writable(self, kind: str | None = None) -> None:
         """Refuse a folder that holds something else, a run of another kind than the given one, or a newer run."""
         if self.files.is_file():
             raise StoreError(f"{self.root} is a file: a run needs a folder.")
         if self.files.exists(MANIFEST):
-            self.manifest(kind)
-        elif self.files.everything() - OURS:
+            with suppress(Damaged) if self._said_by(RUN) else nullcontext():
+                self.manifest(kind)
+        elif not self._said_by(RUN) and self.files.everything() - OURS:
             raise StoreError(f"{self.root} holds other files and no {MANIFEST}: choose an empty or a new folder.")
+
+    def mend(self, advance: Callable[[int, str], None] | None = None) -> list[Place]:
+        """Read every file and remove what is damaged, and every cell that lacks a file it needs; only for the holder of the lock."""
+        told = advance or (lambda count, text: None)
+        gone = [] if not self.files.exists(MANIFEST) or self._said_by(MANIFEST).get("run") == self.run else [Place("", MANIFEST)]
+        needed: dict[str, list[Place]] = {}
+
+        def seen(place: Place, data: bytes) -> None:
+            told(1, f"checking {place.kind}")
+            if place.kind == CELLS:
+                needed[place.key] = needs(pq.read_schema(io.BytesIO(data)))
+
+        gone += self.records.mend(FOLDERS, seen)
+        there = {Place(kind, key) for kind in FOLDERS for key in self.records.keys(kind)}
+        for key, places in needed.items():
+            lost = set(places) - there
+            if lost:
+                self.records.remove(CELLS, key)
+                gone += sorted(lost - set(gone))
+        return gone
+
+    def count(self) -> int:
+        """How many records there are."""
+        return sum(len(self.records.keys(kind)) for kind in FOLDERS)
 
     def has(self, key: str) -> bool:
         """Whether a cell is finished."""
-        return self.files.exists(f"cells/{key}.parquet")
+        return self.records.has(CELLS, key)
 
     def finished(self) -> set[str]:
         """The keys of all finished cells."""
-        return {name.removesuffix(".parquet") for name in self.files.names("cells")}
+        return self.records.keys(CELLS)
 
-    def write_cell(self, key: str, sample: Array, draw: Array, level: Array, quantities: Mapping[str, Array]) -> None:
-        """Store a finished cell's measurements, (R,) each; what is not finite is marked undefined."""
+    def write_cell(
+        self, key: str, sample: Array, draw: Array, level: Array, quantities: Mapping[str, Array], needed: Sequence[Place] = ()
+    ) -> None:
+        """Store a finished cell's measurements, (R,) each; what is not finite is marked undefined.
+
+        Records that are `needed` belong to the cell: where one is lost, the cell is measured again.
+        """
         count = len(quantities)
         value = np.concatenate(list(quantities.values()))
         status = pa.DictionaryArray.from_arrays((~np.isfinite(value)).astype(np.int8), ["ok", "undefined"])
@@ -171,52 +265,67 @@ class RunFolder:
         where = [np.tile(column.astype(kind), count) for column, kind in ((sample, np.int64), (draw, np.int32), (level, np.int32))]
         columns = [*where, what, value.astype(np.float64), status]
         sink = io.BytesIO()
-        pq.write_table(pa.Table.from_arrays([pa.array(column) for column in columns], schema=COLUMNS), sink)
-        self.files.remove(f"failed/{key}.json")
-        self.files.write(f"cells/{key}.parquet", sink.getvalue())
+        schema = COLUMNS.with_metadata({NEEDS: json.dumps([[place.kind, place.key] for place in needed])})
+        pq.write_table(pa.Table.from_arrays([pa.array(column) for column in columns], schema=schema), sink)
+        self.put(CELLS, key, sink.getvalue(), "parquet")
+        self.records.remove("failed", key)
 
     def read_cell(self, key: str) -> pa.Table:
         """A finished cell's measurements."""
-        name = f"cells/{key}.parquet"
-        try:
-            return pq.read_table(io.BytesIO(self.files.read(name)))
-        except (pa.ArrowException, OSError) as error:
-            raise StoreError(f"{self.files.path(name)} is damaged: delete it and run the same command again.") from error
+        data = self.records.get(CELLS, key)
+        if data is None:
+            raise StoreError(f"The cell {key} is not in {self.root}: run the same command again, which measures it.")
+        return pq.read_table(io.BytesIO(data))
 
     def write_failure(self, key: str, error: str) -> None:
         """Record why a cell could not be finished."""
-        self.files.write(f"failed/{key}.json", json.dumps({"error": error}).encode())
+        self.put("failed", key, json.dumps({"error": error}).encode(), "json")
 
     def failures(self) -> dict[str, str]:
         """Why cells failed, by key; a record that a writer removes meanwhile is of a cell that is measured now."""
-        keys = {name.removesuffix(".json") for name in self.files.names("failed")} - self.finished()
-        found = {}
-        for key in sorted(keys):
-            with suppress(FileNotFoundError):
-                found[key] = self.failure(key)
-        return found
+        found = {key: self.failure(key) for key in sorted(self.records.keys("failed") - self.finished())}
+        return {key: error for key, error in found.items() if error}
 
     def failure(self, key: str) -> str:
-        """Why one cell failed."""
+        """Why one cell failed; "" if there is no record of it."""
         try:
-            return str(json.loads(self.files.read(f"failed/{key}.json"))["error"])
-        except (ValueError, KeyError, TypeError):
+            data = self.records.get("failed", key)
+            return "" if data is None else str(json.loads(data)["error"])
+        except (Damaged, ValueError, KeyError, TypeError):
             return "the record of its failure is damaged"
 
-    def write_tensors(self, kind: str, key: str, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
-        """Store tensors of a kind (explanations, worst) under a key."""
+    def write_table(self, kind: str, key: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Store a table of names and values under a key; comes back as it will be read."""
+        data = json.dumps(content).encode()
+        self.put(kind, key, data, "json")
+        return dict(json.loads(data))
+
+    def read_table(self, kind: str, key: str) -> dict[str, Any] | None:
+        """A stored table of names and values, or None if there is none."""
+        data = self.records.get(kind, key)
+        return None if data is None else dict(json.loads(data))
+
+    def write_tensors(self, kind: str, key: str, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> Place:
+        """Store tensors of a kind (explanations, worst) under a key, and say where."""
         plain: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
             plain[name] = alone(tensor.detach().cpu(), plain.values())
-        self.files.write(f"{kind}/{key}.safetensors", save(plain, metadata=about))
+        self.put(kind, key, save(plain, metadata=about), "safetensors")
+        return Place(kind, key)
 
     def read_tensors(self, kind: str, key: str) -> dict[str, Tensor] | None:
         """Stored tensors, or None if there are none."""
-        name = f"{kind}/{key}.safetensors"
-        if not self.files.exists(name):
-            return None
+        data = self.records.get(kind, key)
+        return None if data is None else load(data)
+
+    def recovered(self, kind: str, key: str) -> dict[str, Tensor] | None:
+        """Stored tensors, or None if there are none or they are damaged: for what can be made again at once."""
         try:
-            tensors: dict[str, Tensor] = load(self.files.read(name))
-        except SafetensorError as error:
-            raise StoreError(f"{self.files.path(name)} is damaged: delete it and run the same command again.") from error
-        return tensors
+            return self.read_tensors(kind, key)
+        except Damaged:
+            return None
+
+
+def needs(cell: pa.Schema) -> list[Place]:
+    """The records without which a cell is not whole."""
+    return [Place(kind, key) for kind, key in json.loads((cell.metadata or {}).get(NEEDS, b"[]"))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -12,6 +11,7 @@ from veracity.core.errors import StoreError
 from veracity.engine.store import lock
 from veracity.engine.store.files import Files
 from veracity.engine.store.folder import RunFolder
+from veracity.engine.store.sealed import sealed
 from veracity.engine.store.state import COMMAND, Progress, progress
 
 
@@ -20,9 +20,9 @@ def studying(files: Files, mark: str, about: Mapping[str, Any], parts: Sequence[
     """Hold the folder of a study; its file `mark` says which parts there will be, and whether all of them are there."""
     known = {**about, "parts": list(parts), "unit": unit, **({"command": COMMAND.get()} if COMMAND.get() else {})}
     with lock.writing(files):
-        files.write(mark, json.dumps({**known, "finished": False}).encode())
+        files.write(mark, sealed({**known, "finished": False}))
         yield
-        files.write(mark, json.dumps({**known, "finished": True}).encode())
+        files.write(mark, sealed({**known, "finished": True}))
 
 
 def study_progress(root: str, about: Mapping[str, Any]) -> Progress | None:
