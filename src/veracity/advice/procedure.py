@@ -149,7 +149,7 @@ def advise(
             cases = fresh
             if not cases:
                 break
-    Path(folder, FILE).write_text(json.dumps([asdict(one) for one in found], indent=1), encoding="utf-8")
+    result.folder.files.write(FILE, json.dumps([asdict(one) for one in found], indent=1).encode())
     return found
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from veracity.core.errors import StoreError
 from veracity.engine.store import RunFolder
+from veracity.engine.store.measurements import columns, opened
 
 Array = NDArray[Any]
 Values = NDArray[np.float32]
@@ -61,12 +62,12 @@ def write_metrics(folder: RunFolder, key: str, samples: Array, columns: Mapping[
     folder.files.write(f"{METRICS}/{key}.parquet", sink.getvalue())
 
 
-def read_metrics(folder: RunFolder, key: str, columns: Sequence[str], length: int) -> dict[str, Values]:
-    """Some metrics of one block, (n, K) each."""
+def read_metrics(folder: RunFolder, key: str, wanted: Sequence[str], length: int, count: int) -> dict[str, Values]:
+    """Some metrics of one block of n samples, (n, K) each."""
     name = f"{METRICS}/{key}.parquet"
     try:
-        table = pq.ParquetFile(io.BytesIO(folder.files.read(name))).read(list(columns), use_threads=False)
-        return {column: table[column].to_numpy().reshape(-1, length) for column in columns}
+        table = columns(opened(folder.files.read(name), count * length), wanted)
+        return {column: table[column].cast(pa.float32()).to_numpy().reshape(count, length) for column in wanted}
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         raise StoreError(f"{folder.files.path(name)} is damaged: delete it and run the same command again.") from error
 
@@ -88,10 +89,10 @@ def read_parts(folder: RunFolder, kind: str, key: str, wanted: Callable[[Any], d
         raise StoreError(f"{folder.files.path(name)} is not there: run the same command again, which makes it.")
     try:
         if folder.files.local:
-            with safe_open(folder.files.path(name), framework="np") as file:
+            with safe_open(folder.files.regular(name), framework="np") as file:
                 return wanted(file)
         return wanted(Held(load(folder.files.read(name))))
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, IndexError, TypeError, ValueError) as error:
         raise StoreError(f"{folder.files.path(name)} is damaged: delete it and run the same command again.") from error
 
 

@@ -18,7 +18,8 @@ from veracity.engine.batching import Budget
 from veracity.engine.prepared import versions
 from veracity.engine.problem import Problem
 from veracity.engine.store import SCHEMA, RunFolder
-from veracity.engine.store.folder import MANIFEST, ORBITS
+from veracity.engine.store.folder import ORBITS
+from veracity.engine.store.manifest import MANIFEST
 from veracity.interpret.orbit import Metric, Task
 from veracity.orbits.cells import ALGORITHMS, Block, Cell
 from veracity.orbits.columns import CONSENSUS, TRUTH, followed

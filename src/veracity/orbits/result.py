@@ -124,7 +124,7 @@ class OrbitResult(Described):
         None too if the orbit is not one of the package's, or all frames together would hold more than 2^25 numbers.
         """
         kind = Picture(self.picture_kind)
-        orbit = orbit_or_none(self.manifest["orbit"]["spec"], Size(self.shape)) if kind in MOVED else None
+        orbit = orbit_or_none(self.manifest["orbit"]["spec"], Size(self.shape), len(self.elements)) if kind in MOVED else None
         if orbit is None or len(orbit.elements) * math.prod(self.shape) > MOST_FRAMES:
             return None
         low, high = self.manifest["input"]["span"]
@@ -314,7 +314,7 @@ class OrbitResult(Described):
                     parts.append({name: np.full((cell["stop"] - cell["start"], length), np.nan, dtype=np.float32)})
                 else:
                     files.check_measured(self.folder, cell["key"], self.manifest["cells"])
-                    parts.append(files.read_metrics(self.folder, cell["key"], names, length))
+                    parts.append(files.read_metrics(self.folder, cell["key"], names, length, cell["stop"] - cell["start"]))
             for one in names:
                 values = np.concatenate([part[one] for part in parts])
                 values.flags.writeable = False

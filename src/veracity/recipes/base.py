@@ -12,7 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.torch import load, save_file
 from torch import nn
 
 from veracity.core.errors import StoreError
@@ -21,6 +22,7 @@ from veracity.degradation.check import MARK as DEGRADATION
 from veracity.distance_check import MARK as DISTANCES
 from veracity.engine.progress import bar
 from veracity.engine.store import RunFolder
+from veracity.engine.store.files import Files
 from veracity.metaevaluation import MARK as META
 from veracity.recipes.several import MARK as SEVERAL
 
@@ -115,10 +117,12 @@ Fit = Callable[[nn.Module, Callable[[int, float], None]], nn.Module]
 
 def trained_once(folder: Path, name: str, build: Callable[[], nn.Module], epochs: int, fit: Fit) -> nn.Module:
     """A model trained now, or loaded from the run folder where an earlier run left it."""
-    path = folder / "models" / f"{name}.safetensors"
-    model = build()
+    path, model = folder / "models" / f"{name}.safetensors", build()
     if path.exists():
-        model.load_state_dict(load_file(path))
+        try:
+            model.load_state_dict(load(Files(str(folder)).read(f"models/{path.name}")))
+        except (SafetensorError, RuntimeError) as error:
+            raise StoreError(f"{path} does not hold the weights of the model '{name}': delete it and run the recipe again.") from error
         return model.eval()
     if not TRAINING.get():
         raise StoreError(f"The model '{name}' is not in {folder}: run the recipe again, which trains it.")

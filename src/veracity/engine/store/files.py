@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import uuid
 
 import fsspec
@@ -11,6 +12,18 @@ import fsspec
 from veracity.core.errors import StoreError
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+
+
+LARGEST = 16 << 30
+"""The largest file that is read, in bytes."""
+
+
+def check_regular(status: os.stat_result, path: str) -> None:
+    """Raise unless a file is a regular one of a size that can be read: a pipe would keep its reader waiting."""
+    if not stat.S_ISREG(status.st_mode):
+        raise StoreError(f"{path} is not a regular file, and nothing is read from it: delete it and run the same command again.")
+    if status.st_size > LARGEST:
+        raise StoreError(f"{path} has {status.st_size >> 30} GiB, more than any run writes: delete it and run the same command again.")
 
 
 class Files:
@@ -42,9 +55,21 @@ class Files:
         return sorted(name for name in names if not name.startswith("."))
 
     def read(self, name: str) -> bytes:
-        """A whole file."""
-        data: bytes = self.fs.cat_file(self.path(name))
-        return data
+        """A whole file. On a disk it must be a regular one below the root: no pipe, no device, no link that leads out."""
+        if not self.local:
+            data: bytes = self.fs.cat_file(self.path(name))
+            return data
+        with open(os.open(self.regular(name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as handle:
+            check_regular(os.fstat(handle.fileno()), self.path(name))
+            return handle.read()
+
+    def regular(self, name: str) -> str:
+        """The true path of a regular file on a disk; raises on anything else, and on a link that leads out of the root."""
+        path = os.path.realpath(self.path(name))
+        if not path.startswith(os.path.realpath(self.root).rstrip(os.sep) + os.sep):
+            raise StoreError(f"{self.path(name)} is a link that leads out of the folder, which is not followed: put the file itself there.")
+        check_regular(os.stat(path), self.path(name))
+        return path
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file at once: a temporary name and a rename on a disk, one put in a bucket."""

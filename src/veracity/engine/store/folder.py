@@ -23,8 +23,7 @@ from __future__ import annotations
 
 import io
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
@@ -38,25 +37,21 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from veracity.core.errors import StoreError
-from veracity.engine.store import lock
+from veracity.engine.store import lock, marks
 from veracity.engine.store.files import Files
+from veracity.engine.store.manifest import MANIFEST, MODELS, check, table
+from veracity.engine.store.measurements import measurements
 from veracity.engine.store.state import COMMAND, Progress, progress
 
 Array = NDArray[Any]
 SCHEMA = 1
 SEVERAL = ("meta.json", "audits.json", "degradation.json", "distance_check.json")
 """Files by which a folder that holds something else than one run is known."""
-MANIFEST = "manifest.json"
 AUDIT, ORBITS = "audit", "orbits"
 KINDS = {AUDIT: "an audit", ORBITS: "an orbit evaluation"}
 READERS = {AUDIT: "Result", ORBITS: "OrbitResult"}
-SHARED = {"spec", "data", "models", "cells", "notes", "seed"}
-NEEDED = {AUDIT: SHARED | {"scores", "score_specs"}, ORBITS: SHARED | {"orbit", "task", "metrics", "pictures"}}
-"""What the manifest of a run of each kind must hold."""
 FOLDERS = ("models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "orbits", "outputs", "pictures", "reductions")
 OURS = {lock.NAME, *FOLDERS, "advice", "advice.json"}
-KEY = re.compile("[0-9a-f]{24}")
-"""What a file's key looks like; nothing else that a manifest says becomes a file's name."""
 COLUMNS = pa.schema(
     [
         ("sample", pa.int64()),
@@ -67,13 +62,6 @@ COLUMNS = pa.schema(
         ("status", pa.dictionary(pa.int8(), pa.string())),
     ]
 )
-
-
-def keys(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Every key of a file that a manifest names."""
-    for cell in (*manifest["cells"], *manifest.get("pictures", ())):
-        yield cell["key"]
-        yield from (cell["base"],) if cell.get("base") else ()
 
 
 def alone(tensor: Tensor, others: Iterable[Tensor]) -> Tensor:
@@ -119,18 +107,15 @@ class RunFolder:
             hint = " It holds more than one run, or none: see its report.html, or the run folders in it." if several else ""
             raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.{hint}")
         try:
-            manifest: dict[str, Any] = json.loads(self.files.read(MANIFEST))
-            schema = int(manifest["schema"])
-            found = str(manifest.get("kind", AUDIT))
-            if schema <= SCHEMA and found not in KINDS:
-                raise ValueError(f"unknown kind '{found}'")
-            missing = NEEDED[found] - set(manifest) if schema <= SCHEMA else set()
-            if missing:
-                raise ValueError(f"no {', '.join(sorted(missing))}")
-            wrong = next((key for key in keys(manifest) if not KEY.fullmatch(key)), None) if schema <= SCHEMA else None
-            if wrong is not None:
-                raise ValueError(f"'{wrong}' is no key")
-        except (ValueError, KeyError, TypeError) as error:
+            manifest = table(self.files.read(MANIFEST))
+            schema, found = manifest.get("schema"), manifest.get("kind", AUDIT)
+            if type(schema) is not int:
+                raise ValueError("schema must be a whole number")
+            if schema <= SCHEMA:
+                if not isinstance(found, str) or found not in MODELS:
+                    raise ValueError(f"unknown kind '{str(found)[:80]}'")
+                check(MODELS[found], manifest)
+        except (ValueError, OSError) as error:
             raise StoreError(f"The run folder {self.root} is damaged: {MANIFEST} cannot be read ({error}); choose a new folder.") from error
         if schema > SCHEMA:
             raise StoreError(f"The run folder {self.root} has schema {schema} and this veracity reads up to {SCHEMA}: upgrade veracity.")
@@ -144,6 +129,7 @@ class RunFolder:
         known = {"command": COMMAND.get()} if COMMAND.get() else {}
         text = json.dumps({"schema": SCHEMA, **manifest, **known}, indent=1, allow_nan=False)
         self.files.write(MANIFEST, text.encode())
+        marks.remember(self.files)
 
     def check_writable(self, kind: str | None = None) -> None:
         """Refuse a folder that holds something else, a run of another kind than the given one, or a newer run."""
@@ -179,7 +165,7 @@ class RunFolder:
         """A finished cell's measurements."""
         name = f"cells/{key}.parquet"
         try:
-            return pq.read_table(io.BytesIO(self.files.read(name)))
+            return measurements(self.files.read(name), COLUMNS)
         except (pa.ArrowException, OSError) as error:
             raise StoreError(f"{self.files.path(name)} is damaged: delete it and run the same command again.") from error
 
@@ -199,8 +185,8 @@ class RunFolder:
     def failure(self, key: str) -> str:
         """Why one cell failed."""
         try:
-            return str(json.loads(self.files.read(f"failed/{key}.json"))["error"])
-        except (ValueError, KeyError, TypeError):
+            return str(table(self.files.read(f"failed/{key}.json"))["error"])
+        except (ValueError, KeyError):
             return "the record of its failure is damaged"
 
     def write_tensors(self, kind: str, key: str, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
