@@ -19,6 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from orbit_run import measured
 from small import series_inputs, small_net
@@ -146,6 +148,11 @@ def claiming(rows: int) -> Callable[[Path], object]:
     return parquet(sample=column, draw=column.cast(pa.int32()), level=column.cast(pa.int32()), quantity=text, value=number, status=text)
 
 
+def tensors(**named: torch.Tensor) -> Callable[[Path], object]:
+    """A writer of a file of tensors."""
+    return lambda path: save_file(named, path)
+
+
 def cell(draw: int) -> Callable[[Path], object]:
     """A writer of a cell with one measurement of this draw."""
     text = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), ["value"])
@@ -179,6 +186,7 @@ def named_file(path: str) -> Change:
     return put("spec", "file", value=path)
 
 
+PAIR = ("draw", "element", "value", "input", "moved", "explanation", "expected", "found")
 DEEP = b"[" * 100_000 + b"]" * 100_000
 AUDIT_REFUSED: dict[str, Change] = {
     "no JSON": raw(b"{"),
@@ -249,6 +257,35 @@ ORBIT_REFUSED: dict[str, Change] = {
     "metrics of text": replaced("orbits/*.parquet", parquet(sample=["x"], element=["y"])),
     "metrics of one row": replaced("orbits/*.parquet", parquet(sample=[0], element=[0])),
 }
+TENSORS_AUDIT: dict[str, Change] = {
+    "pairs of nothing": replaced("worst/*.safetensors", tensors(other=torch.zeros(1))),
+    "pairs of other shapes": replaced(
+        "worst/*.safetensors", tensors(**{name: torch.zeros(3, 1, 1) for name in PAIR}, sample=torch.zeros(2))
+    ),
+    "pairs that are no file of tensors": replaced("worst/*.safetensors", lambda path: path.write_bytes(b"\xff" * 100)),
+    "pairs elsewhere": linked("worst/*.safetensors"),
+    "a pipe for pairs": replaced("worst/*.safetensors", os.mkfifo),
+    "a pipe for advice": lambda folder: os.mkfifo(folder / "advice.json"),
+    "advice of numbers": lambda folder: (folder / "advice.json").write_text("[1]") and None,
+    "deep advice": lambda folder: (folder / "advice.json").write_bytes(DEEP) and None,
+}
+"""What a report reads of an audit, and a table does not."""
+TENSORS_ORBITS: dict[str, Change] = {
+    "outputs of nothing": replaced("outputs/*.safetensors", tensors(other=torch.zeros(3, 1))),
+    "fewer outputs": replaced("outputs/*.safetensors", tensors(outputs=torch.zeros(1, 8, 10))),
+    "outputs without samples": replaced("outputs/*.safetensors", tensors(outputs=torch.zeros(()))),
+    "outputs elsewhere": linked("outputs/*.safetensors"),
+    "a pipe for outputs": replaced("outputs/*.safetensors", os.mkfifo),
+    "pictures of nothing": replaced("pictures/*.safetensors", tensors(other=torch.zeros(3, 1))),
+    "pictures of another shape": replaced("pictures/*.safetensors", tensors(input=torch.zeros(3, 2), thumbnail=torch.zeros(3))),
+    "pictures of other inputs": replaced(
+        "pictures/*.safetensors",
+        tensors(input=torch.zeros(3, 5, 5, 1, dtype=torch.uint8), thumbnail=torch.zeros(3, 8, 8, 1, dtype=torch.uint8)),
+    ),
+    "an orbit of very many steps": put("orbit", "spec", "step", value=1e-12),
+    "an orbit of no step": put("orbit", "spec", "step", value=0),
+}
+"""What a report reads of orbits, and a table does not."""
 HARMLESS: dict[str, Change] = {
     "names of modules": tripwires,
     "an audit file above": named_file("../../../audit.toml"),

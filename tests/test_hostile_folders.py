@@ -7,7 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from hostile import AUDIT_REFUSED, ESCAPES, HARMLESS, OPENED, ORBIT_REFUSED, SCRIPT, build, in_time, whole_runs
+from hostile import (
+    AUDIT_REFUSED,
+    ESCAPES,
+    HARMLESS,
+    OPENED,
+    ORBIT_REFUSED,
+    SCRIPT,
+    TENSORS_AUDIT,
+    TENSORS_ORBITS,
+    Change,
+    build,
+    in_time,
+    whole_runs,
+)
 from veracity.cli import main
 from veracity.core.errors import StoreError
 from veracity.engine.store import RunFolder
@@ -96,6 +109,17 @@ def test_what_a_folder_names_is_not_run_and_what_it_says_is_only_text(
     assert "<script>alert" not in page
     assert (tmp_path / "victim.html").read_text() == "mine"
     assert not (tmp_path / "bad" / "tripped").exists()
+
+
+@pytest.mark.parametrize(("kind", "change"), [*TENSORS_AUDIT.items(), *TENSORS_ORBITS.items()])
+def test_a_report_of_bad_tensors_is_a_sentence_or_leaves_them_out(
+    good: Path, tmp_path: Path, run: Callable[..., tuple[int, str]], kind: str, change: Change
+) -> None:
+    folder = build(good / ("audit" if kind in TENSORS_AUDIT else "orbits"), tmp_path / "bad", change)
+    code, said = run("report", folder, "--out", tmp_path / "report.html")
+    check_untouched(folder)
+    assert code == 2 or kind.startswith("an orbit"), said
+    assert len(said.strip().splitlines()) == 1, said
 
 
 def test_the_report_in_a_folder_is_not_written_through_a_link(good: Path, tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:

@@ -246,12 +246,17 @@ def test_a_client_that_sends_half_a_request_is_cut_and_keeps_nobody_waiting(hurr
     assert time.monotonic() - started < 6.0
 
 
+def dripping(slow: socket.socket) -> None:
+    """A header that never ends, a few bytes at a time."""
+    slow.sendall(b"GET / HTTP/1.1\r\n")
+    for _ in range(60):
+        slow.sendall(b"X: y\r\n")
+        time.sleep(0.1)
+
+
 def test_a_client_that_goes_on_sending_slowly_is_cut_too(hurried: Running) -> None:
     with socket.create_connection(("127.0.0.1", hurried.port), timeout=10) as slow, pytest.raises(ConnectionError):
-        slow.sendall(b"GET / HTTP/1.1\r\n")
-        for _ in range(60):
-            slow.sendall(b"X: y\r\n")
-            time.sleep(0.1)
+        dripping(slow)
 
 
 def test_a_long_answer_is_not_cut(hurried: Running, monkeypatch: pytest.MonkeyPatch) -> None:
