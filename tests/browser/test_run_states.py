@@ -149,6 +149,19 @@ def test_a_study_without_a_report_is_unfinished_not_damaged(visit: Begin, tmp_pa
         page.get_by_test_id("waiting").wait_for()
 
 
+def test_a_damaged_run_is_listed_with_what_is_wrong(visit: Begin, tmp_path: Path) -> None:
+    digits_like(title="Squares").run(tmp_path / "good", progress=False)
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "manifest.json").write_text('{"schema": 1, "title": "x"}')
+    with served(tmp_path) as address:
+        page = visit().page
+        page.goto(address)
+        cells = page.get_by_test_id("run-0").locator("td").all_inner_texts()
+        assert cells[:2] == ["bad", "Damaged"]
+        assert "is damaged: manifest.json cannot be read (seed: field required)" in cells[2]
+        assert page.get_by_test_id("run-1").locator("td").all_inner_texts()[:3] == ["Squares", "Orbits", "done"]
+
+
 def test_a_bound_is_a_bound_in_the_table_and_in_the_plot(visit: Begin, tmp_path: Path) -> None:
     score = LnPHat(radius=0.3, range=(0.0, 1.0), threshold=0.8, walk=SubsetSimulation(population=40, steps=3, floor=-7.0))
     result = audit_of(tanh_net(), images(12), [score], explainers=["gradient"], seed=1).run(tmp_path / "rare", progress=False)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,11 @@ from safetensors.torch import save_file
 from torch import nn
 
 from small import small_net
+from stored import edit_manifest
+from veracity.cli import audit_file
 from veracity.results import Result
+
+READ = audit_file.read
 
 FILE = """
 data = "small:labelled_series"
@@ -108,3 +114,28 @@ def test_commands_that_lack_something(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "A scan needs an audit file, or --model" in capsys.readouterr().err
     assert code("advise", tmp_path) == 2
     assert "is not a run folder" in capsys.readouterr().err
+
+
+def test_a_folder_from_elsewhere_is_advised_by_a_file_that_is_named_alone(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code("audit", file, "--workers", 1) == 0
+    shutil.copytree(tmp_path / "runs" / "series", tmp_path / "copied" / "series")
+    assert json.loads((tmp_path / "copied" / "series" / "manifest.json").read_text())["spec"]["file"] == "series.toml"
+    capsys.readouterr()
+    read = []
+    monkeypatch.setattr(audit_file, "read", lambda path: read.append(path) or READ(path))
+    assert code("advise", tmp_path / "copied" / "series", "--no-measure") == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "was not written by a run of yours, or has changed since, so that no code is run for it" in said
+    assert "--audit FILE" in said
+    assert not read
+    assert code("advise", tmp_path / "copied" / "series", "--no-measure", "--audit", file) == 0
+    assert read == [file]
+
+
+def test_a_manifest_that_was_changed_is_not_trusted(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert code("audit", file, "--workers", 1) == 0
+    edit_manifest(tmp_path / "runs" / "series", lambda manifest: manifest.update(title="changed"))
+    assert code("advise", tmp_path / "runs" / "series", "--no-measure") == 2
+    assert "or has changed since" in " ".join(capsys.readouterr().err.split())

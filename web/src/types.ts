@@ -170,6 +170,8 @@ export interface RunEntry {
   created: string | null;
   path: string;
   state: RunState | null;
+  /** Of a damaged run: what is wrong, in a sentence. */
+  why?: string;
 }
 
 export interface RunIndex {

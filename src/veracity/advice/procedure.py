@@ -24,7 +24,6 @@ from veracity.core.spaces import InputSpace
 from veracity.engine.prepared import Prepared
 from veracity.engine.progress import weight
 from veracity.engine.resolve import as_models
-from veracity.engine.store.files import Files
 from veracity.engine.store.sealed import sealed
 from veracity.explain.symmetrised import Symmetrised
 from veracity.interpret.flowchart import BRANCHES, Assumption, Diagnosis, Measured, diagnose
@@ -150,7 +149,7 @@ def advise(
             cases = fresh
             if not cases:
                 break
-    Files(str(folder)).write(FILE, sealed({"advice": [asdict(one) for one in found]}))
+    result.folder.files.write(FILE, sealed({"advice": [asdict(one) for one in found]}))
     return found
 
 

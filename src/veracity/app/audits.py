@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from veracity import report
-from veracity.app.runs import Run, stamp
+from veracity.app.runs import REPORT, Run, stamp
 from veracity.core.errors import StoreError
+from veracity.engine.store.files import Files
 from veracity.orbits import OrbitResult
 from veracity.report.wording import title_of
 from veracity.results import Result, Series
@@ -43,11 +44,16 @@ def page(run: Run) -> str:
     if run.kind != "audit":
         if written is None:
             raise StoreError(f"There is no report in '{run.path}' yet: finish the run by the command that began it.")
-        return written.read_text(encoding="utf-8")
+        return text_of(run)
     state = run.progress()
     if written is not None and written.stat().st_mtime_ns >= max(now) and (state is None or state.settled):
-        return written.read_text(encoding="utf-8")
+        return text_of(run)
     return rendered(run.folder, (*now, state is not None and bool(state.writer)))
+
+
+def text_of(run: Run) -> str:
+    """The report in a run's folder."""
+    return Files(str(run.folder)).read(REPORT).decode(errors="replace")
 
 
 @lru_cache(maxsize=HELD)

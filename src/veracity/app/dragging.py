@@ -21,7 +21,6 @@ TEXT = "A question is text, not bytes."
 
 def add_socket(app: FastAPI, opened: Opened) -> None:
     """Add the socket that answers live."""
-    present: set[Client] = set()
 
     @app.websocket("/api/runs/{number}/live")
     async def live(websocket: WebSocket, number: str) -> None:
@@ -31,15 +30,15 @@ def add_socket(app: FastAPI, opened: Opened) -> None:
         except VeracityError as error:
             await farewell(websocket, str(error))
             return
-        if len(present) >= CLIENTS:
+        if len(opened.sockets) >= CLIENTS:
             await farewell(websocket, FULL)
             return
-        present.add(client)
+        opened.sockets.add(websocket)
         attending = asyncio.create_task(client.attend(opened.inference, websocket.send_bytes))
         try:
             await listen(websocket, client)
         finally:
-            present.discard(client)
+            opened.sockets.discard(websocket)
             attending.cancel()
             with suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError, OSError):
                 await attending

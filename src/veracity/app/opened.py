@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from starlette.websockets import WebSocket
 
 from veracity.app.inference import Answer, Answering, Inference
 from veracity.app.runs import Run, Runs, stamp
@@ -22,6 +25,9 @@ MODELS = "models"
 """The folder of a run that recipes keep their models in."""
 RECIPE = "orbits-"
 """How the names of recipes of orbit evaluations begin; no other is put together because a manifest says so."""
+GOING_AWAY = 1001
+"""The code with which a socket is closed when the server ends."""
+ENDING = "The server is ending."
 ALONE = "This run has no live models: it was not made by a recipe, and no evaluation was given."
 
 
@@ -36,6 +42,7 @@ class Opened:
         self._lives: dict[Path, tuple[tuple[int, ...], Live]] = {}
         self._broken: dict[Path, tuple[tuple[int, ...], str]] = {}
         self._lock = threading.Lock()
+        self.sockets: set[WebSocket] = set()
 
     def run(self, number: str) -> Run:
         """The run with this number."""
@@ -43,7 +50,7 @@ class Opened:
         if found is None:
             raise SpecError(f"There is no run '{number[:20]}' here: /api/index lists those there are.")
         if found.kind == "damaged":
-            raise StoreError(f"The run folder {found.path} is damaged: its manifest cannot be read.")
+            raise StoreError(found.why)
         return found
 
     def orbits(self, number: str) -> OrbitResult:
@@ -89,6 +96,10 @@ class Opened:
             return answers.live(self._live(run).answer(sample, at, explainer))
 
         return answer
+
+    async def dismiss(self) -> None:
+        """Tell every client of a socket that the server goes away."""
+        await asyncio.gather(*(socket.close(GOING_AWAY, ENDING) for socket in list(self.sockets)), return_exceptions=True)
 
     def close(self) -> None:
         """Let the thread of the models end."""

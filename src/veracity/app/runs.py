@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from veracity.core.errors import StoreError
+from veracity.core.errors import StoreError, VeracityError
 from veracity.engine.store import RunFolder
-from veracity.engine.store.folder import MANIFEST, SEVERAL
+from veracity.engine.store.files import Files
+from veracity.engine.store.folder import ORBITS, SEVERAL
+from veracity.engine.store.manifest import MANIFEST, as_study
+from veracity.engine.store.sealed import printable
 from veracity.engine.store.state import Progress
 from veracity.engine.store.study import study_progress
 
@@ -22,7 +25,7 @@ REPORT = "report.html"
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run folder: `kind` is orbits, audit, report (several runs, read by their report) or damaged."""
+    """A run folder: `kind` is orbits, audit, report (several runs, read by their report) or damaged, and then `why` says what is wrong."""
 
     id: str
     kind: str
@@ -31,11 +34,15 @@ class Run:
     folder: Path
     path: str
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    why: str = ""
 
     def entry(self) -> dict[str, Any]:
-        """The run as the index lists it."""
+        """The run as the index lists it; of a damaged one, `why` is a sentence on what is wrong."""
         about = {"id": self.id, "kind": self.kind, "title": self.title, "created": self.created, "path": self.path}
-        return {**about, "state": self.state()}
+        try:
+            return {**about, "state": self.state(), **({"why": self.why} if self.why else {})}
+        except (VeracityError, OSError) as error:
+            return {**about, "kind": "damaged", "state": None, "why": printable(str(error))}
 
     def state(self) -> dict[str, Any] | None:
         """Where the run stands by now, as the interface shows it; None where its folder does not say."""
@@ -50,9 +57,10 @@ class Run:
 
     def report(self) -> Path | None:
         """The report in the folder, if there is one and it lies in the folder truly."""
-        file = self.folder / REPORT
-        inside = file.is_file() and file.resolve().is_relative_to(self.folder.resolve())
-        return file if inside else None
+        try:
+            return Path(Files(str(self.folder)).regular(REPORT))
+        except (StoreError, OSError):
+            return None
 
 
 class Runs:
@@ -85,15 +93,18 @@ class Runs:
     def _read(self, folder: Path) -> Run:
         """A run as its folder describes it; read again only where that has changed."""
         mark = marked(folder)
-        stamp = (mark.stat().st_mtime_ns, mark.stat().st_size) if mark.is_file() else (0, 0)
+        try:
+            stamp = (os.stat(mark).st_mtime_ns, os.stat(mark).st_size)
+        except OSError:
+            stamp = (0, 0)
         if self._known.get(folder, ((-1, -1),))[0] != stamp:
             self._known[folder] = (stamp, self._made(folder, mark))
         return self._known[folder][1]
 
     def _made(self, folder: Path, mark: Path) -> Run:
-        kind, about = described(mark)
+        kind, about, why = described(folder, mark)
         path = folder.relative_to(self.directory).as_posix()
-        shown = self.directory.resolve().name if path == "." else path
+        shown = printable(self.directory.resolve().name if path == "." else path)
         title = about.get("title")
         created = about.get("created")
         return Run(
@@ -104,18 +115,19 @@ class Runs:
             folder=folder,
             path=shown,
             about=about,
+            why=printable(why),
         )
 
 
 def found(folder: Path, depth: int) -> Iterator[Path]:
     """Run folders at or below a folder; what lies in a run is its own, and links are not followed."""
-    if (folder / MANIFEST).is_file():
+    if os.path.lexists(folder / MANIFEST):
         yield folder
         return
-    if any((folder / mark).is_file() for mark in SEVERAL):
+    if any(os.path.lexists(folder / mark) for mark in SEVERAL):
         yield folder
     for inner in inside(folder) if depth else ():
-        if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
+        if os.path.isdir(inner) and not os.path.islink(inner) and not inner.name.startswith("."):
             yield from found(inner, depth - 1)
 
 
@@ -129,27 +141,30 @@ def inside(folder: Path) -> list[Path]:
 
 def stamp(folder: Path, *names: str) -> tuple[int, ...]:
     """What changes whenever one of these files and folders of a run does."""
-    parts = [folder / name for name in (MANIFEST, *names)]
-    return tuple(part.stat().st_mtime_ns if part.exists() else 0 for part in parts)
+    return tuple(changed(folder / name) for name in (MANIFEST, *names))
+
+
+def changed(path: Path) -> int:
+    """When a file or folder was last changed; 0 if it is not there or may not be looked at."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def marked(folder: Path) -> Path:
     """The file by which a run folder is known."""
-    return folder / next((name for name in (MANIFEST, *SEVERAL) if (folder / name).is_file()), MANIFEST)
+    return folder / next((name for name in (MANIFEST, *SEVERAL) if os.path.lexists(folder / name)), MANIFEST)
 
 
-def planned(manifest: Mapping[str, Any]) -> bool:
-    """Whether a manifest lists its cells by their keys."""
-    cells = manifest.get("cells")
-    return isinstance(cells, list) and all(isinstance(cell, dict) and isinstance(cell.get("key"), str) for cell in cells)
-
-
-def described(mark: Path) -> tuple[str, dict[str, Any]]:
-    """The kind of a run folder, and what is said of it, by the file by which it is known."""
+def described(folder: Path, mark: Path) -> tuple[str, dict[str, Any], str]:
+    """The kind of a run folder, what is said of it by the file by which it is known, and what is wrong with that file, if anything."""
     try:
-        about = json.loads(mark.read_bytes())
-    except (OSError, ValueError):
-        about = None
-    if not isinstance(about, dict) or (mark.name == MANIFEST and not planned(about)):
-        return "damaged", {}
-    return "report" if mark.name != MANIFEST else "orbits" if about.get("kind") == "orbits" else "audit", about
+        if mark.name == MANIFEST:
+            about = RunFolder(str(folder)).manifest(None)
+            return "orbits" if about.get("kind") == ORBITS else "audit", about, ""
+        return "report", as_study(Files(str(folder)).read(mark.name)), ""
+    except VeracityError as error:
+        return "damaged", {}, str(error)
+    except (OSError, ValueError) as error:
+        return "damaged", {}, f"{mark} cannot be read ({error}): delete the folder, or run the command that wrote it again."

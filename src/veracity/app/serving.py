@@ -9,7 +9,7 @@ import webbrowser
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from veracity.core.errors import InputError, missing_extra
@@ -24,8 +24,14 @@ LARGEST = 64 * 1024
 QUEUED = 4
 """How many messages of a client wait unread before it is held back."""
 
-LOOK = 0.5
+LOOK = 0.1
 """Seconds between two looks at whether to stop."""
+KEPT = 5
+"""Seconds for which a connection stays open between two requests."""
+GRACE = 1
+"""Seconds for answers that are under way when the server ends."""
+ENOUGH = 1.4
+"""Seconds after which an ending server is left behind."""
 
 
 def serve(
@@ -53,26 +59,38 @@ def show(
     host: str = "127.0.0.1",
     open_browser: bool = True,
     said: Callable[[str], object] | None = None,
-) -> None:
-    """Open the interface of a run folder, or of a folder that holds several; it ends when the process is interrupted."""
+) -> bool:
+    """Open the interface of a run folder, or of a folder that holds several, until the process is interrupted; whether it was."""
     server, listening, address = prepared(folder, evaluation=evaluation, port=port, host=host)
     (said or told)(address)
     if open_browser:
         Thread(target=webbrowser.open, args=[address], daemon=True).start()
     with closing(listening):
-        stay(server, listening)
+        return stay(server, listening)
 
 
-def stay(server: Server, listening: socket.socket) -> None:
-    """Serve until interrupted; in a thread, so that it works beside an event loop that runs already, as a notebook's does."""
-    thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
+def stay(server: Server, listening: socket.socket) -> bool:
+    """Serve until interrupted, and say whether it was; in a thread, so that it works beside an event loop, as in a notebook.
+
+    It waits for an event, since an interrupt in `Thread.join` makes Python 3.11 take the thread for ended.
+    """
+    ended = Event()
+
+    def run() -> None:
+        try:
+            server.run(sockets=[listening])
+        finally:
+            ended.set()
+
+    Thread(target=run, daemon=True).start()
     try:
-        while thread.is_alive():
-            thread.join(LOOK)
+        while not ended.wait(LOOK):
+            pass
     except KeyboardInterrupt:
         server.should_exit = True
-        thread.join()
+        ended.wait(ENOUGH)
+        return True
+    return False
 
 
 def prepared(
@@ -88,6 +106,7 @@ def prepared(
     del fastapi, websockets
     from veracity.app.guard import names
     from veracity.app.opened import Opened
+    from veracity.app.patience import EndingServer, Prompt
     from veracity.app.runs import Runs
     from veracity.app.server import create
 
@@ -102,9 +121,11 @@ def prepared(
         "ws_max_size": LARGEST,
         "ws_max_queue": QUEUED,
         "ws_per_message_deflate": False,
-        "timeout_graceful_shutdown": 1,
+        "http": Prompt,
+        "timeout_keep_alive": KEPT,
+        "timeout_graceful_shutdown": GRACE,
     }
-    server = uvicorn.Server(uvicorn.Config(create(opened, secret, names(host)), **settings))
+    server = EndingServer(uvicorn.Config(create(opened, secret, names(host)), **settings), opened)
     shown = "127.0.0.1" if host in ("0.0.0.0", "") else f"[{'::1' if host == '::' else host}]" if ":" in host else host
     return server, listening, f"http://{shown}:{listening.getsockname()[1]}/?token={secret}"
 

@@ -16,11 +16,12 @@ from veracity.advice import advise as measured_advice
 from veracity.audit import Audit
 from veracity.cli import audit_file, tables
 from veracity.cli.main import app
-from veracity.cli.running import Workers, default_workers, resumable
+from veracity.cli.running import Workers, default_workers, own_report, resumable
 from veracity.core.errors import SpecError
 from veracity.core.registry import RECIPES
 from veracity.core.sentences import tell
 from veracity.engine.resolve import as_models
+from veracity.engine.store.marks import recorded
 from veracity.recipes import Scale
 from veracity.results import Result
 from veracity.scanning import Scan
@@ -93,26 +94,43 @@ def advise(
     measure: bool = typer.Option(True, help="Measure the changed explainers too, or only say what to change."),
     passes: int = typer.Option(60_000, min=1, help="Do not measure a change that costs more model passes than this."),
     workers: int | None = Workers,
+    audit: Path | None = typer.Option(None, help="The audit file that made the run, if the folder was not written by a run of yours."),
 ) -> None:
     """Say for each explainer which assumption fails, what to change, and what the change gains; the report shows it too."""
     with resumable():
-        audit = audit_behind(Result(folder), folder)
-        found = measured_advice(audit, folder, measure=measure, passes=passes, workers=default_workers(workers))
-    Result(folder).save_report(folder / "report.html")
+        target = own_report(folder)
+        asked = audit_behind(Result(folder), folder, audit)
+        found = measured_advice(asked, folder, measure=measure, passes=passes, workers=default_workers(workers))
+    Result(folder).save_report(target)
     console = Console()
     for one in found:
         advised(console, one)
-    console.print(f"{folder / 'report.html'} written", soft_wrap=True)
+    console.print(f"{target} written", soft_wrap=True)
 
 
-def audit_behind(result: Result, folder: Path) -> Audit:
-    """The audit that made a run, assembled again from its recipe or its file."""
+def audit_behind(result: Result, folder: Path, file: Path | None = None) -> Audit:
+    """The audit that made a run: from the audit file that was given, from an installed recipe, or from this user's own audit file.
+
+    A manifest is no reason to import anything: the folder may come from elsewhere.
+    """
+    if file is not None:
+        return audit_file.read(file)[0]
     spec = result.manifest["spec"]
-    if "recipe" in spec:
-        audit: Audit = RECIPES[spec["recipe"]].assemble(folder, Scale(spec["scale"]))
-        return audit
+    if spec.get("recipe") is not None:
+        if spec.get("scale") not in list(Scale):
+            raise SpecError(f"{folder} names no scale of the recipe '{spec['recipe']}': run the recipe again.")
+        made = RECIPES[spec["recipe"]].assemble(folder, Scale(spec["scale"]))
+        if not isinstance(made, Audit):
+            raise SpecError(f"The recipe '{spec['recipe']}' makes no single audit, so there is no advice on its run.")
+        return made
     if "file" in spec:
-        return audit_file.read(folder / spec["file"])[0]
+        mark = recorded(result.folder.files)
+        if mark is None or not mark.file:
+            raise SpecError(
+                f"{folder} was not written by a run of yours, or has changed since, so that no code is run for it: name the audit file "
+                f"that made it, as in 'veracity advise {folder} --audit FILE', if you trust that file."
+            )
+        return audit_file.read(Path(mark.file))[0]
     raise SpecError(f"{folder} was made from Python: call veracity.advise(audit, '{folder}') there, where its models are at hand.")
 
 

@@ -16,6 +16,7 @@ from veracity.cli import tables
 from veracity.cli.gate import judge, orbit_rows, parsed
 from veracity.cli.main import app
 from veracity.cli.orbit_tables import orbit_results
+from veracity.cli.running import own_report
 from veracity.core.errors import SpecError, unknown
 from veracity.core.registry import (
     EXPLAINERS,
@@ -73,7 +74,7 @@ def report(
     samples: int | None = typer.Option(None, help="Of orbits, how many samples the file holds; as many as fit into 12 MB by default."),
 ) -> None:
     """Write a run's report: one HTML file that opens anywhere."""
-    result, target = opened(folder), out or Path(folder) / "report.html"
+    result, target = opened(folder), out or own_report(Path(folder))
     if samples is not None and not isinstance(result, OrbitResult):
         raise SpecError("--samples is for orbits: the report of an audit holds what was measured of all samples.")
     written = result.save_report(target) if isinstance(result, Result) else write_offline(result, target, samples)

@@ -16,9 +16,11 @@ from veracity.cli import audit_file, tables
 from veracity.cli.main import app
 from veracity.cli.orbit_tables import orbit_results
 from veracity.core.crosstrained import CrossTrained
+from veracity.core.errors import StoreError
 from veracity.distance_check import DistanceResult
 from veracity.engine.forecast import Forecast
 from veracity.engine.resolve import as_models
+from veracity.engine.store.marks import made_from
 from veracity.orbits import OrbitResult
 from veracity.recipes import Scale, run_recipe
 from veracity.recipes.base import Found
@@ -43,6 +45,14 @@ def resumable() -> Iterator[None]:
     except KeyboardInterrupt:
         Console(stderr=True).print("Stopped. Run the same command again to resume.")
         raise typer.Exit(130) from None
+
+
+def own_report(folder: Path) -> Path:
+    """Where a folder keeps its report; raises if that is a link, which would let a folder from elsewhere overwrite any file."""
+    target = folder / "report.html"
+    if target.is_symlink():
+        raise StoreError(f"{target} is a link, which is not written through: delete it first.")
+    return target
 
 
 def finish(result: Found, folder: Path, started: float) -> None:
@@ -97,7 +107,7 @@ def audit(
     with resumable():
         asked, named = audit_file.read(file)
         folder = out or named
-        asked = replace(asked, about={**asked.about, "file": os.path.relpath(file, folder)})
+        asked = replace(asked, about={**asked.about, "file": file.name})
         crew, budget = default_workers(workers, device), None if memory is None else int(memory * 2**30)
         asked = asked.on(device)
         if dry_run:
@@ -105,8 +115,9 @@ def audit(
             if any(isinstance(model, CrossTrained) for model in as_models(asked.models).values()):
                 Console().print("The training of cross-trained models is not counted.")
             return
-        result = asked.run(folder, workers=crew, batch=batch, memory=budget)
-        result.save_report(folder / "report.html")
+        with made_from(file):
+            result = asked.run(folder, workers=crew, batch=batch, memory=budget)
+        result.save_report(own_report(folder))
         finish(result, folder, started)
 
 

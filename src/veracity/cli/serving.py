@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import typer
@@ -18,4 +20,12 @@ def interface(
     browser: bool = typer.Option(True, "--browser/--no-browser", help="Open the browser."),
 ) -> None:
     """Look at runs in the browser: orbits with live models, audits, reports."""
-    show(folder, port=port, host=host, open_browser=browser)
+    if show(folder, port=port, host=host, open_browser=browser):
+        leave()
+
+
+def leave() -> None:
+    """End now: an answer that is still being computed in some thread would keep the process for as long as it takes."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

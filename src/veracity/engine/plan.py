@@ -19,8 +19,8 @@ from veracity.engine.batching import Budget
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
 
-BLOCK, BLOCKS = 64, 1024
-"""How many samples a block holds; more, by doubling, where there would be more than so many blocks."""
+BLOCK, BLOCKS, MOST = 64, 1024, 4096
+"""How many samples a block holds; more, by doubling, where there would be more than so many blocks; and the most of all."""
 LARGEST = 1 << 28
 """The most bytes that the inputs of a block take."""
 ALGORITHMS = 4
@@ -147,7 +147,7 @@ def blocks(problem: Problem) -> list[tuple[Tensor, str]]:
 def block_size(inputs: Inputs) -> int:
     """How many samples a block holds: 64, and more of large data, so that it has thousands of files and not millions."""
     size, row = BLOCK, inputs.take(torch.zeros(1, dtype=torch.long)).nbytes
-    while inputs.size() > size * BLOCKS and 2 * size * row <= LARGEST:
+    while inputs.size() > size * BLOCKS and size < MOST and 2 * size * row <= LARGEST:
         size *= 2
     return size
 

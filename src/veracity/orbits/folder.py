@@ -17,6 +17,7 @@ from torch import Tensor
 
 from veracity.core.errors import StoreError
 from veracity.engine.store import RunFolder
+from veracity.engine.store.measurements import columns, opened
 
 Array = NDArray[Any]
 Values = NDArray[np.float32]
@@ -61,12 +62,12 @@ def write_metrics(folder: RunFolder, key: str, samples: Array, columns: Mapping[
     folder.records.remove("failed", key)
 
 
-def read_metrics(folder: RunFolder, key: str, columns: Sequence[str], length: int) -> dict[str, Values]:
-    """Some metrics of one block, (n, K) each."""
+def read_metrics(folder: RunFolder, key: str, wanted: Sequence[str], length: int, count: int) -> dict[str, Values]:
+    """Some metrics of one block of n samples, (n, K) each."""
     data = folder.records.get(METRICS, key)
     try:
-        table = pq.ParquetFile(io.BytesIO(data or b"")).read(list(columns), use_threads=False)
-        return {column: table[column].to_numpy().reshape(-1, length) for column in columns}
+        table = columns(opened(data or b"", count * length), wanted)
+        return {column: table[column].cast(pa.float32()).to_numpy().reshape(count, length) for column in wanted}
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         what = f"The metrics {key} in {folder.root} are not those that its manifest lists"
         raise StoreError(f"{what}: run the same command again, which measures them.") from error
@@ -93,7 +94,7 @@ def read_parts(folder: RunFolder, kind: str, key: str, wanted: Callable[[Any], d
             with safe_open(path, framework="np") as file:
                 return wanted(file)
         return wanted(Held(load(data or b"")))
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, IndexError, TypeError, ValueError) as error:
         raise StoreError(f"{folder.files.path(f'{kind}/{key}')} cannot be read: run the same command again, which makes it.") from error
 
 

@@ -19,7 +19,7 @@ from veracity.core.errors import InputError, unknown
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
 from veracity.engine.store import RunFolder
-from veracity.engine.store.folder import MANIFEST
+from veracity.engine.store.manifest import MANIFEST
 from veracity.orbits.columns import CONSENSUS, TRUTH
 from veracity.orbits.details import arrows, small_errors
 from veracity.orbits.evaluation import OrbitEvaluation

@@ -99,12 +99,17 @@ class OrbitResult(Described):
         """What is looked at of one model's outputs for one sample: outputs, consensus, missing; of a flow errors and quivers."""
         cell = self._cell(model, sample)
         files.check_measured(self.folder, cell["key"], self.manifest["cells"])
-        return files.read_row(self.folder, files.OUTPUTS, cell["key"], sample - cell["start"])
+        found = files.read_row(self.folder, files.OUTPUTS, cell["key"], sample - cell["start"])
+        if self.kind != "flow" and "outputs" not in found:
+            raise self._damaged("outputs", cell["key"])
+        return found
 
     def picture(self, sample: int) -> dict[str, Array]:
         """What is drawn of one sample: input, and truth where it is drawn."""
         block = self._block(sample)
         found = files.read_row(self.folder, files.PICTURES, block["key"], sample - block["start"])
+        if "input" not in found:
+            raise self._damaged("pictures", block["key"])
         return {name: value for name, value in found.items() if name != "thumbnail"}
 
     @cached_property
@@ -112,6 +117,9 @@ class OrbitResult(Described):
         blocks = self.manifest["pictures"]
         parts = (files.read_part(self.folder, files.PICTURES, block["key"], "thumbnail") for block in blocks)
         found = [part for part in parts if part is not None]
+        for part, block in zip(found, blocks, strict=False):
+            if part.ndim != 4 or part.dtype != np.uint8 or part.shape != (block["stop"] - block["start"], *found[0].shape[1:]):
+                raise self._damaged("pictures", block["key"])
         return np.concatenate(found) if found and len(found) == len(blocks) else None
 
     def thumbnails(self) -> Array | None:
@@ -124,12 +132,15 @@ class OrbitResult(Described):
         None too if the orbit is not one of the package's, or all frames together would hold more than 2^25 numbers.
         """
         kind = Picture(self.picture_kind)
-        orbit = orbit_or_none(self.manifest["orbit"]["spec"], Size(self.shape)) if kind in MOVED else None
+        orbit = orbit_or_none(self.manifest["orbit"]["spec"], Size(self.shape), len(self.elements)) if kind in MOVED else None
         if orbit is None or len(orbit.elements) * math.prod(self.shape) > MOST_FRAMES:
             return None
         low, high = self.manifest["input"]["span"]
         picture = torch.from_numpy(np.array(self.picture(sample)["input"]))[None]
-        values = restored(kind, picture, (low, high)).reshape(1, *self.shape)
+        try:
+            values = restored(kind, picture, (low, high)).reshape(1, *self.shape)
+        except (RuntimeError, IndexError) as error:
+            raise self._damaged("pictures", self._block(sample)["key"]) from error
         elements = orbit.elements
         moved = orbit.space.move(elements, Signals(values.expand(len(elements), *self.shape)))
         return drawn(kind, moved.values, (low, high)).numpy()
@@ -284,6 +295,10 @@ class OrbitResult(Described):
         lines += [str(one) for one in failures_of(self.failures().to_dict("records"))]
         return "\n".join(lines)
 
+    def _damaged(self, kind: str, key: str) -> StoreError:
+        """The error for a file of tensors that does not hold what a run writes."""
+        return StoreError(f"{self.folder.files.path(kind)}/{key}.safetensors is damaged: delete it and run the same command again.")
+
     def _metric(self, name: str) -> dict[str, Any]:
         found = next((one for one in self.metrics if one["name"] == name), None)
         if found is None:
@@ -314,7 +329,7 @@ class OrbitResult(Described):
                     parts.append({name: np.full((cell["stop"] - cell["start"], length), np.nan, dtype=np.float32)})
                 else:
                     files.check_measured(self.folder, cell["key"], self.manifest["cells"])
-                    parts.append(files.read_metrics(self.folder, cell["key"], names, length))
+                    parts.append(files.read_metrics(self.folder, cell["key"], names, length, cell["stop"] - cell["start"]))
             for one in names:
                 values = np.concatenate([part[one] for part in parts])
                 values.flags.writeable = False

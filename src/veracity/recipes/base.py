@@ -116,7 +116,10 @@ def trained_once(folder: Path, name: str, build: Callable[[], nn.Module], epochs
     store, model = RunFolder(str(folder)), build()
     kept = store.recovered("models", name)
     if kept is not None:
-        model.load_state_dict(kept)
+        try:
+            model.load_state_dict(kept)
+        except RuntimeError as error:
+            raise StoreError(f"{folder} does not hold the weights of the model '{name}': run the recipe in a new folder.") from error
         return model.eval()
     if not TRAINING.get():
         raise StoreError(f"The model '{name}' is not in {folder}: run the recipe again, which trains it.")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -22,7 +23,7 @@ from veracity.core.measures import Direction
 from veracity.core.scores import Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
-from veracity.engine.store.sealed import opened
+from veracity.engine.store.manifest import as_advice
 from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
 from veracity.interpret import medians, pooled, statistics
 from veracity.interpret.build import as_read
@@ -38,6 +39,9 @@ COUNTED = ("censored", "infeasible", "stuck", "stiff")
 BESIDE = ["unseen", "bound", "assumption", "holds", "null", "no_response", *COUNTED, "evaluations", "published", "failed"]
 POOLED = ["pairs_same", "pairs_differ", "null_mean", "null_high", "p_value"]
 """What stands beside a score that is pooled over the data set: the sizes of its two sets, and its permutation null."""
+ADVICE = "advice.json"
+MOST_ROWS = 1 << 27
+"""How many measurements of one score of one subject are read."""
 DIFFERENCE = ["difference", "low", "high", "n", "differs", "unseen", "bound", "status"]
 STRENGTHS = ["model", "space", "sigma", "low", "high", "agreement", "chance", "tolerance", "levels_off", "independent", "draws"]
 ADVICE = "advice.json"
@@ -259,9 +263,9 @@ class Result:
         if not self.folder.files.exists(ADVICE):
             return []
         try:
-            return list(opened(self.folder.files.read(ADVICE))["advice"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{self.folder.files.path(ADVICE)} is damaged ({error}): run veracity advise again.") from error
+            return as_advice(self.folder.files.read(ADVICE))
+        except (ValueError, OSError) as error:
+            raise StoreError(f"{self.folder.files.path(ADVICE)} is damaged ({error}): delete it, or ask for advice again.") from error
 
     def failures(self) -> pd.DataFrame:
         """What failed, and why: one row per model, explainer and score, with how many of its cells failed. Pending cells did not fail."""
@@ -359,16 +363,32 @@ class Result:
             raise unknown("score of this run", score, {one.score for one in self.series})
         return found
 
+    def _measured(self, keys: list[str]) -> list[pa.Table]:
+        """The cells of one series, as many rows as can be held."""
+        tables, left = [], MOST_ROWS
+        for key in keys:
+            tables.append(self.folder.read_cell(key))
+            left -= len(tables[-1])
+            if left < 0:
+                raise StoreError(f"The cells of one score in {self.path} have more than {MOST_ROWS:,} rows, too many to read.")
+        return tables
+
     def _read(self) -> Iterator[Series]:
         finished, failures = self.progress.done, self.progress.failures
         grouped: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
         for cell in self.manifest["cells"]:
             grouped.setdefault((cell["model"], cell["explainer"], cell["score"]), []).append(cell)
         for (model, explainer, score), cells in grouped.items():
-            rows = [self.folder.read_cell(cell["key"]) for cell in cells if cell["key"] in finished]
+            rows = self._measured([cell["key"] for cell in cells if cell["key"] in finished])
             samples, measured, counts = gathered(rows)
             about = self.manifest["score_specs"][score]
-            values, per_sample, still, errors, remarks = derived(about, measured)
+            try:
+                values, per_sample, still, errors, remarks = derived(about, measured)
+            except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+                raise StoreError(
+                    f"The cells of '{score}' in {self.path} do not hold what this score is made of ({type(error).__name__}: {error}): "
+                    "delete them and run the same command again."
+                ) from error
             drawn = int(counts.sum())
             if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
                 counts = np.full(len(samples), values.shape[1])

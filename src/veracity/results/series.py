@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from veracity.core.errors import StoreError
 from veracity.core.explainers import Frame
 from veracity.core.measures import Direction
 from veracity.core.scores import Measured, per_sample_mean
@@ -19,6 +20,8 @@ from veracity.interpret import medians
 from veracity.interpret.build import as_read
 
 Array = NDArray[np.float64]
+SPARSE = 256
+"""How many times as many places as measurements a table may have: samples may differ in their number of draws."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,8 @@ def gathered(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, N
     draw, level = whole["draw"].to_numpy(), whole["level"].to_numpy()
     quantity = whole["quantity"].astype(str).to_numpy()
     shape = (len(samples), int(draw.max(initial=-1)) + 1, int(level.max(initial=0)) + 1)
+    if math.prod(shape) > SPARSE * (len(whole) + SPARSE**2):
+        raise StoreError(f"Measurements of {shape[1]:,} draws and {shape[2]:,} levels are too sparse to be a run's: delete these cells.")
     found: dict[str, Array] = {}
     for name in dict.fromkeys(quantity.tolist()):
         here = quantity == name

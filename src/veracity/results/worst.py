@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from veracity.core.errors import StoreError
+
 
 @dataclass(frozen=True, repr=False)
 class WorstPair:
@@ -34,7 +36,10 @@ class WorstPair:
 
 
 def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPair]:
-    """The stored pairs of one cell."""
+    """The stored pairs of one cell; raises if a part of them is not there."""
+    parts = [kept.get(name) for name in (*PARTS, *(name for name in SEARCHED if name in kept))]
+    if any(part is None or not part.ndim or len(part) != len(kept["sample"]) for part in parts):
+        raise StoreError(f"The worst pairs of the cell {cell['key']} are damaged: delete their file and run the same command again.")
     for number in range(len(kept["sample"])):
         known: dict[str, Any] = {name: kind(kept[name][number]) for name, kind in SEARCHED.items() if name in kept}
         yield WorstPair(
@@ -53,6 +58,8 @@ def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPai
         )
 
 
+PARTS = ("sample", "draw", "element", "value", "input", "moved", "explanation", "expected", "found")
+"""What is kept of every pair."""
 SEARCHED: dict[str, Callable[[Tensor], Any]] = {"merit": float, "label": int, "predicted": int}
 """What is kept of a pair that a search found."""
 

@@ -28,7 +28,7 @@ export function runsPage(index: RunIndex, store: Store): Page {
       { "data-testid": `run-${run.id}` },
       el("td", {}, link),
       el("td", {}, KINDS[run.kind] ?? run.kind),
-      el("td", { "data-stage": run.state?.stage ?? null, title: run.state?.sentence ?? null }, said(run.state)),
+      el("td", { "data-stage": run.state?.stage ?? null, title: run.state?.sentence ?? null }, run.why ?? said(run.state)),
       el("td", {}, date(run.created)),
       el("td", { class: "quiet" }, run.path),
     );

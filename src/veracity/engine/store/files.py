@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import uuid
 from contextlib import suppress
 
@@ -12,6 +13,18 @@ import fsspec
 from veracity.core.errors import StoreError
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+
+
+LARGEST = 16 << 30
+"""The largest file that is read, in bytes."""
+
+
+def check_regular(status: os.stat_result, path: str) -> None:
+    """Raise unless a file is a regular one of a size that can be read: a pipe would keep its reader waiting."""
+    if not stat.S_ISREG(status.st_mode):
+        raise StoreError(f"{path} is not a regular file, and nothing is read from it: delete it and run the same command again.")
+    if status.st_size > LARGEST:
+        raise StoreError(f"{path} has {status.st_size >> 30} GiB, more than any run writes: delete it and run the same command again.")
 
 
 def write_whole(target: str | os.PathLike[str], data: bytes, *, anew: bool = False) -> None:
@@ -70,9 +83,21 @@ class Files:
         return sorted(name for name in names if not name.startswith("."))
 
     def read(self, name: str) -> bytes:
-        """A whole file."""
-        data: bytes = self.fs.cat_file(self.path(name))
-        return data
+        """A whole file. On a disk it must be a regular one below the root: no pipe, no device, no link that leads out."""
+        if not self.local:
+            data: bytes = self.fs.cat_file(self.path(name))
+            return data
+        with open(os.open(self.regular(name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as handle:
+            check_regular(os.fstat(handle.fileno()), self.path(name))
+            return handle.read()
+
+    def regular(self, name: str) -> str:
+        """The true path of a regular file on a disk; raises on anything else, and on a link that leads out of the root."""
+        path = os.path.realpath(self.path(name))
+        if not path.startswith(os.path.realpath(self.root).rstrip(os.sep) + os.sep):
+            raise StoreError(f"{self.path(name)} is a link that leads out of the folder, which is not followed: put the file itself there.")
+        check_regular(os.stat(path), self.path(name))
+        return path
 
     def stamp(self, name: str) -> tuple[int, ...]:
         """What changes whenever a file does: when it was written, its size and its number on the disk; of a bucket, its size."""

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -38,32 +37,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
 from veracity.core.errors import StoreError
-from veracity.engine.store import lock
+from veracity.engine.store import lock, marks
 from veracity.engine.store.files import Files
+from veracity.engine.store.manifest import MANIFEST, MODELS, check
+from veracity.engine.store.measurements import measurements
 from veracity.engine.store.records import Damaged, Place, Records
-from veracity.engine.store.sealed import opened, sealed
+from veracity.engine.store.sealed import opened, parsed, printable, sealed
 from veracity.engine.store.state import COMMAND, Progress, progress
 
 Array = NDArray[Any]
 SCHEMA = 2
 SEVERAL = ("meta.json", "audits.json", "degradation.json", "distance_check.json")
 """Files by which a folder that holds something else than one run is known."""
-MANIFEST, RUN = "manifest.json", "run.json"
+RUN = "run.json"
 AUDIT, ORBITS = "audit", "orbits"
 CELLS = "cells"
 KINDS = {AUDIT: "an audit", ORBITS: "an orbit evaluation"}
 READERS = {AUDIT: "Result", ORBITS: "OrbitResult"}
-SHARED = {"spec", "data", "models", "cells", "notes", "seed"}
-NEEDED = {AUDIT: SHARED | {"scores", "score_specs"}, ORBITS: SHARED | {"orbit", "task", "metrics", "pictures"}}
-"""What the manifest of a run of each kind must hold."""
 FOLDERS = ("models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "orbits", "outputs", "pictures", "reductions")
 OURS = {lock.NAME, RUN, *FOLDERS, "advice", "advice.json"}
-KEY = re.compile("[0-9a-f]{24}")
-"""What a file's key looks like; nothing else that a manifest says becomes a file's name."""
 NEEDS = b"veracity.needs"
 COLUMNS = pa.schema(
     [
@@ -75,13 +72,6 @@ COLUMNS = pa.schema(
         ("status", pa.dictionary(pa.int8(), pa.string())),
     ]
 )
-
-
-def keys(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Every key of a file that a manifest names."""
-    for cell in (*manifest["cells"], *manifest.get("pictures", ())):
-        yield cell["key"]
-        yield from (cell["base"],) if cell.get("base") else ()
 
 
 def alone(tensor: Tensor, others: Iterable[Tensor]) -> Tensor:
@@ -160,18 +150,16 @@ class RunFolder:
         schema = self._schema()
         try:
             manifest = opened(self.files.read(MANIFEST)) if schema == SCHEMA else {}
-            found = str(manifest.get("kind", AUDIT))
-            if schema == SCHEMA and found not in KINDS:
-                raise ValueError(f"unknown kind '{found}'")
-            missing = NEEDED[found] - set(manifest) if schema == SCHEMA else set()
-            if missing:
-                raise ValueError(f"no {', '.join(sorted(missing))}")
-            wrong = next((key for key in keys(manifest) if not KEY.fullmatch(key)), None) if schema == SCHEMA else None
-            if wrong is not None:
-                raise ValueError(f"'{wrong}' is no key")
-            if self.run and manifest.get("run", self.run) != self.run:
-                raise ValueError("it belongs to another run")
-        except (ValueError, KeyError, TypeError) as error:
+            found = manifest.get("kind", AUDIT)
+            if schema == SCHEMA:
+                if manifest.get("schema") != SCHEMA:
+                    raise ValueError(f"it has the schema {str(manifest.get('schema'))[:20]} in a folder of schema {SCHEMA}")
+                if self.run and manifest.get("run", self.run) != self.run:
+                    raise ValueError("it belongs to another run")
+                if not isinstance(found, str) or found not in MODELS:
+                    raise ValueError(f"unknown kind '{str(found)[:80]}'")
+                check(MODELS[found], manifest)
+        except (ValueError, OSError) as error:
             raise Damaged(
                 f"The run folder {self.root} is damaged: {MANIFEST} cannot be read ({error}): run the same command again, "
                 "which writes it anew."
@@ -208,6 +196,7 @@ class RunFolder:
         known = {"command": COMMAND.get()} if COMMAND.get() else {}
         self.establish()
         self.files.write(MANIFEST, sealed({"schema": SCHEMA, "run": self.run, **manifest, **known}))
+        marks.remember(self.files)
 
     def check_writable(self, kind: str | None = None) -> None:
         """Refuse a folder that holds something else, a run of another kind than the given one, or a newer run."""
@@ -275,7 +264,10 @@ class RunFolder:
         data = self.records.get(CELLS, key)
         if data is None:
             raise StoreError(f"The cell {key} is not in {self.root}: run the same command again, which measures it.")
-        return pq.read_table(io.BytesIO(data))
+        try:
+            return measurements(data, COLUMNS)
+        except (pa.ArrowException, OSError) as error:
+            raise StoreError(f"The cell {key} in {self.root} holds no measurements: delete it and run the same command again.") from error
 
     def write_failure(self, key: str, error: str) -> None:
         """Record why a cell could not be finished."""
@@ -290,7 +282,7 @@ class RunFolder:
         """Why one cell failed; "" if there is no record of it."""
         try:
             data = self.records.get("failed", key)
-            return "" if data is None else str(json.loads(data)["error"])
+            return "" if data is None else str(printable(parsed(data)["error"]))
         except (Damaged, ValueError, KeyError, TypeError):
             return "the record of its failure is damaged"
 
@@ -303,7 +295,10 @@ class RunFolder:
     def read_table(self, kind: str, key: str) -> dict[str, Any] | None:
         """A stored table of names and values, or None if there is none."""
         data = self.records.get(kind, key)
-        return None if data is None else dict(json.loads(data))
+        try:
+            return None if data is None else dict(parsed(data))
+        except (ValueError, TypeError) as error:
+            raise Damaged(f"{kind}/{key} in {self.root} holds no table: delete it and run the same command again.") from error
 
     def write_tensors(self, kind: str, key: str, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> Place:
         """Store tensors of a kind (explanations, worst) under a key, and say where."""
@@ -316,7 +311,10 @@ class RunFolder:
     def read_tensors(self, kind: str, key: str) -> dict[str, Tensor] | None:
         """Stored tensors, or None if there are none."""
         data = self.records.get(kind, key)
-        return None if data is None else load(data)
+        try:
+            return None if data is None else load(data)
+        except SafetensorError as error:
+            raise Damaged(f"{kind}/{key} in {self.root} holds no tensors: delete it and run the same command again.") from error
 
     def recovered(self, kind: str, key: str) -> dict[str, Tensor] | None:
         """Stored tensors, or None if there are none or they are damaged: for what can be made again at once."""

@@ -32,7 +32,7 @@ def writer(files: Files) -> str:
     if not files.local:
         return files.read(NAME).decode(errors="replace") if files.exists(NAME) else ""
     try:
-        descriptor = os.open(files.path(NAME), os.O_RDONLY)
+        descriptor = os.open(files.path(NAME), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return ""
     try:
@@ -68,7 +68,7 @@ def taken(descriptor: int) -> bool:
 def _held_on_disk(files: Files) -> Iterator[None]:
     try:
         os.makedirs(files.root, exist_ok=True)
-        descriptor = os.open(files.path(NAME), os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(files.path(NAME), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise StoreError(f"Cannot write {files.root}: {error.strerror or error}.") from error
     try:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import PurePosixPath
 from typing import Any
 
 from veracity.core.errors import StoreError
 from veracity.engine.store import lock
 from veracity.engine.store.files import Files
 from veracity.engine.store.folder import RunFolder
+from veracity.engine.store.manifest import inside
 from veracity.engine.store.sealed import sealed
 from veracity.engine.store.state import COMMAND, Progress, progress
 
@@ -30,10 +31,15 @@ def study_progress(root: str, about: Mapping[str, Any]) -> Progress | None:
     parts, files = about.get("parts"), Files(root)
     if not isinstance(parts, list) or "finished" not in about:
         return None
-    who, names = lock.writer(files), [str(part) for part in parts if ".." not in PurePosixPath(str(part)).parts and str(part)[:1] != "/"]
+    who, names = lock.writer(files), [inside(part) for part in parts]
     over = bool(about["finished"]) and not who
-    done = {name for name in names if over or complete(f"{root}/{name}")}
+    done = {name for name in names if over or (within(root, name) and complete(f"{root}/{name}"))}
     return progress(names, done, {}, writer=who, command=str(about.get("command") or ""), unit=str(about.get("unit") or "run"))
+
+
+def within(root: str, part: str) -> bool:
+    """Whether a part lies in the folder truly; a link may lead out of it."""
+    return os.path.realpath(f"{root}/{part}").startswith(os.path.realpath(root) + os.sep)
 
 
 def complete(root: str) -> bool:
