@@ -1,4 +1,4 @@
-"""Seconds that it takes to hash a model, beside those that reading its weights once takes: python -m benchmarks.keys
+"""Seconds of CPU time to hash a model, and to read its weights once through SHA-256: python -m benchmarks.keys
 
 Every run() hashes its models, finished ones too. The first hash of a process also looks up which distributions are installed.
 """
@@ -129,17 +129,17 @@ def read_once(model: nn.Module) -> None:
 
 
 def seconds(work: Callable[[], object]) -> Iterator[float]:
-    """How long a call takes, again and again."""
+    """CPU time of a call, again and again, which a busy machine does not change much."""
     for _ in range(REPEATS):
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        yield time.perf_counter() - start
+        yield time.process_time() - start
 
 
 def main() -> None:
     """Print one row for each kind of model."""
     console = Console()
-    shown = Table(*("model", "parameters", "key, first time", "key, fastest", "weights once"), title="Seconds to hash a model")
+    shown = Table(*("model", "parameters", "key, first time", "key, fastest", "weights once"), title="Seconds of CPU time to hash a model")
     for name, build in MODELS.items():
         torch.manual_seed(0)
         model = build().eval()
