@@ -1,6 +1,6 @@
 """Run every benchmark: make bench."""
 
-from benchmarks import examples, faithfulness, orbits, robustness, stability, symmetry
+from benchmarks import examples, faithfulness, keys, orbits, robustness, stability, symmetry
 
 if __name__ == "__main__":
     symmetry.main()
@@ -9,3 +9,4 @@ if __name__ == "__main__":
     robustness.main()
     stability.main()
     orbits.main(samples=1000)
+    keys.main()

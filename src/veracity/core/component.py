@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import torch
 
 from veracity.core import fingerprint
+from veracity.core.origin import ours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class Component:
     def spec(self) -> dict[str, Any]:
         """The component as plain data: its name and every setting; for a class from outside, a hash of its code too."""
         settings = {item.name: encode(getattr(self, item.name)) for item in fields(self) if item.metadata.get("spec", True)}
-        own = {} if fingerprint.known(type(self)) else {"code": fingerprint.of_code(type(self))}
+        own = {} if ours(type(self)) else {"code": fingerprint.of_value(type(self))}
         return {"name": self.name, **settings, **own}
 
     @classmethod
@@ -55,4 +56,4 @@ def encode_callable(function: Callable[..., Any]) -> dict[str, str]:
     if not (inspect.isroutine(target) or inspect.isclass(target)):
         target = type(target)
     where = f"{target.__module__}:{target.__qualname__}"
-    return {"import": where, "code": fingerprint.of_json(fingerprint.of_function(function))}
+    return {"import": where, "code": fingerprint.of_value(function)}

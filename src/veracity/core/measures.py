@@ -13,6 +13,7 @@ from torch import Tensor
 
 from veracity.core import fingerprint
 from veracity.core.errors import unknown
+from veracity.core.origin import ours
 from veracity.core.registry import MEASURES
 
 
@@ -62,7 +63,7 @@ class Measure:
 
     def spec(self) -> dict[str, Any]:
         """The measure as plain data; for a function from outside, a hash of its code too."""
-        own = {} if fingerprint.known(self.function) else {"code": fingerprint.of_json(fingerprint.of_function(self.function))}
+        own = {} if ours(self.function) else {"code": fingerprint.of_value(self.function)}
         return {"name": self.name, **self.settings, **own}
 
     def __reduce__(self) -> tuple[Any, ...]:

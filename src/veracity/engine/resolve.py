@@ -18,6 +18,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer, Frame
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import Inputs, Signals, TensorInputs, check_readable
+from veracity.core.origin import ours
 from veracity.core.outputs import Outputs
 from veracity.core.registry import GROUPS, MEASURES, SCORES, WALKS
 from veracity.core.scores import Reads, Score, reads_after
@@ -131,7 +132,7 @@ def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
         raise InputError(f"The symmetry must be a space that acts on inputs, such as CyclicShift(axes=(-1,)), not {symmetry!r}.")
     fitted = space.fit(inputs.shape)
     check_structure(fitted, inputs)
-    if isinstance(fitted, Group) and not fingerprint.known(type(fitted)):
+    if isinstance(fitted, Group) and not ours(type(fitted)):
         check_group(fitted, inputs)
     return fitted
 

@@ -71,7 +71,7 @@ def as_modules(models: Any) -> dict[str, nn.Module]:
 def content(module: nn.Module) -> str:
     """A hash of the model, and of the function where it is only called."""
     if isinstance(module, Called):
-        return fingerprint.of_json(["called", fingerprint.of_function(module.function)])
+        return fingerprint.of_value(["called", module.function])
     return fingerprint.of_model(module)
 
 

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from veracity.core.component import Component, encode_callable
 from veracity.core.errors import InputError, SpecError, VeracityError, said, unknown
-from veracity.core.fingerprint import known
 from veracity.core.measures import Direction
+from veracity.core.origin import ours
 from veracity.core.spaces import InputSpace
 from veracity.perturb.group.outputs import Fixed, OutputAction
 
@@ -67,7 +67,7 @@ class Metric:
     def spec(self) -> dict[str, Any]:
         """The metric as plain data: where its function lives, and a hash of its code where that is not the package's."""
         function = encode_callable(self.function)
-        if known(self.function) and not (getattr(self.function, "__closure__", None) or isinstance(self.function, (partial, MethodType))):
+        if ours(self.function) and not (getattr(self.function, "__closure__", None) or isinstance(self.function, (partial, MethodType))):
             function = {"import": function["import"]}
         return {"name": self.name, "direction": self.direction.value, "function": function}
 
