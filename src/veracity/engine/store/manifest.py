@@ -232,15 +232,15 @@ class ModelAbout(Part):
 
 
 class Fold(Record):
-    """One fold of a cross-trained model."""
+    """One fold of a cross-trained model; what is not known of it is left out."""
 
     model: str
     fold: Count
-    held_out: Count
-    trained_on: Count
-    samples: Count
-    accuracy: float | None
-    seconds: float | None
+    held_out: Count | None = None
+    trained_on: Count | None = None
+    samples: Count | None = None
+    accuracy: float | None = None
+    seconds: float | None = None
 
 
 class Calibration(Part):
