@@ -178,15 +178,15 @@ class ModelAbout(Part):
 
 
 class Fold(Record):
-    """One fold of a cross-trained model."""
+    """One fold of a cross-trained model; what is not known of it is left out."""
 
     model: str
     fold: Count
-    held_out: Count
-    trained_on: Count
-    samples: Count
-    accuracy: float | None
-    seconds: float | None
+    held_out: Count | None = None
+    trained_on: Count | None = None
+    samples: Count | None = None
+    accuracy: float | None = None
+    seconds: float | None = None
 
 
 class Calibration(Part):
@@ -240,7 +240,7 @@ class AuditManifest(Shared):
         known(self.scores, self.score_specs, "scores", "score_specs")
         known((cell.score for cell in self.cells), self.score_specs, "cells", "score_specs")
         known((cell.model for cell in self.cells), self.models, "cells", "models")
-        once(cell.key for cell in self.cells)
+        once((cell.key, cell.model, cell.explainer, cell.score) for cell in self.cells)
         for cell in self.cells:
             long = BLOCK if cell.model not in self.blocks else self.data.samples
             if not cell.start < cell.stop <= self.data.samples or cell.stop - cell.start > long:
@@ -377,7 +377,8 @@ class OrbitManifest(Shared):
         known((one.explainer for one in self.metrics if one.explainer is not None), self.explainers, "metrics", "explainers")
         if max(Counter(one.name for one in self.metrics).values()) > 1 or self.metrics[0].explainer is not None:
             raise ValueError("metrics must have different names, and the first must be one of a model")
-        once(one.key for one in (*self.cells, *self.pictures))
+        once((one.key, one.model, one.explainer) for one in self.cells)
+        once((one.key,) for one in self.pictures)
         parts: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for cell in self.cells:
             parts.setdefault((cell.model, cell.explainer), []).append((cell.start, cell.stop))
@@ -430,11 +431,11 @@ def known(names: Iterable[str], there: Container[str], what: str, where: str) ->
         raise ValueError(f"{what} name '{missing[:80]}', which is not in {where}")
 
 
-def once(keys: Iterable[str]) -> None:
-    """Raise on a key that is listed twice."""
+def once(keys: Iterable[tuple[str, ...]]) -> None:
+    """Raise on a key, with whom it is listed for, that comes twice; models or explainers that are the same share their keys."""
     twice = next((key for key, number in Counter(keys).items() if number > 1), None)
     if twice is not None:
-        raise ValueError(f"the key {twice} is listed twice")
+        raise ValueError(f"the key {twice[0]} is listed twice")
 
 
 def check(model: type[BaseModel], content: Any) -> None:
