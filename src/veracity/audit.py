@@ -29,7 +29,7 @@ from veracity.engine.admission import admit, check_ready, first_budget
 from veracity.engine.batching import Budget
 from veracity.engine.calibration import Strengths, calibrate_all
 from veracity.engine.crosstraining import Trained, finished_folds, found_folds, trained_folds
-from veracity.engine.executors import Task, executor
+from veracity.engine.executors import Task, check_main, executor
 from veracity.engine.folded import accounted, check_crossed, comparable, known_by, on_device, trained_or_missing, unfolded
 from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.hunted import check_classes
@@ -206,6 +206,7 @@ class Audit:
         progress: bool = True,
     ) -> Result:
         """Measure what the folder does not hold yet, and return the result."""
+        check_main()
         store = RunFolder(str(folder))
         store.check_writable()
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
