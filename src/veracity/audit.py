@@ -27,13 +27,13 @@ from veracity.core.training import Checkpoint, Training
 from veracity.core.walks import Walk
 from veracity.engine.admission import admit, check_ready, first_budget
 from veracity.engine.batching import Budget
-from veracity.engine.calibration import Strengths, calibrate_all
-from veracity.engine.crosstraining import Trained, finished_folds, found_folds, trained_folds
+from veracity.engine.calibration import Strengths, calibrate_all, known_strengths
+from veracity.engine.crosstraining import Trained, finished_folds, found_folds, missing_folds, trained_folds
 from veracity.engine.executors import Task, check_main, executor
 from veracity.engine.folded import accounted, check_crossed, comparable, known_by, on_device, trained_or_missing, unfolded
-from veracity.engine.forecast import Forecast, forecast
+from veracity.engine.forecast import Ahead, Forecast, forecast
 from veracity.engine.hunted import check_classes
-from veracity.engine.learning import learn_all
+from veracity.engine.learning import learn_all, unlearnt
 from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
 from veracity.engine.plan import Job, plan
 from veracity.engine.prepared import Prepared, check_requests, examined
@@ -70,9 +70,13 @@ def calibrated(prepared: Prepared, store: RunFolder, progress: bool) -> tuple[Pr
     asked = [(job.model, cell.request.space) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
     if found.failures and all(found.failure(model, space) for model, space in asked):
         raise InputError(next(iter(found.failures.values())))
-    problem = replace(prepared.problem, calibrations=found.sigmas)
-    jobs = plan(problem, prepared.budgets) if found.sigmas else prepared.jobs
-    return replace(prepared, problem=problem, jobs=jobs, calibrations=tuple(found.records)), found
+    return replace(planned_with(found.sigmas, prepared), calibrations=tuple(found.records)), found
+
+
+def planned_with(sigmas: Mapping[tuple[str, str], float], prepared: Prepared) -> Prepared:
+    """The audit planned again with the strengths that were found."""
+    problem = replace(prepared.problem, calibrations=sigmas)
+    return replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets) if sigmas else prepared.jobs)
 
 
 def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Job]:
@@ -127,6 +131,13 @@ def found_in(audit: Audit, store: RunFolder | None) -> dict[str, Trained]:
     labels = as_labels(audit.targets, inputs.size())
     found = {name: found_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items()}
     return {name: one for name, one in found.items() if one is not None}
+
+
+def folds_to_train(audit: Audit, store: RunFolder | None) -> int:
+    """How many folds' models of cross-trained models are not in the folder."""
+    inputs = as_inputs(audit.inputs)
+    labels = as_labels(audit.targets, inputs.size())
+    return sum(missing_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items())
 
 
 def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder) -> Prepared | None:
@@ -260,11 +271,19 @@ class Audit:
     def forecast(
         self, folder: str | Path | None = None, *, workers: int = 1, batch: int | None = None, memory: int | None = None
     ) -> Forecast:
-        """What a run would cost: passes, seconds, memory. Nothing is written."""
-        trained = found_in(self, None if folder is None else RunFolder(str(folder)))
+        """What a run would cost: passes, seconds, memory. Nothing is written.
+
+        Strengths that the folder holds are applied, so that cells which rest on them are known; what must be calibrated, learnt or
+        trained first is counted.
+        """
+        store = None if folder is None else RunFolder(str(folder))
+        trained = found_in(self, store)
         prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True)
-        finished = RunFolder(str(folder)).finished() if folder is not None else set()
-        return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers)
+        sigmas, missing = known_strengths(prepared.problem, store)
+        prepared = planned_with(sigmas, prepared)
+        ahead = Ahead(missing, unlearnt(prepared.problem, store), folds_to_train(self, store))
+        finished = set() if store is None else store.finished()
+        return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers, ahead)
 
     def prepare(
         self,

@@ -13,6 +13,7 @@ from torch import Tensor
 from veracity.core import fingerprint
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError
+from veracity.core.explainers import Cost
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
 from veracity.core.spaces import InputSpace, Space, WeightSpace
@@ -29,6 +30,8 @@ from veracity.perturb.weights.copies import key as stream
 DRAWS = 40
 MOST = 640
 SAMPLES = 256
+EVALUATIONS = 8
+"""How many strengths are tried at least: two that enclose the right one, five in between, and one beyond."""
 KIND = "calibrations"
 
 
@@ -78,14 +81,43 @@ def calibrate_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFo
     return found
 
 
-def calibration(problem: Problem, name: str, what: str, space: Space, budget: Budget, folder: RunFolder) -> dict[str, Any]:
-    """One space and one model, from the folder where it is there."""
+def path_of(problem: Problem, name: str, what: str) -> str:
+    """The file of one space and one model, named after everything that the strength depends on."""
     model = problem.models[name]
     about = [SCHEMA, ALGORITHMS, model.fingerprint, model.outputs.value, problem.inputs.fingerprint()]
-    key = fingerprint.of_json([*about, what, problem.seed, DRAWS, MOST, SAMPLES])
-    path = f"{KIND}/{key}.json"
-    if folder.files.exists(path):
-        kept: dict[str, Any] = json.loads(folder.files.read(path))
+    return f"{KIND}/{fingerprint.of_json([*about, what, problem.seed, DRAWS, MOST, SAMPLES])}.json"
+
+
+def stored(folder: RunFolder, path: str) -> dict[str, Any] | None:
+    """What was found before, if it was."""
+    if not folder.files.exists(path):
+        return None
+    kept: dict[str, Any] = json.loads(folder.files.read(path))
+    return kept
+
+
+def known_strengths(problem: Problem, folder: RunFolder | None) -> tuple[dict[tuple[str, str], float], list[str]]:
+    """The strengths that the folder holds, by (model, what is perturbed), and the model of each that it does not; nothing is computed."""
+    sigmas, missing = dict[tuple[str, str], float](), list[str]()
+    for name, what in uncalibrated(problem):
+        record = None if folder is None else stored(folder, path_of(problem, name, what))
+        if record is None:
+            missing.append(name)
+        else:
+            sigmas[name, what] = record["sigma"]
+    return sigmas, missing
+
+
+def least_cost(problem: Problem) -> Cost:
+    """The passes that the search for one strength needs at least."""
+    return Cost(forward=min(SAMPLES, problem.inputs.size()) * (1 + EVALUATIONS * DRAWS))
+
+
+def calibration(problem: Problem, name: str, what: str, space: Space, budget: Budget, folder: RunFolder) -> dict[str, Any]:
+    """One space and one model, from the folder where it is there."""
+    model, path = problem.models[name], path_of(problem, name, what)
+    kept = stored(folder, path)
+    if kept is not None:
         return kept
     with evaluating(model.module), torch.no_grad():
         trial = Trial(problem, name, budget)
@@ -106,8 +138,7 @@ def calibration(problem: Problem, name: str, what: str, space: Space, budget: Bu
         "classes": trial.classes,
     }
     folder.files.write(path, json.dumps(found).encode())
-    kept = json.loads(json.dumps(found))
-    return dict(kept)
+    return dict(json.loads(json.dumps(found)))
 
 
 class Trial:
