@@ -46,8 +46,8 @@ PATIENCE = 600.0
 State = dict[str, tuple[str, int, int]]
 
 
-def audit() -> Audit:
-    """A small network on digits, four explainers and the controls and three scores: 100 cells."""
+def audit(samples: int = 256) -> Audit:
+    """A small network on digits, four explainers, the controls, and three scores: 100 cells of 256 samples."""
     from veracity.data.digits import digits
 
     with torch.random.fork_rng(devices=[]):
@@ -56,8 +56,8 @@ def audit() -> Audit:
     images, labels = digits(padding=0)
     return Audit(
         models={"cnn": net},
-        inputs=images[:256],
-        targets=labels[:256],
+        inputs=images[:samples],
+        targets=labels[:samples],
         symmetry=CyclicShift(axes=(-2, -1)),
         walk={"name": "monte_carlo", "draws": 6},
         explainers=["gradient", "saliency", {"name": "smooth_grad", "draws": 4}, {"name": "integrated_gradients", "steps": 4}],
@@ -78,20 +78,20 @@ def noted(ready: str) -> None:
     local.Shift.listen = listening  # type: ignore[method-assign]
 
 
-def work(folder: str, workers: int, table: str, log: str, ready: str) -> None:
+def work(folder: str, samples: int, workers: int, table: str, log: str, ready: str) -> None:
     """The command: run the audit into the folder, and write its table down."""
     os.setpgid(0, 0)
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     torch.set_num_threads(1)
     noted(ready)
-    result = audit().run(folder, workers=workers, batch=256, progress=False)
+    result = audit(samples).run(folder, workers=workers, batch=256, progress=False)
     Path(table).write_bytes(pickle.dumps((result.table(), len(result.failures()))))
 
 
 class Command:
     """One call of the command, in a process group of its own."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path, samples: int, workers: int) -> None:
         self.folder, self.workers = folder, workers
         self.table, self.log = folder.with_suffix(".table"), folder.with_suffix(".log")
         self.ready = folder.with_suffix(".ready")
@@ -100,7 +100,7 @@ class Command:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["veracity.audit", "sklearn.datasets"])
         where = (str(self.table), str(self.log), str(self.ready))
-        self.process: BaseProcess = context.Process(target=work, args=(str(folder), workers, *where))
+        self.process: BaseProcess = context.Process(target=work, args=(str(folder), samples, workers, *where))
         self.process.start()
         self.ends = time.monotonic() + PATIENCE
 
@@ -166,6 +166,7 @@ class Harness:
 
     scratch: Path
     random: random.Random
+    samples: int = 256
     lines: dict[str, Line] = field(default_factory=lambda: {kind: Line() for kind in (STARTING, WORKING, PARENT, GROUP)})
     whole: dict[int, Any] = field(default_factory=dict)
     count: int = 0
@@ -180,7 +181,7 @@ class Harness:
 
     def unbroken(self, workers: int) -> None:
         """Run without a kill, and see how long a start takes."""
-        command, begin = Command(self.folder(), workers), time.monotonic()
+        command, begin = Command(self.folder(), self.samples, workers), time.monotonic()
         if workers > 1:
             command.until(command.crew)
             born = time.monotonic()
@@ -205,7 +206,7 @@ class Harness:
 
     def kill_workers(self, kinds: deque[str]) -> None:
         """Kill workers of one run, as long as it lasts, let it end, and run the same command again."""
-        command = Command(self.folder(), workers=2)
+        command = Command(self.folder(), self.samples, workers=2)
         killed: list[str] = []
         seen: State = {}
         missed: set[int] = set()
@@ -227,11 +228,11 @@ class Harness:
             raise SystemExit("The audit ended before a worker could be killed.")
         self.judge(killed, command, seen)
         seen = cells(command.folder)
-        self.judge(killed[-1:], Command(command.folder, workers=2), seen)
+        self.judge(killed[-1:], Command(command.folder, self.samples, workers=2), seen)
 
     def kill_all(self, kind: str, workers: int) -> None:
         """Kill the parent or its group before the first cell or after some, and run the same command again."""
-        command = Command(self.folder(), workers)
+        command = Command(self.folder(), self.samples, workers)
         if self.random.random() < 0.25:
             command.until(lambda: os.getpgid(command.process.pid or 0) == command.process.pid)
             time.sleep(self.random.uniform(0, 0.9 * self.first_cell[workers]))
@@ -245,7 +246,7 @@ class Harness:
         command.kill(kind)
         self.lines[kind].kills += 1
         seen = cells(command.folder)
-        self.judge([kind], Command(command.folder, workers), seen)
+        self.judge([kind], Command(command.folder, self.samples, workers), seen)
 
     def run(self, kills: int) -> dict[str, Line]:
         """So many kills, one fifth of them each of starting workers, parents and groups."""

@@ -38,7 +38,7 @@ from veracity.engine.materials import as_checkpoints, as_training, check_needs, 
 from veracity.engine.plan import Job, plan
 from veracity.engine.prepared import Prepared, check_requests, examined
 from veracity.engine.problem import AuditedModel, Problem
-from veracity.engine.progress import watching
+from veracity.engine.progress import LATE, Heard, bar, telling, watching
 from veracity.engine.remarks import remarks
 from veracity.engine.resolve import (
     Scores,
@@ -140,7 +140,7 @@ def folds_to_train(audit: Audit, store: RunFolder | None) -> int:
     return sum(missing_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items())
 
 
-def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder) -> Prepared | None:
+def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progress: bool) -> Prepared | None:
     """The audit, looked at before anything is written; None if its models must be trained first.
 
     Then it is looked at with untrained networks, so that a mistake does not come to light only after the training; where nobody
@@ -148,19 +148,19 @@ def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder) -> Pr
     """
     models = crossed(audit)
     if not models:
-        return audit.prepare(**settings)
+        return audit.prepare(**settings, progress=progress)
     audit.resolve(**settings)
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
     if all(finished_folds(model, inputs, labels, store, name) for name, model in models.items() if not model.models):
         if all(model.models for model in models.values()):
-            return audit.prepare(**settings, trained=found_in(audit, store))
+            return audit.prepare(**settings, trained=found_in(audit, store), progress=progress)
         return None
     stands = found_in(audit, store)
     if set(stands) == set(models):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Note)
-            audit.prepare(**settings, trained=stands, rehearsal=True)
+            audit.prepare(**settings, trained=stands, rehearsal=True, progress=progress)
     return None
 
 
@@ -221,10 +221,10 @@ class Audit:
         store = RunFolder(str(folder))
         store.check_writable()
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
-        ready = rehearsed(self, settings, store)
+        ready = rehearsed(self, settings, store, progress)
         with resumable(folder), store.writing():
             store.sweep()
-            prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress))
+            prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
             prepared, strengths = calibrated(prepared, store, progress)
             lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
             store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
@@ -269,7 +269,13 @@ class Audit:
         }
 
     def forecast(
-        self, folder: str | Path | None = None, *, workers: int = 1, batch: int | None = None, memory: int | None = None
+        self,
+        folder: str | Path | None = None,
+        *,
+        workers: int = 1,
+        batch: int | None = None,
+        memory: int | None = None,
+        progress: bool = True,
     ) -> Forecast:
         """What a run would cost: passes, seconds, memory. Nothing is written.
 
@@ -278,7 +284,7 @@ class Audit:
         """
         store = None if folder is None else RunFolder(str(folder))
         trained = found_in(self, store)
-        prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True)
+        prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True, progress=progress)
         sigmas, missing = known_strengths(prepared.problem, store)
         prepared = planned_with(sigmas, prepared)
         ahead = Ahead(missing, unlearnt(prepared.problem, store), folds_to_train(self, store))
@@ -293,6 +299,7 @@ class Audit:
         memory: int | None = None,
         trained: Mapping[str, Trained] | None = None,
         rehearsal: bool = False,
+        progress: bool = False,
     ) -> Prepared:
         """Resolve every name, look at every model, and plan; raises on anything that could not work.
 
@@ -304,20 +311,27 @@ class Audit:
         models: dict[str, AuditedModel] = {}
         accuracies: dict[str, float | None] = {}
         folds = {name: trained_or_missing(name, trained) for name, model in one.models.items() if isinstance(model, CrossTrained)}
-        for name, label, fold, given in unfolded(one.models, folds):
-            module = inputs.adapt(given)
-            check_ready(name, module)
-            budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
-            check_training(name, module, one.training, one.explainers)
-            admitted, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, budgets[name])
-            models[name] = replace(known_by(admitted, fold, folds), checkpoints=one.checkpoints.get(label, ()), place=fold)
+        every = list(unfolded(one.models, folds))
+        with bar("looking at the models", len(every) * inputs.size(), progress, after=LATE) as advance:
+            for name, label, fold, given in every:
+                module = inputs.adapt(given)
+                check_ready(name, module)
+                advance(0, f"looking at {name}")
+                budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
+                check_training(name, module, one.training, one.explainers)
+                heard = Heard(budgets[name].rows, telling(advance, f"looking at {name}"))
+                admitted, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, heard)
+                budgets[name] = Budget(heard.rows)
+                models[name] = replace(known_by(admitted, fold, folds), checkpoints=one.checkpoints.get(label, ()), place=fold)
         records = accounted(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
         problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
         check_classes(problem, labels)
-        settled, notes = examined(problem)
+        with bar("trying explainers", len(every) * len(one.explainers), progress, after=LATE) as advance:
+            settled, notes = examined(problem, advance)
         problem = replace(problem, explainers=settled)
-        jobs = plan(problem, budgets)
+        with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
+            jobs = plan(problem, budgets, telling(advance, "planning"))
         check_requests(problem, jobs)
         notes += [] if rehearsal else remarks(problem, jobs) + comparable(records)
         return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)

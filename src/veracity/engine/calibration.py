@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from veracity.engine.batching import Budget
 from veracity.engine.copies import Copies
 from veracity.engine.plan import ALGORITHMS
 from veracity.engine.problem import Problem
-from veracity.engine.progress import bar
+from veracity.engine.progress import LATE, bar
 from veracity.engine.store import SCHEMA, RunFolder
 from veracity.perturb.path import calibrated, strength_range, tolerance
 from veracity.perturb.weights.copies import generator
@@ -32,6 +32,8 @@ MOST = 640
 SAMPLES = 256
 EVALUATIONS = 8
 """How many strengths are tried at least: two that enclose the right one, five in between, and one beyond."""
+EXPECTED = 12
+"""How many are tried as a rule, for the time left."""
 KIND = "calibrations"
 
 
@@ -68,16 +70,21 @@ def calibrate_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFo
     """The strength of every such space for every model, or why it has none."""
     spaces = uncalibrated(problem)
     found = Strengths()
-    with bar("calibrating", len(spaces), progress) as advance:
+    with bar("calibrating", len(spaces) * EXPECTED, progress, after=LATE) as advance:
         for (name, what), space in spaces.items():
+            steps = iter(range(EXPECTED - 1))
+
+            def heard(name: str = name, steps: Iterator[int] = steps) -> None:
+                advance(0 if next(steps, None) is None else 1, f"calibrating {name}")
+
             advance(0, f"calibrating {name}")
             try:
-                record = calibration(problem, name, what, space, budgets[name], folder)
+                record = calibration(problem, name, what, space, budgets[name], folder, heard)
                 found.sigmas[name, what] = record["sigma"]
                 found.records.append({"model": name, "space": space.name, **record})
             except InputError as error:
                 found.failures[name, what] = str(error)
-            advance(1, f"calibrating {name}")
+            advance(1 + sum(1 for _ in steps), f"calibrating {name}")
     return found
 
 
@@ -113,8 +120,10 @@ def least_cost(problem: Problem) -> Cost:
     return Cost(forward=min(SAMPLES, problem.inputs.size()) * (1 + EVALUATIONS * DRAWS))
 
 
-def calibration(problem: Problem, name: str, what: str, space: Space, budget: Budget, folder: RunFolder) -> dict[str, Any]:
-    """One space and one model, from the folder where it is there."""
+def calibration(
+    problem: Problem, name: str, what: str, space: Space, budget: Budget, folder: RunFolder, heard: Callable[[], None]
+) -> dict[str, Any]:
+    """One space and one model, from the folder where it is there; `heard` is called after each strength that was tried."""
     model, path = problem.models[name], path_of(problem, name, what)
     kept = stored(folder, path)
     if kept is not None:
@@ -122,7 +131,7 @@ def calibration(problem: Problem, name: str, what: str, space: Space, budget: Bu
     with evaluating(model.module), torch.no_grad():
         trial = Trial(problem, name, budget)
         try:
-            agreement = trial.agreement_along(space)
+            agreement = trial.agreement_along(space, heard)
             found = asdict(calibrated(agreement, trial.classes))
             beyond = 2.0 * max(sigma for sigma, _ in found["curve"] if sigma <= 2.0 * found["sigma"])
             if beyond not in trial.kept:  # what the agreement levels off at, for the range of the strength
@@ -160,7 +169,7 @@ class Trial:
         self.budget.spend(len(x), 1, lambda part: parts.append(self.model.outputs.read(x[part].through(module))))
         return torch.cat(parts)
 
-    def agreement_along(self, space: Space) -> Callable[[float], float]:
+    def agreement_along(self, space: Space, heard: Callable[[], None]) -> Callable[[float], float]:
         """Mean agreement as a function of the strength, over the same draws at every strength.
 
         At least 40 draws, and up to 640 as long as it is not clear on which side of chance the mean lies, by four standard
@@ -185,6 +194,7 @@ class Trial:
             every = torch.stack(answers)
             self.kept[sigma] = (every == self.predicted).cpu()
             self.classes_then[sigma] = torch.bincount(every.flatten(), minlength=self.classes).double().cpu() / every.numel()
+            heard()
             return sum(shares) / len(shares)
 
         return agreement

@@ -16,7 +16,7 @@ from veracity.core.explainers import Context, Cost
 from veracity.core.models import evaluating
 from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
-from veracity.engine.progress import bar
+from veracity.engine.progress import LATE, bar
 from veracity.engine.store import RunFolder
 
 KIND = "learnt"
@@ -40,7 +40,7 @@ def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder
     """Let every explainer learn about every model; one that cannot is recorded, and the others go on."""
     places = [(name, label) for name in problem.models for label in problem.explainers if problem.learnt_key(name, label)]
     found = Lessons()
-    with bar("learning", len(places), progress) as advance:
+    with bar("learning", len(places), progress, after=LATE) as advance:
         for name, label in places:
             advance(0, f"learning {name} / {label}")
             try:

@@ -229,7 +229,7 @@ class Shift:
         before = 0 if len(job.cells) < len(worker.job.cells) else self.deaths[job.base_key]
         self.deaths[job.base_key] = before + 1
         if job.cells and before + 1 < TRIES:
-            self.queue.appendleft(job)
+            self.queue.append(job)  # last, so that workers killed from outside rarely die on the same job
             return
         self.task.fail(job, f"The worker process died {TRIES} times on this job; the last one {how}.")
         self.watch.ended(self.whole[worker.job.base_key])
