@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable
+from multiprocessing import forkserver
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,4 +57,5 @@ def forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worker processes forked from a clean one that has imported everything, so that not each imports it anew."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["veracity.audit"])
+    forkserver.ensure_running()  # with the error stream of this process, not that of its first worker
     monkeypatch.setattr(local, "multiprocessing", SimpleNamespace(get_context=lambda method: context))

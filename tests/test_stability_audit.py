@@ -244,4 +244,13 @@ def test_a_dry_run_trains_nothing(tmp_path):
     audit = Audit(models={"cnn": crossed()}, inputs=inputs, targets=labels, explainers=["saliency"], scores=SCORES, controls=False)
     found = audit.forecast(tmp_path / "run")
     assert found.backward >= 60 * 4
+    assert found.folds == 4
     assert not (tmp_path / "run").exists()
+
+
+def test_a_dry_run_of_a_finished_run_says_so(folder, result):
+    inputs, labels = data()
+    audit = Audit(models={"cnn": crossed()}, inputs=inputs, targets=labels, explainers=EXPLAINERS, scores=SCORES)
+    found = audit.forecast(folder / "run")
+    assert (found.folds, found.forward) == (0, 0)
+    assert found.finished == found.cells > 0

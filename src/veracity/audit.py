@@ -27,19 +27,19 @@ from veracity.core.training import Checkpoint, Training
 from veracity.core.walks import Walk
 from veracity.engine.admission import admit, check_ready, first_budget
 from veracity.engine.batching import Budget
-from veracity.engine.calibration import Strengths, calibrate_all
-from veracity.engine.crosstraining import Trained, finished_folds, found_folds, trained_folds
-from veracity.engine.executors import Task, executor
+from veracity.engine.calibration import Strengths, calibrate_all, known_strengths
+from veracity.engine.crosstraining import Trained, finished_folds, found_folds, missing_folds, trained_folds
+from veracity.engine.executors import Task, check_main, executor
 from veracity.engine.folded import accounted, check_crossed, comparable, known_by, on_device, trained_or_missing, unfolded
-from veracity.engine.forecast import Forecast, forecast
+from veracity.engine.forecast import Ahead, Forecast, forecast
 from veracity.engine.hunted import check_classes
-from veracity.engine.learning import learn_all
+from veracity.engine.learning import learn_all, unlearnt
 from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
 from veracity.engine.mending import mend
 from veracity.engine.plan import Job, plan
 from veracity.engine.prepared import Prepared, check_requests, examined
 from veracity.engine.problem import AuditedModel, Problem
-from veracity.engine.progress import watching
+from veracity.engine.progress import LATE, Heard, bar, telling, watching
 from veracity.engine.remarks import remarks
 from veracity.engine.resolve import (
     Scores,
@@ -71,9 +71,13 @@ def calibrated(prepared: Prepared, store: RunFolder, progress: bool) -> tuple[Pr
     asked = [(job.model, cell.request.space) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
     if found.failures and all(found.failure(model, space) for model, space in asked):
         raise InputError(next(iter(found.failures.values())))
-    problem = replace(prepared.problem, calibrations=found.sigmas)
-    jobs = plan(problem, prepared.budgets) if found.sigmas else prepared.jobs
-    return replace(prepared, problem=problem, jobs=jobs, calibrations=tuple(found.records)), found
+    return replace(planned_with(found.sigmas, prepared), calibrations=tuple(found.records)), found
+
+
+def planned_with(sigmas: Mapping[tuple[str, str], float], prepared: Prepared) -> Prepared:
+    """The audit planned again with the strengths that were found."""
+    problem = replace(prepared.problem, calibrations=sigmas)
+    return replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets) if sigmas else prepared.jobs)
 
 
 def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Job]:
@@ -130,7 +134,14 @@ def found_in(audit: Audit, store: RunFolder | None) -> dict[str, Trained]:
     return {name: one for name, one in found.items() if one is not None}
 
 
-def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder) -> Prepared | None:
+def folds_to_train(audit: Audit, store: RunFolder | None) -> int:
+    """How many folds' models of cross-trained models are not in the folder."""
+    inputs = as_inputs(audit.inputs)
+    labels = as_labels(audit.targets, inputs.size())
+    return sum(missing_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items())
+
+
+def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progress: bool) -> Prepared | None:
     """The audit, looked at before anything is written; None if its models must be trained first.
 
     Then it is looked at with untrained networks, so that a mistake does not come to light only after the training; where nobody
@@ -138,19 +149,19 @@ def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder) -> Pr
     """
     models = crossed(audit)
     if not models:
-        return audit.prepare(**settings)
+        return audit.prepare(**settings, progress=progress)
     audit.resolve(**settings)
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
     if all(finished_folds(model, inputs, labels, store, name) for name, model in models.items() if not model.models):
         if all(model.models for model in models.values()):
-            return audit.prepare(**settings, trained=found_in(audit, store))
+            return audit.prepare(**settings, trained=found_in(audit, store), progress=progress)
         return None
     stands = found_in(audit, store)
     if set(stands) == set(models):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Note)
-            audit.prepare(**settings, trained=stands, rehearsal=True)
+            audit.prepare(**settings, trained=stands, rehearsal=True, progress=progress)
     return None
 
 
@@ -207,13 +218,14 @@ class Audit:
         progress: bool = True,
     ) -> Result:
         """Measure what the folder does not hold yet, and return the result."""
+        check_main()
         store = RunFolder(str(folder))
         store.check_writable()
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
-        ready = rehearsed(self, settings, store)
+        ready = rehearsed(self, settings, store, progress)
         with resumable(folder), store.writing():
             mend(store, progress)
-            prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress))
+            prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
             prepared, strengths = calibrated(prepared, store, progress)
             lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
             store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
@@ -258,13 +270,27 @@ class Audit:
         }
 
     def forecast(
-        self, folder: str | Path | None = None, *, workers: int = 1, batch: int | None = None, memory: int | None = None
+        self,
+        folder: str | Path | None = None,
+        *,
+        workers: int = 1,
+        batch: int | None = None,
+        memory: int | None = None,
+        progress: bool = True,
     ) -> Forecast:
-        """What a run would cost: passes, seconds, memory. Nothing is written."""
-        trained = found_in(self, None if folder is None else RunFolder(str(folder)))
-        prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True)
-        finished = RunFolder(str(folder)).finished() if folder is not None else set()
-        return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers)
+        """What a run would cost: passes, seconds, memory. Nothing is written.
+
+        Strengths that the folder holds are applied, so that cells which rest on them are known; what must be calibrated, learnt or
+        trained first is counted.
+        """
+        store = None if folder is None else RunFolder(str(folder))
+        trained = found_in(self, store)
+        prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True, progress=progress)
+        sigmas, missing = known_strengths(prepared.problem, store)
+        prepared = planned_with(sigmas, prepared)
+        ahead = Ahead(missing, unlearnt(prepared.problem, store), folds_to_train(self, store))
+        finished = set() if store is None else store.finished()
+        return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers, ahead)
 
     def prepare(
         self,
@@ -274,6 +300,7 @@ class Audit:
         memory: int | None = None,
         trained: Mapping[str, Trained] | None = None,
         rehearsal: bool = False,
+        progress: bool = False,
     ) -> Prepared:
         """Resolve every name, look at every model, and plan; raises on anything that could not work.
 
@@ -285,20 +312,27 @@ class Audit:
         models: dict[str, AuditedModel] = {}
         accuracies: dict[str, float | None] = {}
         folds = {name: trained_or_missing(name, trained) for name, model in one.models.items() if isinstance(model, CrossTrained)}
-        for name, label, fold, given in unfolded(one.models, folds):
-            module = inputs.adapt(given)
-            check_ready(name, module)
-            budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
-            check_training(name, module, one.training, one.explainers)
-            admitted, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, budgets[name])
-            models[name] = replace(known_by(admitted, fold, folds), checkpoints=one.checkpoints.get(label, ()), place=fold)
+        every = list(unfolded(one.models, folds))
+        with bar("looking at the models", len(every) * inputs.size(), progress, after=LATE) as advance:
+            for name, label, fold, given in every:
+                module = inputs.adapt(given)
+                check_ready(name, module)
+                advance(0, f"looking at {name}")
+                budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
+                check_training(name, module, one.training, one.explainers)
+                heard = Heard(budgets[name].rows, telling(advance, f"looking at {name}"))
+                admitted, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, heard)
+                budgets[name] = Budget(heard.rows)
+                models[name] = replace(known_by(admitted, fold, folds), checkpoints=one.checkpoints.get(label, ()), place=fold)
         records = accounted(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
         problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
         check_classes(problem, labels)
-        settled, notes = examined(problem)
+        with bar("trying explainers", len(every) * len(one.explainers), progress, after=LATE) as advance:
+            settled, notes = examined(problem, advance)
         problem = replace(problem, explainers=settled)
-        jobs = plan(problem, budgets)
+        with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
+            jobs = plan(problem, budgets, telling(advance, "planning"))
         check_requests(problem, jobs)
         notes += [] if rehearsal else remarks(problem, jobs) + comparable(records)
         return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)

@@ -14,6 +14,8 @@ from safetensors.torch import save_file
 
 from small import small_net
 from veracity.cli.main import no_interruption_lost
+from veracity.cli.running import costs
+from veracity.engine.forecast import Forecast
 from veracity.engine.store.sealed import opened, sealed
 
 FILE = """
@@ -67,7 +69,15 @@ def test_a_dry_run_says_what_it_would_cost(file: Path, tmp_path: Path, capsys: p
     assert "cells, 0 of them finished" in out
     assert "forward and" in out
     assert "MiB" in out
+    assert "before the first cell" not in out
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_forecast_says_what_comes_first() -> None:
+    said = costs(Forecast(53, 43, 1000, 10, 61.0, 2**20, calibrations=2, lessons=1, folds=5)).splitlines()
+    assert said[0] == "53 cells, 43 of them finished"
+    assert said[1] == "before the first cell: calibration of 2 paths; learning by 1 explainer; training of 5 folds, which is not counted"
+    assert said[2].startswith("at least 1,000 forward and 10 backward passes")
 
 
 def test_show_prints_one_object_a_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from torch import nn
 
 from veracity import Audit, FastGEF, InputAlignment
 from veracity.cli.tables import results
-from veracity.engine.calibration import DRAWS, undecided
+from veracity.engine.calibration import DRAWS, EVALUATIONS, undecided
 
 
 def binary() -> nn.Module:
@@ -45,6 +45,23 @@ def test_a_strength_is_the_same_whatever_the_batch_and_says_how_it_was_found(tmp
     assert record["sigma"] <= 1.05 * record["high"]
     assert not record["levels_off"]
     assert 0.4 < record["independent"] < 0.6
+
+
+def test_a_forecast_applies_stored_strengths_and_counts_those_to_be_found(tmp_path: Path) -> None:
+    x = torch.randn(24, 6, generator=torch.Generator().manual_seed(1))
+    given = {"models": binary(), "inputs": x, "explainers": ["gradient"], "controls": False, "companions": False, "outputs": "logits"}
+    audit, folder = Audit(**given, scores=[FastGEF(draws=2)]), tmp_path / "run"
+    calibrated = Audit(**given, scores=[FastGEF(draws=2, sigma=2.0)])
+    before = audit.forecast(folder)
+    assert not folder.exists()
+    assert (before.calibrations, before.finished) == (1, 0)
+    assert before.forward == calibrated.forecast().forward + 24 * (1 + EVALUATIONS * DRAWS)
+    (record,) = audit.run(folder, progress=False).manifest["calibrations"]
+    assert len(record["curve"]) >= EVALUATIONS
+    files = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    after = audit.forecast(folder)
+    assert (after.calibrations, after.cells, after.finished, after.forward) == (0, before.cells, before.cells, 0)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == files
 
 
 def test_a_result_says_where_its_paths_end_and_how_sure_that_is(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,7 +17,7 @@ from torch import Tensor, nn
 from small import broken_explainer, small_net
 from veracity import Audit
 from veracity.core.errors import InputError, Note
-from veracity.engine.executors.local import packed
+from veracity.engine.executors.local import FAILED, KILLED, TRIES, Errors, Worker, packed
 from veracity.engine.executors.task import Task
 
 
@@ -31,6 +34,148 @@ class DiesOnce(nn.Module):
             os.kill(os.getpid(), signal.SIGKILL)
         out: Tensor = self.net(x)
         return out
+
+
+class DiesWhileStarting(nn.Module):
+    """A network that kills the first processes it comes to, so many in all."""
+
+    def __init__(self, marker: str, deaths: int) -> None:
+        super().__init__()
+        self.net, self.marker, self.deaths, self.parent = small_net(), marker, deaths, os.getpid()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if os.getpid() != self.parent:
+            with open(self.marker, "a") as marker:
+                marker.write("died\n")
+            if len(Path(self.marker).read_text().split()) <= self.deaths:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.net(x)
+        return out
+
+
+class LeavesAChild(nn.Module):
+    """A network whose process is killed on its first large batch, the first time only, and leaves a child with all its pipes."""
+
+    def __init__(self, marker: str) -> None:
+        super().__init__()
+        self.net, self.marker, self.parent = small_net(), marker, os.getpid()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x) > 6 and os.getpid() != self.parent and not os.path.exists(self.marker):
+            child = os.fork()
+            if child == 0:
+                time.sleep(300)
+                os._exit(0)
+            Path(self.marker).write_text(str(child))
+            os.kill(os.getpid(), signal.SIGKILL)
+        out: Tensor = self.net(x)
+        return out
+
+
+def always_deadly(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    if len(inputs) > 2:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return inputs.clone()
+
+
+@pytest.mark.usefixtures("forked")
+def test_workers_that_die_while_they_start_are_replaced(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    marker = tmp_path / "deaths"
+    audit = make_audit(models={"net": DiesWhileStarting(str(marker), KILLED - 1)}, explainers=["gradient"], controls=False)
+    result = audit.run(tmp_path / "run", workers=2)
+    assert len(marker.read_text().split()) >= KILLED
+    assert result.progress.sentence().startswith("Finished: all")
+
+
+@pytest.mark.usefixtures("forked")
+def test_a_run_ends_if_no_worker_ever_starts(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    audit = make_audit(models={"net": DiesWhileStarting(str(tmp_path / "deaths"), 1000)}, explainers=["gradient"], controls=False)
+    with pytest.raises(InputError, match=rf"{KILLED} tries; the last one was killed by signal 9, perhaps out of memory.*workers=1\."):
+        audit.run(tmp_path / "run", workers=2)
+    assert not list((tmp_path / "run").glob("failed/*"))
+
+
+@pytest.mark.usefixtures("forked")
+def test_a_job_that_kills_every_worker_is_a_record_and_the_rest_goes_on(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    audit = make_audit(explainers=["gradient", always_deadly], controls=False, companions=False)
+    with pytest.warns(Note, match=rf"died {TRIES} times on this job; the last one was killed by signal 11 \(segmentation fault\)"):
+        result = audit.run(tmp_path / "run", workers=2)
+    assert set(result.failures()["explainer"]) == {"always_deadly"}
+    assert result.table().set_index("explainer").loc["gradient", "value"] > 0.9999
+
+
+@pytest.mark.usefixtures("forked")
+def test_a_dead_worker_is_noticed_while_its_child_holds_its_pipe(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
+    marker = tmp_path / "child"
+    result = make_audit(models={"net": LeavesAChild(str(marker))}, explainers=["gradient"], controls=False).run(tmp_path / "run", workers=2)
+    os.kill(int(marker.read_text()), signal.SIGKILL)
+    assert result.progress.sentence().startswith("Finished: all")
+
+
+@pytest.mark.usefixtures("forked")
+def test_a_worker_that_ignores_its_end_is_killed(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("forkserver")
+    process = context.Process(target=deaf, args=(str(tmp_path / "deaf"),))
+    process.start()
+    while not (tmp_path / "deaf").exists():
+        time.sleep(0.01)
+    worker = object.__new__(Worker)
+    worker.process, worker.errors, (worker.pipe, there) = process, Errors(), context.Pipe()
+    process.terminate()
+    assert worker.end(grace=0.1) == "was killed by signal 9, perhaps out of memory"
+    there.close()
+
+
+def deaf(marker: str) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Path(marker).touch()
+    time.sleep(300)
+
+
+@pytest.mark.subprocess
+def test_a_spawned_worker_that_dies_early_is_replaced_and_one_that_always_does_has_the_last_word(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(here=str(Path(__file__).parents[1]), folder=str(tmp_path)))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["Finished: all 2 cells are measured."]
+    assert done.stderr.count("a warning of the worker's own") == 2
+    end = f"No worker process could start ({FAILED} tries; the last one ended with exit code 1: ValueError: no luck today)"
+    assert end in done.stderr.splitlines()[-1]
+
+
+SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from typing import Any
+sys.path.insert(0, {here!r})
+FOLDER = Path({folder!r})
+if __name__ != "__main__":
+    if (FOLDER / "unlucky").exists():
+        raise ValueError("no luck\\ntoday")
+    print("a warning of the worker's own", file=sys.stderr)
+    if not (FOLDER / "died").exists():  # while the parent sends what is larger than a pipe holds
+        (FOLDER / "died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    from small import series_inputs, small_net
+    from veracity import Audit, CyclicShift
+    audit = Audit(models=small_net(), inputs=series_inputs(20000), explainers=["gradient"], symmetry=CyclicShift(axes=(-1,)),
+                  scores=["equivariance"], controls=False)
+    from dataclasses import replace
+    from veracity.engine.executors import Local, Task
+    from veracity.engine.progress import Watch
+    prepared = audit.prepare()
+    jobs = [prepared.jobs[0]]
+    cells = [cell for job in jobs for cell in job.cells]
+    Local(1).run(jobs, Task(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
+    print(f"Finished: all {{len(cells)}} cells are measured.")
+    (FOLDER / "unlucky").touch()
+    Local(1).run(jobs, Task(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
+"""
 
 
 @pytest.mark.usefixtures("forked")

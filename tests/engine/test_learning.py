@@ -73,6 +73,19 @@ def test_it_is_learnt_once_and_kept(tmp_path: Path) -> None:
     assert float(first.table()["value"].iloc[0]) == pytest.approx(float(expected), abs=1e-5)
 
 
+def test_a_forecast_counts_what_must_be_learnt(tmp_path: Path) -> None:
+    before = audit().forecast(tmp_path / "run")
+    assert (before.lessons, before.finished) == (1, 0)
+    assert not (tmp_path / "run").exists()
+    with_lesson = before.forward
+    audit().run(tmp_path / "run", progress=False)
+    after = audit().forecast(tmp_path / "run")
+    assert (after.lessons, after.finished, after.forward) == (0, before.cells, 0)
+    for cell in (tmp_path / "run" / "cells").iterdir():
+        cell.unlink()
+    assert with_lesson - audit().forecast(tmp_path / "run").forward == 7
+
+
 def test_other_training_examples_are_another_lesson(tmp_path: Path) -> None:
     one = audit().prepare()
     other = audit(training=(series_inputs(5), torch.arange(5) % 3)).prepare()

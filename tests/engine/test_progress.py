@@ -1,11 +1,21 @@
 from __future__ import annotations
 
+import io
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from veracity import Audit
+import pytest
+from rich.console import Console
+from torch import Tensor, nn
+
+from small import small_net
+from veracity import Audit, audit
+from veracity.engine import calibration, progress
 from veracity.engine.executors import Inline, Task
 from veracity.engine.progress import Watch, weight
+from veracity.engine.store import RunFolder
 
 
 def test_the_bar_reaches_its_end_exactly_and_moves_within_a_job(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
@@ -14,3 +24,73 @@ def test_the_bar_reaches_its_end_exactly_and_moves_within_a_job(make_audit: Call
     Inline().run(prepared.jobs, Task(prepared.problem, str(tmp_path), prepared.budgets), Watch(lambda step, text: steps.append(step)))
     assert sum(steps) == sum(weight(job.cost) for job in prepared.jobs)
     assert len([step for step in steps if step]) > 20
+
+
+class Slow(nn.Module):
+    """A network that takes its time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = small_net()
+
+    def forward(self, x: Tensor) -> Tensor:
+        time.sleep(0.1)
+        out: Tensor = self.net(x)
+        return out
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What a terminal is shown."""
+    shown = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda stderr: Console(file=shown, force_terminal=True, width=100))
+    return shown
+
+
+def time_left(shown: io.StringIO, text: str) -> list[str]:
+    """The times that were left while something was under way."""
+    return re.findall(rf"{text}[^\r\n]*[1-9]\d?%\S* \S*(\d+:\d\d:\d\d)", shown.getvalue().replace("100%", ""))
+
+
+def test_looking_at_a_slow_model_says_how_long_it_will_take(
+    make_audit: Callable[..., Audit], terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "LATE", 0.1)
+    make_audit(models={"net": Slow()}, explainers=["gradient"]).prepare(batch=1, progress=True)
+    assert time_left(terminal, "looking at net")
+
+
+def test_a_slow_calibration_says_how_long_it_will_take(
+    make_audit: Callable[..., Audit], tmp_path: Path, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("LATE", 0.1), ("DRAWS", 4), ("MOST", 4)):
+        monkeypatch.setattr(calibration, name, value)
+    prepared = make_audit(models={"net": Slow()}, explainers=["gradient"], scores=["fast_gef"], controls=False, companions=False).prepare()
+    calibration.calibrate_all(prepared.problem, prepared.budgets, RunFolder(str(tmp_path)))
+    assert time_left(terminal, "calibrating net")
+
+
+def test_a_quick_preparation_shows_nothing(make_audit: Callable[..., Audit], terminal: io.StringIO) -> None:
+    make_audit(explainers=["gradient"]).prepare(progress=True)
+    assert terminal.getvalue() == ""
+
+
+def test_a_bar_appears_while_nothing_moves(terminal: io.StringIO) -> None:
+    with progress.bar("thinking", 3, after=0.05):
+        time.sleep(0.5)
+    assert "thinking" in terminal.getvalue()
+
+
+def test_a_budget_that_is_heard_tells_of_every_row_once() -> None:
+    rows: list[int] = []
+    budget = progress.Heard(4, rows.append)
+    failed: list[slice] = []
+
+    def work(part: slice) -> None:
+        if part.stop - part.start > 2:
+            failed.append(part)
+            raise MemoryError
+
+    budget.spend(7, 1, work)
+    assert rows == [2, 2, 2, 1]
+    assert (budget.rows, len(failed)) == (2, 1)

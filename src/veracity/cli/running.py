@@ -15,11 +15,9 @@ from rich.console import Console
 from veracity.cli import audit_file, tables
 from veracity.cli.main import app
 from veracity.cli.orbit_tables import orbit_results
-from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import StoreError
 from veracity.distance_check import DistanceResult
 from veracity.engine.forecast import Forecast
-from veracity.engine.resolve import as_models
 from veracity.engine.store.marks import made_from
 from veracity.orbits import OrbitResult
 from veracity.recipes import Scale, run_recipe
@@ -112,8 +110,6 @@ def audit(
         asked = asked.on(device)
         if dry_run:
             Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
-            if any(isinstance(model, CrossTrained) for model in as_models(asked.models).values()):
-                Console().print("The training of cross-trained models is not counted.")
             return
         with made_from(file):
             result = asked.run(folder, workers=crew, batch=batch, memory=budget)
@@ -124,8 +120,21 @@ def audit(
 def costs(cost: Forecast) -> str:
     """A forecast in words."""
     minutes, seconds = divmod(round(cost.seconds), 60)
-    return (
-        f"{cost.cells} cells, {cost.finished} of them finished\n"
-        f"{cost.forward:,} forward and {cost.backward:,} backward passes to go\n"
-        f"about {minutes} min {seconds} s, {cost.memory / 2**20:,.0f} MiB for the largest batches"
-    )
+    first = [
+        *([f"calibration of {counted(cost.calibrations, 'path')}"] if cost.calibrations else []),
+        *([f"learning by {counted(cost.lessons, 'explainer')}"] if cost.lessons else []),
+        *([f"training of {counted(cost.folds, 'fold')}, which is not counted"] if cost.folds else []),
+    ]
+    least = "at least " if first else ""
+    lines = [
+        f"{cost.cells} cells, {cost.finished} of them finished",
+        *([f"before the first cell: {'; '.join(first)}"] if first else []),
+        f"{least}{cost.forward:,} forward and {cost.backward:,} backward passes to go",
+        f"about {minutes} min {seconds} s, {cost.memory / 2**20:,.0f} MiB for the largest batches",
+    ]
+    return "\n".join(lines)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from veracity.core import fingerprint
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError
+from veracity.core.explainers import Cost
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
 from veracity.core.spaces import InputSpace, Space, WeightSpace
@@ -19,7 +20,7 @@ from veracity.engine.batching import Budget
 from veracity.engine.copies import Copies
 from veracity.engine.plan import ALGORITHMS
 from veracity.engine.problem import Problem
-from veracity.engine.progress import bar
+from veracity.engine.progress import LATE, bar
 from veracity.engine.store import SCHEMA, RunFolder
 from veracity.perturb.path import calibrated, strength_range, tolerance
 from veracity.perturb.weights.copies import generator
@@ -28,6 +29,10 @@ from veracity.perturb.weights.copies import key as stream
 DRAWS = 40
 MOST = 640
 SAMPLES = 256
+EVALUATIONS = 8
+"""How many strengths are tried at least: two that enclose the right one, five in between, and one beyond."""
+EXPECTED = 12
+"""How many are tried as a rule, for the time left."""
 KIND = "calibrations"
 
 
@@ -64,30 +69,60 @@ def calibrate_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFo
     """The strength of every such space for every model, or why it has none."""
     spaces = uncalibrated(problem)
     found = Strengths()
-    with bar("calibrating", len(spaces), progress) as advance:
+    with bar("calibrating", len(spaces) * EXPECTED, progress, after=LATE) as advance:
         for (name, what), space in spaces.items():
+            steps = iter(range(EXPECTED - 1))
+
+            def heard(name: str = name, steps: Iterator[int] = steps) -> None:
+                advance(0 if next(steps, None) is None else 1, f"calibrating {name}")
+
             advance(0, f"calibrating {name}")
             try:
-                record = calibration(problem, name, what, space, budgets[name], folder)
+                record = calibration(problem, name, what, space, budgets[name], folder, heard)
                 found.sigmas[name, what] = record["sigma"]
                 found.records.append({"model": name, "space": space.name, **record})
             except InputError as error:
                 found.failures[name, what] = str(error)
-            advance(1, f"calibrating {name}")
+            advance(1 + sum(1 for _ in steps), f"calibrating {name}")
     return found
 
 
-def calibration(problem: Problem, name: str, what: str, space: Space, budget: Budget, folder: RunFolder) -> dict[str, Any]:
-    """One space and one model, from the folder where it is there."""
+def key_of(problem: Problem, name: str, what: str) -> str:
+    """The key of one space and one model: everything that the strength depends on."""
     model = problem.models[name]
     about = [SCHEMA, ALGORITHMS, model.fingerprint, model.outputs.value, problem.inputs.fingerprint()]
-    key = fingerprint.of_json([*about, what, problem.seed, DRAWS, MOST, SAMPLES])
-    if (kept := folder.read_table(KIND, key)) is not None:
+    return fingerprint.of_json([*about, what, problem.seed, DRAWS, MOST, SAMPLES])
+
+
+def known_strengths(problem: Problem, folder: RunFolder | None) -> tuple[dict[tuple[str, str], float], list[str]]:
+    """The strengths that the folder holds, by (model, what is perturbed), and the model of each that it does not; nothing is computed."""
+    sigmas, missing = dict[tuple[str, str], float](), list[str]()
+    for name, what in uncalibrated(problem):
+        record = None if folder is None else folder.read_table(KIND, key_of(problem, name, what))
+        if record is None:
+            missing.append(name)
+        else:
+            sigmas[name, what] = record["sigma"]
+    return sigmas, missing
+
+
+def least_cost(problem: Problem) -> Cost:
+    """The passes that the search for one strength needs at least."""
+    return Cost(forward=min(SAMPLES, problem.inputs.size()) * (1 + EVALUATIONS * DRAWS))
+
+
+def calibration(
+    problem: Problem, name: str, what: str, space: Space, budget: Budget, folder: RunFolder, heard: Callable[[], None]
+) -> dict[str, Any]:
+    """One space and one model, from the folder where it is there; `heard` is called after each strength that was tried."""
+    model, key = problem.models[name], key_of(problem, name, what)
+    kept = folder.read_table(KIND, key)
+    if kept is not None:
         return kept
     with evaluating(model.module), torch.no_grad():
         trial = Trial(problem, name, budget)
         try:
-            agreement = trial.agreement_along(space)
+            agreement = trial.agreement_along(space, heard)
             found = asdict(calibrated(agreement, trial.classes))
             beyond = 2.0 * max(sigma for sigma, _ in found["curve"] if sigma <= 2.0 * found["sigma"])
             if beyond not in trial.kept:  # what the agreement levels off at, for the range of the strength
@@ -124,7 +159,7 @@ class Trial:
         self.budget.spend(len(x), 1, lambda part: parts.append(self.model.outputs.read(x[part].through(module))))
         return torch.cat(parts)
 
-    def agreement_along(self, space: Space) -> Callable[[float], float]:
+    def agreement_along(self, space: Space, heard: Callable[[], None]) -> Callable[[float], float]:
         """Mean agreement as a function of the strength, over the same draws at every strength.
 
         At least 40 draws, and up to 640 as long as it is not clear on which side of chance the mean lies, by four standard
@@ -149,6 +184,7 @@ class Trial:
             every = torch.stack(answers)
             self.kept[sigma] = (every == self.predicted).cpu()
             self.classes_then[sigma] = torch.bincount(every.flatten(), minlength=self.classes).double().cpu() / every.numel()
+            heard()
             return sum(shares) / len(shares)
 
         return agreement

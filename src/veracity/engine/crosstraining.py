@@ -90,6 +90,15 @@ def finished_folds(given: CrossTrained, inputs: Inputs, labels: Tensor | None, s
     return bool(given.models) or Course(given, inputs, labels, name).finished(store)
 
 
+def missing_folds(given: CrossTrained, inputs: Inputs, labels: Tensor | None, store: RunFolder | None, name: str = "model") -> int:
+    """How many folds are left to train."""
+    course = Course(given, inputs, labels, name)
+    if given.models:
+        return 0
+    where = None if store is None and given.kept is None else course.where(store or RunFolder(str(given.kept)))
+    return course.k if where is None else sum(not artefacts.exists(where, key) for key in course.keys)
+
+
 def as_given(course: Course) -> Trained:
     """Models that somebody trained; two that are the same are told, since their explanations cannot differ."""
     classes = int(course.labels.max()) + 1

@@ -12,14 +12,33 @@ from torch import Tensor, nn
 from veracity.core.explainers import Cost
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
+from veracity.engine import calibration, learning
 from veracity.engine.batching import Budget, row_bytes
 from veracity.engine.plan import Job
 from veracity.engine.problem import Problem
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """What must be done before the first cell: the model of every calibration, who must learn about which model, folds to train."""
+
+    calibrations: Sequence[str] = ()
+    lessons: Sequence[tuple[str, str]] = ()
+    folds: int = 0
+
+    def cost(self, problem: Problem, name: str) -> Cost:
+        """Passes of one model, at least; the training of folds is not among them."""
+        paths = calibration.least_cost(problem) * sum(model == name for model in self.calibrations)
+        return sum((learning.least_cost(problem, *place) for place in self.lessons if place[0] == name), paths)
+
+
+@dataclass(frozen=True)
 class Forecast:
-    """Model passes in rows, the seconds they take at the measured speed, and the memory of one batch."""
+    """Model passes in rows, the seconds they take at the measured speed, and the memory of one batch.
+
+    Among them are the least passes of what must be done first: of `calibrations`, the strengths that are to be found, and of
+    `lessons`, what explainers must learn about a model. What it takes to train `folds` models nobody knows, and it is not counted.
+    """
 
     cells: int
     finished: int
@@ -27,9 +46,12 @@ class Forecast:
     backward: int
     seconds: float
     memory: int
+    calibrations: int = 0
+    lessons: int = 0
+    folds: int = 0
 
 
-def forecast(problem: Problem, jobs: Sequence[Job], finished: set[str], budgets: dict[str, Budget], workers: int) -> Forecast:
+def forecast(problem: Problem, jobs: Sequence[Job], finished: set[str], budgets: dict[str, Budget], workers: int, ahead: Ahead) -> Forecast:
     """Count what is left to do and time one batch of each model."""
     left = [job for job in (job.without(finished) for job in jobs) if job.cells]
     total, seconds, memory = Cost(), 0.0, 0
@@ -38,11 +60,14 @@ def forecast(problem: Problem, jobs: Sequence[Job], finished: set[str], budgets:
         x = problem.inputs.take(torch.arange(rows) % problem.inputs.size()).to(device_of(model.module))
         forward, backward = speed(model.module, x)
         cost = sum((job.cost for job in left if job.model == name), Cost())
-        total += cost
-        seconds += (cost.forward * forward + cost.backward * backward) / workers
+        first = ahead.cost(problem, name)
+        total += cost + first
+        seconds += (cost.forward * forward + cost.backward * backward) / workers + first.forward * forward
         memory = max(memory, workers * budgets[name].rows * row_bytes(model.module, x[:1]))
     cells = [cell for job in jobs for cell in job.cells]
-    return Forecast(len(cells), sum(cell.key in finished for cell in cells), total.forward, total.backward, seconds, memory)
+    done = sum(cell.key in finished for cell in cells)
+    before = len(ahead.calibrations), len(ahead.lessons), ahead.folds
+    return Forecast(len(cells), done, total.forward, total.backward, seconds, memory, *before)
 
 
 def speed(model: nn.Module, x: Signals) -> tuple[float, float]:

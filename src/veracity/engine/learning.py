@@ -12,11 +12,11 @@ from torch import Tensor
 
 from veracity.core.draws import Draws
 from veracity.core.errors import StoreError, said
-from veracity.core.explainers import Context
+from veracity.core.explainers import Context, Cost
 from veracity.core.models import evaluating
 from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
-from veracity.engine.progress import bar
+from veracity.engine.progress import LATE, bar
 from veracity.engine.store import RunFolder
 
 KIND = "learnt"
@@ -40,7 +40,7 @@ def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder
     """Let every explainer learn about every model; one that cannot is recorded, and the others go on."""
     places = [(name, label) for name in problem.models for label in problem.explainers if problem.learnt_key(name, label)]
     found = Lessons()
-    with bar("learning", len(places), progress) as advance:
+    with bar("learning", len(places), progress, after=LATE) as advance:
         for name, label in places:
             advance(0, f"learning {name} / {label}")
             try:
@@ -51,6 +51,23 @@ def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder
                 found.failures[name, label] = said(error)
             advance(1, f"learning {name} / {label}")
     return found
+
+
+def unlearnt(problem: Problem, folder: RunFolder | None) -> list[tuple[str, str]]:
+    """The (model, explainer) that must learn first, those who learn the same once; controls have nothing to find out."""
+    keys = {
+        problem.learnt_key(name, label): (name, label)
+        for name in problem.models
+        for label, explainer in problem.explainers.items()
+        if explainer.learns and not explainer.control
+    }
+    return [place for key, place in keys.items() if folder is None or folder.read_tensors(KIND, key) is None]
+
+
+def least_cost(problem: Problem, name: str, label: str) -> Cost:
+    """The passes that a lesson needs at least: one of each training example that it looks at."""
+    training = problem.training_of(name, problem.explainers[label])
+    return Cost(forward=0 if training is None else training.inputs.size())
 
 
 def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFolder) -> list[dict[str, Any]]:

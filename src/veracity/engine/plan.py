@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -84,12 +84,15 @@ def fusion(cell: Cell) -> str:
     return fingerprint.of_json([request.spec(), alone])
 
 
-def plan(problem: Problem, budgets: Mapping[str, Budget]) -> list[Job]:
-    """Every job, in a fixed order. The row budget counts only for explainers whose numbers depend on the batch."""
-    return list(_jobs(problem, budgets))
+def plan(problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int], None] = lambda samples: None) -> list[Job]:
+    """Every job, in a fixed order; `heard` is told of the samples of every block that is planned.
+
+    The row budget counts only for explainers whose numbers depend on the batch.
+    """
+    return list(_jobs(problem, budgets, heard))
 
 
-def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
+def _jobs(problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int], None]) -> Iterator[Job]:
     training = {(name, label): problem.training_key(name, one) for name in problem.models for label, one in problem.explainers.items()}
     for samples, model_name in blocks(problem):
         model = problem.models[model_name]
@@ -131,6 +134,7 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
             if cells:
                 passes = per_map * len(samples)
                 yield Job(model_name, label, tuple(samples.tolist()), fingerprint.of_json(base), learnt, passes, cells)
+        heard(len(samples))
 
 
 def blocks(problem: Problem) -> list[tuple[Tensor, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -125,10 +126,12 @@ def sampling_of(cell: Cell, explainer: Explainer | None) -> Sampling:
     return found.noisy() if noisy else found
 
 
-def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str]]]:
+def examined(
+    problem: Problem, heard: Callable[[int, str], None] = lambda step, text: None
+) -> tuple[dict[str, Explainer], list[dict[str, str]]]:
     """The explainers after a trial on each model, and what each has to say; warned about, and kept with the result.
 
-    An explainer is random if it was so on any model.
+    An explainer is random if it was so on any model. `heard` is told of every one that is tried.
     """
     notes: list[dict[str, str]] = []
     settled: dict[str, Explainer] = {}
@@ -141,6 +144,7 @@ def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str
         with evaluating(model.module):
             view = problem.view(name)
             for label, explainer in problem.explainers.items():
+                heard(0, f"trying {label} on {name}")
                 context = problem.context(name, draws, BARE.batch, x.structure, training=problem.training_of(name, explainer))
                 try:
                     check_declared(label, explainer, problem.inputs.shape)
@@ -158,6 +162,7 @@ def examined(problem: Problem) -> tuple[dict[str, Explainer], list[dict[str, str
                     raise type(error)(f"On model '{problem.label(name)}': {error}") from error
                 if label not in settled or found.stochastic:
                     settled[label] = found
+                heard(1, f"trying {label} on {name}")
     notes += [
         {"model": name, "explainer": "", "text": model.doubt}
         for name, model in {problem.label(key): model for key, model in problem.models.items()}.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from rich import progress as rich
 from rich.console import Console
 
 from veracity.core.explainers import Cost
+from veracity.engine.batching import Budget
 from veracity.engine.plan import Job
 
 
@@ -18,14 +20,52 @@ def weight(cost: Cost) -> int:
     return cost.forward + 2 * cost.backward
 
 
+LATE = 2.0
+"""After so many seconds the preparation of a run shows how far it is."""
+
+
 @contextmanager
-def bar(description: str, total: int, enabled: bool = True) -> Iterator[Callable[[int, str], None]]:
-    """A bar on the terminal's error stream, silent where there is none; call it to move on."""
+def bar(description: str, total: int, enabled: bool = True, after: float = 0.0) -> Iterator[Callable[[int, str], None]]:
+    """A bar on the terminal's error stream, silent where there is none; call it to move on.
+
+    It appears after some seconds, by itself, even while nothing moves.
+    """
     console = Console(stderr=True)
     columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TaskProgressColumn(), rich.TimeRemainingColumn())
-    with rich.Progress(*columns, console=console, transient=True, disable=not (enabled and console.is_terminal)) as shown:
-        task = shown.add_task(description, total=total)
+    shown = rich.Progress(*columns, console=console, transient=True, disable=not (enabled and console.is_terminal))
+    task = shown.add_task(description, total=total)
+    timer = threading.Timer(after, shown.start)
+    timer.daemon = True
+    (timer if after and not shown.disable else shown).start()
+    try:
         yield lambda advance, text: shown.update(task, advance=advance, description=text[:40])
+    finally:
+        timer.cancel()
+        if timer.is_alive():
+            timer.join()
+        shown.stop()
+
+
+def telling(advance: Callable[[int, str], None], text: str) -> Callable[[int], None]:
+    """Move a bar on that always says the same."""
+    return lambda step: advance(step, text)
+
+
+class Heard(Budget):
+    """A row budget that tells how many rows have been spent."""
+
+    def __init__(self, rows: int, heard: Callable[[int], object]) -> None:
+        super().__init__(rows)
+        self.heard = heard
+
+    def spend(self, count: int, rows_each: int, work: Callable[[slice], None]) -> None:
+        """Do the work, and tell of each part that is done."""
+
+        def told(part: slice) -> None:
+            work(part)
+            self.heard(part.stop - part.start)
+
+        super().spend(count, rows_each, told)
 
 
 class Watch:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from veracity.engine.executors.inline import Inline
-from veracity.engine.executors.local import Local
+from veracity.engine.executors.local import Local, check_main
 from veracity.engine.executors.task import Task
 from veracity.engine.plan import Job
 from veracity.engine.progress import Watch
@@ -25,4 +25,4 @@ def executor(workers: int) -> Executor:
     return Inline() if workers <= 1 else Local(workers)
 
 
-__all__ = ["Executor", "Inline", "Local", "Task", "executor"]
+__all__ = ["Executor", "Inline", "Local", "Task", "check_main", "executor"]

@@ -1,15 +1,17 @@
 """Runs jobs in spawned, single-threaded processes of this machine.
 
-A worker that dies is replaced and its job tried again; workers end with their parent, however it ends. Ctrl-C is the parent's
-business alone: a terminal sends it to the workers too, and they never see it.
+A worker that dies is replaced, while it starts as well as on a job, and its job is tried again; workers end with their parent,
+however it ends. Ctrl-C is the parent's business alone: a terminal sends it to the workers too, and they never see it.
 """
 
 from __future__ import annotations
 
+import codecs
 import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -18,28 +20,44 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from multiprocessing.process import BaseProcess, current_process
+from typing import Any
 
 import torch
 
-from veracity.core.errors import InputError, StoreError
+from veracity.core.errors import InputError, StoreError, said
 from veracity.engine.executors.task import Task
 from veracity.engine.plan import Job
 from veracity.engine.progress import Watch, weight
 from veracity.engine.store import RunFolder
 
-TRIES = 2
+TRIES = 3
+"""How many workers may die on a job, none of its cells finished in between, before its cells are recorded as failed."""
+FAILED, KILLED = 3, 10
+"""How many starts in a row may fail by themselves, and how many in all, before there are no more."""
 SAY_EVERY = 0.2
-
+LOOK_EVERY = 1.0
+"""Seconds between two looks at whether a worker is alive, should nothing tell of its death."""
+GRACE = 5.0
+"""Seconds that a worker has to end."""
+TAIL = 4000
+"""How much of what a worker wrote to its error stream is kept, in characters."""
 
 CANNOT_TRAVEL = "Several workers need models and explainers that can be imported by name"
 USE_ONE = "define them at the top of a module, or use workers=1."
-NOT_STARTED = "A worker process could not start: put the script's code under if __name__ == '__main__':, or use workers=1."
+UNGUARDED = "Every worker process imports this script, which starts the audit again"
+GUARD = "put the script's code under if __name__ == '__main__':, or use workers=1."
+BOOTSTRAPPING = "current process has finished its bootstrapping phase"
+
+
+@dataclass(frozen=True)
+class Awake:
+    """A worker's first word: it has imported everything and waits for the task."""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker's first word: it has the task, or why it cannot read it."""
+    """A worker's second word: it has the task, or why it cannot read it."""
 
     trouble: str = ""
 
@@ -51,14 +69,78 @@ class Ended:
     trouble: str = ""
 
 
-@dataclass
-class Worker:
-    """One process, the pipe to it, and what it is doing."""
+@dataclass(frozen=True)
+class Starts:
+    """How many starts failed, one after the other, and how many of those by themselves; the others were killed."""
 
-    process: BaseProcess
-    pipe: Connection
-    job: Job | None = None
-    ready: bool = False
+    count: int = 0
+    failed: int = 0
+
+    def failing(self, killed: bool) -> Starts:
+        """One more."""
+        return Starts(self.count + 1, self.failed + (not killed))
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether another try is not worth it."""
+        return self.count >= KILLED or self.failed >= FAILED
+
+
+class Worker:
+    """One process, the pipe to it, its error stream, and what it is doing."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, there = context.Pipe()
+        self.errors = Errors()
+        self.process: BaseProcess = context.Process(target=serve, args=(there,), daemon=True)
+        self.job: Job | None = None
+        self.ready = False
+        try:
+            with interruption_held_back(), self.errors.of_children():
+                self.process.start()
+        except OSError:
+            self.pipe.close()
+            self.errors.close()
+            raise
+        finally:
+            there.close()  # with the child's end open here too, nothing would tell of its death
+
+    def watched(self) -> list[Any]:
+        """What there is to wait for."""
+        return [self.pipe, self.process.sentinel, *self.errors.open()]
+
+    def heard(self) -> Iterator[Any]:
+        """What the worker has said since; ends with EOFError if it is dead."""
+        self.errors.relay()
+        alive = self.process.exitcode is None
+        while self.pipe.poll():
+            try:
+                word = self.pipe.recv()
+            except OSError as error:
+                raise EOFError from error
+            yield word
+        if not alive:
+            raise EOFError
+
+    def send(self, what: Job | bytes) -> None:
+        """Send a job, or the task; a worker that is gone is noticed when it is listened to."""
+        with suppress(ConnectionError):
+            if isinstance(what, bytes):
+                self.pipe.send_bytes(what)
+            else:
+                self.pipe.send(what)
+
+    def end(self, grace: float = GRACE) -> str:
+        """Make sure that the process has ended, and say how it did."""
+        self.process.join(grace)
+        if self.process.exitcode is None:
+            self.process.kill()
+            self.process.join(GRACE)
+        self.errors.relay()
+        self.errors.close()
+        self.pipe.close()
+        return ending(self.process.exitcode, last_words(self.errors.tail))
 
 
 class Local:
@@ -69,54 +151,96 @@ class Local:
 
     def run(self, jobs: Sequence[Job], task: Task, watch: Watch) -> None:
         """Hand out jobs, the largest first, until none is left."""
-        payload = packed(task)
-        queue = deque(sorted(jobs, key=lambda job: -weight(job.cost)))
-        tries: Counter[str] = Counter()
-        crew: list[Worker] = []
+        Shift(self.workers, jobs, task, watch).run()
+
+
+class Shift:
+    """The jobs of one run, the workers on them, and how often which of them died."""
+
+    def __init__(self, workers: int, jobs: Sequence[Job], task: Task, watch: Watch) -> None:
+        self.workers, self.task, self.watch = workers, task, watch
+        self.payload = packed(task)
+        self.queue = deque(sorted(jobs, key=lambda job: -weight(job.cost)))
+        self.whole = {job.base_key: job for job in jobs}
+        self.crew: list[Worker] = []
+        self.deaths: Counter[str] = Counter()
+        self.starts = Starts()
+
+    def run(self) -> None:
+        """Hire, hand out and listen until there is nothing left to do."""
         try:
-            while len(crew) < min(self.workers, len(queue)):
-                crew.append(hire(payload))
-            while queue or any(worker.job for worker in crew):
-                for worker in crew:
-                    if worker.job is None and queue:
-                        worker.job = queue.popleft()
-                        assign(worker)
-                for pipe in wait([worker.pipe for worker in crew if worker.job]):
-                    worker = next(worker for worker in crew if worker.pipe is pipe)
-                    job = worker.job
-                    if job is None:
-                        continue
+            while self.queue or any(worker.job for worker in self.crew):
+                self.hire()
+                for worker in self.crew:
+                    if worker.ready and worker.job is None and self.queue:
+                        worker.job = self.queue.popleft()
+                        worker.send(worker.job)
+                wait([one for worker in self.crew for one in worker.watched()], timeout=LOOK_EVERY)
+                for worker in list(self.crew):
                     try:
-                        said = worker.pipe.recv()
-                    except (EOFError, ConnectionError):
-                        if not worker.ready:
-                            raise InputError(NOT_STARTED) from None
-                        crew[crew.index(worker)] = hire(payload)
-                        job = job.without(RunFolder(task.folder).finished())
-                        tries[job.base_key] += 1
-                        if tries[job.base_key] < TRIES:
-                            queue.appendleft(job)
-                            continue
-                        task.fail(job, f"The worker process died {TRIES} times on this job (out of memory?).")
-                        said = Ended()
-                    if isinstance(said, Ready):
-                        worker.ready = True
-                        if said.trouble:
-                            raise InputError(f"{CANNOT_TRAVEL} ({said.trouble}): {USE_ONE}")
-                        continue
-                    if isinstance(said, int):
-                        watch.moved(job, said)
-                        continue
-                    if said.trouble:
-                        raise StoreError(said.trouble)
-                    worker.job = None
-                    watch.ended(job)
+                        for word in worker.heard():
+                            self.listen(worker, word)
+                    except EOFError:
+                        self.bury(worker)
         finally:
-            for worker in crew:
+            for worker in self.crew:
                 worker.process.terminate()
-            for worker in crew:
-                worker.process.join()
-                worker.pipe.close()
+            for worker in self.crew:
+                worker.end()
+
+    def hire(self) -> None:
+        """Start as many workers as there is work for, unless no start succeeds."""
+        wanted = min(self.workers, len(self.queue) + sum(worker.job is not None for worker in self.crew))
+        while len(self.crew) < wanted and not self.starts.hopeless:
+            try:
+                self.crew.append(Worker())
+            except OSError as error:
+                self.not_started(f"could not be created: {error.strerror or error}", killed=False)
+
+    def listen(self, worker: Worker, word: Any) -> None:
+        """What follows from a worker's word."""
+        if isinstance(word, Awake):
+            worker.send(self.payload)
+        elif isinstance(word, Ready):
+            if word.trouble:
+                raise InputError(f"{CANNOT_TRAVEL} ({word.trouble}): {USE_ONE}")
+            worker.ready, self.starts = True, Starts()
+        elif worker.job is not None and isinstance(word, int):
+            self.watch.moved(self.whole[worker.job.base_key], word)
+        elif worker.job is not None and isinstance(word, Ended):
+            if word.trouble:
+                raise StoreError(word.trouble)
+            self.watch.ended(self.whole[worker.job.base_key])
+            worker.job = None
+
+    def bury(self, worker: Worker) -> None:
+        """Take a dead worker out of the crew, and put what it left undone back into the queue."""
+        self.crew.remove(worker)
+        how = worker.end()
+        if not worker.ready:
+            if unguarded(worker.errors.tail):
+                raise InputError(f"{UNGUARDED}: {GUARD}")
+            self.not_started(how, killed=(worker.process.exitcode or 0) < 0)
+            return
+        self.starts = Starts()
+        if worker.job is None:
+            return
+        job = worker.job.without(RunFolder(self.task.folder).finished())
+        before = 0 if len(job.cells) < len(worker.job.cells) else self.deaths[job.base_key]
+        self.deaths[job.base_key] = before + 1
+        if job.cells and before + 1 < TRIES:
+            self.queue.append(job)  # last, so that workers killed from outside rarely die on the same job
+            return
+        self.task.fail(job, f"The worker process died {TRIES} times on this job; the last one {how}.")
+        self.watch.ended(self.whole[worker.job.base_key])
+
+    def not_started(self, how: str, killed: bool) -> None:
+        """Count a start that failed; raises if too many did, one after the other, and no worker is left."""
+        self.starts = self.starts.failing(killed)
+        if self.starts.hopeless and not any(worker.ready for worker in self.crew):
+            raise InputError(
+                f"No worker process could start ({self.starts.count} tries; the last one {how}): use fewer workers, or workers=1."
+            )
 
 
 def packed(task: Task) -> bytes:
@@ -127,15 +251,97 @@ def packed(task: Task) -> bytes:
         raise InputError(f"{CANNOT_TRAVEL} ({error}): {USE_ONE}") from error
 
 
-def hire(payload: bytes) -> Worker:
-    """Start a worker."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=serve, args=(there, payload), daemon=True)
-    with interruption_held_back():
-        process.start()
-    there.close()
-    return Worker(process, here)
+def check_main() -> None:
+    """Raise in a worker that has come here by importing the user's script, which lacks its guard."""
+    if getattr(current_process(), "_inheriting", False):
+        raise InputError(f"{UNGUARDED}: {GUARD}")
+
+
+def unguarded(words: str) -> bool:
+    """Whether a worker's error stream tells of a script that starts processes, or this very run, when it is imported."""
+    return any(sign in words for sign in (UNGUARDED, BOOTSTRAPPING, f"is being written by process {os.getpid()} "))
+
+
+def ending(code: int | None, words: str) -> str:
+    """How a process ended, in words, and its own last ones unless it was killed from outside.
+
+    >>> ending(-9, "Loading."), ending(1, "ValueError: no")
+    ('was killed by signal 9, perhaps out of memory', 'ended with exit code 1: ValueError: no')
+    """
+    if code is None:
+        return "does not end"
+    if code == -signal.SIGKILL:
+        return f"was killed by signal {-code}, perhaps out of memory"
+    own = f": {words}" if words and code != -signal.SIGTERM else ""
+    if code < 0:
+        return f"was killed by signal {-code} ({(signal.strsignal(-code) or 'unknown').lower()}){own}"
+    return f"ended with exit code {code}{own}"
+
+
+def last_words(text: str) -> str:
+    """What a process had to say in the end: of a traceback the error, else the last three lines; on one line.
+
+    >>> last_words("Warning: old\\nTraceback (most recent call last):\\n  File 'a.py'\\nValueError: not\\n  good\\n")
+    'ValueError: not good'
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    traced = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
+    after = range(traced[-1] + 1, len(lines)) if traced else range(0)
+    error = next((number for number in after if not lines[number][0].isspace()), max(0, len(lines) - 3))
+    return " ".join(" ".join(lines[error:]).split())[:300]
+
+
+class Errors:
+    """What a worker writes to its error stream: handed on to this process's, and the end of it kept."""
+
+    def __init__(self) -> None:
+        self.reading, self.writing = os.pipe()
+        os.set_blocking(self.reading, False)
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.tail, self.closed = "", False
+
+    @contextmanager
+    def of_children(self) -> Iterator[None]:
+        """A process that is started within this block writes its errors here; what this one writes meanwhile comes along."""
+        try:
+            kept = os.dup(2)
+        except OSError:  # a process without an error stream
+            kept = None
+        try:
+            if kept is not None:
+                os.dup2(self.writing, 2)
+            yield
+        finally:
+            if kept is not None:
+                os.dup2(kept, 2)
+                os.close(kept)
+            os.close(self.writing)
+
+    def open(self) -> list[int]:
+        """The stream, as long as somebody may write to it."""
+        return [] if self.closed else [self.reading]
+
+    def relay(self) -> None:
+        """Hand on what has been written since."""
+        while not self.closed:
+            try:
+                found = os.read(self.reading, 65536)
+            except BlockingIOError:
+                return
+            if not found:
+                self.close()
+                return
+            text = self.decoder.decode(found)
+            self.tail = (self.tail + text)[-TAIL:]
+            if sys.stderr is not None:
+                sys.stderr.write(text)
+                sys.stderr.flush()
+
+    def close(self) -> None:
+        """Nobody reads any more."""
+        if not self.closed:
+            self.closed = True
+            os.close(self.reading)
 
 
 @contextmanager
@@ -164,24 +370,18 @@ def interruption_held_back() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def assign(worker: Worker) -> None:
-    """Send the worker its job; a worker that is gone is noticed when its answer is read."""
-    try:
-        worker.pipe.send(worker.job)
-    except (BrokenPipeError, ConnectionError):
-        return
-
-
-def serve(pipe: Connection, payload: bytes) -> None:
+def serve(pipe: Connection) -> None:
     """A worker's life: one job at a time until the pipe closes or the parent is gone."""
     follow_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     with suppress(EOFError, ConnectionError):
+        pipe.send(Awake())
+        payload = pipe.recv_bytes()
         try:
             task: Task = pickle.loads(payload)
-        except (pickle.UnpicklingError, AttributeError, ImportError) as error:
-            pipe.send(Ready(str(error)))
+        except Exception as error:
+            pipe.send(Ready(said(error)))
             return
         pipe.send(Ready())
         while True:
