@@ -216,7 +216,7 @@ class Audit:
             prepared, strengths = calibrated(prepared, store, progress)
             lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
             store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
-            finished = store.finished()
+            finished = store.finished() - store.incomplete()
             left = [job for job in (job.without(finished) for job in prepared.jobs) if job.cells]
             task = Task(prepared.problem, store.root, prepared.budgets)
             for job in left:
@@ -295,8 +295,7 @@ class Audit:
         defaults = Defaults(one.space, one.walk)
         problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
         check_classes(problem, labels)
-        settled, notes = examined(problem)
-        problem = replace(problem, explainers=settled)
+        problem, notes = examined(problem, budgets)
         jobs = plan(problem, budgets)
         check_requests(problem, jobs)
         notes += [] if rehearsal else remarks(problem, jobs) + comparable(records)

@@ -81,7 +81,7 @@ def fusion(cell: Cell) -> str:
 
 
 def plan(problem: Problem, budgets: Mapping[str, Budget]) -> list[Job]:
-    """Every job, in a fixed order. The row budget counts only for explainers whose numbers depend on the batch."""
+    """Every job, in a fixed order. The row budget counts only where numbers depend on the batch."""
     return list(_jobs(problem, budgets))
 
 
@@ -100,7 +100,7 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget]) -> Iterator[Job]:
                 "outputs": model.outputs.value,
                 "target": [problem.target.spec(), model.targets[samples].tolist()],
                 "explainer": explainer.spec() if explainer else None,
-                "batch": budgets[model_name].rows if explainer and explainer.batch_dependent else None,
+                "batch": budgets[model_name].rows if problem.batched(model_name, label) else None,
                 "learnt": learnt,
                 "training": training.get((model_name, label), ""),
                 "block": [block, numbers(samples)],

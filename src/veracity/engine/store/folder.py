@@ -2,7 +2,7 @@
 
     manifest.json                  schema, spec, versions, hashes, notes, and the list of planned cells
     cells/KEY.parquet              the measurements of one cell: sample, draw, level, quantity, value, status
-    failed/KEY.json                the error of a cell that could not be finished
+    failed/KEY.json                the error of a cell that could not be finished, or of samples that a finished one lacks
     explanations/KEY.safetensors   base explanations of one block
     worst/KEY.safetensors          the most telling pairs of one cell
     learnt/KEY.safetensors         what one explainer found out about one model
@@ -162,18 +162,24 @@ class RunFolder:
         """The keys of all finished cells."""
         return {name.removesuffix(".parquet") for name in self.files.names("cells")}
 
-    def write_cell(self, key: str, sample: Array, draw: Array, level: Array, quantities: Mapping[str, Array]) -> None:
-        """Store a finished cell's measurements, (R,) each; what is not finite is marked undefined."""
+    def write_cell(
+        self, key: str, sample: Array, draw: Array, level: Array, quantities: Mapping[str, Array], failed: Mapping[int, str] | None = None
+    ) -> None:
+        """Store a finished cell's measurements, (R,) each; what is not finite is marked undefined, or failed on samples with a reason."""
         count = len(quantities)
         value = np.concatenate(list(quantities.values()))
-        status = pa.DictionaryArray.from_arrays((~np.isfinite(value)).astype(np.int8), ["ok", "undefined"])
+        lost = np.tile(np.isin(sample, list(failed or ())), count)
+        status = pa.DictionaryArray.from_arrays(np.where(lost, 2, ~np.isfinite(value)).astype(np.int8), ["ok", "undefined", "failed"])
         what = pa.DictionaryArray.from_arrays(np.repeat(np.arange(count, dtype=np.int8), len(sample)), list(quantities))
         where = [np.tile(column.astype(kind), count) for column, kind in ((sample, np.int64), (draw, np.int32), (level, np.int32))]
         columns = [*where, what, value.astype(np.float64), status]
         sink = io.BytesIO()
         pq.write_table(pa.Table.from_arrays([pa.array(column) for column in columns], schema=COLUMNS), sink)
-        self.files.remove(f"failed/{key}.json")
+        if failed:
+            self.write_failure(key, next(iter(failed.values())), failed)
         self.files.write(f"cells/{key}.parquet", sink.getvalue())
+        if not failed:
+            self.files.remove(f"failed/{key}.json")
 
     def read_cell(self, key: str) -> pa.Table:
         """A finished cell's measurements."""
@@ -183,9 +189,21 @@ class RunFolder:
         except (pa.ArrowException, OSError) as error:
             raise StoreError(f"{self.files.path(name)} is damaged: delete it and run the same command again.") from error
 
-    def write_failure(self, key: str, error: str) -> None:
-        """Record why a cell could not be finished."""
-        self.files.write(f"failed/{key}.json", json.dumps({"error": error}).encode())
+    def write_failure(self, key: str, error: str, samples: Mapping[int, str] | None = None) -> None:
+        """Record why a cell could not be finished, or why it was only without these samples."""
+        self.files.write(f"failed/{key}.json", json.dumps({"error": error, **({"samples": samples} if samples else {})}).encode())
+
+    def incomplete(self) -> set[str]:
+        """The keys of finished cells that lack samples which failed."""
+        return {name.removesuffix(".json") for name in self.files.names("failed")} & self.finished()
+
+    def failed_samples(self, key: str) -> dict[int, str]:
+        """Why samples of a finished cell failed, by their numbers."""
+        try:
+            samples = json.loads(self.files.read(f"failed/{key}.json")).get("samples", {})
+            return {int(sample): str(reason) for sample, reason in samples.items()}
+        except (ValueError, TypeError, AttributeError, FileNotFoundError):
+            return {}
 
     def failures(self) -> dict[str, str]:
         """Why cells failed, by key; a record that a writer removes meanwhile is of a cell that is measured now."""
