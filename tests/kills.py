@@ -40,6 +40,8 @@ PER_RUN = 6
 """How many workers are killed in one run."""
 AT_WORK = 0.5
 """At most so many seconds a worker is at work before it is killed."""
+EMPTY = 20
+"""How many runs may end before a worker could be killed."""
 PATIENCE = 600.0
 """After so many seconds a run counts as lost."""
 
@@ -173,6 +175,7 @@ class Harness:
     start_takes: float = 1.0
     first_cell: dict[int, float] = field(default_factory=dict)
     cells: int = 0
+    empty: int = 0
 
     def folder(self) -> Path:
         """A new one."""
@@ -225,7 +228,10 @@ class Harness:
             self.lines[killed[-1]].kills += 1
             seen |= {key: state for key, state in cells(command.folder).items() if key not in seen}
         if not killed:
-            raise SystemExit("The audit ended before a worker could be killed.")
+            self.empty += 1
+            if self.empty > EMPTY:
+                raise SystemExit(f"The audit ended {EMPTY} times before a worker could be killed.")
+            return
         self.judge(killed, command, seen)
         seen = cells(command.folder)
         self.judge(killed[-1:], Command(command.folder, self.samples, workers=2), seen)

@@ -39,7 +39,7 @@ from veracity.results import compared
 from veracity.zoo.train import initialised
 
 STREAM = "walk"
-COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control"]
+COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "samples_failed", "self_agreement", "random_control"]
 
 
 class Returns(nn.Module):
@@ -207,7 +207,7 @@ def test_a_window_shift_is_checked_on_every_input_and_for_every_score(tmp_path: 
     net = initialised(lambda: nn.Sequential(nn.Flatten(), nn.Linear(36, 2)), seed=0).eval()
     for settings in ({"symmetry": WindowShift(margin=1)}, {"scores": [Equivariance(space=WindowShift(margin=1))]}):
         with pytest.raises(InputError, match="blank"):
-            Audit(models=net, inputs=images, explainers=["gradient"], **settings).prepare()
+            Audit(models=net, inputs=images, explainers=["gradient"], outputs="logits", **settings).prepare()
 
 
 def test_a_model_on_another_device_is_a_copy(make_audit: Callable[..., Audit], net: nn.Module) -> None:
@@ -343,7 +343,10 @@ def test_a_forecast_counts_passes_and_writes_nothing(make_audit: Callable[..., A
         ({"inputs": torch.zeros(3, 0)}, r"at least one sample, not \(3, 0\)"),
         ({"models": {"net": small_net().to("meta")}}, "Model 'net' has no numbers in '0.weight', which is on the device 'meta': load its"),
         ({"models": {"net": nn.Sequential(nn.Flatten(), nn.LazyLinear(3))}}, "Model 'net' has a lazy layer without weights, '1.weight'"),
-        ({"models": {"net": Returns(lambda scores: scores > 0)}}, r"must return real numbers, .* not torch\.bool of shape \(1, 3\)"),
+        (
+            {"models": {"net": Returns(lambda scores: scores > 0)}},
+            r"must return scores in floating point, not torch\.bool",
+        ),
         ({"models": {"net": Returns(lambda scores: scores * 1j)}}, "must return real numbers, .* not torch.complex64"),
         ({"models": {"net": Returns(lambda scores: scores[:, :0])}}, r"at least one for each input, not torch\.float32 of shape \(1, 0\)"),
         ({"models": {"net": Returns(lambda scores: scores.to_sparse())}}, r"a dense tensor, not a sparse one: end it with to_dense\(\)"),

@@ -140,7 +140,7 @@ def test_a_row_with_some_failed_cells_is_done_and_says_so(partly: Path, tmp_path
     assert "first failed for quick (1 of 3 cells): OutOfMemoryError: too large" in " ".join(shown.split())
     text = text_of(partly, tmp_path)
     assert "done; 1 of 3 cells failed" in text
-    assert "first quick equivariance 1 of 3 OutOfMemoryError: too large" in text
+    assert "first quick equivariance 1 of 3 cells OutOfMemoryError: too large" in text
     status, _, error = said(capsys, "gate", partly, "--require", "equivariance>=-1", "--explainer", "quick")
     assert (status, "OutOfMemoryError: too large" in error) == (1, True)
 

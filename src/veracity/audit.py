@@ -229,7 +229,7 @@ class Audit:
             prepared, strengths = calibrated(prepared, store, progress)
             lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
             store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
-            finished = store.finished()
+            finished = store.finished() - store.incomplete()
             left = [job for job in (job.without(finished) for job in prepared.jobs) if job.cells]
             task = Task(prepared.problem, store.root, prepared.budgets)
             for job in left:
@@ -329,8 +329,7 @@ class Audit:
         problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
         check_classes(problem, labels)
         with bar("trying explainers", len(every) * len(one.explainers), progress, after=LATE) as advance:
-            settled, notes = examined(problem, advance)
-        problem = replace(problem, explainers=settled)
+            problem, notes = examined(problem, budgets, advance)
         with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
             jobs = plan(problem, budgets, telling(advance, "planning"))
         check_requests(problem, jobs)

@@ -26,9 +26,11 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.measures import Direction
-from veracity.core.models import as_device, device_of, evaluating, placed
+from veracity.core.models import as_device, evaluating, placed
 from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults, Reads, Score, Subject
+from veracity.engine.admission import take
+from veracity.engine.batching import Budget
 from veracity.engine.copies import Copies
 from veracity.engine.progress import bar
 from veracity.engine.resolve import all_scores, as_inputs, as_whole, labelled
@@ -349,8 +351,9 @@ def by_method(result: Result, score: str, methods: Sequence[str], samples: int) 
 @torch.no_grad()
 def outputs(model: nn.Module, inputs: Inputs) -> Tensor:
     """The model's outputs for every input, on the CPU."""
+    parts: list[Tensor] = []
     with evaluating(inputs.adapt(model)) as adapted:
-        parts = [inputs.take(part).to(device_of(model)).through(adapted).cpu() for part in torch.arange(inputs.size()).split(256)]
+        Budget(256).spend(inputs.size(), 1, lambda part: parts.append(take(inputs, part, model).through(adapted).cpu()))
     return torch.cat(parts)
 
 

@@ -15,7 +15,8 @@ from veracity.interpret import MaxSensitivity, ModelRobustness, RelativeInputSta
 from veracity.interpret.gef import FastGEF, PublicFastGEF
 
 ROW = {
-    "model": "net", "score": "symmetry", "low": 0.4, "high": 0.6, "n": 9, "undefined": 0, "self_agreement": 1.0, "random_control": 0.25,
+    "model": "net", "score": "symmetry", "low": 0.4, "high": 0.6, "n": 9, "undefined": 0, "samples_failed": 0,
+    "self_agreement": 1.0, "random_control": 0.25,
     "control": False, "direction": "higher", "failed": "", "unseen": math.nan,
     "state": "done", "cells": 1, "cells_measured": 1, "cells_failed": 0,
 }  # fmt: skip

@@ -88,7 +88,9 @@ def test_show_prints_one_object_a_line(run: Path, capsys: pytest.CaptureFixture[
     assert first["value"] > 0.9999
     assert first["random_control"] is not None
     assert code("show", run, "--format", "csv") == 0
-    assert capsys.readouterr().out.startswith("model,explainer,score,value,low,high,n,undefined,self_agreement,random_control")
+    assert capsys.readouterr().out.startswith(
+        "model,explainer,score,value,low,high,n,undefined,samples_failed,self_agreement,random_control"
+    )
     assert code("show", run) == 0
     assert "Equivariance is necessary, not sufficient" in capsys.readouterr().out
 

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from small import series_inputs, small_net
-from veracity.core.errors import InputError
+from veracity import Audit, CyclicShift
+from veracity.core.errors import InputError, Note
+from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import TensorInputs
 from veracity.core.outputs import SINGLE, UNSUMMED, Outputs
 from veracity.core.targets import Custom, Predicted
-from veracity.engine.admission import admit, first_budget
+from veracity.engine.admission import admit, check_mixing, check_rows, first_budget
 from veracity.engine.batching import Budget
 
 
@@ -102,3 +108,168 @@ def test_outputs_that_are_not_scores_need_a_target() -> None:
     assert model.outputs is Outputs.RAW
     with pytest.raises(InputError, match="must return one tensor with a row for each input, not a tuple"):
         first_budget("net", Pair(), inputs, None, None)
+
+
+class Centred(nn.Module):
+    """Subtracts a share of the batch's mean."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.net, self.share = small_net(), share
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.net(x - self.share * x.mean(0))
+        return out
+
+
+def unstatistical() -> nn.Module:
+    """BatchNorm without running statistics, which looks at the batch in evaluation mode, too."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        norm = nn.BatchNorm1d(6, track_running_stats=False)
+        return nn.Sequential(nn.Conv1d(1, 6, 3), nn.ReLU(), norm, nn.AdaptiveMaxPool1d(1), nn.Flatten(), nn.Linear(6, 3)).eval()
+
+
+def run_of(model: nn.Module, **settings: Any) -> Audit:
+    given = {"inputs": series_inputs(6), "explainers": ["gradient"], "symmetry": CyclicShift(axes=(-1,)), "controls": False}
+    return Audit(models={"net": model}, **{**given, **settings})
+
+
+def test_outputs_that_depend_on_the_batch_are_told_by_how_much(tmp_path: Path) -> None:
+    model, x = Centred(0.01), series_inputs(6)
+    with pytest.warns(Note, match="net / outputs: its outputs change by") as said:
+        prepared = run_of(model).prepare()
+    together, alone = model(x[:4]), torch.cat([model(x[row : row + 1]) for row in range(4)])
+    share = float((together - alone).detach().abs().max() / torch.maximum(together.abs(), alone.abs()).max().detach())
+    assert 1e-3 < share < 0.05
+    assert prepared.problem.models["net"].mixing == pytest.approx(share, rel=1e-4)
+    assert [str(one.message) for one in said if "when other inputs are in the batch" in str(one.message)] == [
+        f"net / outputs: its outputs change by {share:.1%} when other inputs are in the batch, so that every score mixes samples and "
+        "depends on the batch size: use statistics that do not depend on the batch, or audit it row by row with batch=1."
+    ]
+    with pytest.warns(Note, match="when other inputs are in the batch"):
+        page = run_of(model).run(tmp_path).save_report(tmp_path / "report.html").read_text()
+    assert "when other inputs are in the batch" in page
+
+
+@pytest.mark.parametrize(
+    ("model", "says"), [(Centred(1.0), "says something else about"), (unstatistical(), "predicts another class for")], ids=["mean", "norm"]
+)
+def test_outputs_that_follow_the_batch_are_refused(model: nn.Module, says: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=rf"^Model 'net' {says} an input when other inputs are in the batch \(its outputs change by \d+%\)"
+    ):
+        run_of(model).run(tmp_path)
+    x = series_inputs(6)
+    found = run_of(model, scores=["model_invariance"]).run(tmp_path, batch=1)
+    assert found.failures().empty
+    alone, moved = (torch.cat([model(one[None]).softmax(1) for one in some]) for some in (x, x.roll(1, -1)))
+    cosine = torch.nn.functional.cosine_similarity(alone, moved).detach()
+    assert found.draws("model_invariance")["net", ""][:, 1] == pytest.approx(cosine.numpy(), abs=1e-5)
+
+
+def test_one_output_that_follows_the_batch_is_refused() -> None:
+    class Ranks(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            total = x.sum((1, 2))
+            return (total - total.mean())[:, None]
+
+    with pytest.raises(InputError, match=r"^Model 'net' says something else about an input when other inputs are in the batch"):
+        admit("net", Ranks(), TensorInputs(series_inputs(6)), None, Predicted(), None, Budget(8))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_rounding_is_not_taken_for_it(kind: torch.dtype) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layers = (nn.Flatten(), nn.Linear(12, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+        wide = nn.Sequential(*layers).eval().to(kind)
+    inputs = TensorInputs(series_inputs(6).to(kind))
+    assert admit("net", wide, inputs, None, Predicted(), None, Budget(8))[0].mixing == 0.0
+
+
+def test_a_change_just_above_the_threshold_counts_and_one_below_does_not() -> None:
+    together = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    assert check_mixing("net", together, together + 0.0009) == 0.0
+    assert check_mixing("net", together, together + 0.0021) == pytest.approx(0.0021 / 1.0021, rel=1e-3)
+    assert check_mixing("net", together.half(), together.half() + 0.01) == 0.0
+    assert check_mixing("net", together[:1], together[:1] + 1) == 0.0
+
+
+def test_numbers_of_a_mixing_model_are_kept_apart_by_the_batch() -> None:
+    def keys(model: nn.Module, batch: int) -> set[str]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Note)
+            return {cell.key for job in run_of(model).prepare(batch=batch).jobs for cell in job.cells}
+
+    assert not keys(Centred(0.01), 8) & keys(Centred(0.01), 9)
+    assert keys(small_net(), 8) == keys(small_net(), 9)
+
+
+def test_graphs_and_tokens_are_looked_at_alone_too() -> None:
+    class Mean(nn.Module):
+        """The mean of each graph's or text's values, with a little of the others' mixed in."""
+
+        def forward(self, x: Tensor, *structure: Tensor) -> Tensor:
+            own = torch.stack((x.flatten(1).mean(1), x.flatten(1).amax(1)), dim=1)
+            return own + 0.01 * own.mean(0)
+
+    values = series_inputs(4).transpose(1, 2)
+    mask, edges = torch.ones(4, 12, dtype=torch.bool), torch.tensor([[0, 1], [1, 0]]).expand(4, 2, 2)
+    graphs = GraphInputs(values, mask, edges)
+    few = graphs.take(torch.arange(4))
+    assert len(few.structure) > 0
+    assert check_rows("net", Mean(), few) > 1e-3
+
+
+class Argmax(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = small_net()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x).argmax(1, keepdim=True)
+
+
+def test_whole_numbers_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as raised:
+        run_of(Argmax()).run(tmp_path)
+    assert str(raised.value) == (
+        "Model 'net' must return scores in floating point, not torch.int64: return what comes before argmax or a threshold."
+    )
+    with pytest.raises(InputError, match="The target 'custom' gives int64 for model 'net', not floating point"):
+        run_of(small_net(), target=Custom(function=lambda output: output.argmax(1))).run(tmp_path)
+
+
+def test_sparse_inputs_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^The inputs are a sparse tensor: convert them with \.to_dense\(\)\.$"):
+        run_of(small_net(), inputs=series_inputs(6).to_sparse()).run(tmp_path)
+
+
+def test_a_model_that_throws_on_a_sample_as_it_is_names_the_sample(tmp_path: Path) -> None:
+    class Refuses(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = small_net()
+
+        def forward(self, x: Tensor) -> Tensor:
+            if bool((x.amax((1, 2)) > 50).any()):
+                raise ArithmeticError("too large")
+            out: Tensor = self.net(x)
+            return out
+
+    x = series_inputs(6)
+    x[3, 0, 0] = 100.0
+    with pytest.raises(InputError) as raised:
+        run_of(Refuses(), inputs=x).run(tmp_path)
+    text = "Model 'net' fails on sample 3 with ArithmeticError: too large: leave the sample out, or mend the model."
+    assert str(raised.value) == text
+
+    class Single(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            if len(x) > 1:
+                raise ValueError("one at a time")
+            return x.flatten(1)
+
+    with pytest.raises(InputError, match="takes every input alone, but fails on several at once with ValueError: one at a time"):
+        run_of(Single()).run(tmp_path)

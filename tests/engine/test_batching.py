@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from small import series_inputs, small_net
+from veracity import Audit, CyclicShift, MonteCarlo
+from veracity.core.errors import InputError, Note
 from veracity.core.inputs import Signals
-from veracity.engine.batching import Budget, budget_for, out_of_memory, row_bytes
+from veracity.engine.batching import Budget, budget_for, row_bytes
 
 
 def test_the_work_is_cut_into_slices_that_fit() -> None:
@@ -43,7 +50,6 @@ def test_other_errors_and_hopeless_ones_are_raised() -> None:
         Budget(rows=4).spend(4, 1, fail)
     with pytest.raises(MemoryError):
         Budget(rows=4).spend(4, 1, hungry)
-    assert out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"))
 
 
 def test_the_bytes_of_a_row_are_counted_by_hand() -> None:
@@ -58,3 +64,77 @@ def test_the_budget_follows_the_memory_and_the_wish() -> None:
     assert budget_for(net, x, memory=1, rows=None).rows == 1
     assert budget_for(net, x, memory=1, rows=33).rows == 33
     assert all(not module._forward_hooks for module in net.modules() if isinstance(module, nn.Module))
+
+
+def test_work_that_reads_the_rows_is_tried_again_with_half_of_them() -> None:
+    budget, seen = Budget(rows=16), []
+
+    def work() -> str:
+        seen.append(budget.rows)
+        if budget.rows > 4:
+            raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes.")
+        return "done"
+
+    assert budget.attempt(work) == "done"
+    assert seen == [16, 8, 4]
+
+
+class Hungry(nn.Module):
+    """A model whose allocator really refuses more than a number of rows: a pass of more asks for a pebibyte."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.net, self.most = small_net(), most
+
+    def forward(self, x: Tensor) -> Tensor:
+        torch.empty(1 if len(x) <= self.most else 2**50, dtype=torch.uint8)
+        out: Tensor = self.net(x)
+        return out
+
+
+def mine(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    leaf = inputs.requires_grad_()
+    return torch.autograd.grad(model(leaf).gather(1, targets[:, None]).sum(), leaf)[0]
+
+
+def hungry_audit(most: int, **settings: Any) -> Audit:
+    given: dict[str, Any] = {
+        "inputs": series_inputs(5),
+        "targets": torch.arange(5) % 3,
+        "explainers": [{"name": "integrated_gradients", "steps": 8}, {"name": "smooth_grad", "draws": 4}, mine],
+        "symmetry": CyclicShift(axes=(-1,)),
+        "scores": ["equivariance", "model_invariance", "mprt", {"name": "faithfulness_correlation", "nr_runs": 5}],
+        "walk": MonteCarlo(draws=2),
+        "controls": False,
+    }
+    return Audit(models={"net": Hungry(most)}, **{**given, **settings})
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_model_that_runs_out_of_memory_is_audited_with_smaller_batches(most: int, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+        Hungry(most)(series_inputs(most + 1))
+    plain = {"scores": ["equivariance", "model_invariance"]} if most == 1 else {}
+    audits = [hungry_audit(rows, **plain) for rows in (most, 10**9)]
+    found = audits[0].run(tmp_path / "hungry", batch=16)
+    assert found.failures().empty
+    expected = audits[1].run(tmp_path / "fed", batch=most)
+    pd.testing.assert_frame_equal(found.table(), expected.table(), atol=1e-6, rtol=0)
+    assert found.manifest["models"]["net"]["accuracy"] == expected.manifest["models"]["net"]["accuracy"]
+
+
+def test_searches_and_forecasts_halve_the_batch_too(tmp_path: Path) -> None:
+    walk = {"name": "genetic", "population": 8, "elites": 2, "generations": 2}
+    settings: dict[str, Any] = {"explainers": ["gradient"], "scores": [{"name": "sol_f_hat", "walk": walk}], "symmetry": None}
+    settings |= {"inputs": series_inputs(6), "targets": None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Note)
+        found = hungry_audit(4, **settings).run(tmp_path / "hungry")
+        expected = hungry_audit(10**9, **settings).run(tmp_path / "fed", batch=4)
+        pd.testing.assert_frame_equal(found.table(), expected.table(), atol=1e-6, rtol=0)
+        assert hungry_audit(4, **settings).forecast().seconds > 0
+
+
+def test_a_model_that_cannot_take_one_row_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^Model 'net' cannot take inputs of shape .*DefaultCPUAllocator"):
+        hungry_audit(0).run(tmp_path)

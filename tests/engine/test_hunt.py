@@ -19,6 +19,7 @@ from veracity.engine.kept import Kept
 from veracity.engine.loop import Block
 from veracity.engine.perturbed import Perturbed
 from veracity.engine.store import RunFolder
+from veracity.engine.trial import Guard
 from veracity.interpret import Invariance
 from veracity.interpret.robustness import Hunted, SolHat, SolTilde, WorstLoss
 from veracity.walk import Genetic, GradientSearch, SimpleMonteCarlo, SubsetSimulation
@@ -31,7 +32,8 @@ def hunt_of(score: Hunted, tmp_path: Path, net: nn.Module | None = None, count: 
     prepared = audit_of(net or tanh_net(), images(count), [score]).prepare()
     (job,) = [job for job in prepared.jobs if job.cells]
     folder = RunFolder(str(tmp_path))
-    block = Block(job, prepared.problem, prepared.budgets["net"], {}, folder, lambda _passes: None)
+    guard = Guard("", None, prepared.problem.models["net"].module, prepared.problem.inputs.take(torch.arange(1)))
+    block = Block(job, prepared.problem, prepared.budgets["net"], {}, folder, lambda _passes: None, guard)
     (cell,) = job.cells
     perturbed = Perturbed(block.rows, block.reader, cell.request, block.base(cell.before, cell.request), cell.after)
     return Hunt(perturbed, cell), folder
@@ -95,7 +97,7 @@ def test_relus_slope_where_they_are_flat(tmp_path: Path) -> None:
 
 def test_what_is_kept_can_be_read_back(tmp_path: Path) -> None:
     hunt, folder = hunt_of(SolHat(**AROUND, walk=GENETIC), tmp_path)
-    hunt.run(torch.tensor([0, 2]), folder)
+    hunt.run(torch.tensor([0, 2])).write(hunt.cell.key, folder, {})
     table = folder.read_cell(hunt.cell.key).to_pandas()
     assert sorted(table["quantity"].astype(str).unique()) == ["agreement", "evaluations", "loss", "merit", "undefined"]
     agreement = table[table["quantity"].astype(str) == "agreement"]
@@ -108,7 +110,7 @@ def test_what_is_kept_can_be_read_back(tmp_path: Path) -> None:
 
 def test_nothing_to_search_is_stored_as_undefined(tmp_path: Path) -> None:
     hunt, folder = hunt_of(SolHat(**AROUND, walk=GENETIC), tmp_path)
-    hunt.run(torch.zeros(0, dtype=torch.int64), folder)
+    hunt.run(torch.zeros(0, dtype=torch.int64)).write(hunt.cell.key, folder, {})
     table = folder.read_cell(hunt.cell.key).to_pandas()
     assert sorted(table["sample"].unique()) == [0, 1, 2]
     assert table["value"].isna().all()
@@ -118,7 +120,7 @@ def test_nothing_to_search_is_stored_as_undefined(tmp_path: Path) -> None:
 def test_the_worst_points_of_a_block_worst_first(tmp_path: Path) -> None:
     hunt, folder = hunt_of(SolHat(**AROUND, walk=SimpleMonteCarlo(draws=20)), tmp_path, count=12)
     with torch.no_grad():
-        hunt.run(torch.arange(12), folder)
+        hunt.run(torch.arange(12)).write(hunt.cell.key, folder, {})
     kept = folder.read_tensors("worst", hunt.cell.key)
     assert kept is not None
     assert len(kept["sample"]) == KEEP
@@ -134,18 +136,18 @@ def test_the_worst_points_of_a_block_worst_first(tmp_path: Path) -> None:
 
 def test_points_that_break_the_constraint_are_no_examples(tmp_path: Path) -> None:
     hunt, folder = hunt_of(SolTilde(radius=1e-4, range=(0.0, 1.0), walk=GENETIC), tmp_path)
-    hunt.run(torch.arange(3), folder)
+    hunt.run(torch.arange(3)).write(hunt.cell.key, folder, {})
     assert folder.read_tensors("worst", hunt.cell.key) is None
 
 
 def test_groups_of_any_size_keep_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     score = SolHat(**AROUND, walk=SubsetSimulation(population=20, steps=2, floor=-8.0))
     whole, first = hunt_of(score, tmp_path / "whole")
-    whole.run(torch.arange(3), first)
+    whole.run(torch.arange(3)).write(whole.cell.key, first, {})
     monkeypatch.setattr("veracity.core.searches.NUMBERS", 2 * 20 * 16)
     parts, second = hunt_of(score, tmp_path / "parts")
     assert parts.walk.together(parts.request.space) == 2
-    parts.run(torch.arange(3), second)
+    parts.run(torch.arange(3)).write(parts.cell.key, second, {})
     order = ["sample", "draw", "level", "quantity"]
     one, other = (folder.read_cell(whole.cell.key).to_pandas().astype({"quantity": str}) for folder in (first, second))
     one, other = one.sort_values(order, ignore_index=True), other.sort_values(order, ignore_index=True)
@@ -166,7 +168,7 @@ def test_traces_take_the_names_of_the_score(tmp_path: Path) -> None:
     here, one = torch.zeros(1, dtype=torch.int64), torch.ones(1, dtype=torch.int64)
     kept.add(torch.tensor([2]), Trace(here, here, one, {"merit": line, "seen0": line + 1, "seen1": line + 2}))
     kept.add(torch.tensor([0]), Trace(here, one, here, {"merit": line * 3, "seen0": line, "width": line}))
-    kept.write(folder)
+    kept.whole(None).write(hunt.cell.key, folder, {})
     table = folder.read_cell(hunt.cell.key).to_pandas().astype({"quantity": str})
     found = {(row.sample, row.draw, row.level, row.quantity): row.value for row in table.itertuples(index=False)}
     assert found[12, 0, 1, "agreement"] == 1.5

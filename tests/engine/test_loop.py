@@ -57,7 +57,7 @@ def test_scores_that_share_their_passes_pay_once(make_audit: Callable[..., Audit
         nonlocal rows
         audit = make_audit(scores=scores, explainers=["gradient"], controls=False)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("veracity.audit.examined", lambda problem: (problem.explainers, []))
+            patch.setattr("veracity.audit.examined", lambda problem, budgets: (problem, []))
             handle = net.register_forward_pre_hook(count)
             rows = 0
             audit.run(tmp_path / name)
@@ -66,8 +66,8 @@ def test_scores_that_share_their_passes_pay_once(make_audit: Callable[..., Audit
 
     one, both = passes("one", ["equivariance"]), passes("both", ["equivariance", "invariance"])
     assert one == both
-    # A look at the model (2 rows), its outputs (6, and 4 twice), 6 base maps, 72 moved ones, 6 for self-agreement.
-    assert one == 2 + 6 + 8 + 6 + 72 + 6
+    # A look at the model (2 rows), its outputs (6, and 4 twice together and once alone), 6 base maps, 72 moved, 6 for self-agreement.
+    assert one == 2 + 6 + 12 + 6 + 72 + 6
 
 
 def test_common_draws_tell_noise_from_asymmetry(make_audit: Callable[..., Audit], tmp_path: Path) -> None:

@@ -477,9 +477,16 @@ def test_one_error_of_many_explainers_is_told_once() -> None:
     partly = [{**one, "cells_failed": 1 + place % 3, "cells": 3} for place, one in enumerate(rows[:4])]
     (one,) = failures_of(partly)
     assert str(one) == "net / gef failed for e0 (1 of 3 cells), e1 (2 of 3 cells), e2, e3 (1 of 3 cells): No weights."
-    assert one.share == "7 of 12"
+    assert one.share == "7 of 12 cells"
     blocks = [{"model": "net", "explainer": "", "error": "No output.", "cells_failed": 1, "cells": 3}] * 2
-    assert [(str(one), one.share) for one in failures_of(blocks)] == [("net failed (2 of 3 cells): No output.", "2 of 3")]
+    assert [(str(one), one.share) for one in failures_of(blocks)] == [("net failed (2 of 3 cells): No output.", "2 of 3 cells")]
+    lost = (("gef", 1), ("reco", 2))
+    single = [{**one, "score": score, "samples_failed": number, "samples": 64} for one in rows[:2] for score, number in lost]
+    (one,) = failures_of(single)
+    assert str(one) == "net / gef, reco failed for e0 (2 of 64 samples), e1 (2 of 64 samples): No weights."
+    assert one.share == "4 of 128 samples"
+    (one,) = failures_of([single[0], partly[0]])
+    assert str(one) == "net / gef failed for e0 (1 of 3 cells, 1 of 64 samples): No weights."
     own = {"model": "net", "explainer": "", "score": "model_invariance", "error": "No output."}
     assert [str(one) for one in failures_of([own])] == ["net / model_invariance failed: No output."]
     failed = [result("net", f"e{place}", "gef", np.full(4, np.nan), failed="No weights.", n=0) for place in range(6)]

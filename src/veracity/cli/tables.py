@@ -144,7 +144,11 @@ def remarks(rows: pd.DataFrame) -> Iterator[str]:
 
 def broken(rows: pd.DataFrame) -> list[str]:
     """Why some rows have no result, or only that of some cells, each reason once with everybody that it concerns."""
-    records = [{**row, "error": row["failed"], "score": ""} for row in rows.to_dict("records") if row["failed"]]
+    records = [
+        {**row, "error": row["failed"], "score": "", "samples": row["n"] + row["undefined"] + row["samples_failed"]}
+        for row in rows.to_dict("records")
+        if row["failed"]
+    ]
     return [str(one) for one in failures_of(records)]
 
 
@@ -173,9 +177,9 @@ def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str], *, ran
     Which way is better is said only where explainers may be `ranked`.
     """
     better = str(rows["direction"].iloc[0])
-    some = bool(rows["undefined"].any())
+    some, lost = bool(rows["undefined"].any()), bool(rows["samples_failed"].any())
     value = f"value {ARROWS[better]}" if ranked else "value"
-    headings = [value, "interval", "n", *(["undefined"] if some else []), *besides, *standing(rows)]
+    headings = [value, "interval", "n", *(["undefined"] if some else []), *(["failed"] if lost else []), *besides, *standing(rows)]
     table = ruled(title + ("" if better == "higher" or not ranked else " (lower is better)"), ["explainer"], headings)
     digits = decimals(rows["value"])
     several = rows["frame"].nunique() > 1
@@ -185,7 +189,7 @@ def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str], *, ran
             table.add_row(f"[bold]{escape(frame_title(str(kind)).lower())}[/]")
         for row in group.to_dict("records"):
             others = [number(row[column], 3 if column == "self_agreement" else digits) for column in besides.values()]
-            numbers = common(row, digits)[: 4 if some else 3]
+            numbers = [*common(row, digits)[: 4 if some else 3], *([str(row["samples_failed"])] if lost else [])]
             told = [row[key] for key in standing(rows)]
             table.add_row(escape(row["explainer"]), *numbers, *others, *told, style="dim" if row["control"] else None)
     return table

@@ -14,6 +14,10 @@ class InputError(VeracityError):
     """The model, the data or their combination cannot be audited."""
 
 
+class ChangedModelError(InputError):
+    """An explainer changed the model that it explains."""
+
+
 class SpecError(VeracityError):
     """A component or an audit file is written wrongly."""
 

@@ -15,6 +15,7 @@ class Failure:
     """One error, and every model, score and explainer that it concerns; scores and explainers are empty where there are none.
 
     `cells` says how many cells failed, and of how many, by explainer; of models themselves by "". It is empty where that is not known.
+    `samples` says it of single samples of cells that were measured otherwise.
     """
 
     error: str
@@ -22,6 +23,7 @@ class Failure:
     scores: tuple[str, ...]
     explainers: tuple[str, ...]
     cells: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    samples: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         what = " / ".join(", ".join(names) for names in (self.models, self.scores) if names)
@@ -30,14 +32,22 @@ class Failure:
 
     @property
     def share(self) -> str:
-        """How many cells failed, and of how many; "" where that is not known."""
-        lost, every = (sum(numbers) for numbers in zip(*self.cells.values(), strict=True)) if self.cells else (0, 0)
-        return f"{lost:,} of {every:,}" if every else ""
+        """How many cells failed, and of how many, and how many samples; "" where that is not known."""
+        return ", ".join(filter(None, (of_all(self.cells, "cell"), of_all(self.samples, "sample"))))
 
     def _partly(self, name: str) -> str:
-        """How many cells failed where not all of them did."""
+        """How many cells failed where not all of them did, and how many samples."""
         lost, every = self.cells.get(name, (0, 0))
-        return f" ({lost:,} of {every:,} cells)" if lost < every else ""
+        said = [f"{lost:,} of {every:,} cells"] if lost < every else []
+        lost, every = self.samples.get(name, (0, 0))
+        said += [f"{lost:,} of {every:,} samples"] if lost else []
+        return f" ({', '.join(said)})" if said else ""
+
+
+def of_all(counts: Mapping[str, tuple[int, int]], what: str) -> str:
+    """How many failed of how many, over all explainers."""
+    lost, every = (sum(numbers) for numbers in zip(*counts.values(), strict=True)) if counts else (0, 0)
+    return f"{lost:,} of {every:,} {what}{'' if every == 1 else 's'}" if every else ""
 
 
 def failures_of(records: Iterable[Mapping[Any, Any]]) -> list[Failure]:
@@ -49,13 +59,16 @@ def failures_of(records: Iterable[Mapping[Any, Any]]) -> list[Failure]:
     >>> print(*failures_of([{**rows[0], "cells_failed": 3, "cells": 3}, {**rows[1], "cells_failed": 1, "cells": 3}]))
     net / gef failed for ig, lime (1 of 3 cells): No weights.
 
-    A record may say `cells_failed`, how many of its `cells` failed.
+    A record may say `cells_failed`, how many of its `cells` failed, or `samples_failed`, how many of its `samples` did.
+
+    >>> print(*failures_of([{**rows[0], "samples_failed": 1, "samples": 64}]))
+    net / gef failed for ig (1 of 64 samples): No weights.
     """
     found: dict[str, list[Mapping[Any, Any]]] = {}
     for record in records:
         found.setdefault(str(record["error"]), []).append(record)
     return [
-        Failure(error, names_of(alike, "model"), names_of(alike, "score"), names_of(alike, "explainer"), cells_of(alike))
+        Failure(error, names_of(alike, "model"), names_of(alike, "score"), names_of(alike, "explainer"), cells_of(alike), samples_of(alike))
         for error, alike in found.items()
     ]
 
@@ -69,7 +82,20 @@ def cells_of(records: Iterable[Mapping[Any, Any]]) -> dict[str, tuple[int, int]]
     """How many cells failed, and of how many, by explainer; several records of one model, explainer and score share their cells."""
     lost: Counter[str] = Counter()
     every: dict[tuple[str, ...], int] = {}
-    for record in (one for one in records if one.get("cells", 0) > 0):
+    for record in (one for one in records if one.get("cells", 0) > 0 and one.get("cells_failed", 0) > 0):
         lost[str(record.get("explainer") or "")] += int(record["cells_failed"])
         every[tuple(str(record.get(key) or "") for key in ("explainer", "model", "score"))] = int(record["cells"])
     return {name: (number, sum(cells for key, cells in every.items() if key[0] == name)) for name, number in lost.items()}
+
+
+def samples_of(records: Iterable[Mapping[Any, Any]]) -> dict[str, tuple[int, int]]:
+    """How many samples failed, and of how many, by explainer: of each model, in the score that lost most."""
+    most: dict[tuple[str, str], tuple[int, int]] = {}
+    for record in (one for one in records if one.get("samples_failed", 0) > 0):
+        key = (str(record.get("explainer") or ""), str(record.get("model") or ""))
+        most[key] = max(most.get(key, (0, 0)), (int(record["samples_failed"]), int(record["samples"])))
+    found: dict[str, tuple[int, int]] = {}
+    for (name, _), (lost, every) in most.items():
+        before = found.get(name, (0, 0))
+        found[name] = (before[0] + lost, before[1] + every)
+    return found

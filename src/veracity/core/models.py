@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from veracity.core.errors import InputError
+from veracity.core.intact import Numbers
 
 
 @contextmanager
@@ -32,12 +33,13 @@ def full_float32() -> Iterator[None]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """The model in evaluation mode and full float32; modes, gradients and settings come back, whatever happens in between.
+    """The model in evaluation mode and full float32; modes, gradients, buffers and settings come back, whatever happens in between.
 
     Reduced-precision convolutions would make numbers depend on the batch size and hide an exact symmetry.
     """
     modes = {module: module.training for module in model.modules()}
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
+    buffers = Numbers(dict(model.named_buffers()))  # a model may count its passes there
     try:
         model.eval()
         for parameter in gradients:
@@ -49,6 +51,7 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
             module.training = mode
         for parameter, gradient in gradients.items():
             parameter.grad = gradient
+        buffers.restore()
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from veracity.core.inputs import Signals
+from veracity.core.memory import out_of_memory
 
+T = TypeVar("T")
 CPU_MEMORY = 1 << 30
 GPU_SHARE = 4
 MOST_ROWS = {"cpu": 512, "cuda": 16384}
@@ -37,17 +39,19 @@ class Budget:
             except (RuntimeError, MemoryError) as error:
                 if not out_of_memory(error) or self.rows == 1:
                     raise
-                self.rows = max(1, self.rows // 2)
-                gc.collect()
-                if torch.cuda.is_available():
-                    torch.cuda.empty_cache()
+            else:
+                start = stop
                 continue
-            start = stop
+            self.rows = max(1, self.rows // 2)
+            gc.collect()  # out of the except block, whose traceback keeps the tensors of the failed call
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
 
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that the batch was too large, on any device."""
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
+    def attempt(self, work: Callable[[], T]) -> T:
+        """What the work gives, tried again with half the rows whenever memory runs out; it reads `rows` anew each time."""
+        found: list[T] = []
+        self.spend(1, 1, lambda _: found.append(work()))
+        return found[0]
 
 
 @torch.no_grad()

@@ -22,6 +22,7 @@ from veracity.core.models import device_of, evaluating
 from veracity.core.seeded import seeded
 from veracity.core.targets import class_numbers
 from veracity.engine import artefacts
+from veracity.engine.batching import Budget
 from veracity.engine.resolve import as_inputs, as_tensor
 from veracity.engine.store import RunFolder
 from veracity.perturb.folds import check_classes, members
@@ -184,9 +185,11 @@ class Course:
         labels, classes = self.labels[few], int(self.labels.max()) + 1
         what = f"Model '{self.name}': what fit returned for fold {fold}"
         try:
+            parts: list[Tensor] = []
             with evaluating(model), torch.no_grad():
-                taken = [self.inputs.take(part).to(device_of(model)) for part in few.split(AT_ONCE)]
-                outputs = torch.cat([signals.through(self.inputs.adapt(model)).cpu() for signals in taken])
+                adapted, device = self.inputs.adapt(model), device_of(model)
+                Budget(AT_ONCE).spend(len(few), 1, lambda part: parts.append(self.inputs.take(few[part]).to(device).through(adapted).cpu()))
+            outputs = torch.cat(parts)
         except Exception as error:
             raise InputError(f"{what} cannot take the inputs it was given: {reason(error)}") from error
         if outputs.ndim != 2 or outputs.shape[1] < classes:

@@ -19,8 +19,8 @@ from torch.func import functional_call, vmap
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
+from veracity.core.memory import out_of_memory
 from veracity.core.scores import Reads
-from veracity.engine.batching import out_of_memory
 from veracity.engine.copies import BYTES, Copies
 from veracity.engine.memory import Found
 from veracity.engine.reader import Reader

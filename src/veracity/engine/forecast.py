@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from veracity.core.explainers import Cost
 from veracity.core.inputs import Signals
+from veracity.core.memory import out_of_memory
 from veracity.core.models import device_of, evaluating
 from veracity.engine import calibration, learning
 from veracity.engine.batching import Budget, row_bytes
@@ -56,18 +58,26 @@ def forecast(problem: Problem, jobs: Sequence[Job], finished: set[str], budgets:
     left = [job for job in (job.without(finished) for job in jobs) if job.cells]
     total, seconds, memory = Cost(), 0.0, 0
     for name, model in problem.models.items():
-        rows = min(budgets[name].rows, 64)
-        x = problem.inputs.take(torch.arange(rows) % problem.inputs.size()).to(device_of(model.module))
-        forward, backward = speed(model.module, x)
+        forward, backward = budgets[name].attempt(partial(speed_of, problem, name, budgets[name]))
         cost = sum((job.cost for job in left if job.model == name), Cost())
         first = ahead.cost(problem, name)
         total += cost + first
         seconds += (cost.forward * forward + cost.backward * backward) / workers + first.forward * forward
-        memory = max(memory, workers * budgets[name].rows * row_bytes(model.module, x[:1]))
+        memory = max(memory, workers * budgets[name].rows * row_bytes(model.module, some(problem, name, 1)))
     cells = [cell for job in jobs for cell in job.cells]
     done = sum(cell.key in finished for cell in cells)
     before = len(ahead.calibrations), len(ahead.lessons), ahead.folds
     return Forecast(len(cells), done, total.forward, total.backward, seconds, memory, *before)
+
+
+def some(problem: Problem, name: str, rows: int) -> Signals:
+    """This many inputs on a model's device, in turn where there are fewer."""
+    return problem.inputs.take(torch.arange(rows) % problem.inputs.size()).to(device_of(problem.models[name].module))
+
+
+def speed_of(problem: Problem, name: str, budget: Budget) -> tuple[float, float]:
+    """The speed of one model on a batch that fits."""
+    return speed(problem.models[name].module, some(problem, name, min(budget.rows, 64)))
 
 
 def speed(model: nn.Module, x: Signals) -> tuple[float, float]:
@@ -76,7 +86,9 @@ def speed(model: nn.Module, x: Signals) -> tuple[float, float]:
         forward = timed(lambda: x.through(model))
         try:
             both = timed(lambda: differentiate(model, x))
-        except RuntimeError:
+        except RuntimeError as error:
+            if out_of_memory(error):
+                raise
             both = forward
     return forward / len(x), max(both - forward, 0.0) / len(x)
 

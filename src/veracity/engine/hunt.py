@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -13,11 +11,11 @@ from veracity.core.searches import Search, Searcher
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Ask
 from veracity.engine.kept import Kept
+from veracity.engine.lines import Lines
 from veracity.engine.memory import Found
 from veracity.engine.perturbed import Perturbed
 from veracity.engine.plan import Cell
 from veracity.engine.progress import weight
-from veracity.engine.store import Place, RunFolder
 from veracity.explain.differentiable import Form, differentiable
 from veracity.explain.softened import softened
 from veracity.interpret.robustness import Hunted
@@ -61,8 +59,8 @@ class Hunt:
         if perturbed.explaining and self.walk.follows_slopes and self.reader.explainer is not None:
             self.form = differentiable(self.reader.explainer)
 
-    def run(self, rows: Tensor, folder: RunFolder, needed: Sequence[Place]) -> None:
-        """Search around these rows of the block, as many at once as memory allows, and store what was found with what it needs."""
+    def run(self, rows: Tensor) -> Lines:
+        """Search around these rows of the block, as many at once as memory allows."""
         space, kept = self.request.space, Kept(self.cell, self.rows.samples)
         worst: list[tuple[Ask, Tensor]] = []
         for some in rows.split(self.walk.together(space)) if len(rows) else ():
@@ -71,8 +69,7 @@ class Hunt:
             kept.add(some, searcher.trace())
             ask, merit = searcher.worst()
             worst.append((Ask(some[ask.row], ask.draw, ask.level, ask.element), merit))
-        shown = self.show(worst, folder)
-        kept.write(folder, [*needed, *shown])
+        return kept.whole(self.shown_of(worst))
 
     def follow(self, searcher: Searcher, some: Tensor) -> None:
         """Evaluate until the search is done."""
@@ -113,23 +110,22 @@ class Hunt:
         self.rows.budget.spend(len(ask), self.rows.rows_each * SLOPED, some)
         return torch.cat(parts)
 
-    def show(self, worst: list[tuple[Ask, Tensor]], folder: RunFolder) -> list[Place]:
-        """Store the inputs and maps of the block's worst points that keep the constraint, and say where."""
+    def shown_of(self, worst: list[tuple[Ask, Tensor]]) -> dict[str, Tensor] | None:
+        """The inputs and maps of the block's worst points that keep the constraint."""
         space = self.request.space
         if not worst or not self.perturbed.explaining or not isinstance(space, InputSpace):
-            return []
+            return None
         merit = torch.cat([found for _, found in worst])
         order = merit.argsort(descending=True, stable=True)[:KEEP]
         order = order[merit[order] >= 0]
         if len(order) == 0:
-            return []
+            return None
         row, draw, level = (torch.cat([getattr(ask, what) for ask, _ in worst])[order] for what in ("row", "draw", "level"))
         element = torch.cat([ask.element for ask, _ in worst])
         ask = Ask(row, draw, level, element[order.to(element.device)])
         parts: dict[int, dict[str, Tensor]] = {}
         self.perturbed.observe(ask, -1, lambda part, pair: parts.__setitem__(part.start, self.shown(ask[part], pair)))
-        whole = {name: torch.cat([parts[start][name].cpu() for start in sorted(parts)]) for name in parts[0]}
-        return [folder.write_tensors("worst", self.cell.key, whole)]
+        return {name: torch.cat([parts[start][name].cpu() for start in sorted(parts)]) for name in parts[0]}
 
     def shown(self, ask: Ask, pair: Pair) -> dict[str, Tensor]:
         """Some points as they are kept: what was perturbed how, its explanations, its classes, and how bad it is."""

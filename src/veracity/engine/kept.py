@@ -1,16 +1,14 @@
-"""What searches kept of a block's samples, until it is stored."""
+"""What searches kept of a block's samples, until they are all done."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from veracity.core.searches import Trace
+from veracity.engine.lines import Lines
 from veracity.engine.plan import Cell
-from veracity.engine.store import Place, RunFolder
 
 
 class Kept:
@@ -24,8 +22,8 @@ class Kept:
         """The trace of a group, whose samples are these rows of the block."""
         self.lines.append((rows[trace.row], trace))
 
-    def write(self, folder: RunFolder, needed: Sequence[Place]) -> None:
-        """Store the cell with the records it needs; a sample that was not searched has one undefined line."""
+    def whole(self, worst: dict[str, Tensor] | None) -> Lines:
+        """The cell, with the points for the eye; a sample that was not searched has one undefined line."""
         quantities = self.cell.score.quantities
         seen = {f"seen{number}": name for number, name in enumerate(quantities)}
         names = list(dict.fromkeys([*quantities, *(seen.get(name, name) for _, trace in self.lines for name in trace.quantities)]))
@@ -37,8 +35,8 @@ class Kept:
         columns = {}
         for name in names:
             parts = [column(trace, name, seen) for _, trace in self.lines]
-            columns[name] = torch.cat([*parts, torch.full((len(left),), torch.nan, dtype=torch.float64)]).numpy()
-        folder.write_cell(self.cell.key, self.samples[row].numpy(), draw.numpy(), level.numpy(), columns, needed)
+            columns[name] = torch.cat([*parts, torch.full((len(left),), torch.nan, dtype=torch.float64)])
+        return Lines(self.samples[row], draw, level, columns, worst)
 
 
 def column(trace: Trace, name: str, seen: dict[str, str]) -> Tensor:

@@ -13,11 +13,13 @@ from torch import Tensor
 from veracity.core.draws import Draws
 from veracity.core.errors import StoreError, said
 from veracity.core.explainers import Context, Cost
-from veracity.core.models import evaluating
+from veracity.core.models import device_of, evaluating
+from veracity.core.seeded import in_use, seeded
 from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.progress import LATE, bar
 from veracity.engine.store import RunFolder
+from veracity.engine.trial import Guard
 
 KIND = "learnt"
 
@@ -76,8 +78,11 @@ def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFo
     context = context_of(problem, name, label, budget)
     learnt: Mapping[str, Tensor] | None = folder.read_tensors(KIND, key)
     if learnt is None:
-        with evaluating(problem.models[name].module):
-            learnt = explainer.lesson.learn(problem.view(name), context)
+        module, first = problem.models[name].module, problem.inputs.take(torch.arange(1))
+        with evaluating(module), seeded(problem.seed, in_use()):
+            guard = Guard(label, explainer, module, first.to(device_of(module)))
+            learnt = budget.attempt(lambda: explainer.lesson.learn(problem.view(name), context_of(problem, name, label, budget)))
+            guard.check()
         folder.write_tensors(KIND, key, dict(learnt))
     return [{"model": name, "explainer": label, **plain(fact)} for fact in explainer.facts(learnt, context)]
 

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from veracity.core import fingerprint
 from veracity.core.draws import Draws
-from veracity.core.errors import StoreError, said
+from veracity.core.errors import ChangedModelError, StoreError, said
 from veracity.core.explainers import Frame
 from veracity.core.models import device_of, evaluating
 from veracity.core.scores import OUTPUTS, Reading, Reads, Request
 from veracity.core.searches import Search
+from veracity.core.seeded import in_use, seeded
 from veracity.core.spaces import InputSpace, TrainingSpace, WeightSpace
 from veracity.core.walks import Ask
 from veracity.engine.batching import Budget
@@ -23,6 +24,7 @@ from veracity.engine.copied import Copied, came_from
 from veracity.engine.copies import Copies
 from veracity.engine.hunt import Hunt
 from veracity.engine.learning import recall
+from veracity.engine.lines import Lines
 from veracity.engine.memory import MEMORY, Found
 from veracity.engine.perturbed import Perturbed, pair_of
 from veracity.engine.plan import Cell, Job, fusion
@@ -30,8 +32,10 @@ from veracity.engine.problem import Problem
 from veracity.engine.reader import Reader
 from veracity.engine.refitted import Refitted, verdicts
 from veracity.engine.rows import Rows, repeats
+from veracity.engine.salvage import FAILED, Salvage
 from veracity.engine.store import Place, RunFolder
 from veracity.engine.tally import Tally
+from veracity.engine.trial import Guard
 
 EXPLANATIONS = "explanations"
 
@@ -39,45 +43,83 @@ EXPLANATIONS = "explanations"
 def run_job(job: Job, problem: Problem, folder: RunFolder, budget: Budget, moved: Callable[[int], None]) -> None:
     """Measure the job's cells and store each as it is finished; `moved` hears of the passes made.
 
-    What a model, an explainer or a score throws becomes the record of the cells that share their perturbations.
+    What a model, an explainer or a score throws on one sample becomes the record of that sample; on all of them, or about none, of
+    the cells that share their perturbations. Code that draws from the global random states finds the same ones in every job.
     """
     model = problem.models[job.model]
-    with evaluating(model.module):
-        block = Block(job, problem, budget, recall(folder, job.learnt, device_of(model.module)), folder, moved)
+    with evaluating(model.module), seeded(problem.seed, in_use()):
+        learnt = recall(folder, job.learnt, device_of(model.module))
+        first = problem.inputs.take(torch.tensor(job.samples[:1])).to(device_of(model.module))
+        guard = Guard(job.explainer, problem.explainers.get(job.explainer), model.module, first)
+        salvage = Salvage(lambda rows: Block(job, problem, budget, learnt, folder, moved, guard, rows), len(job.samples))
         for _, group in groupby(sorted(job.cells, key=fusion), key=fusion):
             cells = list(group)
             try:
-                block.measure(cells)
+                found = salvage.measure(cells)
             except (StoreError, ConnectionError):
                 raise
             except Exception as error:
+                if isinstance(error, ChangedModelError):
+                    MEMORY.forget()  # some outputs may be those of the changed model
                 for cell in cells:
                     folder.write_failure(cell.key, said(error))
+                continue
+            failed = {job.samples[row]: reason for row, reason in found.failed.items()}
+            for cell, lines in zip(cells, found.cells, strict=True):
+                if isinstance(lines, str):
+                    folder.write_failure(cell.key, lines)
+                else:
+                    lines.without(failed).write(cell.key, folder, failed, needed(job, cell))
+            found.keep_base(job, folder)
+
+
+def explanation_key(job: Job, request: Request) -> str:
+    """Under which key the base explanations of a block are kept."""
+    return job.base_key if request.smoothing is None else fingerprint.of_json([job.base_key, request.spec()[-1]])
+
+
+def needed(job: Job, cell: Cell) -> list[Place]:
+    """The records that belong to a cell: where one is lost, it is measured again."""
+    return [Place(EXPLANATIONS, explanation_key(job, cell.request))] if Reads.EXPLANATION in cell.before else []
 
 
 class Block:
-    """One subject on one block of samples, with the base readings that all of its cells share."""
+    """One subject on one block of samples, or on some `rows` of it, with the base readings that all of its cells share."""
 
     def __init__(
-        self, job: Job, problem: Problem, budget: Budget, learnt: Mapping[str, Tensor], folder: RunFolder, moved: Callable[[int], None]
+        self,
+        job: Job,
+        problem: Problem,
+        budget: Budget,
+        learnt: Mapping[str, Tensor],
+        folder: RunFolder,
+        moved: Callable[[int], None],
+        guard: Guard,
+        rows: Tensor | None = None,
     ) -> None:
-        self.job, self.problem, self.folder = job, problem, folder
+        self.place = rows
+        self.job = job if rows is None else replace(job, samples=tuple(job.samples[row] for row in rows.tolist()))
+        self.problem, self.folder, self.guard = problem, folder, guard
         self.model = problem.models[job.model]
         self.explainer = problem.explainers.get(job.explainer)
         self.frame = self.explainer.frame if self.explainer else Frame.INPUT
         self.reader = Reader(problem, job.model, self.explainer, budget, learnt)
-        self.rows = Rows(job, problem, self.reader, moved)
+        self.rows = Rows(self.job, problem, self.reader, moved)
         self.budget, self.device = budget, self.rows.device
         self.samples, self.x, self.targets = self.rows.samples, self.rows.x, self.rows.targets
         self.correct = torch.ones(len(self.samples), dtype=torch.bool) if self.model.correct is None else self.model.correct[self.samples]
         self.copies: Copies | None = None
+        self.maps: dict[str, Tensor] = {}
 
-    def measure(self, cells: Sequence[Cell]) -> None:
-        """Walk once for all cells that share their perturbations."""
+    def measure(self, cells: Sequence[Cell]) -> list[Lines | str]:
+        """Walk once for all cells that share their perturbations: what was measured of each, or why its score could not."""
+        found = [self.search(cells[0])] if isinstance(cells[0].request.walk, Search) else self.walk(cells)
+        self.guard.check()
+        return found
+
+    def walk(self, cells: Sequence[Cell]) -> list[Lines | str]:
+        """Perturb and observe until the walk is done."""
         request = cells[0].request
-        if isinstance(request.walk, Search):
-            self.search(cells[0])
-            return
         asked = frozenset[Reads]().union(*(cell.before for cell in cells))
         after = frozenset[Reads]().union(*(cell.after for cell in cells))
         guided = isinstance(request.space, InputSpace) and request.space.guided
@@ -100,11 +142,9 @@ class Block:
                     perturbed.observe(ask, number, tally.see)
                 walker.tell(tally.told())
                 number += 1
-        for cell in cells:
-            worst = self.keep_worst(cell, before, tally)
-            tally.write(cell, self.folder, [*self.needed(cell.before, request), *worst])
+        return [tally.lines(cell, self.worst(cell, before, tally)) for cell in cells]
 
-    def search(self, cell: Cell) -> None:
+    def search(self, cell: Cell) -> Lines | str:
         """Follow the merit of one score around every sample that it is defined for."""
         before = self.base(cell.before, cell.request)
         perturbed = Perturbed(self.rows, self.reader, cell.request, before, cell.after)
@@ -113,7 +153,7 @@ class Block:
         if cell.score.seeds:
             searched = searched & self.correct
         with torch.no_grad():
-            Hunt(perturbed, cell).run(searched.nonzero()[:, 0], self.folder, self.needed(cell.before, cell.request))
+            return Hunt(perturbed, cell).run(searched.nonzero()[:, 0])
 
     def copied(self, request: Request, before: Found, after: frozenset[Reads]) -> Copied | None:
         """The block under copies of its model, if it is the weights that are perturbed."""
@@ -159,11 +199,14 @@ class Block:
 
     @torch.no_grad()
     def base_explanation(self, request: Request) -> Tensor:
-        """e(x) of the block, kept in the folder and computed once; or what was given."""
-        key = self.explanation_key(request)
+        """e(x) of the block, kept in the folder and computed once; or what was given. That of some rows is kept here alone."""
+        key = explanation_key(self.job, request)
+        if key in self.maps:
+            return self.maps[key]
         kept = self.folder.read_tensors(EXPLANATIONS, key)
-        if kept is not None:
-            return kept["explanation"].to(self.device)
+        if kept is not None and FAILED not in kept:
+            whole = kept["explanation"]
+            return (whole if self.place is None else whole[self.place]).to(self.device)
         given = None if self.explainer is None or request.smoothing is not None else self.explainer.given
         parts: list[Tensor] = [] if given is None else [given[self.samples].to(self.x.values)]
 
@@ -174,29 +217,25 @@ class Block:
         if given is None:
             self.budget.spend(len(self.x), self.rows.rows_each * repeats(request), look)
         before = torch.cat(parts)
-        self.folder.write_tensors(EXPLANATIONS, key, {"explanation": before})
+        self.guard.check()
+        if self.place is None:
+            self.folder.write_tensors(EXPLANATIONS, key, {"explanation": before})
+        else:
+            self.maps[key] = before
         return before
 
-    def explanation_key(self, request: Request) -> str:
-        """Under which key the block's base explanations are kept."""
-        return self.job.base_key if request.smoothing is None else fingerprint.of_json([self.job.base_key, request.spec()[-1]])
-
-    def needed(self, what: frozenset[Reads], request: Request) -> list[Place]:
-        """The records that belong to a cell that reads this of the unperturbed block."""
-        return [Place(EXPLANATIONS, self.explanation_key(request))] if Reads.EXPLANATION in what else []
-
-    def keep_worst(self, cell: Cell, before: Found, tally: Tally) -> list[Place]:
-        """Store the few most telling pairs of the block, for the eye, and say where."""
+    def worst(self, cell: Cell, before: Found, tally: Tally) -> dict[str, Tensor] | None:
+        """The few most telling pairs of the block, for the eye."""
         space, worst = cell.request.space, tally.worst_of(cell)
         if worst is None or worst.element is None or worst.after is None or not isinstance(space, InputSpace) or space.exchanges:
-            return []
+            return None
         rows = worst.rows()
         if len(rows) == 0:
-            return []
+            return None
         here, element = rows.to(self.device), worst.element[rows].to(self.device)
         first = Reading(self.targets[here], {what: value[here] for what, value in before.items()})
         pair = pair_of(space, element, first, Reading(self.targets[here], {Reads.EXPLANATION: worst.after[here]}), self.frame)
-        tensors = {
+        return {
             "sample": self.samples[rows],
             "draw": worst.draw[rows],
             "element": worst.element[rows],
@@ -207,4 +246,3 @@ class Block:
             "expected": cell.score.expected(pair),
             "found": pair.after.explanation,
         }
-        return [self.folder.write_tensors("worst", cell.key, tensors)]

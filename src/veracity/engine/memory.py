@@ -33,6 +33,11 @@ class Memory:
             self.held -= size(self.kept.popitem(last=False)[1])
         return {one: found[one] for one in what}
 
+    def forget(self) -> None:
+        """Drop everything."""
+        self.kept.clear()
+        self.held = 0
+
 
 def size(found: Found) -> int:
     """Bytes."""

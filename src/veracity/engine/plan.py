@@ -87,7 +87,7 @@ def fusion(cell: Cell) -> str:
 def plan(problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int], None] = lambda samples: None) -> list[Job]:
     """Every job, in a fixed order; `heard` is told of the samples of every block that is planned.
 
-    The row budget counts only for explainers whose numbers depend on the batch.
+    The row budget counts only where numbers depend on the batch.
     """
     return list(_jobs(problem, budgets, heard))
 
@@ -107,7 +107,7 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int]
                 "outputs": model.outputs.value,
                 "target": [problem.target.spec(), model.targets[samples].tolist()],
                 "explainer": explainer.spec() if explainer else None,
-                "batch": budgets[model_name].rows if explainer and explainer.batch_dependent else None,
+                "batch": budgets[model_name].rows if problem.batched(model_name, label) else None,
                 "learnt": learnt,
                 "training": training.get((model_name, label), ""),
                 "block": [block, numbers(samples)],

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import platform
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
-from torch import Size
 
 from veracity import __version__
 from veracity.core import fingerprint
-from veracity.core.draws import Draws
-from veracity.core.errors import InputError, Note, SpecError, VeracityError
-from veracity.core.explainers import BARE, Cost, Explainer, Frame
-from veracity.core.models import device_of, evaluating
+from veracity.core.errors import InputError, Note
+from veracity.core.explainers import Explainer
 from veracity.core.scores import Reads, reads_after, reads_before
 from veracity.core.searches import Search
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Sampling, Walk
+from veracity.engine.admission import mixed
 from veracity.engine.batching import Budget
 from veracity.engine.hunted import check_hunted
 from veracity.engine.plan import Cell, Job, fusion
@@ -30,6 +29,7 @@ from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import AUDIT
+from veracity.engine.trial import tried
 from veracity.interpret import SymmetryScore
 from veracity.interpret.robustness import Hunted
 
@@ -127,59 +127,34 @@ def sampling_of(cell: Cell, explainer: Explainer | None) -> Sampling:
 
 
 def examined(
-    problem: Problem, heard: Callable[[int, str], None] = lambda step, text: None
-) -> tuple[dict[str, Explainer], list[dict[str, str]]]:
-    """The explainers after a trial on each model, and what each has to say; warned about, and kept with the result.
+    problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int, str], None] = lambda step, text: None
+) -> tuple[Problem, list[dict[str, str]]]:
+    """The problem with its explainers after a trial on each model, and what each has to say; warned about, and kept with the result.
 
-    An explainer is random if it was so on any model. `heard` is told of every one that is tried.
+    An explainer is random, or mixes the rows of a batch, if it did so on any model. `heard` is told of every one that is tried.
     """
     notes: list[dict[str, str]] = []
     settled: dict[str, Explainer] = {}
+    mixing: set[str] = set()
     for name, model in problem.models.items():
         if model.place is not None and model.place.fold > 0:
             continue
-        x = problem.inputs.take(torch.arange(min(2, problem.inputs.size()))).to(device_of(model.module))
-        targets = model.targets[: len(x)].to(x.values.device)
-        draws = Draws.of(problem.seed, torch.arange(len(x)))
-        with evaluating(model.module):
-            view = problem.view(name)
-            for label, explainer in problem.explainers.items():
-                heard(0, f"trying {label} on {name}")
-                context = problem.context(name, draws, BARE.batch, x.structure, training=problem.training_of(name, explainer))
-                try:
-                    check_declared(label, explainer, problem.inputs.shape)
-                    if x.structure and not explainer.structured:
-                        raise InputError(
-                            f"{label} explains plain tensors alone, not graphs: an Explainer that does says structured = True and "
-                            "calls model(inputs, *context.structure)."
-                        )
-                    notes += [
-                        {"model": problem.label(name), "explainer": label, "text": text}
-                        for text in explainer.check(view, x.values, targets, context)
-                    ]
-                    found = explainer.settled(view, x.values, targets, context)
-                except VeracityError as error:
-                    raise type(error)(f"On model '{problem.label(name)}': {error}") from error
-                if label not in settled or found.stochastic:
-                    settled[label] = found
-                heard(1, f"trying {label} on {name}")
-    notes += [
-        {"model": name, "explainer": "", "text": model.doubt}
-        for name, model in {problem.label(key): model for key, model in problem.models.items()}.items()
-        if model.doubt and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values())
-    ]
+        for label in problem.explainers:
+            heard(0, f"trying {label} on {name}")
+            found = budgets[name].attempt(partial(tried, problem, name, label, budgets[name]))
+            heard(1, f"trying {label} on {name}")
+            notes += [{"model": problem.label(name), "explainer": label, "text": text} for text in found.notes]
+            mixing |= {label} if found.mixing else set()
+            if label not in settled or found.explainer.stochastic:
+                settled[label] = found.explainer
+    for name, model in {problem.label(key): model for key, model in problem.models.items()}.items():
+        if model.doubt and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values()):
+            notes.append({"model": name, "explainer": "", "text": model.doubt})
+        if model.mixing:
+            notes.append({"model": name, "explainer": "", "text": mixed(model.mixing)})
     for note in notes:
         warnings.warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}", Note, stacklevel=4)
-    return settled, notes
-
-
-def check_declared(label: str, explainer: Explainer, shape: Size) -> None:
-    """Raise if what an explainer says about itself is of the wrong kind."""
-    if not isinstance(explainer.frame, Frame):
-        raise SpecError(f"The frame of {label} must be a Frame, such as Frame.TRAINING, not {explainer.frame!r}.")
-    cost: Any = explainer.cost(shape)
-    if not isinstance(cost, Cost):
-        raise SpecError(f"The cost of {label} must be a Cost, such as Cost(forward=1), not {cost!r}.")
+    return replace(problem, explainers=settled, mixing=frozenset(mixing)), notes
 
 
 def check_requests(problem: Problem, jobs: list[Job]) -> None:

@@ -29,7 +29,8 @@ class AuditedModel:
 
     `correct` (samples,) says which samples it classifies correctly, where their labels are known; `classes` is how many outputs
     a sample has, where they are a row of numbers, and `predicted` (samples,) which of them is the largest. The model of a fold
-    knows its `place` among all models of the folds.
+    knows its `place` among all models of the folds. `mixing` says how far its outputs depend on the other inputs of a batch, as a
+    share; 0 for models as they should be.
     """
 
     module: nn.Module
@@ -42,6 +43,7 @@ class AuditedModel:
     classes: int | None = None
     predicted: Tensor | None = None
     place: FoldPlace | None = None
+    mixing: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,10 @@ class FoldPlace:
 
 @dataclass(frozen=True)
 class Problem:
-    """Models, data, explainers and scores by label, what the models learnt from, and the seed of every random number."""
+    """Models, data, explainers and scores by label, what the models learnt from, and the seed of every random number.
+
+    `mixing` names the explainers whose rows were seen to depend on each other.
+    """
 
     models: dict[str, AuditedModel]
     inputs: Inputs
@@ -71,12 +76,18 @@ class Problem:
     training: Training | None = None
     examples: int | None = None
     calibrations: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    mixing: frozenset[str] = frozenset()
 
     def subject(self, name: str, explainer: Explainer | None) -> Subject:
         """One model and one explainer of it, as scores see them."""
         model = self.models[name]
         folds = len(model.place.siblings) if model.place else 0
         return Subject(name, explainer, self.inputs.shape, weighted_layers(model.module), folds)
+
+    def batched(self, name: str, label: str) -> bool:
+        """Whether numbers of a model, or of an explainer of it, depend on how inputs are batched."""
+        explainer = self.explainers.get(label)
+        return self.models[name].mixing > 0 or label in self.mixing or (explainer is not None and explainer.batch_dependent)
 
     def label(self, name: str) -> str:
         """What a model is called in results: the model of a fold by the name of all of them."""

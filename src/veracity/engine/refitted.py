@@ -21,6 +21,7 @@ from veracity.engine.progress import weight
 from veracity.engine.reader import Reader
 from veracity.engine.rows import Rows
 from veracity.engine.store import RunFolder
+from veracity.engine.trial import Guard
 
 VERDICTS = frozenset({Reads.CORRECT, Reads.CLASS})
 """What is known of a model before anything is asked: its predictions."""
@@ -57,7 +58,9 @@ class Refitted:
         if wanted := self.after & OUTPUTS:
             found |= {one: value.to(self.rows.device) for one, value in self.outputs(name, wanted, reader).items()}
         if Reads.EXPLANATION in self.after:
+            guard = Guard(label, self.own.explainer, model.module, self.rows.x[:1])
             found[Reads.EXPLANATION] = self.rows.explained(reader, self.request, piece, targets)
+            guard.check()
         return found
 
     def outputs(self, name: str, wanted: frozenset[Reads], reader: Reader) -> Found:

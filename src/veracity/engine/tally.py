@@ -11,8 +11,8 @@ from veracity.core.errors import SpecError, VeracityError, said
 from veracity.core.scores import Pair, Reads
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Ask
+from veracity.engine.lines import Lines
 from veracity.engine.plan import Cell
-from veracity.engine.store import Place, RunFolder
 from veracity.engine.worst import Worst
 
 
@@ -69,17 +69,14 @@ class Tally:
         """The most telling pairs, where they are kept."""
         return self.worst.get(cell.key)
 
-    def write(self, cell: Cell, folder: RunFolder, needed: Sequence[Place]) -> None:
-        """Store one finished cell with the records it needs, or why its score could not observe it."""
+    def lines(self, cell: Cell, worst: dict[str, Tensor] | None) -> Lines | str:
+        """What was measured of one cell, with the pairs for the eye; or why its score could not observe it."""
         if cell.key in self.failed:
-            folder.write_failure(cell.key, self.failed[cell.key])
-            return
-        number = self.cells.index(cell)
+            return self.failed[cell.key]
         row = torch.cat([ask.row for ask in self.asks])
         draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]) for what in ("draw", "level"))
-        values = torch.cat(self.seen[number], dim=1)
-        quantities = dict(zip(cell.score.quantities, values.numpy(), strict=True))
-        folder.write_cell(cell.key, self.samples[row].numpy(), draw.numpy(), level.numpy(), quantities, needed)
+        values = torch.cat(self.seen[self.cells.index(cell)], dim=1)
+        return Lines(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), worst)
 
 
 def telling(cell: Cell) -> bool:

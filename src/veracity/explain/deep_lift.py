@@ -12,13 +12,13 @@ from torch import Size, Tensor, nn
 from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.inputs import Signals
+from veracity.core.intact import untouched
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.baselines import Baseline, as_row, check_baseline
 from veracity.explain.captum_adapters import attribute
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.nonlinear import nonlinear_steps
 from veracity.explain.passes import Structure, by_rows
-from veracity.explain.untouched import untouched
 
 Rule = Callable[[nn.Module, Tensor, Tensor], Tensor]
 

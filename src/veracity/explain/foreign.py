@@ -6,11 +6,9 @@ the model and the inputs, so that both are protected.
 
 from __future__ import annotations
 
-import random
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -22,32 +20,15 @@ from torch import Size, Tensor, nn
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.intact import untouched
+from veracity.core.memory import out_of_memory
 from veracity.core.models import evaluating
+from veracity.core.seeded import in_use, seeded
 from veracity.explain.captum_adapters import quiet
 from veracity.explain.deep_lift import DeepLift
-from veracity.explain.passes import by_rows
-from veracity.explain.untouched import untouched
+from veracity.explain.passes import Structure, by_rows
 
 PROBE = 2
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """The global random states of torch (CPU and this device), numpy and random, seeded here and restored afterwards."""
-    states, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - foreign code reads the global state
-    cuda = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=cuda):
-        torch.default_generator.manual_seed(seed)
-        if cuda:
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed)  # noqa: NPY002 - foreign code reads the global state
-        try:
-            yield
-        finally:
-            random.setstate(states)
-            np.random.set_state(numpy_state)  # noqa: NPY002 - foreign code reads the global state
 
 
 def computed(function: Callable[[Any], Any]) -> Any:
@@ -108,8 +89,13 @@ class Foreign(Explainer, ABC):
         """Attributions of the inputs' shape; maps with axes of size one are repeated along them."""
         high, low = context.draws[:1].words(2, stream="foreign")[0].tolist()
         rows = max(1, context.batch // max(1, self.forward))
-        with seeded(high ^ low, inputs.device), quiet(), untouched(model), torch.enable_grad():
-            return by_rows(lambda x, t, _: self.fitted(self.call(model, x.detach().clone(), t.clone()), x), inputs, targets, rows)
+
+        def some(x: Tensor, t: Tensor, _: Structure) -> Tensor:
+            with untouched(model):
+                return self.fitted(self.call(model, x.detach().clone(), t.clone()), x)
+
+        with seeded(high ^ low, in_use()), quiet(), torch.enable_grad():
+            return by_rows(some, inputs, targets, rows)
 
     def fitted(self, result: Any, inputs: Tensor) -> Tensor:
         """What came back as attributions of the inputs' shape; raises if it is none."""
@@ -126,14 +112,16 @@ class Foreign(Explainer, ABC):
             )
         return maps.to(inputs).expand_as(inputs).contiguous()
 
-    def probe(self, model: nn.Module, inputs: Tensor, targets: Tensor, seed: int) -> Tensor:
+    def probe(self, model: nn.Module, inputs: Tensor, targets: Tensor, seed: int, batch: int) -> Tensor:
         """A trial on a few inputs; raises if it fails or returns something else."""
         try:
             with evaluating(model):
-                return self.explain(model, inputs, targets, Context(Draws.of(seed, torch.arange(len(inputs))), batch=2**31))
+                return self.explain(model, inputs, targets, Context(Draws.of(seed, torch.arange(len(inputs))), batch))
         except VeracityError:
             raise
         except Exception as error:
+            if out_of_memory(error):
+                raise
             reason = " ".join(str(error).split())
             raise InputError(f"{self.name} failed on {len(inputs)} inputs with {type(error).__name__}: {reason}{self.hint}") from error
 
@@ -141,13 +129,12 @@ class Foreign(Explainer, ABC):
         """Not random, if two trials with different seeds agree."""
         if not self.random:
             return self
-        first, again = (self.probe(model, inputs[:PROBE], targets[:PROBE], seed) for seed in (0, 1))
+        first, again = (self.probe(model, inputs[:PROBE], targets[:PROBE], seed, context.batch) for seed in (0, 1))
         return replace(self, random=False) if torch.equal(first.nan_to_num(), again.nan_to_num()) else self
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Run it on a few inputs: raise if it fails or returns something else; say if it is random or mixes rows."""
-        x, t = inputs[:PROBE], targets[:PROBE]
-        first, again = self.probe(model, x, t, 0), self.probe(model, x, t, 1)
+        """Run it on a few inputs: raise if it fails or returns something else; say if it is random."""
+        first, again = (self.probe(model, inputs[:PROBE], targets[:PROBE], seed, context.batch) for seed in (0, 1))
         notes = [f"{self.name} returned NaN or infinity for some inputs."] if not first.isfinite().all() else []
         differs = not torch.allclose(first, again, equal_nan=True)
         if differs and not self.random:
@@ -157,10 +144,6 @@ class Foreign(Explainer, ABC):
                 f"{self.name} draws from the global random state, so that its numbers depend on how the inputs are batched; "
                 "the same batches give the same numbers."
             )
-        elif len(x) > 1 and not torch.allclose(
-            self.probe(model, x[:1], t[:1], 0), first[:1], rtol=1e-3, atol=1e-5 * float(first.abs().nan_to_num().max()), equal_nan=True
-        ):
-            notes.append(f"{self.name} explains an input differently when other inputs are in the batch.")
         return notes
 
 

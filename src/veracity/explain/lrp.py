@@ -12,12 +12,12 @@ from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context, Cost
+from veracity.core.intact import untouched
 from veracity.core.models import evaluating
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.lrp_rules import Relevance, Rule, epsilon_rule, watched, z_plus_rule
 from veracity.explain.passes import Structure, at, by_rows, pick
-from veracity.explain.untouched import untouched
 
 
 def relevance(model: nn.Module, points: Tensor, targets: Tensor, structure: Structure, rule: Rule) -> Tensor:

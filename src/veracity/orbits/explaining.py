@@ -77,8 +77,7 @@ def explained_problem(
         labels = truth if one.task.kind == "classification" and (isinstance(target, Label) or not unlabelled) else None
         audited[name], _ = admit(name, one.module, inputs, labels, target, outputs, budgets[name])
     problem = Problem(audited, inputs, explainers, {}, target, Defaults(orbit.space, Exhaustive()), seed)
-    settled, notes = examined(problem)
-    return Problem(audited, inputs, settled, {}, target, problem.defaults, seed), notes
+    return examined(problem, budgets)
 
 
 class Following:

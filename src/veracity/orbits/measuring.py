@@ -11,10 +11,12 @@ import torch
 
 from veracity.core.errors import StoreError, said
 from veracity.core.models import device_of, evaluating
+from veracity.core.seeded import in_use, seeded
 from veracity.engine.batching import Budget, memory_for
 from veracity.engine.learning import learn_all
 from veracity.engine.progress import bar, weight
 from veracity.engine.store import RunFolder
+from veracity.engine.trial import Guard
 from veracity.orbits import folder as files
 from veracity.orbits.cells import Block, Cell
 from veracity.orbits.columns import followed
@@ -96,8 +98,12 @@ def follow(ready: Prepared, cell: Cell, store: RunFolder, told: Told) -> None:
     if ready.problem is None:
         return
     try:
-        one = Following(ready.problem, cell.model, cell.explainer, ready.budgets[cell.model], store)
-        found = one.equivariance(cell.block.samples, ready.orbit, ready.elements, told)
+        module, x = ready.models[cell.model].module, ready.inputs.take(cell.block.samples[:1])
+        guard = Guard(cell.explainer, ready.explainers[cell.explainer], module, x.to(device_of(module)))
+        with seeded(ready.seed, in_use()):
+            one = Following(ready.problem, cell.model, cell.explainer, ready.budgets[cell.model], store)
+            found = one.equivariance(cell.block.samples, ready.orbit, ready.elements, told)
+        guard.check()
     except (StoreError, ConnectionError):
         raise
     except Exception as error:

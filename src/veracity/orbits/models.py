@@ -12,9 +12,10 @@ from torch import Size, Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.inputs import Inputs, Signals
+from veracity.core.memory import out_of_memory
 from veracity.core.models import device_of, evaluating
-from veracity.engine.admission import check_ready, refusal
-from veracity.engine.batching import Budget, budget_for, out_of_memory
+from veracity.engine.admission import check_mixing, check_ready, precision, refusal
+from veracity.engine.batching import Budget, budget_for
 from veracity.interpret.orbit import Task
 from veracity.perturb.orbit import Orbit
 
@@ -38,12 +39,16 @@ class Called(nn.Module):
 
 @dataclass(frozen=True)
 class Examined:
-    """A model as it is evaluated: the task as its outputs are read, hashes of both, and the shape of one output as it was read."""
+    """A model as it is evaluated: the task as its outputs are read, hashes of both, and the shape of one output as it was read.
+
+    `mixing` says how far its outputs depend on the other inputs of a batch, as a share.
+    """
 
     module: nn.Module
     task: Task
     fingerprint: str
     shape: Size
+    mixing: float = 0.0
 
     @property
     def key(self) -> list[Any]:
@@ -90,18 +95,28 @@ def examine(
         read_by(name, settled_by(name, task, first), first, len(row))
         budget = budget_for(module, row, memory, rows)
         count = min(inputs.size(), LOOKED_AT if task.kind == "classification" else FEW)
-        parts = [unmoved(inputs, orbit, part, module) for part in torch.arange(count).split(budget.rows)]
-        raw = [passed(name, module, part) for part in parts]
+        parts: list[Signals] = []
+        raw: list[Any] = []
+
+        def look(part: slice) -> None:
+            signals = unmoved(inputs, orbit, torch.arange(part.start, part.stop), module)
+            raw.append(passed(name, module, signals))
+            parts.append(signals)
+
+        budget.spend(count, 1, look)
         settled = settled_by(name, task, torch.cat(raw) if alike(raw) else raw[0])
         outputs = [read_by(name, settled, one, len(part)) for one, part in zip(raw, parts, strict=True)]
         again = read_by(name, settled, passed(name, module, parts[0]), len(parts[0]))
+        few = [parts[0][slice(row, row + 1)] for row in range(min(FEW, len(parts[0])))]
+        alone = [read_by(name, settled, passed(name, module, one), 1) for one in few]
     output = torch.cat(outputs) if alike(outputs) else outputs[0]
     if not torch.allclose(outputs[0], again, rtol=1e-3, atol=1e-5, equal_nan=True):
         raise InputError(f"Model '{name}' gives different outputs for the same input, even in evaluation mode: make it deterministic.")
     wrong = broken(output, settled).nonzero()
     if len(wrong):
         raise InputError(f"Model '{name}' returns NaN or infinity for sample {int(wrong[0])} as it is: look at the model or the input.")
-    return Examined(module, settled, hashed, output.shape[1:]), budget, output[:FEW]
+    mixing = check_mixing(name, outputs[0][: len(alone)], torch.cat(alone), precision(module)) if alike([outputs[0], *alone]) else 0.0
+    return Examined(module, settled, hashed, output.shape[1:], mixing), budget, output[:FEW]
 
 
 def alike(parts: Sequence[Any]) -> bool:

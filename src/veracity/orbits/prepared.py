@@ -135,7 +135,13 @@ def planned(
         data = [inputs.take(block.samples).fingerprint(), block.start]
         known = None if truth is None else fingerprint.of_tensor(truth[block.start : block.stop])
         for name, model in models.items():
-            base = {"algorithms": [SCHEMA, ALGORITHMS], "model": model.key, "orbit": orbit.spec(), "block": data, "truth": known}
+            base = {
+                "algorithms": [SCHEMA, ALGORITHMS],
+                "model": [*model.key, *([budgets[name].rows] if model.mixing else [])],
+                "orbit": orbit.spec(),
+                "block": data,
+                "truth": known,
+            }
             yield Cell(fingerprint.of_json(base), name, "", block)
             if problem is not None:
                 yield from explained(problem, name, model, budgets[name], {"orbit": orbit.spec(), "block": data}, block)
@@ -151,7 +157,7 @@ def explained(problem: Problem, name: str, model: Examined, budget: Budget, base
             "model": model.fingerprint,
             "explainer": explainer.spec(),
             "target": chosen,
-            "batch": budget.rows if explainer.batch_dependent else None,
+            "batch": budget.rows if problem.batched(name, label) else None,
             "learnt": problem.learnt_key(name, label),
             "seed": problem.seed,
         }

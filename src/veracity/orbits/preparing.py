@@ -17,6 +17,7 @@ from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import Inputs
 from veracity.core.outputs import Outputs
 from veracity.core.targets import as_target, class_numbers
+from veracity.engine.admission import mixed
 from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import as_inputs, as_tensor, check_structure
@@ -74,12 +75,13 @@ def prepare(
             check_truth(name, models[name], truth)
         tried(models[name].task, orbit, few, truth)
         notes += doubts(name, task, models[name].task, few)
+        notes += [{"model": name, "explainer": "", "text": mixed(models[name].mixing)}] if models[name].mixing else []
     labels, groups = as_groups(asked.labels, task, truth, inputs.size())
     explainers = as_explainers(asked.explainers, inputs, orbit, as_tensor(asked.reference, "reference"))
     problem: Problem | None = None
     if explainers:
         problem, said = explained_problem(models, budgets, inputs, orbit, explainers, as_target(asked.target), asked.seed, truth)
-        notes += said
+        notes += [one for one in said if one not in notes]
     window = orbit.space.window if isinstance(orbit.space, Crop) else None
     picture = picture_of(inputs.shape, orbit.layout.value, window, asked.picture)
     span = looked_through(orbit, inputs)

@@ -187,8 +187,9 @@ class RunView(Protocol):
 class Result:
     """One row of the run's table; undefined numbers are NaN, and a model's own score has explainer "".
 
-    `state` is pending, failed, undefined or done. Of its `cells`, some are measured and some failed, and `failed` is the first error.
-    The value of a pending row is that of the cells measured so far: it is shown as such, and nothing else rests on it.
+    `state` is pending, failed, undefined or done. Of its `cells`, some are measured and some failed; `samples_failed` counts samples
+    that failed in cells that are measured, and `failed` is the first error. The value of a pending row is that of the cells measured
+    so far: it is shown as such, and nothing else rests on it.
 
     `frame` is where explanations live: "input", "training set", "concepts"; "" for models. `assumption` is the score of the
     model that says on which samples the score means what it says, and `holds` their share; `null` is what an unrelated
@@ -250,6 +251,7 @@ class Result:
     cells: int = 0
     cells_measured: int = 0
     cells_failed: int = 0
+    samples_failed: int = 0
 
     def shown(self, digits: int = 3) -> str:
         """The value in words."""
@@ -280,8 +282,11 @@ class Result:
         return f"so far {self.shown(digits)}, {far}" if math.isfinite(self.value) else far
 
     def lost(self) -> str:
-        """How many cells failed, in words; nothing if none did."""
-        return f"{self.cells_failed} of {count(self.cells, 'cell')} failed" if self.cells_failed else ""
+        """How many cells or samples failed, in words; nothing if none did."""
+        cells = f"{self.cells_failed} of {count(self.cells, 'cell')}" if self.cells_failed else ""
+        size = self.n + self.undefined + self.samples_failed
+        samples = f"{self.samples_failed} of {count(size, 'sample')}" if self.samples_failed else ""
+        return f"{', '.join(filter(None, (cells, samples)))} failed" if cells or samples else ""
 
     @property
     def chance(self) -> float:
@@ -304,7 +309,7 @@ def digits_of(rows: Sequence[Result], *more: float) -> int:
 
 
 TEXT = {"model", "explainer", "frame", "score", "direction", "failed", "assumption", "state"}
-CELLS = ("cells", "cells_measured", "cells_failed")
+CELLS = ("cells", "cells_measured", "cells_failed", "samples_failed")
 WHOLE = {*CELLS, "n", "undefined", "undefined_draws", "no_response", "evaluations", "pairs_same", "pairs_differ"}
 POOLED = ("pairs_same", "pairs_differ", "null_mean", "null_high", "p_value")
 LATER = ("assumption", "holds", "null", "no_response", "published", "evaluations", "bound", "unseen", "state", *CELLS, *POOLED)

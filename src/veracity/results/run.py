@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cached_property
@@ -28,11 +29,11 @@ from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
 from veracity.interpret import medians, pooled, statistics
 from veracity.interpret.build import as_read
 from veracity.interpret.stability import StabilityScore
-from veracity.results.series import Series, censored, derived, evaluations, gathered, mean, null_of, summed, undefined
+from veracity.results.series import Series, censored, derived, evaluations, failed_samples, gathered, mean, null_of, summed, undefined
 from veracity.results.worst import WorstPair, badness_first, unpacked
 
 Array = NDArray[np.float64]
-COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "self_agreement", "random_control"]
+COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "samples_failed", "self_agreement", "random_control"]
 DETAILS = ["frame", "control", "draws_low", "draws_high", "undefined_draws", "draws", "direction"]
 COUNTED = ("censored", "infeasible", "stuck", "stiff")
 """What is counted of samples beside their values."""
@@ -45,6 +46,7 @@ MOST_ROWS = 1 << 27
 DIFFERENCE = ["difference", "low", "high", "n", "differs", "unseen", "bound", "status"]
 STRENGTHS = ["model", "space", "sigma", "low", "high", "agreement", "chance", "tolerance", "levels_off", "independent", "draws"]
 ADVICE = "advice.json"
+FAILURES = ["model", "explainer", "score", "error", "cells_failed", "cells", "samples_failed", "samples"]
 FOLDS = ["model", "fold", "held_out", "trained_on", "samples", "accuracy", "seconds"]
 
 
@@ -65,7 +67,8 @@ class Result:
         table = self.table()
         arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
         main = [*COLUMNS, "state"] if (table["state"] != State.DONE).any() else COLUMNS
-        shown = table[main].assign(score=table["score"] + arrow).drop(columns=["undefined"] if not table["undefined"].any() else [])
+        nothing = [name for name in ("undefined", "samples_failed") if not table[name].any()]
+        shown = table[main].assign(score=table["score"] + arrow).drop(columns=nothing)
         shown = stable.in_text(hunted.in_text(shown, table, self.manifest), table, self.manifest)
         shown, unseen = so_far(shown, table), table["unseen"].where(table["state"] != State.PENDING)
         if unseen.notna().any():
@@ -116,11 +119,12 @@ class Result:
         published = {
             (entry["model"], entry["explainer"], entry["score"]): entry["value"] for entry in self.manifest["spec"].get("published", ())
         }
-        by = {(one.model, one.explainer, one.score): one for one in self.series}
+        by = {(one.model, one.explainer, one.score): one.sound() for one in self.series}
         rows = []
-        for one in self.series:
-            if one.score not in shown:
+        for whole in self.series:
+            if whole.score not in shown:
                 continue
+            one = by[whole.model, whole.explainer, whole.score]
             estimate = self._estimate(one, confidence)
             rows.append(
                 {
@@ -128,6 +132,7 @@ class Result:
                     "explainer": one.explainer,
                     "score": one.score,
                     **estimate,
+                    "samples_failed": len(whole.lost),
                     "self_agreement": self._summed(by.get((one.model, one.explainer, "self_agreement")), one.score),
                     "random_control": self._summed(by.get((one.model, null_of(one), one.score)), one.score) if one.explainer else np.nan,
                     "frame": one.frame,
@@ -168,6 +173,7 @@ class Result:
                     **one.remarks,
                     "draws": one.counts,
                     "undefined": one.counts - np.isfinite(one.values).sum(axis=1),
+                    "failed": [one.lost.get(sample, "") for sample in one.samples.tolist()],
                 }
             )
             for one in self._of(score)
@@ -254,6 +260,10 @@ class Result:
         scattered = self.manifest.get("blocks", {}).get(model, {})
         blocks = {cell["base"]: scattered.get(str(cell["start"])) or list(range(int(cell["start"]), int(cell["stop"]))) for cell in cells}
         kept = {base: self.folder.read_tensors("explanations", base) for base in blocks}
+        if all(part is None for part in kept.values()):
+            raise StoreError(
+                f"The explanations of {model} / {explainer} are not in {self.path}: run the same command again, which makes them."
+            )
         maps = torch.cat([part["explanation"] for part in kept.values() if part is not None])
         samples = torch.tensor([number for base, numbers in blocks.items() if kept[base] is not None for number in numbers])
         return maps[samples.argsort()]
@@ -268,9 +278,17 @@ class Result:
             raise StoreError(f"{self.folder.files.path(ADVICE)} is damaged ({error}): delete it, or ask for advice again.") from error
 
     def failures(self) -> pd.DataFrame:
-        """What failed, and why: one row per model, explainer and score, with how many of its cells failed. Pending cells did not fail."""
-        rows = [[one.model, one.explainer, one.score, one.failed, one.broken, one.cells] for one in self.series if one.broken]
-        return pd.DataFrame(rows, columns=["model", "explainer", "score", "error", "cells_failed", "cells"])
+        """What failed, and why: one row per model, explainer, score and error, with how many cells failed, or how many samples.
+
+        Pending cells did not fail.
+        """
+        rows = []
+        for one in self.series:
+            about, size = [one.model, one.explainer, one.score], len(one.samples)
+            if one.broken:
+                rows.append([*about, one.failed, one.broken, one.cells, 0, size])
+            rows += [[*about, error, 0, one.cells, number, size] for error, number in Counter(one.lost.values()).items()]
+        return pd.DataFrame(rows, columns=FAILURES)
 
     def worst(self, score: str, count: int = 1) -> list[WorstPair]:
         """The `count` most telling pairs of each model and explainer, worst first."""
@@ -374,13 +392,18 @@ class Result:
         return tables
 
     def _read(self) -> Iterator[Series]:
-        finished, failures = self.progress.done, self.progress.failures
+        finished, failures, incomplete = self.progress.done, self.progress.failures, self.folder.incomplete()
         grouped: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
         for cell in self.manifest["cells"]:
             grouped.setdefault((cell["model"], cell["explainer"], cell["score"]), []).append(cell)
         for (model, explainer, score), cells in grouped.items():
-            rows = self._measured([cell["key"] for cell in cells if cell["key"] in finished])
-            samples, measured, counts = gathered(rows)
+            keys = [cell["key"] for cell in cells if cell["key"] in finished]
+            rows = dict(zip(keys, self._measured(keys), strict=True))
+            lost: dict[int, str] = {}
+            for key in incomplete & set(rows):
+                reasons, error = self.folder.failed_samples(key), self.folder.failure(key)
+                lost |= {sample: reasons.get(sample, error) for sample in failed_samples(rows[key])}
+            samples, measured, counts = gathered(list(rows.values()))
             about = self.manifest["score_specs"][score]
             try:
                 values, per_sample, still, errors, remarks = derived(about, measured)
@@ -389,6 +412,7 @@ class Result:
                     f"The cells of '{score}' in {self.path} do not hold what this score is made of ({type(error).__name__}: {error}): "
                     "delete them and run the same command again."
                 ) from error
+            counts = np.where(np.isin(samples, list(lost)), 0, counts)
             drawn = int(counts.sum())
             if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
                 counts = np.full(len(samples), values.shape[1])
@@ -418,7 +442,8 @@ class Result:
                 cells=len(cells),
                 missing=missing,
                 broken=len(broken),
-                failed=broken[0] if broken else "",
+                failed=next(iter([*broken, *(lost[sample] for sample in sorted(lost))]), ""),
+                lost=dict(sorted(lost.items())),
             )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from veracity.core.errors import StoreError
@@ -28,7 +29,8 @@ SPARSE = 256
 class Series:
     """One score of one subject over all samples: values (samples, draws), and how the draws came about.
 
-    Of its `cells`, `missing` are not measured: `broken` ones failed, and `failed` is their first error; the others are pending.
+    Of its `cells`, `missing` are not measured: `broken` ones failed, the others are pending. `lost` says why single samples of measured
+    cells failed, by their numbers; their values are NaN. `failed` is the first error of all.
     """
 
     model: str
@@ -54,6 +56,25 @@ class Series:
     missing: int
     broken: int
     failed: str
+    lost: Mapping[int, str]
+
+    def sound(self) -> Series:
+        """Without the samples that failed."""
+        if not self.lost:
+            return self
+        kept = ~np.isin(self.samples, list(self.lost))
+        return replace(
+            self,
+            samples=self.samples[kept],
+            values=self.values[kept],
+            counts=self.counts[kept],
+            per_sample=self.per_sample[kept],
+            measured=Measured({name: table[kept] for name, table in self.measured.quantities.items()}),
+            no_response=self.no_response[kept],
+            errors=None if self.errors is None else self.errors[kept],
+            remarks={name: marks[kept] for name, marks in self.remarks.items()},
+            lost={},
+        )
 
     @property
     def pending(self) -> int:
@@ -125,6 +146,12 @@ def summed(one: Series | None, centre: str) -> float:
         return math.nan if one is None else mean(one.per_sample)
     found = medians.middle(one.per_sample, None, one.bounds, censored=censored(one))
     return math.nan if found.bound else found.value
+
+
+def failed_samples(table: pa.Table) -> set[int]:
+    """The samples of a cell that failed."""
+    rows = table.filter(pc.equal(table["status"].cast(pa.string()), "failed"))
+    return set(rows["sample"].to_pylist())
 
 
 def gathered(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:

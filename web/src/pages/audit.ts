@@ -1,13 +1,13 @@
 import { memo } from "../cache";
 import { modelColour } from "../colour";
 import { Choice, el, swatch } from "../dom";
-import { count, date } from "../format";
+import { date } from "../format";
 import type { Page } from "../page";
 import type { State } from "../state";
 import type { Store } from "../store";
 import type { AuditMeta, Cell, RunMeta } from "../types";
 import { forest } from "./forest";
-import { endText, rowsOf, stateText, unseenText, valueText } from "./rows";
+import { endText, lostText, rowsOf, stateText, unseenText, valueText } from "./rows";
 import { sortable, type Column } from "./sortable";
 
 const COLUMNS: Column[] = [
@@ -58,9 +58,9 @@ export function auditPage(first: AuditMeta, store: Store): Page {
   return { node, render, key: () => false, destroy: () => undefined, refresh };
 }
 
-/** "net: lime: equivariance: RuntimeError: no (2 of 8 cells)" */
-function said({ model, explainer, score, error, cells_failed, cells }: Record<string, Cell>): string {
-  return `${[model, explainer, score, error].filter(Boolean).join(": ")} (${cells_failed} of ${count(Number(cells), "cell")})`;
+/** "net: lime: equivariance: RuntimeError: no (2 of 8 cells)", or "(1 of 64 samples)" */
+function said({ model, explainer, score, error, ...row }: Record<string, Cell>): string {
+  return `${[model, explainer, score, error].filter(Boolean).join(": ")} (${lostText(row)})`;
 }
 
 /** A titled list; nothing where there is nothing to say. */

@@ -46,11 +46,21 @@ function read(row: Record<string, Cell>): Row {
   };
 }
 
+/** "1 of 8 cells", "2 of 64 samples": what failed; "" if nothing did. */
+export function lostText(row: Record<string, Cell>): string {
+  const every = numeric(row.samples) ?? (numeric(row.n) ?? 0) + (numeric(row.undefined) ?? 0) + (numeric(row.samples_failed) ?? 0);
+  const lost = [
+    numeric(row.cells_failed) ? `${row.cells_failed} of ${cells(row)}` : "",
+    numeric(row.samples_failed) ? `${row.samples_failed} of ${count(every, "sample")}` : "",
+  ];
+  return lost.filter(Boolean).join(", ");
+}
+
 /** "pending, 3 of 8 cells", "done, 1 of 8 cells failed". */
 export function stateText(row: Record<string, Cell>): string {
   const state = String(row.state ?? "");
   if (state === "pending") return `${state}, ${progressText(row)}`;
-  return state !== "failed" && numeric(row.cells_failed) ? `${state}, ${row.cells_failed} of ${cells(row)} failed` : state;
+  return state !== "failed" && lostText(row) ? `${state}, ${lostText(row)} failed` : state;
 }
 
 /** "3 of 8 cells" */

@@ -3,7 +3,7 @@
     manifest.json                       schema, spec, versions, hashes, notes, the list of planned cells, and its own checksum
     run.json                            which run this is, with its own checksum
     cells/KEY.SUM.parquet               the measurements of one cell: sample, draw, level, quantity, value, status
-    failed/KEY.SUM.json                 the error of a cell that could not be finished
+    failed/KEY.SUM.json                 the error of a cell that could not be finished, or of samples that a finished one lacks
     explanations/KEY.SUM.safetensors    base explanations of one block
     worst/KEY.SUM.safetensors           the most telling pairs of one cell
     learnt/KEY.SUM.safetensors          what one explainer found out about one model
@@ -56,7 +56,7 @@ SEVERAL = ("meta.json", "audits.json", "degradation.json", "distance_check.json"
 """Files by which a folder that holds something else than one run is known."""
 RUN = "run.json"
 AUDIT, ORBITS = "audit", "orbits"
-CELLS = "cells"
+CELLS, FAILED = "cells", "failed"
 KINDS = {AUDIT: "an audit", ORBITS: "an orbit evaluation"}
 READERS = {AUDIT: "Result", ORBITS: "OrbitResult"}
 FOLDERS = ("models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "orbits", "outputs", "pictures", "reductions")
@@ -241,23 +241,35 @@ class RunFolder:
         return self.records.keys(CELLS)
 
     def write_cell(
-        self, key: str, sample: Array, draw: Array, level: Array, quantities: Mapping[str, Array], needed: Sequence[Place] = ()
+        self,
+        key: str,
+        sample: Array,
+        draw: Array,
+        level: Array,
+        quantities: Mapping[str, Array],
+        needed: Sequence[Place] = (),
+        failed: Mapping[int, str] | None = None,
     ) -> None:
-        """Store a finished cell's measurements, (R,) each; what is not finite is marked undefined.
+        """Store a finished cell's measurements, (R,) each; what is not finite is marked undefined, or failed on samples with a reason.
 
         Records that are `needed` belong to the cell: where one is lost, the cell is measured again.
         """
         count = len(quantities)
         value = np.concatenate(list(quantities.values()))
-        status = pa.DictionaryArray.from_arrays((~np.isfinite(value)).astype(np.int8), ["ok", "undefined"])
+        lost = np.tile(np.isin(sample, list(failed or ())), count)
+        status = pa.DictionaryArray.from_arrays(np.where(lost, 2, ~np.isfinite(value)).astype(np.int8), ["ok", "undefined", "failed"])
         what = pa.DictionaryArray.from_arrays(np.repeat(np.arange(count, dtype=np.int8), len(sample)), list(quantities))
         where = [np.tile(column.astype(kind), count) for column, kind in ((sample, np.int64), (draw, np.int32), (level, np.int32))]
         columns = [*where, what, value.astype(np.float64), status]
         sink = io.BytesIO()
-        schema = COLUMNS.with_metadata({NEEDS: json.dumps([[place.kind, place.key] for place in needed])})
+        places = [*needed, *([Place(FAILED, key)] if failed else [])]
+        schema = COLUMNS.with_metadata({NEEDS: json.dumps([[place.kind, place.key] for place in places])})
         pq.write_table(pa.Table.from_arrays([pa.array(column) for column in columns], schema=schema), sink)
+        if failed:
+            self.write_failure(key, next(iter(failed.values())), failed)
         self.put(CELLS, key, sink.getvalue(), "parquet")
-        self.records.remove("failed", key)
+        if not failed:
+            self.records.remove(FAILED, key)
 
     def read_cell(self, key: str) -> pa.Table:
         """A finished cell's measurements."""
@@ -269,19 +281,32 @@ class RunFolder:
         except (pa.ArrowException, OSError) as error:
             raise StoreError(f"The cell {key} in {self.root} holds no measurements: delete it and run the same command again.") from error
 
-    def write_failure(self, key: str, error: str) -> None:
-        """Record why a cell could not be finished."""
-        self.put("failed", key, json.dumps({"error": error}).encode(), "json")
+    def write_failure(self, key: str, error: str, samples: Mapping[int, str] | None = None) -> None:
+        """Record why a cell could not be finished, or why it was only without these samples."""
+        self.put(FAILED, key, json.dumps({"error": error, **({"samples": samples} if samples else {})}).encode(), "json")
+
+    def incomplete(self) -> set[str]:
+        """The keys of finished cells that lack samples which failed."""
+        return self.records.keys(FAILED) & self.finished()
+
+    def failed_samples(self, key: str) -> dict[int, str]:
+        """Why samples of a finished cell failed, by their numbers."""
+        try:
+            data = self.records.get(FAILED, key)
+            samples = {} if data is None else printable(parsed(data)).get("samples", {})
+            return {int(sample): str(reason) for sample, reason in samples.items()}
+        except (Damaged, ValueError, TypeError, AttributeError):
+            return {}
 
     def failures(self) -> dict[str, str]:
         """Why cells failed, by key; a record that a writer removes meanwhile is of a cell that is measured now."""
-        found = {key: self.failure(key) for key in sorted(self.records.keys("failed") - self.finished())}
+        found = {key: self.failure(key) for key in sorted(self.records.keys(FAILED) - self.finished())}
         return {key: error for key, error in found.items() if error}
 
     def failure(self, key: str) -> str:
         """Why one cell failed; "" if there is no record of it."""
         try:
-            data = self.records.get("failed", key)
+            data = self.records.get(FAILED, key)
             return "" if data is None else str(printable(parsed(data)["error"]))
         except (Damaged, ValueError, KeyError, TypeError):
             return "the record of its failure is damaged"

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from veracity.core.intact import Intact, untouched
+from veracity.core.models import evaluating
+
+
+def test_everything_comes_back_even_after_an_error() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval()
+    kept, mark = model[0], torch.ones(2, 2)
+    model[0].weight.grad = mark
+    own = model[1].register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="inside"), untouched(model):  # noqa: PT012 - all of it is done to one model
+        assert model[0].weight.grad is None
+        model(torch.ones(1, 2)).sum().backward()
+        model.train()
+        model[1].register_full_backward_hook(lambda *_: None)
+        own.remove()
+        model[1].input = torch.ones(1)
+        model[0].weight.requires_grad_(False)
+        model[0] = nn.Identity()
+        raise ValueError("inside")
+    assert model[0] is kept
+    assert not model.training
+    assert model[0].weight.grad is mark
+    assert mark.eq(1).all()
+    assert model[0].weight.requires_grad
+    assert model[0].bias.grad is None
+    assert not hasattr(model[1], "input")
+    assert not model[1]._backward_hooks
+    assert len(model[1]._forward_hooks) == 1
+
+
+def test_a_models_own_counter_goes_on() -> None:
+    class Counts(nn.Identity):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x
+
+    model = Counts()
+    with untouched(model):
+        model(torch.ones(1))
+    assert model.calls == 1
+
+
+def net() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.ReLU()).eval()
+
+
+def shuffle_behind_the_version_counter(model: nn.Sequential) -> None:
+    model[0].weight.data.copy_(model[0].weight.data.flip(0))
+
+
+def count_a_batch(model: nn.Sequential) -> None:
+    model[1].running_mean += 1
+
+
+def cut_precision(model: nn.Sequential) -> None:
+    model[0].half()
+
+
+def exchange_a_weight(model: nn.Sequential) -> None:
+    model[0].weight = nn.Parameter(torch.ones(2, 2))
+
+
+def exchange_the_memory(model: nn.Sequential) -> None:
+    model[0].bias.data = torch.zeros(5)
+
+
+def listen(model: nn.Sequential) -> None:
+    model[2].register_forward_hook(lambda *_: None)
+
+
+def freeze(model: nn.Sequential) -> None:
+    model[0].weight.requires_grad_(False)
+
+
+def train(model: nn.Sequential) -> None:
+    model[1].train()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (shuffle_behind_the_version_counter, ["'0.weight'"]),
+        (count_a_batch, ["'1.running_mean'"]),
+        (cut_precision, ["'0.weight'", "'0.bias'"]),
+        (exchange_a_weight, ["its layers"]),
+        (exchange_the_memory, ["'0.bias'"]),
+        (listen, ["its hooks"]),
+        (freeze, ["requires_grad of its weights"]),
+        (train, ["its training mode"]),
+    ],
+)
+def test_every_change_is_named_and_undone(change: Callable[[nn.Sequential], None], named: list[str]) -> None:
+    model = net()
+    weight, before, intact = model[0].weight, {name: value.clone() for name, value in model.state_dict().items()}, Intact(model)
+    assert intact.changes() == []
+    change(model)
+    assert intact.changes() == named
+    intact.restore()
+    assert intact.changes() == []
+    assert model[0].weight is weight
+    assert weight.requires_grad
+    assert not model[1].training
+    assert not model[2]._forward_hooks
+    assert all(value.dtype == before[name].dtype and torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_nan_in_a_weight_is_no_change() -> None:
+    model = net()
+    with torch.no_grad():
+        model[0].weight[0, 0] = torch.nan
+    assert Intact(model).changes() == []
+
+
+def test_what_did_not_change_is_not_written_to() -> None:
+    model = net()
+    intact, version = Intact(model), model[0].weight._version
+    intact.restore()
+    assert model[0].weight._version == version
+
+
+def test_a_models_own_buffers_come_back_from_evaluation() -> None:
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x
+
+    model = Counts()
+    with evaluating(model):
+        model(torch.ones(1))
+        assert model.calls == 1
+    assert model.calls == 0
