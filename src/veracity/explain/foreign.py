@@ -23,6 +23,7 @@ from veracity.core.draws import Draws
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.models import evaluating
+from veracity.core.settings import Whole
 from veracity.explain.captum_adapters import quiet
 from veracity.explain.deep_lift import DeepLift
 from veracity.explain.passes import by_rows
@@ -82,8 +83,8 @@ class Foreign(Explainer, ABC):
 
     stochastic: ClassVar[bool] = computed(lambda self: self.random)
     random: bool = True
-    forward: int = 1
-    backward: int = 1
+    forward: Whole = 1
+    backward: Whole = 1
     label: str = field(default="", metadata={"spec": False})
 
     @property
