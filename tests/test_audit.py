@@ -153,7 +153,7 @@ def test_an_interpolated_group_states_its_floor(tmp_path: Path) -> None:
     assert table.loc["model_invariance", "value"] == pytest.approx(np.mean(literal), abs=1e-6)
     # Two model passes a sample and draw would be counted if the floor, which needs none, shared its cells.
     assert audit.forecast().forward == 3 * (1 + 4) + 3 * (1 + 4 + 1)
-    exact = Audit(models=net, inputs=images, explainers=["gradient"], symmetry=Dihedral()).run(tmp_path / "d4").table()
+    exact = Audit(models=net, inputs=images, explainers=["gradient"], symmetry=Dihedral(), outputs="logits").run(tmp_path / "d4").table()
     assert "action_floor" not in set(exact["score"])
 
 
@@ -322,9 +322,12 @@ def test_a_forecast_counts_passes_and_writes_nothing(make_audit: Callable[..., A
         ({"scores": ["action_floor"]}, "nothing to measure"),
         ({"explainers": []}, "The score 'equivariance' needs explainers"),
         ({"walk": 3}, "A walk is"),
-        ({"walk": MonteCarlo(draws=0)}, "draws"),
-        ({"scores": [{"name": "equivariance", "walk": 3}]}, "The walk of score 'equivariance' is an object"),
-        ({"seed": "a"}, "seed must be a whole number of at least 0, not 'a'"),
+        ({"walk": {"name": "monte_carlo", "draws": 0}}, "The setting 'draws' of walk 'monte_carlo' must be a whole number of at least 1"),
+        ({"scores": [{"name": "equivariance", "walk": 3}]}, "The setting 'walk' of score 'equivariance' must be a Walk .*, not 3"),
+        ({"about": {"x": torch.zeros(1)}}, r"about\['x'\] must be plain data that JSON can write"),
+        ({"confidence": "a"}, "The setting 'confidence' of the audit must be a number above 0 and below 1, not 'a'"),
+        ({"controls": "no"}, "The setting 'controls' of the audit must be True or False, not 'no'"),
+        ({"seed": "a"}, "The setting 'seed' of the audit must be a whole number of at least 0, not 'a'"),
         ({"targets": ["cat"] * 6}, "There is text in the targets, such as 'cat': pass numbers"),
         ({"targets": pd.Series(["cat"] * 6)}, "There is text in the targets, such as 'cat'"),
         ({"targets": np.array([None] * 6)}, "The targets must be a tensor or an array of numbers, not an array of type object"),
@@ -351,7 +354,7 @@ def test_a_forecast_counts_passes_and_writes_nothing(make_audit: Callable[..., A
         ({"models": {"net": Returns(lambda scores: scores[:, :0])}}, r"at least one for each input, not torch\.float32 of shape \(1, 0\)"),
         ({"models": {"net": Returns(lambda scores: scores.to_sparse())}}, r"a dense tensor, not a sparse one: end it with to_dense\(\)"),
         ({"models": {"net": Returns(lambda scores: None)}}, "one tensor with a row for each input, not None"),
-        ({"confidence": 2.0}, "between 0 and 1"),
+        ({"confidence": 2.0}, "above 0 and below 1, not 2.0"),
         ({"inputs": series_inputs(6).double()}, r"shape \(1, 1, 12\) and type float64 \(convert them with \.to\(torch\.float32\)\): "),
         ({"inputs": "x"}, "must be a tensor or an array of samples"),
         ({"explainers": [CaptumOcclusion]}, r"On model 'net': occlusion failed .*CaptumMethod\(attribution=..., settings="),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from veracity import DistanceCheck
-from veracity.core.errors import InputError, SpecError, StoreError
+from veracity.core.errors import SpecError, StoreError
 from veracity.core.measures import Direction, Measure
 from veracity.core.registry import MEASURES
 from veracity.measure import l1, sorensen_dice
@@ -86,9 +86,9 @@ def test_a_distance_that_breaks_is_a_row_with_its_error_and_the_rest_goes_on(tmp
         ({"distances": ["l1", l1]}, SpecError, "Two distances are called 'l1'"),
         ({"distances": ["l3"]}, SpecError, "Unknown measure 'l3'"),
         ({"distances": [3]}, SpecError, "a name, a measure or a function of two batches of maps, not 3"),
-        ({"size": 8}, InputError, "size must be a whole number of at least 11, not 8"),
-        ({"repeats": 1}, InputError, "repeats must be a whole number of at least 2"),
-        ({"steps": 2.5}, InputError, "steps must be a whole number"),
+        ({"size": 8}, SpecError, "'size' of the distance check must be a whole number of at least 11, not 8"),
+        ({"repeats": 1}, SpecError, "'repeats' of the distance check must be a whole number of at least 2"),
+        ({"steps": 2.5}, SpecError, "'steps' of the distance check must be a whole number"),
     ],
 )
 def test_mistakes_are_one_sentence_and_write_nothing(settings: dict[str, object], kind: type, sentence: str, tmp_path: Path) -> None:

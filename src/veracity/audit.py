@@ -21,6 +21,7 @@ from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, placed
 from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults
+from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.spaces import InputSpace
 from veracity.core.targets import Target, as_target
 from veracity.core.training import Checkpoint, Training
@@ -44,7 +45,7 @@ from veracity.engine.remarks import remarks
 from veracity.engine.resolve import (
     Scores,
     all_scores,
-    as_confidence,
+    as_about,
     as_inputs,
     as_labels,
     as_models,
@@ -165,6 +166,10 @@ def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progr
     return None
 
 
+RESOLVED = ("models", "inputs", "targets", "explainers", "scores", "reference", "concepts", "checkpoints", "outputs", "about")
+"""What an audit looks at when it resolves names and data."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Audit:
     """What to audit: models, data, explainers, the symmetry they should respect, and the scores to measure.
@@ -200,13 +205,17 @@ class Audit:
     reference: Tensor | None = None
     training: Any = None
     concepts: Mapping[str, Any] | None = None
-    examples: int | None = None
+    examples: Count | None = None
     checkpoints: Mapping[str, Sequence[Any]] | None = None
     outputs: str | None = None
-    seed: int = 0
-    confidence: float = 0.95
+    seed: Whole = 0
+    confidence: Inside = 0.95
     title: str | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check every plain setting; what names or holds data is looked at by `resolve`, which knows what to do about it."""
+        check_fields(self, "the audit", others=RESOLVED)
 
     def run(
         self,
@@ -338,12 +347,10 @@ class Audit:
 
     def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> Resolved:
         """Everything that was written, as components and tensors; raises on what could not work, whatever the models do."""
-        for what, value in (("batch", batch), ("workers", workers), ("memory", memory), ("examples", self.examples)):
+        for what, value in (("batch", batch), ("workers", workers), ("memory", memory)):
             if value is not None:
                 as_whole(value, what, least=1)
-        seed = as_whole(self.seed, "seed", least=0)
         reference = as_tensor(self.reference, "reference")
-        as_confidence(self.confidence)
         inputs = as_inputs(self.inputs)
         labels = as_labels(self.targets, inputs.size())
         space = as_space(self.symmetry, inputs)
@@ -359,7 +366,7 @@ class Audit:
         check_needs(explainers, training, checkpoints, list(models))
         check_crossed(scores, models, labels)
         walk = as_walk(self.walk, space)
-        return Resolved(inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, seed)
+        return Resolved(inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed)
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
@@ -377,7 +384,7 @@ class Audit:
             "reference": encode(as_tensor(self.reference, "reference")),
             "concepts": sorted(self.concepts or {}),
             "examples": self.examples,
-            "seed": int(self.seed),
+            "seed": self.seed,
             "confidence": self.confidence,
-            **dict(self.about),
+            **as_about(self.about),
         }

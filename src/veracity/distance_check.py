@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,8 @@ from veracity.core.errors import SpecError, StoreError
 from veracity.core.failures import failures_of
 from veracity.core.measures import Measure
 from veracity.core.registry import MEASURES
+from veracity.core.settings import Whole, Within, check_fields, shown
 from veracity.engine.progress import bar
-from veracity.engine.resolve import as_whole
 from veracity.engine.store import lock
 from veracity.engine.store.files import Files
 from veracity.engine.store.sealed import sealed
@@ -113,15 +113,18 @@ class DistanceCheck:
     """
 
     distances: Sequence[Any] | Mapping[str, Any] | None = None
-    size: int = 32
-    steps: int = 100
-    repeats: int = 50
-    seed: int = 0
+    size: Annotated[int, Within(least=11)] = 32
+    steps: Annotated[int, Within(least=4)] = 100
+    repeats: Annotated[int, Within(least=2)] = 50
+    seed: Whole = 0
     title: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check every plain setting; distances are looked at by `chosen`."""
+        check_fields(self, "the distance check", others=("distances",))
 
     def run(self, folder: str | Path, *, workers: int = 1, progress: bool = True) -> DistanceResult:
         """Measure every distance in every test and write `distances.json`; one worker is enough, whatever is asked for."""
-        self.check()
         chosen = self.chosen()
         files = Files(str(folder))
         if not begun(folder) and files.everything() - {lock.NAME}:
@@ -145,12 +148,6 @@ class DistanceCheck:
     def on(self, device: str) -> DistanceCheck:
         """The same check: it has no model, and its maps are small."""
         return self
-
-    def check(self) -> None:
-        """Raise on what could not work."""
-        as_whole(self.size, "size", least=11)
-        as_whole(self.steps, "steps", least=4)
-        as_whole(self.repeats, "repeats", least=2)
 
     def chosen(self) -> dict[str, Distance]:
         """The distances by name; raises on one that is none."""
@@ -180,7 +177,7 @@ def built(one: Any) -> Measure | Distance:
     """A measure from its name or {name, settings}; a measure or a function as it is."""
     found: Any = MEASURES.build(one)
     if not callable(found):
-        raise SpecError(f"A distance is a name, a measure or a function of two batches of maps, not {one!r}.")
+        raise SpecError(f"A distance is a name, a measure or a function of two batches of maps, not {shown(one)}.")
     chosen: Measure | Distance = found
     return chosen
 

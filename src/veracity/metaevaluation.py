@@ -29,11 +29,12 @@ from veracity.core.measures import Direction
 from veracity.core.models import as_device, evaluating, placed
 from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults, Reads, Score, Subject
+from veracity.core.settings import Count, Whole, check_fields
 from veracity.engine.admission import take
 from veracity.engine.batching import Budget
 from veracity.engine.copies import Copies
 from veracity.engine.progress import bar
-from veracity.engine.resolve import all_scores, as_inputs, as_whole, labelled
+from veracity.engine.resolve import all_scores, as_inputs, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
 from veracity.engine.store.sealed import sealed
@@ -103,6 +104,10 @@ class MetaResult:
         return str(self.table().to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
 
 
+RESOLVED = ("model", "inputs", "explainers", "scores", "tests", "input_noise", "weight_noise", "reference", "outputs")
+"""What a meta-evaluation looks at when it resolves names and data."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MetaEvaluation:
     """What to meta-evaluate: scores, on a model, data and at least two explainers.
@@ -120,15 +125,19 @@ class MetaEvaluation:
     explainers: Sequence[Any] | Mapping[str, Any]
     scores: Sequence[Any] | Mapping[str, Any]
     tests: Sequence[str] = TESTS
-    iterations: int = 3
-    perturbations: int = 5
+    iterations: Count = 3
+    perturbations: Count = 5
     input_noise: tuple[float, float] = (0.001, 5.0)
     weight_noise: tuple[float, float] = (0.001, 2.0)
     reference: Tensor | None = None
     outputs: str | None = None
-    seed: int = 0
+    seed: Whole = 0
     title: str | None = None
     published: Sequence[Mapping[str, Any]] = ()
+
+    def __post_init__(self) -> None:
+        """Check every plain setting; what names or holds data is looked at by `check`."""
+        check_fields(self, "the meta-evaluation", others=RESOLVED)
 
     def run(self, folder: str | Path, *, workers: int = 1, batch: int | None = None, progress: bool = True) -> MetaResult:
         """Measure what the folder does not hold yet: the unperturbed subject once, then every perturbed one."""
@@ -180,8 +189,6 @@ class MetaEvaluation:
         for test in self.tests:
             if test not in TESTS:
                 raise unknown("test of a meta-evaluation", str(test), TESTS)
-        for what in ("iterations", "perturbations"):
-            as_whole(getattr(self, what), what, least=1)
         check_strengths("input_noise", self.input_noise)
         check_strengths("weight_noise", self.weight_noise)
         if len(labelled(self.explainers, controls=False)) < 2:
@@ -317,7 +324,7 @@ def passed_on(base: Result, label: str, explainer: Explainer) -> Explainer:
 
 def afresh(explainer: Explainer) -> Explainer:
     """The explainer without the explanations that it was given."""
-    inner = explainer.inner if isinstance(explainer, Precomputed) else None
+    inner = explainer.explainer if isinstance(explainer, Precomputed) else None
     return explainer if inner is None else inner
 
 

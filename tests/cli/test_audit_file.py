@@ -62,9 +62,12 @@ def test_weights_in_every_shape(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ('walk = {name = "monte_carlo", draws = "5"}', "The setting 'draws' of walk 'monte_carlo' must be int, not '5'"),
-        ('target = {name = "class", index = "a"}', "The setting 'index' of target 'class' must be int"),
-        ('explainers = [{name = "lime", kernel_width = "a"}]', "The setting 'kernel_width' of explainer 'lime' must be float or int"),
+        (
+            'walk = {name = "monte_carlo", draws = "5"}',
+            "The setting 'draws' of walk 'monte_carlo' must be a whole number of at least 1, not '5'",
+        ),
+        ('target = {name = "class", index = "a"}', "The setting 'index' of target 'class' must be a whole number"),
+        ('explainers = [{name = "lime", kernel_width = "a"}]', "The setting 'kernel_width' of explainer 'lime' must be a positive number"),
     ],
 )
 def test_settings_of_the_wrong_kind_are_named(tmp_path: Path, line: str, sentence: str) -> None:

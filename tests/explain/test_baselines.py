@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from veracity.core.errors import SpecError
-from veracity.explain.baselines import as_row, check_baseline, check_count
+from veracity.explain.baselines import as_row, check_baseline
 
 
 def test_a_baseline_takes_the_inputs_type_and_shape() -> None:
@@ -21,9 +21,3 @@ def test_misfits_are_named() -> None:
     for wrong in (torch.zeros(2), torch.zeros(4, 2, 3)):
         with pytest.raises(SpecError, match=r"The baseline of lime has shape .* one input has shape \(2, 3\)"):
             check_baseline("lime", wrong, shape)
-
-
-@pytest.mark.parametrize("value", [0, -1, 2.5, True, "3"])
-def test_counts_are_whole_and_positive(value: object) -> None:
-    with pytest.raises(SpecError, match="steps of lime must be a whole number of at least 1"):
-        check_count("lime", "steps", value)  # type: ignore[arg-type]

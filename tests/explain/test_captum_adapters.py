@@ -154,8 +154,8 @@ def test_functional_relus_are_told() -> None:
 
 
 def test_settings_are_checked() -> None:
-    with pytest.raises(SpecError, match="steps of integrated_gradients"):
-        IntegratedGradients(steps=0).check(Square(), X, TARGETS)
+    with pytest.raises(SpecError, match="'steps' of explainer 'integrated_gradients'"):
+        IntegratedGradients(steps=0)
     with pytest.raises(SpecError, match="Did you mean 'gausslegendre'"):
         IntegratedGradients(method="gauslegendre").check(Square(), X, TARGETS)
     with pytest.raises(SpecError, match="The baseline of feature_ablation"):

@@ -30,8 +30,8 @@ def test_random_top_k_names_k_numbers_evenly_over_the_input() -> None:
     assert len(found.unique(dim=0)) > 100
     with pytest.raises(SpecError, match="k of random_top_k is 13, but an input has 12 numbers: use a smaller k"):
         RandomTopK(k=13).check(MODEL, torch.zeros(1, 2, 2, 3), TARGETS[:1])
-    with pytest.raises(SpecError, match="k of random_top_k must be a whole number of at least 1, not 0"):
-        RandomTopK(k=0).check(MODEL, torch.zeros(1, 2, 2, 3), TARGETS[:1])
+    with pytest.raises(SpecError, match="'k' of explainer 'random_top_k' must be a whole number of at least 1, not 0"):
+        RandomTopK(k=0)
 
 
 def test_random_maps_have_their_cosines() -> None:

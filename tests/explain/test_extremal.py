@@ -135,15 +135,12 @@ def test_blur_goes_from_all_to_none() -> None:
 
 
 def test_misuse_is_told() -> None:
-    for wrong, sentence in (
-        (
-            ExtremalPerturbation(area=1.0),
-            "area of extremal_perturbation is the share of the input that is kept, above 0 and below 1, not 1.0",
-        ),
-        (ExtremalPerturbation(iterations=0), "iterations of extremal_perturbation must be a whole number"),
-        (ExtremalPerturbation(blur=0.0), "sigma, blur and rate of extremal_perturbation must be above zero"),
+    for setting, value, sentence in (
+        ("area", 1.0, "a number above 0 and below 1, not 1.0"),
+        ("iterations", 0, "a whole number of at least 1, not 0"),
+        ("blur", 0.0, "a positive number, not 0.0"),
     ):
-        with pytest.raises(SpecError, match=sentence):
-            wrong.check(net(), noise(2), torch.tensor([0, 1]))
+        with pytest.raises(SpecError, match=f"'{setting}' of explainer 'extremal_perturbation' must be {sentence}"):
+            ExtremalPerturbation(**{setting: value})
     with pytest.raises(InputError, match=r"needs images \(C, H, W\) or series \(C, T\), but an input has shape \(4,\)"):
         ExtremalPerturbation().check(nn.Linear(4, 2), torch.zeros(2, 4), torch.tensor([0, 1]))

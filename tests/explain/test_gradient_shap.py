@@ -64,6 +64,8 @@ def test_misuse_is_told(digits: Digits) -> None:
         SpecError, match=r"The baselines of gradient_shap have shape \(1, 12, 12\), but must be inputs of shape \(1, 12, 12\)"
     ):
         GradientShap(baselines=digits.inputs[0]).check(digits.model, digits.inputs, digits.targets)
-    with pytest.raises(SpecError, match="draws of gradient_shap"):
-        GradientShap(draws=0).check(digits.model, digits.inputs, digits.targets)
+    with pytest.raises(SpecError, match="'draws' of explainer 'gradient_shap'"):
+        GradientShap(draws=0)
+    with pytest.raises(SpecError, match="'baselines' of explainer 'gradient_shap' must be a tensor or None, not True"):
+        GradientShap(baselines=True)
     assert GradientShap().bind(digits.inputs).baselines is None

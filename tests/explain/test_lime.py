@@ -66,6 +66,8 @@ def test_a_linear_model_is_found() -> None:
 
 
 def test_misuse_is_told(digits: Digits) -> None:
-    for wrong, sentence in ((Lime(ridge=0.0), "above zero"), (Lime(patch=13), "patch of lime is 13"), (Lime(samples=0), "samples of lime")):
-        with pytest.raises(SpecError, match=sentence):
-            wrong.check(digits.model, digits.inputs, digits.targets)
+    with pytest.raises(SpecError, match="patch of lime is 13"):
+        Lime(patch=13).check(digits.model, digits.inputs, digits.targets)
+    for setting in ("ridge", "samples", "patch"):
+        with pytest.raises(SpecError, match=f"'{setting}' of explainer 'lime' must be a .*number"):
+            Lime(**{setting: 0})

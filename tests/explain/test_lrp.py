@@ -310,5 +310,5 @@ def test_what_has_no_rule_is_told() -> None:
     assert LRPZPlus().check(seeded(Residual()), normal(1, 2, 8, 8), TARGETS[:1]) == ()
     with pytest.raises(InputError, match="lrp_z_plus has no rule for any layer of this model: it needs linear layers or convolutions"):
         LRPZPlus().check(Lonely(), x, TARGETS)
-    with pytest.raises(SpecError, match="epsilon of lrp_epsilon must be a number above zero, such as 1e-6, not 0"):
-        LRPEpsilon(epsilon=0).check(seeded(Thrown()), x, TARGETS)
+    with pytest.raises(SpecError, match="'epsilon' of explainer 'lrp_epsilon' must be a positive number, not 0"):
+        LRPEpsilon(epsilon=0)

@@ -48,7 +48,7 @@ def test_with_an_explainer_everything_else_is_the_explainers(net: nn.Module) -> 
     assert Precomputed(maps=X, explainer=RandomUniform()).control
     assert (Precomputed(maps=X, explainer=Saliency()).signed, Precomputed(maps=X, explainer=Gradient()).signed) == (False, True)
     bound = Precomputed(maps=X, explainer=FeaturePermutation()).bind(X)
-    assert torch.equal(bound.inner.reference_set, X)
+    assert torch.equal(bound.explainer.reference_set, X)
     assert explain(bound, net, X, TARGETS).shape == X.shape
 
 
@@ -90,5 +90,5 @@ def test_what_the_reader_must_know(net: nn.Module) -> None:
     maps = X.clone()
     maps[3, 0] = torch.nan
     assert Precomputed(maps=maps).check(net, X[:2], TARGETS[:2]) == ("The maps of precomputed hold NaN or infinity.",)
-    with pytest.raises(SpecError, match="The explainer inside precomputed is an Explainer or a name"):
-        Precomputed(maps=X, explainer=len).check(net, X[:2], TARGETS[:2])
+    with pytest.raises(SpecError, match="'explainer' of explainer 'precomputed' must be an Explainer"):
+        Precomputed(maps=X, explainer=len)

@@ -92,14 +92,9 @@ def test_features_without_neighbours_are_kept_or_dropped_whole() -> None:
 
 
 def test_misuse_is_told() -> None:
-    x, targets = torch.zeros(1, 3), torch.tensor([0])
-    for explainer, sentence in (
-        (Rise(masks=0), "masks of rise must be a whole number of at least 1, not 0"),
-        (Rise(cells=0), "cells of rise must be a whole number"),
-        (Rise(keep=1.0), "keep of rise is the probability that a cell is kept, above 0 and below 1, not 1.0"),
-    ):
-        with pytest.raises(SpecError, match=sentence):
-            explainer.check(nn.Identity(), x, targets)
+    for setting, value in (("masks", 0), ("cells", 0), ("keep", 1.0)):
+        with pytest.raises(SpecError, match=f"The setting '{setting}' of explainer 'rise' must be a .*number"):
+            Rise(**{setting: value})
 
 
 @pytest.mark.parametrize(("space", "cells"), [((28, 28), (7, 7)), ((9, 31), (7, 7)), ((5, 40), (5, 7)), ((13,), (4,))], ids=str)

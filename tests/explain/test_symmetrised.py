@@ -302,7 +302,7 @@ def test_misuse_is_one_sentence() -> None:
         check(explainer="saliency", space=WindowShift(margin=1))
     with pytest.raises(SpecError, match="cannot draw 9 different elements of d4, which has 8"):
         check(explainer="saliency", space=Dihedral(), draws=9)
-    with pytest.raises(SpecError, match="draws of symmetrised must be a whole number of at least 1, not 0"):
+    with pytest.raises(SpecError, match="'draws' of explainer 'symmetrised' must be a whole number of at least 1 or None, not 0"):
         check(explainer="saliency", space=Dihedral(), draws=0)
     for space in (Rotation(), Permutations(axis=-1)):
         wide = torch.zeros(1, 1, 12, 12)

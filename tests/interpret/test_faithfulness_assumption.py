@@ -76,10 +76,10 @@ def test_what_it_asks_for():
     assert ModelFaithfulness(patch_size=None).suited(bare((1, 28, 28))).patch_size == 4
     assert not ModelFaithfulness().requests(explained((1, 28, 28)), DEFAULTS)
     for wrong in (1.5, 0, "a", None):
-        with pytest.raises(SpecError, match=f"a whole number of at least 1, or a share such as 0.2, not {wrong!r}"):
-            ModelFaithfulness(features_in_step=wrong).requests(bare((4,)), DEFAULTS)
-    with pytest.raises(SpecError, match="'patch_size' of the score 'model_faithfulness'"):
-        ModelFaithfulness(patch_size=0).requests(bare((4,)), DEFAULTS)
+        with pytest.raises(SpecError, match=f"a whole number of at least 1 or a number above 0 and at most 1, not {wrong!r}"):
+            ModelFaithfulness(features_in_step=wrong)
+    with pytest.raises(SpecError, match="'patch_size' of score 'model_faithfulness'"):
+        ModelFaithfulness(patch_size=0)
 
 
 def test_how_to_read_it():

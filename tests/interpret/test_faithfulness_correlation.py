@@ -105,13 +105,14 @@ def test_what_they_ask_for():
     assert not MuFidelity().requests(bare((1, 28, 28)), DEFAULTS)
     with pytest.raises(InputError, match=r"subset_size=224 leaves nothing to choose from 14 features: .* subset_size=0.25"):
         FaithfulnessCorrelation(subset_size=224).requests(explained((14,)), DEFAULTS)
-    wrong = (FaithfulnessCorrelation(subset_size=0), FaithfulnessCorrelation(subset_size="a"), MuFidelity(patch_size=0))
-    for score in wrong:
-        for ask in (lambda one=score: one.assumption, lambda one=score: one.requests(explained((14,)), DEFAULTS)):
-            with pytest.raises(SpecError, match=rf"of the score '{score.name}' must be a whole number"):
-                ask()
-    with pytest.raises(SpecError, match="'nr_samples' of the score 'mu_fidelity'"):
-        MuFidelity(nr_samples=None).requests(explained((14,)), DEFAULTS)
+    for score, setting, wrong in (
+        (FaithfulnessCorrelation, "subset_size", 0),
+        (FaithfulnessCorrelation, "subset_size", "a"),
+        (MuFidelity, "patch_size", 0),
+        (MuFidelity, "nr_samples", None),
+    ):
+        with pytest.raises(SpecError, match=f"'{setting}' of score '{score.name}' must be a whole number"):
+            score(**{setting: wrong})
 
 
 def test_cells_of_about_nine_by_nine():

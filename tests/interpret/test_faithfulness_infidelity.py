@@ -89,8 +89,8 @@ def test_what_it_asks_for_and_how_to_read_it():
     assert not higher(Infidelity())
     assert Infidelity().bounds == (0.0, np.inf)
     assert Infidelity().assumption is None
-    with pytest.raises(SpecError, match="'n_perturb_samples' of the score 'infidelity'"):
-        Infidelity(n_perturb_samples=None).requests(explained((1, 28, 28)), DEFAULTS)
+    with pytest.raises(SpecError, match="'n_perturb_samples' of score 'infidelity'"):
+        Infidelity(n_perturb_samples=None)
     score = Infidelity(noise=0.5, scaled=True)
     assert as_score(score.about()["spec"]) == score
     assert "infidelity" in set(SCORES)

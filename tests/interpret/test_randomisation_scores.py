@@ -140,10 +140,10 @@ def test_another_class_assumes_nothing_of_the_model():
 def test_misuse_is_told():
     with pytest.raises(SpecError, match="Unknown choice of layers 'means'"):
         MPRT(layers="means").requests(SUBJECT, DEFAULTS)
-    with pytest.raises(SpecError, match="nr_samples as a whole number"):
-        SmoothMPRT(nr_samples=0).requests(SUBJECT, DEFAULTS)
-    with pytest.raises(SpecError, match="n_bins as a whole number"):
-        EfficientMPRT(n_bins=0).requests(SUBJECT, DEFAULTS)
+    with pytest.raises(SpecError, match="'nr_samples' of score 'smooth_mprt' must be a whole number"):
+        SmoothMPRT(nr_samples=0)
+    with pytest.raises(SpecError, match="'n_bins' of score 'efficient_mprt' must be a whole number"):
+        EfficientMPRT(n_bins=0)
     with pytest.raises(SpecError, match="sigma"):
         SmoothMPRT(noise_magnitude=-1.0).requests(SUBJECT, DEFAULTS)
 

@@ -238,9 +238,9 @@ def test_misuse_is_told():
     with pytest.raises(InputError, match="needs a layer of the model"):
         RelativeRepresentationStability().requests(subject, DEFAULTS)
     assert RelativeRepresentationStability().requests(Subject("net", None, SHAPE), DEFAULTS) == ()
-    with pytest.raises(SpecError, match="floor of at least 0"):
-        RelativeInputStability(floor=-1.0).requests(subject, DEFAULTS)
-    with pytest.raises(SpecError, match="eps_min above 0"):
-        RelativeOutputStability(eps_min=0.0).requests(subject, DEFAULTS)
+    with pytest.raises(SpecError, match=r"'floor' of score .* must be a number of at least 0"):
+        RelativeInputStability(floor=-1.0)
+    with pytest.raises(SpecError, match=r"'eps_min' of score .* must be a positive number"):
+        RelativeOutputStability(eps_min=0.0)
     with pytest.raises(SpecError, match="sigma"):
-        LocalLipschitz(sigma=0.0).requests(subject, DEFAULTS)
+        LocalLipschitz(sigma=0.0)

@@ -50,8 +50,8 @@ def test_what_it_asks_for():
     assert request.walk == MonteCarlo(draws=10)
     assert request.common_draws
     assert MaxSensitivity().requests(Subject("net", None, torch.Size([1, 12])), DEFAULTS) == ()
-    with pytest.raises(SpecError, match="radius of a ball must be a positive number"):
-        MaxSensitivity(radius=0.0).requests(Subject("net", Gradient(), torch.Size([12])), DEFAULTS)
+    with pytest.raises(SpecError, match="'radius' of score 'max_sensitivity' must be a positive number"):
+        MaxSensitivity(radius=0.0)
 
 
 def test_the_mean_beside_the_largest():

@@ -131,5 +131,5 @@ def test_dice_of_sparse_maps_is_not_saved_by_their_zeros() -> None:
 
 @pytest.mark.parametrize("fraction", [0.0, -0.1, 1.5])
 def test_dice_needs_a_share(fraction: float) -> None:
-    with pytest.raises(SpecError, match=r"must lie in \(0, 1\]"):
-        sorensen_dice.using(fraction=fraction)(torch.ones(1, 4), torch.ones(1, 4))
+    with pytest.raises(SpecError, match="The setting 'fraction' of measure 'sorensen_dice' must be a number above 0 and at most 1"):
+        sorensen_dice.using(fraction=fraction)

@@ -88,31 +88,19 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"task": Classification(metrics=(Metric(name="far", function=lambda p, y: p[:, 99]),))},
         "The metric 'far' failed for outputs (",
     ),
-    "a function for a metric": (
-        {"task": Classification(metrics=(accuracy,))},
-        "The metrics of a task are a tuple of Metric(name=..., function=...), not accuracy.",
-    ),
-    "one metric": (
-        {"task": Classification(metrics=SAME)},
-        "The metrics of a task are a tuple of Metric(name=..., function=...), not Metric(",
-    ),
-    "no metrics": (
-        {"task": Classification(metrics=None)},
-        "The metrics of a task are a tuple of Metric(name=..., function=...), not None.",
-    ),
     "bounds": (
         {"task": Classification(metrics=(replace(SAME, bounds=None),))},
         "The metric 'accuracy' needs bounds of two numbers, such as (0.0, math.inf), not None.",
     ),
     "about": (
         {"about": {"x": torch.zeros(1)}},
-        "about['x'] must be plain data that JSON can write, such as text and numbers, not tensor([0.]).",
+        "about['x'] must be plain data that JSON can write, such as text and numbers, not a tensor of shape (1,).",
     ),
     "about what": ({"about": "digits"}, "about= is a mapping from names to plain data, not str."),
     "labels": ({"labels": [0, 1]}, "The labels must have one entry for each of the 6 inputs, not the shape (2,)."),
     "labels of numbers": ({"labels": torch.rand(6)}, "The labels must be whole numbers from 0, or names, one for each sample."),
-    "seed": ({"seed": -1}, "seed must be a whole number of at least 0, not -1."),
-    "confidence": ({"confidence": 95}, "The confidence must lie between 0 and 1, such as 0.95, not 95."),
+    "seed": ({"seed": -1}, "The setting 'seed' of the evaluation must be a whole number of at least 0, not -1."),
+    "confidence": ({"confidence": 95}, "The setting 'confidence' of the evaluation must be a number above 0 and below 1, not 95."),
     "picture": ({"picture": "film"}, "A picture is one of image, scene, pair, cloud, series, none, not 'film'."),
     "inputs": ({"inputs": images().long()}, "The inputs must be floating point, not torch.int64"),
     "explainers": ({"explainers": "saliency"}, "The explainers are a list, such as ['saliency'], not one name."),
@@ -126,6 +114,12 @@ def test_every_mistake_is_one_sentence_and_leaves_no_folder(tmp_path: Path, name
         digits_like(**settings).run(tmp_path / "run", progress=False)
     assert str(caught.value).startswith(sentence)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("metrics", [(accuracy,), SAME, None])
+def test_metrics_are_metrics(metrics: Any) -> None:
+    with pytest.raises(SpecError, match="The setting 'metrics' of task 'classification' must be a list of Metric objects, not "):
+        Classification(metrics=metrics)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +158,7 @@ def test_what_does_not_belong_together_is_one_sentence(tmp_path: Path, evaluatio
 
 @pytest.mark.parametrize("setting", ["batch", "memory", "workers"])
 def test_settings_of_a_run_are_whole_numbers(tmp_path: Path, setting: str) -> None:
-    with pytest.raises(InputError, match=f"{setting} must be a whole number of at least 1, not 0"):
+    with pytest.raises(SpecError, match=f"{setting} must be a whole number of at least 1, not 0"):
         digits_like().run(tmp_path / "run", progress=False, **{setting: 0})
 
 

@@ -190,7 +190,10 @@ def test_the_range_of_the_data():
     "span", [(1.0, 0.0), (0.0, 0.0), (0.0, math.inf), (math.nan, 1.0), (0.0,), (0.0, 1.0, 2.0), "dat", 3.0, (False, True)]
 )
 def test_a_wrong_range_is_refused(span):
-    with pytest.raises(SpecError, match=r'^The range of a ball must be "data" or two finite numbers, the lower first'):
+    with pytest.raises(
+        SpecError,
+        match=r'^The range of a ball must be "data" or two finite numbers, the lower first|must be a list of 2 numbers, text or None',
+    ):
         Ball(range=span).fit(torch.Size([3]))
 
 

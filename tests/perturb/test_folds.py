@@ -22,8 +22,8 @@ def test_elements_are_the_other_models():
 
 
 def test_one_fold_is_no_space():
-    with pytest.raises(SpecError, match="at least k=2 folds, not 1"):
-        _ = Folds(k=1).order
+    with pytest.raises(SpecError, match="'k' of space 'folds' must be a whole number of at least 2, not 1"):
+        Folds(k=1)
 
 
 @pytest.mark.parametrize("k", [2, 3, 5, 7])

@@ -54,5 +54,5 @@ def test_scenes_must_hold_every_window():
 
 @pytest.mark.parametrize("settings", [{"window": 0}, {"reach": -1}, {"window": 2.0}, {"reach": True}])
 def test_settings_are_whole_pixels(settings):
-    with pytest.raises(SpecError, match="needs a window"):
-        Crop(**{"window": 4, "reach": 1, **settings}).fit(torch.Size([1, 12, 12]))
+    with pytest.raises(SpecError, match="must be a whole number of at least"):
+        Crop(**{"window": 4, "reach": 1, **settings})

@@ -77,5 +77,5 @@ def test_inputs_shorter_than_the_padding_are_refused():
         WindowShift(margin=10).fit(torch.Size([1, 20, 28]))
     with pytest.raises(InputError, match="at least 2 axes"):
         WindowShift(margin=10).fit(torch.Size([187]))
-    with pytest.raises(SpecError, match="a margin that is a whole number, 0 or more"):
-        WindowShift(margin=-1).fit(torch.Size([8, 8]))
+    with pytest.raises(SpecError, match="'margin' of group 'window_shift' must be a whole number of at least 0, not -1"):
+        WindowShift(margin=-1)

@@ -122,15 +122,15 @@ def test_misuse_is_refused():
     with pytest.raises(SpecError, match=r"^The space 'gaussian_noise' does not know the inputs' size yet: call fit\(shape\)"):
         _ = GaussianNoise(sigma=1.0).latents
     for sigma in (0.0, -1.0, math.inf, math.nan, True, "1"):
-        with pytest.raises(SpecError, match=r"must be a positive number, such as 0\.1, not"):
+        with pytest.raises(SpecError, match=r"must be a positive (finite )?number or None, not"):
             GaussianNoise(sigma=sigma).fit(Size([3]))
     for levels in (0, 1.5, True):
-        with pytest.raises(SpecError, match=r"^The levels of the space 'gaussian_noise' must be a whole number of at least 1, not"):
+        with pytest.raises(SpecError, match=r"^The setting 'levels' of space 'gaussian_noise' must be a whole number of at least 1, not"):
             GaussianNoise(sigma=1.0, levels=levels).fit(Size([3]))
     for settings in ({}, {"low": 1.0, "high": 1.0}, {"low": 0.0}, {"radius": 1.0, "low": 0.0}, {"low": -math.inf, "high": 0.0}):
-        with pytest.raises(SpecError, match="needs a radius, or low below high, not"):
+        with pytest.raises(SpecError, match=r"needs a radius, or low below high, not|must be a finite number or None"):
             UniformNoise(**settings).fit(Size([3]))
-    with pytest.raises(SpecError, match="'radius' of the space 'uniform_noise' must be a positive number"):
+    with pytest.raises(SpecError, match="'radius' of space 'uniform_noise' must be a positive number"):
         UniformNoise(radius=-1.0).fit(Size([3]))
     fitted = UniformNoise(radius=1.0).fit(Size([2, 2]))
     with pytest.raises(InputError, match=r"made for samples of 4 entries, but one sample has shape \(5,\)"):

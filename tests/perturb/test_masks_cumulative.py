@@ -186,7 +186,7 @@ def test_misuse_is_refused():
     for setting in ("features", "steps"):
         for value in (0, -1, 2.0, True):
             with pytest.raises(
-                SpecError, match=f"^The setting '{setting}' of the space 'ordered_masks' must be a whole number of at least 1, not"
+                SpecError, match=f"^The setting '{setting}' of space 'ordered_masks' must be a whole number of at least 1 or None, not"
             ):
                 OrderedMasks(**{setting: value}).fit(Size([3]))
     with pytest.raises(InputError, match="use at"):

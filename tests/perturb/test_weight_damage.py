@@ -110,7 +110,7 @@ def test_reparametrised_and_shared_convolutions_are_damaged_once():
     ("settings", "words"),
     [
         ({"shares": (0.3, 0.1)}, "ascending"), ({"shares": ()}, "ascending"), ({"shares": (0.0, 0.1)}, "ascending"),
-        ({"shares": 0.1}, "ascending"),
+        ({"shares": 0.1}, "a list of numbers"),
         ({"sigma": 0.0}, "positive"), ({"sigma": True}, "positive"), ({"layers": "linear"}, "Unknown setting"),
     ],
 )  # fmt: skip

@@ -131,7 +131,9 @@ def test_precision_and_shared_parameters():
 
 def test_what_makes_no_neighbourhood_is_refused():
     for sigma in (0.0, -1.0, math.inf, math.nan, True, "1", None):
-        with pytest.raises(SpecError, match=r"^The setting 'sigma' of the space 'weight_neighbourhood' must be a positive number, such as"):
+        with pytest.raises(
+            SpecError, match=r"^The setting 'sigma' of space 'weight_neighbourhood' must be a positive (finite )?number, not"
+        ):
             WeightNeighbourhood(sigma=sigma).of(line())
     with pytest.raises(
         InputError, match=r"^The model ReLU has no parameters, so that its weights cannot be perturbed: leave out the scores"

@@ -277,7 +277,7 @@ def test_a_space_without_slopes_is_one_sentence(space: Space) -> None:
     [("population", 0), ("steps", 0), ("steps", 2.5), ("rate", 0.0), ("rate", math.nan), ("rate", math.inf), ("rate", True)],
 )
 def test_settings_that_lead_nowhere(setting: str, value: object) -> None:
-    with pytest.raises(SpecError, match=f"The setting '{setting}' of the walk 'gradient' must be a"):
+    with pytest.raises(SpecError, match=f"The setting '{setting}' of walk 'gradient' must be a"):
         hunted(GradientSearch(**{setting: value}), Line())  # type: ignore[arg-type]
 
 

@@ -99,8 +99,8 @@ def test_asks_stay_small() -> None:
 
 @pytest.mark.parametrize("draws", [0, -3, 2.5, True])
 def test_draws_must_be_a_positive_whole_number(draws: object) -> None:
-    with pytest.raises(SpecError, match="'draws' of the walk 'monte_carlo' must be a whole number of at least 1"):
-        MonteCarlo(draws=draws).start(Line(), SAMPLES, 0, BOUNDS)
+    with pytest.raises(SpecError, match="'draws' of walk 'monte_carlo' must be a whole number of at least 1"):
+        MonteCarlo(draws=draws)
 
 
 def test_it_can_be_written_down() -> None:

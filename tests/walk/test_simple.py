@@ -62,7 +62,7 @@ def test_evaluations_are_exact_whatever_goes_at_once(population: int) -> None:
     assert walk.held == min(population, 20)
 
 
-@pytest.mark.parametrize("walk", [SimpleMonteCarlo(draws=0), SimpleMonteCarlo(population=0)])
-def test_nothing_to_draw(walk: SimpleMonteCarlo) -> None:
+@pytest.mark.parametrize("setting", ["draws", "population"])
+def test_nothing_to_draw(setting: str) -> None:
     with pytest.raises(SpecError, match="whole number of at least 1"):
-        walk.hunt(unit_box(2), torch.arange(1), 0, 0.0, CPU)
+        SimpleMonteCarlo(**{setting: 0})

@@ -212,7 +212,7 @@ def test_each_scheme_flattens_what_it_penalises() -> None:
         (HessianPenalty(draws=0), "The number of directions of a Hessian penalty must be a whole number of at least one, not 0."),
         (PGD(radius=0.1, range=(0.0, 1.0), steps=0), "The number of steps of a search must be a whole number of at least one, not 0."),
         (PGD(radius=0.1, range=(0.0, 1.0), step=0.0), "The step of a search must be a positive number, not 0.0."),
-        (PGD(radius=0.0, range=(0.0, 1.0)), "The radius of a ball must be a positive number, such as 0.02, not 0.0."),
+        (PGD(radius=0.0, range=(0.0, 1.0)), "The setting 'radius' of space 'ball' must be a positive number, not 0.0."),
     ],
 )
 def test_wrong_settings_are_one_sentence(scheme: Scheme, sentence: str) -> None:

@@ -162,7 +162,7 @@ def test_bad_settings_are_one_sentence() -> None:
         ({"epochs": 0}, "epochs"),
         ({"batch": 0}, "batch"),
         ({"patience": 0}, "patience"),
-        ({"validation": 1.0}, "share"),
+        ({"validation": 1.0}, "validation"),
     ):
         with pytest.raises(SpecError, match=said):
             Trainer(network=net, **settings)(inputs, labels, 0)

@@ -12,12 +12,19 @@ import torch
 
 from veracity.core import fingerprint
 from veracity.core.origin import ours
+from veracity.core.registry import component
+from veracity.core.settings import Checking
 
 
 @dataclass(frozen=True, kw_only=True)
-class Component:
-    """What every space, walk, explainer, target and score is: a name and settings, nothing else."""
+class Component(metaclass=Checking):
+    """What every space, walk, explainer, target and score is: a name and settings, nothing else.
 
+    Settings are checked by their declared types before the component is made (`core.settings`). `role` says what it is,
+    such as "explainer".
+    """
+
+    role: ClassVar[str] = ""
     name: ClassVar[str] = ""
     reference: ClassVar[str] = ""
 
@@ -26,6 +33,11 @@ class Component:
         settings = {item.name: encode(getattr(self, item.name)) for item in fields(self) if item.metadata.get("spec", True)}
         own = {} if ours(type(self)) else {"code": fingerprint.of_value(type(self))}
         return {"name": self.name, **settings, **own}
+
+    @classmethod
+    def named(cls, spec: str | Mapping[str, Any]) -> Any:
+        """The registered component of this name, or of {name, settings}."""
+        return component(cls.role, spec)
 
     @classmethod
     def summary(cls) -> str:

@@ -101,6 +101,7 @@ class Explainer(Component, ABC):
     local        whether its only forward pass is one of the inputs themselves, so that it sees their scores
     """
 
+    role = "explainer"
     frame: ClassVar[Frame] = Frame.INPUT
     control: ClassVar[bool] = False
     stochastic: ClassVar[bool] = False

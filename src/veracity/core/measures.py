@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from veracity.core import fingerprint
-from veracity.core.errors import unknown
 from veracity.core.origin import ours
 from veracity.core.registry import MEASURES
+from veracity.core.settings import check_settings
 
 
 class Direction(Enum):
@@ -32,6 +32,7 @@ class Measure:
     of a measure without an upper end are.
     """
 
+    role: ClassVar[str] = "measure"
     name: str
     function: Callable[..., Tensor]
     direction: Direction
@@ -55,11 +56,13 @@ class Measure:
 
     def using(self, **settings: Any) -> Measure:
         """The same measure with other settings."""
-        known = list(inspect.signature(self.function).parameters)[2:]
-        for key in settings:
-            if key not in known:
-                raise unknown(f"setting of measure '{self.name}'", key, known or ["(it takes none)"])
-        return replace(self, settings={**self.settings, **settings})
+        return replace(self, settings={**self.settings, **check_settings(self.function, settings, f"measure '{self.name}'", given=2)})
+
+    @classmethod
+    def named(cls, spec: str | Mapping[str, Any]) -> Measure:
+        """The registered measure of this name, or of {name, settings}."""
+        found: Measure = MEASURES.build(spec)
+        return found
 
     def spec(self) -> dict[str, Any]:
         """The measure as plain data; for a function from outside, a hash of its code too."""
@@ -69,7 +72,7 @@ class Measure:
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process by name where there is one: a decorated function's own name means its measure."""
         if self.name in MEASURES and MEASURES[self.name].function is self.function:
-            return named, ({"name": self.name, **self.settings},)
+            return Measure.named, ({"name": self.name, **self.settings},)
         return made, ({item.name: getattr(self, item.name) for item in fields(self)},)
 
     def summary(self) -> str:
@@ -88,12 +91,6 @@ def measure(
         return made
 
     return wrap
-
-
-def named(spec: dict[str, Any]) -> Measure:
-    """The registered measure of this spec."""
-    found: Measure = MEASURES.build(spec)
-    return found
 
 
 def made(parts: dict[str, Any]) -> Measure:

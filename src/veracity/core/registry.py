@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
-from types import NoneType, UnionType
-from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar
 
 from veracity.core.errors import SpecError, unknown
+from veracity.core.settings import Checking, check_settings, shown
 
 T = TypeVar("T")
 
@@ -50,14 +49,16 @@ class Registry(Generic[T]):
         settings = {key: value for key, value in spec.items() if key != "code"}
         name = settings.pop("name", None)
         if not isinstance(name, str):
-            raise SpecError(f"Every {self.kind} needs a name, got {dict(spec)!r}.")
+            raise SpecError(f"Every {self.kind} needs a name, got {shown(dict(spec))}.")
         item = self[name]
+        for key in settings:
+            if not isinstance(key, str):
+                raise SpecError(f"A setting of {self.kind} '{name}' has a name, not {shown(key)}.")
         if not isinstance(item, type):
             chosen: T = item.using(**settings) if settings else item
             return chosen
-        check_settings(item, settings, f"{self.kind} '{name}'")
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
-        built: T = item(**values)
+        built: T = item(**values if isinstance(item, Checking) else check_settings(item, values, f"{self.kind} '{name}'"))
         return built
 
     def _load(self) -> None:
@@ -67,32 +68,6 @@ class Registry(Generic[T]):
         import_module(self.home)
         for point in entry_points(group=f"veracity.{self.plural}"):
             self.add(point.load())
-
-
-def check_settings(item: type, settings: Mapping[str, Any], what: str) -> None:
-    """Every setting must be a field of the component; a typo gets a suggestion."""
-    known = [field.name for field in fields(item) if field.init] if is_dataclass(item) else []
-    for key in settings:
-        if key not in known:
-            raise unknown(f"setting of {what}", key, known or ["(it takes none)"])
-    hints = get_type_hints(item)
-    for key, value in settings.items():
-        kinds = plain_kinds(hints.get(key))
-        if kinds and not (isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)):
-            wanted = " or ".join(kind.__name__ for kind in kinds)
-            raise SpecError(f"The setting '{key}' of {what} must be {wanted}, not {value!r}.")
-
-
-def plain_kinds(hint: Any) -> tuple[type, ...]:
-    """The plain types that a setting may have; none if the hint holds anything that a file cannot write.
-
-    >>> plain_kinds(float), plain_kinds(int | None), plain_kinds(object)
-    ((<class 'float'>, <class 'int'>), (<class 'int'>, <class 'NoneType'>), ())
-    """
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    if not all(kind in (int, float, str, bool, NoneType) for kind in kinds):
-        return ()
-    return (*kinds, int) if float in kinds and int not in kinds else tuple(kinds)
 
 
 EXPLAINERS: Registry[Any] = Registry("explainer", "explainers", "veracity.explain")
@@ -108,3 +83,21 @@ ORBITS: Registry[Any] = Registry("orbit", "orbits", "veracity.perturb")
 TASKS: Registry[Any] = Registry("task", "tasks", "veracity.interpret")
 RECIPES: Registry[Any] = Registry("recipe", "recipes", "veracity.recipes")
 TRAINERS: Registry[Any] = Registry("trainer", "trainers", "veracity.zoo")
+
+
+HOMES: dict[str, tuple[Registry[Any], ...]] = {
+    one.kind: (one,) for one in (EXPLAINERS, MEASURES, SCORES, WALKS, KERNELS, TARGETS, ORBITS, TASKS, TRAINERS)
+}
+HOMES |= {"group": (GROUPS, SPACES), "space": (GROUPS, SPACES)}
+"""Where components are looked up by the role that their class declares."""
+
+
+def component(role: str, spec: str | Mapping[str, Any]) -> Any:
+    """A component of a role from its name or {name, settings}.
+
+    >>> component("space", {"name": "ball", "radius": 0.5}).radius
+    0.5
+    """
+    called = spec.get("name") if isinstance(spec, Mapping) else spec
+    homes = HOMES[role]
+    return next((home for home in homes if isinstance(called, str) and called in home), homes[0]).build(spec)

@@ -189,6 +189,7 @@ class Score(Component, ABC):
     data set, which no mean over samples gives.
     """
 
+    role = "score"
     reads: ClassVar[Reads] = Reads.EXPLANATION
     before: ClassVar[frozenset[Reads] | None] = None
     after: ClassVar[frozenset[Reads] | None] = None

@@ -31,6 +31,7 @@ class Space(Component, ABC):
     `nested` says whether a draw belongs to one sample (True) or is shared by all of them (crossed).
     """
 
+    role = "space"
     nested: ClassVar[bool] = True
 
     def fit(self, shape: Size) -> Self:

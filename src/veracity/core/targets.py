@@ -15,11 +15,14 @@ from veracity.core.component import Component
 from veracity.core.errors import InputError
 from veracity.core.models import LayerScores, View
 from veracity.core.registry import TARGETS
+from veracity.core.settings import shown
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target(Component, ABC):
     """From a model to scores (N, K), and from the scores of the unperturbed inputs to one index a sample."""
+
+    role = "target"
 
     def view(self, model: nn.Module) -> nn.Module:
         """The model as a map to scores (N, K)."""
@@ -163,7 +166,7 @@ def as_target(value: Any) -> Target:
     if isinstance(value, Target):
         return value
     if isinstance(value, bool) or not (isinstance(value, (int, str, dict)) or callable(value)):
-        raise InputError(f"A target is a Target, a name, a class number or a function, not {value!r}.")
+        raise InputError(f"A target is a Target, a name, a class number or a function, not {shown(value)}.")
     if isinstance(value, int):
         return Class(index=value)
     if callable(value):

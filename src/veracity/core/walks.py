@@ -64,6 +64,7 @@ class Walker(Protocol):
 class Walk(Component, ABC):
     """A way through any space."""
 
+    role = "walk"
     adaptive: ClassVar[bool] = False
 
     @abstractmethod

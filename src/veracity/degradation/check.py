@@ -16,13 +16,14 @@ from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, placed
+from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.degradation.block import Block, Model, Outcome
 from veracity.degradation.damages import Case, Damage, as_damages
 from veracity.degradation.result import DegradationResult, plain
 from veracity.engine.crosstraining import found_folds
 from veracity.engine.folded import on_device
 from veracity.engine.progress import bar
-from veracity.engine.resolve import as_confidence, as_inputs, as_labels, as_tensor, as_whole, labelled
+from veracity.engine.resolve import as_inputs, as_labels, as_tensor, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
 from veracity.engine.store.sealed import sealed
@@ -57,14 +58,22 @@ class DegradationCheck:
     scores: Sequence[Any] | Mapping[str, Any]
     damages: Sequence[Any] | Mapping[str, Any] = ("weights", "labels")
     shares: Sequence[float] = (0.05, 0.10, 0.30)
-    seeds: int = 3
-    seed: int = 0
+    seeds: Count = 3
+    seed: Whole = 0
     symmetry: Any = None
     walk: Any = None
     outputs: str | None = None
     reference: Tensor | None = None
-    confidence: float = 0.95
+    confidence: Inside = 0.95
     title: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check every plain setting; what names or holds data is looked at by `check`."""
+        check_fields(
+            self,
+            "the degradation check",
+            others=("model", "inputs", "targets", "explainers", "scores", "damages", "shares", "outputs", "reference"),
+        )
 
     def run(self, folder: str | Path, *, workers: int = 1, batch: int | None = None, progress: bool = True) -> DegradationResult:
         """Train and measure what the folder does not hold yet, seed after seed; every case has a run folder of its own."""
@@ -125,9 +134,7 @@ class DegradationCheck:
     def check(self) -> dict[str, Damage]:
         """The damages by name; raises on what could not work."""
         check_shares(self.shares, "The shares that are damaged")
-        as_confidence(self.confidence)
-        as_whole(self.seed, "seed", least=0)
-        if as_whole(self.seeds, "seeds", least=1) < SEEDS:
+        if self.seeds < SEEDS:
             raise InputError(f"A trend needs at least {SEEDS} seeds a level, not {self.seeds}: pass seeds={SEEDS} or more.")
         least = math.factorial(len(self.shares) + 1) ** -self.seeds
         if least > 1.0 - self.confidence:

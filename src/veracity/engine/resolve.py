@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from veracity.core.origin import ours
 from veracity.core.outputs import Outputs
 from veracity.core.registry import GROUPS, MEASURES, SCORES, WALKS
 from veracity.core.scores import Reads, Score, reads_after
+from veracity.core.settings import Within, checked, shown
 from veracity.core.spaces import InputSpace, Representation
 from veracity.core.walks import Walk
 from veracity.explain import CONTROLS, as_explainer
@@ -67,13 +69,6 @@ def as_inputs(inputs: Any) -> Inputs:
     return given
 
 
-def as_confidence(confidence: float) -> float:
-    """The level of the intervals."""
-    if not 0.0 < confidence < 1.0:
-        raise SpecError(f"The confidence must lie between 0 and 1, such as 0.95, not {confidence!r}.")
-    return confidence
-
-
 def as_tensor(value: Any, what: str) -> Tensor | None:
     """A tensor from an array, a list, a table or a tensor."""
     return None if value is None else as_number_tensor(value, what, NUMBER)
@@ -107,9 +102,22 @@ def refuse_text(value: Any, what: str, encode: str) -> None:
 
 def as_whole(value: Any, what: str, least: int) -> int:
     """A whole number that is large enough."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{what} must be a whole number of at least {least}, not {value!r}.")
-    return int(value)
+    found: int = checked(value, Annotated[int, Within(least=least)], what)
+    return found
+
+
+def as_about(about: Any) -> dict[str, Any]:
+    """What else belongs into the manifest, if JSON can write it."""
+    if not isinstance(about, Mapping):
+        raise SpecError(f"about= is a mapping from names to plain data, not {type(about).__name__}.")
+    for name, value in about.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError, RecursionError):
+            raise SpecError(
+                f"about[{name!r}] must be plain data that JSON can write, such as text and numbers, not {shown(value)}."
+            ) from None
+    return {str(name): value for name, value in about.items()}
 
 
 def as_labels(targets: Any, size: int) -> Tensor | None:
@@ -129,7 +137,7 @@ def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
         return None
     space = GROUPS.build(symmetry)
     if not isinstance(space, InputSpace):
-        raise InputError(f"The symmetry must be a space that acts on inputs, such as CyclicShift(axes=(-1,)), not {symmetry!r}.")
+        raise InputError(f"The symmetry must be a space that acts on inputs, such as CyclicShift(axes=(-1,)), not {shown(symmetry)}.")
     fitted = space.fit(inputs.shape)
     check_structure(fitted, inputs)
     if isinstance(fitted, Group) and not ours(type(fitted)):
@@ -172,7 +180,7 @@ def as_walk(walk: Any, space: InputSpace | None) -> Walk:
     if walk is not None:
         built = WALKS.build(walk)
         if not isinstance(built, Walk):
-            raise SpecError(f"A walk is a Walk, a name or a table with a name, not {walk!r}.")
+            raise SpecError(f"A walk is a Walk, a name or a table with a name, not {shown(walk)}.")
         return built
     small = space is not None and space.order is not None and space.order <= EXHAUSTIVE_UP_TO
     return Exhaustive() if small else MonteCarlo(draws=50)
@@ -219,7 +227,7 @@ def check_labels(what: str, labels: Iterable[Any]) -> None:
     """Raise unless every label is a word."""
     for label in labels:
         if not isinstance(label, str) or not label.strip():
-            raise SpecError(f"A label in {what}s={{'label': ...}} must be a word, not {label!r}.")
+            raise SpecError(f"A label in {what}s={{'label': ...}} must be a word, not {shown(label)}.")
 
 
 def fair(control: Explainer, explainer: Explainer) -> bool:

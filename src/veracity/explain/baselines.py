@@ -31,9 +31,3 @@ def check_baseline(name: str, baseline: Baseline, shape: Size) -> None:
             f"The baseline of {name} has shape {tuple(baseline.shape)}, but one input has shape {tuple(shape)}: "
             "give a number or a tensor of one input's shape."
         ) from None
-
-
-def check_count(name: str, setting: str, value: int) -> None:
-    """Raise unless a setting that counts something is a whole number of at least one."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise SpecError(f"{setting} of {name} must be a whole number of at least 1, not {value!r}.")

@@ -20,7 +20,8 @@ from torch import Size, Tensor, nn
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.inputs import Signals
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
+from veracity.core.settings import Count
+from veracity.explain.baselines import Baseline, as_row, check_baseline
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.nonlinear import nonlinear_steps
 from veracity.explain.passes import Structure, by_rows, pick, tile
@@ -177,7 +178,7 @@ class IntegratedGradients(GradientBased):
     name = "integrated_gradients"
     reference = "Sundararajan et al. 2017, arXiv:1703.01365"
     structured = True
-    steps: int = 50
+    steps: Count = 50
     method: str = "gausslegendre"
     baseline: Baseline = 0.0
 
@@ -187,7 +188,6 @@ class IntegratedGradients(GradientBased):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit or a model without gradients."""
-        check_count(self.name, "steps", self.steps)
         check_quadrature(self.name, self.method, self.steps)
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         return super().check(model, inputs, targets, context)

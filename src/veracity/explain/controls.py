@@ -12,7 +12,7 @@ from torch import Size, Tensor, nn
 from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.baselines import check_count
+from veracity.core.settings import Count
 from veracity.explain.patches import space_of
 
 
@@ -108,11 +108,10 @@ class RandomTopK(Unsigned):
     reference = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignment of Functional Distortions (TMLR 2025), 5.1"
     structured = True
     stochastic = True
-    k: int = 10
+    k: Count = 10
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise unless the input has as many numbers."""
-        check_count(self.name, "k", self.k)
         if self.k > inputs.shape[1:].numel():
             raise SpecError(f"k of random_top_k is {self.k}, but an input has {inputs.shape[1:].numel()} numbers: use a smaller k.")
         return ()

@@ -49,7 +49,7 @@ def differentiable(explainer: Explainer) -> Form | None:
     """
     kind = type(explainer)
     if isinstance(explainer, Precomputed):
-        return None if explainer.inner is None else differentiable(explainer.inner)
+        return None if explainer.explainer is None else differentiable(explainer.explainer)
     if kind is Saliency:
         return lambda *given: weighted_gradients(1, plain, *given).abs()
     if kind is Gradient:

@@ -10,10 +10,10 @@ import torch
 from torch import Size, Tensor, nn
 from torch.nn import functional
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.baselines import check_count
+from veracity.core.settings import Count, Inside, Positive
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.passes import by_rows, pick
 from veracity.explain.patches import over_channels, space_of
@@ -71,7 +71,7 @@ class Smoother:
 
     size: Size
     step: int
-    sigma: float
+    sigma: Positive
 
     @property
     def cells(self) -> tuple[int, int]:
@@ -129,12 +129,12 @@ class ExtremalPerturbation(GradientBased):
 
     name = "extremal_perturbation"
     reference = "Fong et al. 2019, arXiv:1910.08485"
-    area: float = 0.1
-    iterations: int = 100
-    cells: int = 32
-    sigma: float = 3 / 32
-    blur: float = 3 / 32
-    rate: float = 0.3
+    area: Inside = 0.1
+    iterations: Count = 100
+    cells: Count = 32
+    sigma: Positive = 3 / 32
+    blur: Positive = 3 / 32
+    rate: Positive = 0.3
 
     @property
     def signed(self) -> bool:
@@ -147,14 +147,8 @@ class ExtremalPerturbation(GradientBased):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit or a model without gradients."""
-        check_count(self.name, "iterations", self.iterations)
-        check_count(self.name, "cells", self.cells)
         if inputs.ndim < 3:
             raise InputError(f"{self.name} needs images (C, H, W) or series (C, T), but an input has shape {tuple(inputs.shape[1:])}.")
-        if not 0 < self.area < 1:
-            raise SpecError(f"area of {self.name} is the share of the input that is kept, above 0 and below 1, not {self.area!r}.")
-        if not (self.sigma > 0 and self.blur > 0 and self.rate > 0):
-            raise SpecError(f"sigma, blur and rate of {self.name} must be above zero, not {self.sigma}, {self.blur} and {self.rate}.")
         return super().check(model, inputs, targets, context)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:

@@ -24,6 +24,7 @@ from veracity.core.intact import untouched
 from veracity.core.memory import out_of_memory
 from veracity.core.models import evaluating
 from veracity.core.seeded import in_use, seeded
+from veracity.core.settings import Whole
 from veracity.explain.captum_adapters import quiet
 from veracity.explain.deep_lift import DeepLift
 from veracity.explain.passes import Structure, by_rows
@@ -63,8 +64,8 @@ class Foreign(Explainer, ABC):
 
     stochastic: ClassVar[bool] = computed(lambda self: self.random)
     random: bool = True
-    forward: int = 1
-    backward: int = 1
+    forward: Whole = 1
+    backward: Whole = 1
     label: str = field(default="", metadata={"spec": False})
 
     @property

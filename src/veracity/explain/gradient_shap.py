@@ -11,7 +11,7 @@ from torch import Size, Tensor, nn
 from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.baselines import check_count
+from veracity.core.settings import Count, NonNegative
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.noise import noise_of
 from veracity.explain.passes import Terms, mean_gradient
@@ -31,8 +31,8 @@ class GradientShap(GradientBased):
     reference = "Lundberg and Lee 2017, arXiv:1705.07874; Erion et al. 2021, arXiv:1906.10670"
     stochastic = True
     structured = True
-    draws: int = 5
-    noise: float = 0.0
+    draws: Count = 5
+    noise: NonNegative = 0.0
     baselines: Tensor | None = None
 
     def cost(self, shape: Size) -> Cost:
@@ -41,7 +41,6 @@ class GradientShap(GradientBased):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit or a model without gradients."""
-        check_count(self.name, "draws", self.draws)
         if self.baselines is not None and self.baselines.shape[1:] != inputs.shape[1:]:
             raise SpecError(
                 f"The baselines of gradient_shap have shape {tuple(self.baselines.shape)}, but must be inputs of shape "

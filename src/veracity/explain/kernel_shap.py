@@ -12,7 +12,8 @@ from torch import Size, Tensor, nn
 from veracity.core.draws import Draws
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
+from veracity.core.settings import Count
+from veracity.explain.baselines import Baseline, as_row, check_baseline
 from veracity.explain.patches import check_patch, masked_scores, patch_count, patch_numbers, spread_over
 
 
@@ -85,8 +86,8 @@ class KernelShap(Explainer):
     name = "kernel_shap"
     reference = "Lundberg and Lee 2017, arXiv:1705.07874; Covert and Lee 2021, arXiv:2012.01536"
     stochastic = True
-    samples: int = 200
-    patch: int = 4
+    samples: Count = 200
+    patch: Count = 4
     baseline: Baseline = 0.0
 
     def cost(self, shape: Size) -> Cost:
@@ -95,7 +96,6 @@ class KernelShap(Explainer):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit; say if there are too few samples for so many patches."""
-        check_count(self.name, "samples", self.samples)
         check_patch(self.name, self.patch, inputs.shape[1:])
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         patches = patch_count(inputs.shape[1:], self.patch)

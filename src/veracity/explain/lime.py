@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
+from veracity.core.settings import Count, Positive
+from veracity.explain.baselines import Baseline, as_row, check_baseline
 from veracity.explain.patches import check_patch, masked_scores, patch_count, patch_numbers, spread_over, sums_over
 
 
@@ -61,10 +61,10 @@ class Lime(Explainer):
     name = "lime"
     reference = "Ribeiro et al. 2016, arXiv:1602.04938"
     stochastic = True
-    samples: int = 200
-    patch: int = 4
-    kernel_width: float = 0.25
-    ridge: float = 1.0
+    samples: Count = 200
+    patch: Count = 4
+    kernel_width: Positive = 0.25
+    ridge: Positive = 1.0
     baseline: Baseline = 0.0
 
     def cost(self, shape: Size) -> Cost:
@@ -73,11 +73,8 @@ class Lime(Explainer):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit."""
-        check_count(self.name, "samples", self.samples)
         check_patch(self.name, self.patch, inputs.shape[1:])
         check_baseline(self.name, self.baseline, inputs.shape[1:])
-        if not (self.kernel_width > 0 and self.ridge > 0):
-            raise SpecError(f"kernel_width and ridge of lime must be above zero, not {self.kernel_width} and {self.ridge}.")
         return ()
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:

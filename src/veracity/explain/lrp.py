@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.intact import untouched
 from veracity.core.models import evaluating
 from veracity.core.registry import EXPLAINERS
+from veracity.core.settings import Positive
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.lrp_rules import Relevance, Rule, epsilon_rule, watched, z_plus_rule
 from veracity.explain.passes import Structure, at, by_rows, pick
@@ -89,7 +89,7 @@ class LRPEpsilon(LRP):
 
     name = "lrp_epsilon"
     reference = "Bach et al. 2015, PLOS ONE 10(7), eq. 58"
-    epsilon: float = 1e-6
+    epsilon: Positive = 1e-6
 
     @property
     def rule(self) -> Rule:
@@ -98,8 +98,6 @@ class LRPEpsilon(LRP):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on an epsilon that does not damp."""
-        if not (isfinite(self.epsilon) and self.epsilon > 0):
-            raise SpecError(f"epsilon of lrp_epsilon must be a number above zero, such as 1e-6, not {self.epsilon!r}.")
         return super().check(model, inputs, targets, context)
 
 

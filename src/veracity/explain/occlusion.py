@@ -11,7 +11,8 @@ from torch import Size, Tensor, nn
 from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
+from veracity.core.settings import Count
+from veracity.explain.baselines import Baseline, as_row, check_baseline
 from veracity.explain.passes import scores, table_of
 from veracity.explain.patches import over_channels, side_on, space_of
 
@@ -53,7 +54,7 @@ class Occlusion(Explainer):
 
     name = "occlusion"
     reference = "Zeiler and Fergus 2013, arXiv:1311.2901; Crabbé and van der Schaar 2023, Proposition D.8"
-    window: int = 5
+    window: Count = 5
     baseline: Baseline = 0.0
 
     def cost(self, shape: Size) -> Cost:
@@ -62,7 +63,6 @@ class Occlusion(Explainer):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit."""
-        check_count(self.name, "window", self.window)
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         space = space_of(inputs.shape[1:])
         if side_on(inputs.shape[1:], self.window) > min(space):

@@ -6,7 +6,6 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.explain.baselines import check_count
 from veracity.explain.passes import scores, table_of
 
 
@@ -101,6 +100,5 @@ def masked_scores(
 
 def check_patch(name: str, patch: int, shape: Size) -> None:
     """Raise unless the patch fits into the input."""
-    check_count(name, "patch", patch)
     if patch > max(space_of(shape)):
         raise SpecError(f"patch of {name} is {patch}, larger than the input's positions {tuple(space_of(shape))}: use a smaller patch.")

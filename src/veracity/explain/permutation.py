@@ -11,8 +11,8 @@ from torch import Size, Tensor, nn
 from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
+from veracity.core.settings import Count
 from veracity.core.spaces import InputSpace
-from veracity.explain.baselines import check_count
 from veracity.explain.passes import scores, table_of
 
 
@@ -28,7 +28,7 @@ class FeaturePermutation(Explainer):
     name = "feature_permutation"
     reference = "Fisher et al. 2019, arXiv:1801.01489"
     stochastic = True
-    draws: int = 1
+    draws: Count = 1
     reference_set: Tensor | None = None
 
     def cost(self, shape: Size) -> Cost:
@@ -54,7 +54,6 @@ class FeaturePermutation(Explainer):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise without a reference set that fits."""
-        check_count(self.name, "draws", self.draws)
         self.rows(inputs.shape[1:])
         return ()
 

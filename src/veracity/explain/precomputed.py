@@ -27,21 +27,13 @@ class Precomputed(Explainer):
 
     name = "precomputed"
     maps: Tensor | None = None
-    explainer: Any = None
+    explainer: Explainer | None = None
 
-    frame: ClassVar[Frame] = computed(lambda self: Frame.INPUT if self.inner is None else self.inner.frame)
-    control: ClassVar[bool] = computed(lambda self: self.inner is not None and self.inner.control)
-    categorical: ClassVar[bool] = computed(lambda self: self.inner is not None and self.inner.categorical)
-    structured: ClassVar[bool] = computed(lambda self: self.inner is None or self.inner.structured)
-    stochastic: ClassVar[bool] = computed(lambda self: self.inner is not None and self.inner.stochastic)
-
-    @property
-    def inner(self) -> Explainer | None:
-        """The explainer of anything but the unperturbed inputs, if there is one."""
-        built: Any = None if self.explainer is None else EXPLAINERS.build(self.explainer)
-        if built is not None and not isinstance(built, Explainer):
-            raise SpecError(f"The explainer inside precomputed is an Explainer or a name: wrap {built!r} with as_explainer(...) first.")
-        return built
+    frame: ClassVar[Frame] = computed(lambda self: Frame.INPUT if self.explainer is None else self.explainer.frame)
+    control: ClassVar[bool] = computed(lambda self: self.explainer is not None and self.explainer.control)
+    categorical: ClassVar[bool] = computed(lambda self: self.explainer is not None and self.explainer.categorical)
+    structured: ClassVar[bool] = computed(lambda self: self.explainer is None or self.explainer.structured)
+    stochastic: ClassVar[bool] = computed(lambda self: self.explainer is not None and self.explainer.stochastic)
 
     @property
     def given(self) -> Tensor:
@@ -59,43 +51,43 @@ class Precomputed(Explainer):
     @property
     def signed(self) -> bool:
         """Whether any map is negative somewhere, or the explainer's may be."""
-        return bool((self.given < 0).any()) or (self.inner is not None and self.inner.signed)
+        return bool((self.given < 0).any()) or (self.explainer is not None and self.explainer.signed)
 
     @property
     def batch_dependent(self) -> bool:
         """As the inner one is."""
-        return self.inner is not None and self.inner.batch_dependent
+        return self.explainer is not None and self.explainer.batch_dependent
 
     @property
     def learns(self) -> bool:
         """As the inner one does."""
-        return self.inner is not None and self.inner.learns
+        return self.explainer is not None and self.explainer.learns
 
     @property
     def needs(self) -> frozenset[Need]:
         """What the inner one needs."""
-        return frozenset() if self.inner is None else self.inner.needs
+        return frozenset() if self.explainer is None else self.explainer.needs
 
     @property
     def lesson(self) -> Explainer:
         """The inner explainer's."""
-        return self if self.inner is None else self.inner.lesson
+        return self if self.explainer is None else self.explainer.lesson
 
     def cost(self, shape: Size) -> Cost:
         """The inner explainer's."""
-        return Cost() if self.inner is None else self.inner.cost(shape)
+        return Cost() if self.explainer is None else self.explainer.cost(shape)
 
     def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Precomputed:
         """With the audit's reference set and symmetry for the inner explainer."""
-        return self if self.inner is None else replace(self, explainer=self.inner.bind(reference, space))
+        return self if self.explainer is None else replace(self, explainer=self.explainer.bind(reference, space))
 
     def prepare(self, inputs: Tensor) -> Precomputed:
         """Around the prepared inner explainer."""
-        return self if self.inner is None else replace(self, explainer=self.inner.prepare(inputs))
+        return self if self.explainer is None else replace(self, explainer=self.explainer.prepare(inputs))
 
     def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Precomputed:
         """Around the settled inner explainer."""
-        return self if self.inner is None else replace(self, explainer=self.inner.settled(model, inputs, targets, context))
+        return self if self.explainer is None else replace(self, explainer=self.explainer.settled(model, inputs, targets, context))
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise unless the maps fit the inputs; say if they hold NaN or infinity; then what the inner explainer says."""
@@ -110,22 +102,22 @@ class Precomputed(Explainer):
                 "give maps of the inputs' shape, with a channel axis where the inputs have one."
             )
         odd = "The maps of precomputed hold NaN or infinity."
-        said = () if self.inner is None else self.inner.check(model, inputs, targets, context)
+        said = () if self.explainer is None else self.explainer.check(model, inputs, targets, context)
         return (*(() if bool(torch.isfinite(maps).all()) else (odd,)), *said)
 
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
         """What the inner explainer learns."""
-        return {} if self.inner is None else self.inner.learn(model, context)
+        return {} if self.explainer is None else self.explainer.learn(model, context)
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         """What the inner explainer says."""
-        return [] if self.inner is None else self.inner.facts(learnt, context)
+        return [] if self.explainer is None else self.explainer.facts(learnt, context)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """The inner explainer's explanations."""
-        if self.inner is None:
+        if self.explainer is None:
             raise InputError(
                 "precomputed holds explanations of the unperturbed inputs alone, so that scores which explain anew need the explainer "
                 "itself, Precomputed(maps=..., explainer=...); pixel_flipping, faithfulness_correlation and complexity do not."
             )
-        return self.inner.explain(model, inputs, targets, context)
+        return self.explainer.explain(model, inputs, targets, context)

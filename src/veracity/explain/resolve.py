@@ -8,13 +8,13 @@ from typing import Any
 
 import captum.attr
 import numpy as np
-import torch
 from torch import Tensor
 
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.importing import imported
-from veracity.core.registry import EXPLAINERS, check_settings
+from veracity.core.registry import EXPLAINERS
+from veracity.core.settings import shown
 from veracity.explain.foreign import CaptumMethod, Function
 from veracity.explain.precomputed import Precomputed
 
@@ -45,7 +45,7 @@ def as_explainer(value: Any) -> Explainer:
     if isinstance(value, Mapping):
         return from_table(value)
     if isinstance(value, (Tensor, np.ndarray)):
-        return Precomputed(maps=torch.as_tensor(value))
+        return Precomputed(maps=value)  # type: ignore[arg-type]
     if isinstance(value, type) and issubclass(value, Explainer):
         return value()
     if isinstance(value, type) and issubclass(value, captum.attr.Attribution):
@@ -54,7 +54,7 @@ def as_explainer(value: Any) -> Explainer:
         raise SpecError(f"An explainer must fit any model: pass the class {type(value).__name__}, not an instance made for one model.")
     if callable(value):
         return from_callable(value)
-    raise SpecError(f"An explainer is {ACCEPTED}, not {value!r}.")
+    raise SpecError(f"An explainer is {ACCEPTED}, not {shown(value)}.")
 
 
 def from_table(table: Mapping[str, Any]) -> Explainer:
@@ -69,7 +69,6 @@ def from_table(table: Mapping[str, Any]) -> Explainer:
         return built
     target = imported(name)
     if isinstance(target, type) and issubclass(target, Explainer):
-        check_settings(target, settings, f"explainer '{name}'")
         return target(**settings)
     if not settings:
         return as_explainer(target)
@@ -86,7 +85,6 @@ def from_spec(kind: str, table: Mapping[str, Any]) -> Explainer:
     path = path.get("import") if isinstance(path, Mapping) else path
     target = imported(path) if isinstance(path, str) else path
     made = CaptumMethod if kind == "attribution" else Function
-    check_settings(made, settings, f"explainer '{label or path}'")
     return made(**{kind: target, "label": label, **settings})
 
 
@@ -110,7 +108,7 @@ def from_callable(value: Callable[..., Any]) -> Explainer:
         return Function(function=value)
     if len(needed) == 1:
         return CaptumMethod(attribution=value)
-    raise SpecError(f"An explainer is {ACCEPTED}; {value!r} takes {len(needed)} arguments.")
+    raise SpecError(f"An explainer is {ACCEPTED}; {shown(value)} takes {len(needed)} arguments.")
 
 
 def required(value: Callable[..., Any]) -> list[str] | None:

@@ -11,10 +11,9 @@ from torch import Size, Tensor, nn
 from torch.nn import functional
 
 from veracity.core.draws import Draws
-from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.baselines import check_count
+from veracity.core.settings import Count, Inside
 from veracity.explain.passes import mean_of, scores
 from veracity.explain.patches import over_channels, space_of
 
@@ -74,9 +73,9 @@ class Rise(Explainer):
     name = "rise"
     reference = "Petsiuk et al. 2018, arXiv:1806.07421"
     stochastic = True
-    masks: int = 1000
-    cells: int = 7
-    keep: float = 0.5
+    masks: Count = 1000
+    cells: Count = 7
+    keep: Inside = 0.5
 
     def cost(self, shape: Size) -> Cost:
         """One forward pass for each mask."""
@@ -84,10 +83,6 @@ class Rise(Explainer):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit."""
-        check_count(self.name, "masks", self.masks)
-        check_count(self.name, "cells", self.cells)
-        if not 0 < self.keep < 1:
-            raise SpecError(f"keep of rise is the probability that a cell is kept, above 0 and below 1, not {self.keep!r}.")
         return ()
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:

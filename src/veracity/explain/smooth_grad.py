@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 
 from torch import Size, Tensor, nn
 
-from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.baselines import check_count
+from veracity.core.settings import Count, NonNegative
 from veracity.explain.gradient_based import GradientBased
 from veracity.explain.noise import noise_of
 from veracity.explain.passes import Terms, mean_gradient
@@ -29,9 +27,9 @@ class SmoothGrad(GradientBased):
     reference = "Smilkov et al. 2017, arXiv:1706.03825"
     stochastic = True
     structured = True
-    draws: int = 25
-    noise: float = 0.15
-    sigma: float | None = None
+    draws: Count = 25
+    noise: NonNegative = 0.15
+    sigma: NonNegative | None = None
 
     def cost(self, shape: Size) -> Cost:
         """One pass each way for each draw."""
@@ -39,9 +37,6 @@ class SmoothGrad(GradientBased):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit or a model without gradients."""
-        check_count(self.name, "draws", self.draws)
-        if self.sigma is not None and not 0 <= self.sigma < inf:
-            raise SpecError(f"sigma of {self.name} is a standard deviation, a number of at least 0, not {self.sigma!r}.")
         return super().check(model, inputs, targets, context)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:

@@ -44,7 +44,7 @@ def stacked(explainer: Explainer) -> Form | None:
     Its numbers are the explainer's up to rounding, random ones included, which do not depend on the copy.
     """
     if isinstance(explainer, Precomputed):
-        return None if explainer.inner is None else stacked(explainer.inner)
+        return None if explainer.explainer is None else stacked(explainer.explainer)
     if type(explainer) is Saliency:
         return lambda *given: weighted_gradients(1, plain, *given).abs()
     if type(explainer) is Gradient:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.draws import Draws
-from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context
 from veracity.core.registry import EXPLAINERS
+from veracity.core.settings import Positive
 from veracity.explain.lime import weighted_ridge
 from veracity.explain.superpixels import Scored, Superpixels, present_among
 
@@ -40,13 +40,11 @@ class SuperpixelLime(Superpixels):
 
     name = "superpixel_lime"
     reference = "Ribeiro et al. 2016, arXiv:1602.04938; Vedaldi and Soatto 2008 (quickshift)"
-    kernel_width: float = 0.25
-    ridge: float = 1.0
+    kernel_width: Positive = 0.25
+    ridge: Positive = 1.0
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit; say if there are fewer samples than superpixels."""
-        if not (self.kernel_width > 0 and self.ridge > 0):
-            raise SpecError(f"kernel_width and ridge of {self.name} must be above zero, not {self.kernel_width} and {self.ridge}.")
         return super().check(model, inputs, targets, context)
 
     def coefficients(self, scored: Scored, counts: Tensor, draws: Draws) -> Tensor:

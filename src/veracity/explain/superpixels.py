@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -15,7 +15,8 @@ from torch import Size, Tensor, nn
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError, missing_extra
 from veracity.core.explainers import BARE, Context, Cost, Explainer
-from veracity.explain.baselines import Baseline, as_row, check_baseline, check_count
+from veracity.core.settings import Count, Positive, Within
+from veracity.explain.baselines import Baseline, as_row, check_baseline
 from veracity.explain.patches import masked_scores, space_of, spread_over
 
 TOGETHER = 2**22  # entries of masks that are held at once
@@ -105,10 +106,10 @@ class Superpixels(Explainer, ABC):
     """
 
     stochastic = True
-    samples: int = 200
-    kernel_size: float = 1.0
-    max_dist: float = 3.0
-    ratio: float = 0.2
+    samples: Count = 200
+    kernel_size: Annotated[float, Within(least=1)] = 1.0
+    max_dist: Positive = 3.0
+    ratio: Annotated[float, Within(above=0, most=1)] = 0.2
     baseline: Baseline | None = None
     fixed_segments: bool = False
     segments: Tensor | None = None
@@ -127,16 +128,10 @@ class Superpixels(Explainer, ABC):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit; say if there are fewer samples than superpixels, or mean colours hide nothing."""
-        check_count(self.name, "samples", self.samples)
         if inputs.ndim < 3:
             raise InputError(
                 f"{self.name} needs images (C, H, W) or series (C, T), but an input has shape {tuple(inputs.shape[1:])}: "
                 "use lime or kernel_shap there."
-            )
-        if not (self.kernel_size >= 1 and self.max_dist > 0 and 0 < self.ratio <= 1):
-            raise SpecError(
-                f"kernel_size of {self.name} must be at least 1, max_dist above 0 and ratio above 0 and at most 1, "
-                f"not {self.kernel_size}, {self.max_dist} and {self.ratio}."
             )
         if self.baseline is not None:
             check_baseline(self.name, self.baseline, inputs.shape[1:])

@@ -13,9 +13,9 @@ from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Need
 from veracity.core.inputs import Signals
-from veracity.core.registry import EXPLAINERS, GROUPS
+from veracity.core.registry import EXPLAINERS
+from veracity.core.settings import Count
 from veracity.core.spaces import FiniteSpace, InputSpace
-from veracity.explain.baselines import check_count
 from veracity.explain.foreign import computed
 from veracity.explain.passes import pairs
 from veracity.explain.resolve import as_explainer
@@ -54,8 +54,8 @@ class Symmetrised(Explainer):
     name = "symmetrised"
     reference = "Crabbé and van der Schaar, NeurIPS 2023, Proposition 2.3"
     explainer: Any = None
-    space: Any = None
-    draws: int | None = None
+    space: InputSpace | None = None
+    draws: Count | None = None
 
     frame: ClassVar[Frame] = computed(lambda self: self.inner.frame)
     control: ClassVar[bool] = computed(lambda self: self.inner.control)
@@ -63,12 +63,17 @@ class Symmetrised(Explainer):
     structured: ClassVar[bool] = computed(lambda self: self.inner.structured)
     stochastic: ClassVar[bool] = computed(lambda self: self.inner.stochastic or self.draws is not None)
 
+    def __post_init__(self) -> None:
+        """The explainer may be anything that an audit takes for one."""
+        object.__setattr__(self, "explainer", None if self.explainer is None else as_explainer(self.explainer))
+
     @property
     def inner(self) -> Explainer:
         """The explainer that is made symmetric."""
         if self.explainer is None:
             raise SpecError("symmetrised needs an explainer to make symmetric: pass Symmetrised(explainer=...).")
-        return as_explainer(self.explainer)
+        inner: Explainer = self.explainer
+        return inner
 
     @property
     def signed(self) -> bool:
@@ -94,10 +99,7 @@ class Symmetrised(Explainer):
         """The transforms of inputs of this shape; raises if there are none, or none that can be used."""
         if self.space is None:
             raise SpecError("symmetrised needs a symmetry: pass Audit(symmetry=...) or Symmetrised(explainer=..., space=...).")
-        built: Any = GROUPS.build(self.space)
-        if not isinstance(built, InputSpace):
-            raise SpecError(f"The space of symmetrised must be a symmetry, such as CyclicShift(axes=(-1,)), not {self.space!r}.")
-        space = built.fit(shape)
+        space = self.space.fit(shape)
         if self.inner.frame is Frame.INPUT and not isinstance(space, Undoes):
             raise SpecError(
                 f"symmetrised cannot average the maps of {self.inner.name} over {space.name}, which is no group: its transforms "
@@ -109,7 +111,6 @@ class Symmetrised(Explainer):
         """How many elements the mean is over; raises if there are not as many, or too many to count out."""
         finite = countable(space)
         if self.draws is not None:
-            check_count(self.name, "draws", self.draws)
             if finite is not None and self.draws > finite.order:
                 raise SpecError(
                     f"symmetrised cannot draw {self.draws} different elements of {space.name}, which has {finite.order}: pass fewer draws."

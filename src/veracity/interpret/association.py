@@ -7,7 +7,8 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
+from veracity.core.settings import as_confidence
 from veracity.interpret.intervals import Array, Interval
 
 
@@ -23,8 +24,7 @@ def correlation(a: Array, b: Array, confidence: float = 0.95) -> Interval:
 
     Reference: Fisher, On the probable error of a coefficient of correlation deduced from a small sample (Metron 1921).
     """
-    if not 0.0 < confidence < 1.0:
-        raise SpecError(f"The confidence must lie between 0 and 1, such as 0.95, not {confidence!r}.")
+    as_confidence(confidence)
     if a.shape != b.shape or a.ndim != 1:
         raise InputError(f"A correlation needs two scores of the same samples, each of shape (samples,), not {a.shape} and {b.shape}.")
     both = np.isfinite(a) & np.isfinite(b)

@@ -20,6 +20,7 @@ from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject, per_sample_mean
 from veracity.core.sentences import tell
+from veracity.core.settings import Count, NonNegative, Positive
 from veracity.core.spaces import Space
 from veracity.core.walks import Walk
 from veracity.interpret.common import across_levels, check_levels, largest
@@ -44,7 +45,7 @@ class Assumption(Score, ABC):
     assumes: ClassVar[str] = ""
     verb: ClassVar[str] = "does"
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=5))
-    tolerance: float = 0.1
+    tolerance: NonNegative = 0.1
 
     @property
     @abstractmethod
@@ -73,9 +74,9 @@ class ModelRobustness(Assumption):
     assumes = "a stable model"
     verb = "is"
     quantities = ("distortion", "kept")
-    sigma: float = 0.001
-    levels: int = 1
-    radius: float | None = None
+    sigma: Positive = 0.001
+    levels: Count = 1
+    radius: Positive | None = None
     norm: str = "linf"
 
     @property

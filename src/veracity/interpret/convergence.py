@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veracity.core.errors import InputError, SpecError
+from veracity.core.settings import as_confidence
 from veracity.core.walks import Sampling
 from veracity.interpret.intervals import Array, t_quantile
 
@@ -99,8 +100,7 @@ def hoeffding_error(samples: int, draws: int, confidence: float = 0.95, width: f
     0.0121
     """
     check_counts(samples, draws, width)
-    if not 0.0 < confidence < 1.0:
-        raise SpecError(f"The confidence must lie between 0 and 1, such as 0.95, not {confidence!r}.")
+    as_confidence(confidence)
     return width * math.sqrt(math.log(2.0 / (1.0 - confidence)) / (2.0 * samples * draws))
 
 

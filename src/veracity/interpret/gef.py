@@ -26,6 +26,7 @@ from veracity.core.explainers import Explainer
 from veracity.core.measures import Direction, Measure
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
+from veracity.core.settings import Count, Positive
 from veracity.interpret.common import Repeatable
 from veracity.interpret.gef_score import alignment, path_length, running_mean
 from veracity.measure import angle, l2
@@ -66,14 +67,14 @@ class Alignment(Repeatable):
 
     measure: Measure | None = field(default_factory=lambda: l2)
     steps: int = 5
-    draws: int = 5
-    segments: int = 1
-    sigma: float | None = None
+    draws: Count = 5
+    segments: Count = 1
+    sigma: Positive | None = None
     correlation: str = "spearman"
     outputs: str = "explained"
     normalise: bool = True
     independent: bool = False
-    first: float | None = None
+    first: Positive | None = None
     averaged: bool = False
 
     def path(self, explainer: Explainer) -> ParameterScaling:
@@ -156,7 +157,7 @@ class GEF(Alignment):
 
     name = "gef"
     measure: Measure | None = field(default_factory=lambda: angle)
-    segments: int = 5
+    segments: Count = 5
 
 
 @SCORES.add
@@ -170,7 +171,7 @@ class PublicFastGEF(Alignment):
 
     name = "fast_gef_public"
     independent: bool = True
-    first: float | None = 0.001
+    first: Positive | None = 0.001
     common_draws: bool = False
 
     @property
@@ -201,8 +202,8 @@ class PublicGEF(PublicFastGEF):
 
     name = "gef_public"
     quantities: ClassVar[tuple[str, ...]] = ("model", "start_square", "square", "start_product", "lead_product")
-    segments: int = 10
-    repeats: int = 10
+    segments: Count = 10
+    repeats: Count = 10
 
     @property
     def null(self) -> float | None:

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtr, stdtrit
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
+from veracity.core.settings import as_confidence
 
 Array = NDArray[np.float64]
 
@@ -42,19 +43,13 @@ class Interval:
     n: int
 
 
-def check_confidence(confidence: float) -> None:
-    """Raise unless the confidence lies between 0 and 1."""
-    if not 0.0 < confidence < 1.0:
-        raise SpecError(f"The confidence must lie between 0 and 1, such as 0.95, not {confidence!r}.")
-
-
 def t_quantile(confidence: float, freedom: ArrayLike) -> Array:
     """How many standard errors a two-sided interval of this level reaches.
 
     >>> t_quantile(0.95, 10).round(3).item()
     2.228
     """
-    check_confidence(confidence)
+    as_confidence(confidence)
     return np.asarray(stdtrit(freedom, 0.5 + confidence / 2.0), dtype=np.float64)
 
 
@@ -156,7 +151,7 @@ def unseen(n: int, confidence: float = 0.95, comparisons: int = 1) -> float:
     >>> round(unseen(25), 3), round(unseen(25, comparisons=3), 3)
     (0.113, 0.151)
     """
-    check_confidence(confidence)
+    as_confidence(confidence)
     return float(1.0 - ((1.0 - confidence) / comparisons) ** (1.0 / n)) if n > 0 else np.nan
 
 

@@ -20,6 +20,7 @@ from veracity.core.explainers import Frame
 from veracity.core.measures import Measure
 from veracity.core.registry import SCORES
 from veracity.core.scores import Defaults, Pair, Reads, Request, Score, Subject
+from veracity.core.settings import Count
 from veracity.core.spaces import InputSpace, Representation
 from veracity.core.walks import Walk
 from veracity.measure import categorical_agreement, cosine
@@ -135,7 +136,7 @@ class SelfAgreement(Likeness):
     """How well an explainer agrees with itself on the same input with fresh random numbers: its noise ceiling."""
 
     name = "self_agreement"
-    repeats: int = 8
+    repeats: Count = 8
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """A few repeats; one, as a check, for an explainer that draws nothing; none of maps that were made elsewhere."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from veracity.core.errors import SpecError
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
+from veracity.core.settings import Count, Positive
 from veracity.core.walks import Walk
 from veracity.interpret.assumptions import Assumption
 from veracity.interpret.faithfulness.assumption import grows
@@ -35,7 +36,7 @@ class InputAlignment(Alignment):
     """
 
     name = "input_alignment"
-    steps: int = 10
+    steps: Count = 10
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """For every explanation: noise on its input."""
@@ -59,8 +60,8 @@ class Growth(Assumption, ABC):
     reads = Reads.SCORES
     quantities = ("distortion",)
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=5))
-    steps: int = 10
-    sigma: float | None = None
+    steps: Count = 10
+    sigma: Positive | None = None
 
     def observe(self, pair: Pair) -> Tensor:
         """D_f (R,)."""

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from veracity.core.errors import InputError
 from veracity.core.scores import Array, Measured, Score
+from veracity.core.settings import as_confidence
 from veracity.interpret.differences import Difference, alike_status
-from veracity.interpret.intervals import check_confidence, unseen
+from veracity.interpret.intervals import unseen
 from veracity.interpret.resampling import REPLICATES, permutations, resamplings
 from veracity.interpret.stability import StabilityScore
 from veracity.interpret.statistics import Estimate, cut
@@ -73,7 +74,7 @@ def pooled_estimate(score: Score, measured: Measured, bounds: tuple[float, float
     >>> round(found.estimate.value, 3), round(found.estimate.low, 3), round(found.estimate.high, 3), found.sizes
     (0.8, 0.72, 0.9, (10, 0))
     """
-    check_confidence(confidence)
+    as_confidence(confidence)
     known = np.isfinite(measured[score.quantities[0]])
     made = np.any([np.isfinite(measured[name]) for name in score.quantities], axis=0)
     value, n = whole(score, measured), int(entering(score, measured).sum())
@@ -139,7 +140,7 @@ def pooled_differences(score: Score, measured: Mapping[str, Measured], confidenc
     >>> round(row.difference, 3), row.differs, row.n
     (0.119, True, 6)
     """
-    check_confidence(confidence)
+    as_confidence(confidence)
     names = list(measured)
     known = {name: distances(score, measured[name]) for name in names}
     if len({len(flags) for flags in known.values()}) > 1:

@@ -12,6 +12,7 @@ from torch import Tensor
 from veracity.core.measures import Measure
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Pair, Request, Score, Subject
+from veracity.core.settings import Positive
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
 from veracity.interpret.assumptions import ModelRobustness
@@ -34,7 +35,7 @@ class Sensitivity(Repeatable, ABC):
     reference: ClassVar[str] = "Yeh et al., On the (in)fidelity and sensitivity of explanations, NeurIPS 2019"
     measure: Measure | None = field(default_factory=lambda: l2)
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=10))
-    radius: float = 0.02
+    radius: Positive = 0.02
     norm: str = "linf"
     relative: bool = True
     space: InputSpace | None = None

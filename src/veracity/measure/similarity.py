@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from veracity.core.errors import SpecError
 from veracity.core.measures import Direction, measure
+from veracity.core.settings import Fraction
 from veracity.measure.rows import angle, centred, rows, unit_scale
 
 ROUNDING = 1e-6
@@ -57,7 +57,7 @@ def categorical_agreement(a: Tensor, b: Tensor) -> Tensor:
 
 
 @measure("sorensen_dice", direction=Direction.HIGHER, range=(0.0, 1.0), reference="Dice 1945; Sørensen 1948")
-def sorensen_dice(a: Tensor, b: Tensor, fraction: float = 0.1) -> Tensor:
+def sorensen_dice(a: Tensor, b: Tensor, fraction: Fraction = 0.1) -> Tensor:
     """The overlap of the entries that two explanations rank highest.
 
     2 |A & B| / (|A| + |B|), where A and B hold the k = max(1, round(fraction D)) largest of the D entries; from (N, ...) and
@@ -68,8 +68,6 @@ def sorensen_dice(a: Tensor, b: Tensor, fraction: float = 0.1) -> Tensor:
     >>> sorensen_dice.using(fraction=0.5)(torch.tensor([[4.0, 3.0, 2.0, 1.0]]), torch.tensor([[4.0, 1.0, 2.0, 3.0]]))
     tensor([0.5000], dtype=torch.float64)
     """
-    if not 0.0 < fraction <= 1.0:
-        raise SpecError(f"The setting 'fraction' of the measure 'sorensen_dice' must lie in (0, 1], not {fraction}.")
     a, b = rows(a, b)
     seats = max(1, round(fraction * a.shape[1]))
     overlap = membership(a, seats).minimum(membership(b, seats)).sum(dim=1) / seats

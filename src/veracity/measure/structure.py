@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.core.measures import Direction, measure
+from veracity.core.settings import Positive
 from veracity.measure.rows import paired
 
 C1, C2 = 0.01**2, 0.03**2
 
 
 @measure("ssim", direction=Direction.HIGHER, range=(-1.0, 1.0), reference="Wang, Bovik, Sheikh and Simoncelli 2004, eq. (13)")
-def ssim(a: Tensor, b: Tensor, window: str = "gaussian", size: int = 11, sigma: float = 1.5, data_range: float | None = None) -> Tensor:
+def ssim(
+    a: Tensor,
+    b: Tensor,
+    window: Literal["gaussian", "uniform"] = "gaussian",
+    size: int = 11,
+    sigma: Positive = 1.5,
+    data_range: Positive | None = None,
+) -> Tensor:
     """The structural similarity index of two maps: brightness, contrast and pattern, averaged over windows and channels.
 
     (2 mu_a mu_b + c1)(2 s_ab + c2) / ((mu_a^2 + mu_b^2 + c1)(s_a^2 + s_b^2 + c2)) in every window that lies inside the map,
@@ -29,8 +39,6 @@ def ssim(a: Tensor, b: Tensor, window: str = "gaussian", size: int = 11, sigma: 
     a, b = paired(a, b)
     if a.ndim not in (3, 4):
         raise InputError(f"The measure 'ssim' compares maps (N, C, H, W) or series (N, C, T), not {tuple(a.shape)}.")
-    if window not in ("gaussian", "uniform"):
-        raise SpecError(f"The setting 'window' of the measure 'ssim' is 'gaussian' or 'uniform', not {window!r}.")
     if size < 3 or size % 2 == 0 or size > min(a.shape[2:]):
         extent = " x ".join(str(length) for length in a.shape[2:])
         raise InputError(f"The window of 'ssim' must have an odd size from 3 up to the map's {extent}, not {size}: set size=...")

@@ -7,8 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.core.measures import Direction, measure
+from veracity.core.settings import Count
 from veracity.measure.rows import paired
 
 
@@ -19,7 +20,7 @@ from veracity.measure.rows import paired
     reference="Bonneel, Rabin, Peyré and Pfister 2015",
     units=False,
 )
-def sliced_wasserstein(a: Tensor, b: Tensor, directions: int = 16) -> Tensor:
+def sliced_wasserstein(a: Tensor, b: Tensor, directions: Count = 16) -> Tensor:
     """The work of moving one map's mass to where the other has its own, in pixels, as seen along straight lines.
 
     mean over u of integral |F_a,u(t) - F_b,u(t)| dt, where F_e,u(t) is the share of |e|, summed over channels, that stands
@@ -33,8 +34,6 @@ def sliced_wasserstein(a: Tensor, b: Tensor, directions: int = 16) -> Tensor:
     >>> sliced_wasserstein(a, a.roll((3, 4), (2, 3))) * math.pi / 2
     tensor([5.0033], dtype=torch.float64)
     """
-    if isinstance(directions, bool) or not isinstance(directions, int) or directions < 1:
-        raise SpecError(f"The setting 'directions' of the measure 'sliced_wasserstein' is a whole number from 1, not {directions!r}.")
     a, b = paired(a, b)
     if a.ndim not in (3, 4):
         raise InputError(f"The measure 'sliced_wasserstein' compares maps (N, C, H, W) or series (N, C, T), not {tuple(a.shape)}.")

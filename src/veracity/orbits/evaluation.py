@@ -17,8 +17,9 @@ from veracity.core.errors import InputError, Note
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, placed
+from veracity.core.settings import Inside, Whole, check_fields
 from veracity.engine.mending import mend
-from veracity.engine.resolve import as_confidence, as_whole, labelled
+from veracity.engine.resolve import as_whole, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import ORBITS
 from veracity.interpret.orbit import Task
@@ -60,10 +61,14 @@ class OrbitEvaluation:
     reference: Tensor | None = None
     target: Any = "predicted"
     notes: Sequence[str] | str = ()
-    seed: int = 0
-    confidence: float = 0.95
+    seed: Whole = 0
+    confidence: Inside = 0.95
     title: str | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check every plain setting; what names or holds data is looked at by `prepare`, which knows what to do about it."""
+        check_fields(self, "the evaluation", others=("models", "inputs", "orbit", "task", "explainers", "picture", "reference", "about"))
 
     def run(
         self, folder: str | Path, *, workers: int | None = None, batch: int | None = None, memory: int | None = None, progress: bool = True
@@ -106,7 +111,6 @@ class OrbitEvaluation:
         for what, value in (("batch", batch), ("memory", memory)):
             if value is not None:
                 as_whole(value, what, least=1)
-        as_confidence(self.confidence)
         asked = Asked(
             models=as_modules(self.models),
             inputs=self.inputs,
@@ -119,7 +123,7 @@ class OrbitEvaluation:
             reference=self.reference,
             target=self.target,
             notes=(self.notes,) if isinstance(self.notes, str) else tuple(self.notes),
-            seed=as_whole(self.seed, "seed", least=0),
+            seed=self.seed,
         )
         return prepare(asked, self.spec(), self.title, self.about, memory, batch)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from veracity.core.targets import as_target, class_numbers
 from veracity.engine.admission import mixed
 from veracity.engine.batching import Budget
 from veracity.engine.problem import Problem
-from veracity.engine.resolve import as_inputs, as_tensor, check_structure
+from veracity.engine.resolve import as_about, as_inputs, as_tensor, check_structure
 from veracity.engine.store import SCHEMA
 from veracity.interpret.orbit import Metric, Task
 from veracity.orbits.cells import ALGORITHMS, Block, block_length, spans
@@ -131,31 +130,14 @@ def checked(orbit: Any, task: Any, inputs: Inputs) -> tuple[Orbit, Task]:
     return fitted, task
 
 
-def check_metrics(metrics: Any) -> None:
+def check_metrics(metrics: Sequence[Metric]) -> None:
     """Raise unless these are metrics that can be told apart."""
-    given = metrics if isinstance(metrics, (tuple, list)) else [metrics]
-    wrong = next((one for one in given if not isinstance(one, Metric)), None)
-    if wrong is not None or given is not metrics:
-        what = getattr(wrong, "__name__", None) or repr(wrong if wrong is not None else metrics)
-        raise SpecError(f"The metrics of a task are a tuple of Metric(name=..., function=...), not {what}.")
-    for one in given:
+    for one in metrics:
         if not isinstance(one.bounds, (tuple, list)) or [type(bound) for bound in one.bounds] not in BOUNDS:
             raise SpecError(f"The metric '{one.name}' needs bounds of two numbers, such as (0.0, math.inf), not {one.bounds!r}.")
-    names = [one.name for one in given]
+    names = [one.name for one in metrics]
     if not names or any(names.count(name) > 1 or "@" in name or ":" in name for name in names):
         raise SpecError(f"The metrics of a task need names of their own without @ and :, one at least, not {names}.")
-
-
-def as_about(about: Any) -> dict[str, Any]:
-    """What else belongs into the manifest, if JSON can write it."""
-    if not isinstance(about, Mapping):
-        raise SpecError(f"about= is a mapping from names to plain data, not {type(about).__name__}.")
-    for name, value in about.items():
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError):
-            raise SpecError(f"about[{name!r}] must be plain data that JSON can write, such as text and numbers, not {value!r}.") from None
-    return {str(name): value for name, value in about.items()}
 
 
 def check_truth(name: str, model: Examined, truth: Tensor) -> None:

@@ -12,6 +12,7 @@ from torch import Size, Tensor
 from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.registry import SPACES
+from veracity.core.settings import Positive
 from veracity.core.spaces import InputSpace, Representation
 from veracity.perturb.projection import onto_l1, onto_l2, onto_linf
 
@@ -49,7 +50,7 @@ class Ball(InputSpace):
     representation = Representation.APPROXIMATE
     reference = "Yeh et al., On the (in)fidelity and sensitivity of explanations, NeurIPS 2019"
 
-    radius: float = 0.02
+    radius: Positive = 0.02
     norm: str = "linf"
     range: tuple[float, float] | str | None = None
     size: int | None = None
@@ -58,8 +59,6 @@ class Ball(InputSpace):
         """The ball around inputs of this shape."""
         if self.norm not in NORMS:
             raise unknown("norm of a ball", str(self.norm), NORMS)
-        if not number(self.radius) or not 0 < self.radius < math.inf:
-            raise SpecError(f"The radius of a ball must be a positive number, such as 0.02, not {self.radius!r}.")
         if self.size not in (None, math.prod(shape)):
             raise InputError(f"This ball was made for samples of {self.size} entries, but one sample has shape {tuple(shape)}.")
         return replace(self, size=math.prod(shape), range=self.range if self.unspanned else self.bounds)

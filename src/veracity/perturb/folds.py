@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.core.registry import SPACES
 from veracity.core.seeded import seeded
+from veracity.core.settings import Within
 from veracity.core.spaces import TrainingSpace
 
 
@@ -30,13 +31,11 @@ class Folds(TrainingSpace):
 
     name = "folds"
     reference = "Fel, Vigouroux, Cadène and Serre, How good is your explanation? (WACV 2022), section 3.3"
-    k: int = 5
+    k: Annotated[int, Within(least=2)] = 5
 
     @property
     def order(self) -> int:
         """The other k - 1 models."""
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:
-            raise SpecError(f"The space 'folds' needs at least k=2 folds, not {self.k!r}.")
         return self.k - 1
 
     def unrank(self, index: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Size, Tensor
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SPACES
+from veracity.core.settings import Count, Positive
 from veracity.core.spaces import InputSpace, Representation
 from veracity.perturb.ball import Ball
 
@@ -72,17 +73,9 @@ class GaussianNoise(AddedNoise):
     name = "gaussian_noise"
     reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions, TMLR 2025"
 
-    sigma: float | None
-    levels: int = 1
+    sigma: Positive | None
+    levels: Count = 1
     independent: bool = False
-
-    def fit(self, shape: Size) -> Self:
-        """The noise for inputs of this shape."""
-        if self.sigma is not None:
-            positive(self.sigma, "sigma", self.name)
-        if isinstance(self.levels, bool) or not isinstance(self.levels, int) or self.levels < 1:
-            raise SpecError(f"The levels of the space '{self.name}' must be a whole number of at least 1, not {self.levels!r}.")
-        return super().fit(shape)
 
     def endpoint(self, sigma: float) -> Self | None:
         """The last level alone, at this strength, as long as there is no sigma."""
@@ -135,7 +128,7 @@ class UniformNoise(AddedNoise):
     name = "uniform_noise"
     reference = "Hedström et al., The meta-evaluation problem in explainable AI, TMLR 2023"
 
-    radius: float | None = None
+    radius: Positive | None = None
     low: float | None = None
     high: float | None = None
 
@@ -148,7 +141,6 @@ class UniformNoise(AddedNoise):
     def interval(self) -> tuple[float, float]:
         """Between which values the noise lies."""
         if self.radius is not None and self.low is None and self.high is None:
-            positive(self.radius, "radius", self.name)
             return -self.radius, self.radius
         if self.radius is not None or self.low is None or self.high is None or not -math.inf < self.low < self.high < math.inf:
             raise SpecError(
@@ -160,9 +152,3 @@ class UniformNoise(AddedNoise):
         """The middle of the interval, and the ball's smooth map of the latents (N, d) around it."""
         low, high = self.interval
         return Ball(radius=0.5 * (high - low)).decode(latent) + 0.5 * (low + high)
-
-
-def positive(value: float, setting: str, space: str) -> None:
-    """Raise unless a setting is a positive number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise SpecError(f"The setting '{setting}' of the space '{space}' must be a positive number, such as 0.1, not {value!r}.")

@@ -13,9 +13,10 @@ from torch import Tensor
 from veracity.core.confidence import Array, Betting
 from veracity.core.errors import SpecError
 from veracity.core.registry import WALKS
+from veracity.core.settings import Count, Inside, Positive
 from veracity.core.spaces import Space
 from veracity.core.walks import Ask, Sampling, Walk, Walker
-from veracity.walk.elements import Elements, countable, distinct, independent, whole
+from veracity.walk.elements import Elements, countable, distinct, independent
 from veracity.walk.planned import ROWS, rows_for
 
 
@@ -32,10 +33,10 @@ class Adaptive(Walk):
     name = "adaptive"
     reference = "Waudby-Smith and Ramdas 2023"
     adaptive: ClassVar[bool] = True
-    width: float = 0.05
-    confidence: float = 0.95
-    most: int = 500
-    block: int = 16
+    width: Positive = 0.05
+    confidence: Inside = 0.95
+    most: Count = 500
+    block: Count = 16
 
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
         """Begin with a block of draws for every sample."""
@@ -60,12 +61,6 @@ class Adaptive(Walk):
 
     def check(self, bounds: tuple[float, float]) -> None:
         """Raise on settings or a measure with which the walk cannot end."""
-        whole(self.most, 1, "most", self.name)
-        whole(self.block, 1, "block", self.name)
-        if not self.width > 0.0:
-            raise SpecError(f"The setting 'width' of the walk 'adaptive' must be positive, not {self.width!r}.")
-        if not 0.0 < self.confidence < 1.0:
-            raise SpecError(f"The setting 'confidence' of the walk 'adaptive' must lie between 0 and 1, not {self.confidence!r}.")
         if not all(math.isfinite(bound) for bound in bounds):
             raise SpecError(
                 f"The walk 'adaptive' needs a measure with finite bounds, not {bounds[0]} to {bounds[1]}: use the walk 'monte_carlo'."

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from veracity.core.draws import Draws
-from veracity.core.errors import SpecError
 from veracity.core.spaces import Countable, Space, WeightSpace
 
 DISTINCT = 100_000
@@ -51,9 +50,3 @@ def distinct(space: Countable, samples: Tensor, seed: int, most: int) -> Element
     parts = [Draws.of(seed, part).choice(space.order, most, stream="walk").clone() for part in torch.split(owner, tall)]
     chosen = torch.cat(parts) if parts else torch.empty(0, most, dtype=torch.int64)
     return lambda row, draw: space.unrank(chosen[row, draw])
-
-
-def whole(value: int, least: int, setting: str, walk: str) -> None:
-    """Raise unless a setting is a whole number that is large enough."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SpecError(f"The setting '{setting}' of the walk '{walk}' must be a whole number of at least {least}, not {value!r}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -11,9 +12,9 @@ from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
 from veracity.core.registry import WALKS
 from veracity.core.searches import Search, Searcher, Trace
+from veracity.core.settings import Count, Whole, Within
 from veracity.core.spaces import Space
 from veracity.core.walks import Ask
-from veracity.walk.elements import whole
 from veracity.walk.record import NOTHING, Record, owned
 
 LARGEST = 4.0
@@ -37,12 +38,12 @@ class Genetic(Search):
 
     name = "genetic"
     reference = "Huang et al., SAFARI, ICCV 2023, section 8.2; Powell and Skolnick 1993 (superiority of feasible points)"
-    population: int = 100
-    generations: int = 60
-    elites: int = 10
-    spread: float = 1.0
-    step: float = 0.5
-    rate: float = 0.2
+    population: Annotated[int, Within(least=2)] = 100
+    generations: Whole = 60
+    elites: Count = 10
+    spread: Annotated[float, Within(above=0, most=10)] = 1.0
+    step: Annotated[float, Within(above=0, most=10)] = 0.5
+    rate: Annotated[float, Within(above=0, most=1)] = 0.2
 
     def hunt(self, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> Searcher:
         """Begin with random points."""
@@ -60,15 +61,8 @@ class Genetic(Search):
 
     def check(self) -> None:
         """Raise on settings that breed nothing."""
-        whole(self.population, 2, "population", self.name)
-        whole(self.generations, 0, "generations", self.name)
-        whole(self.elites, 1, "elites", self.name)
         if self.elites >= self.population:
             raise SpecError(f"The walk '{self.name}' needs fewer elites than its population of {self.population}, not {self.elites}.")
-        for setting, most in (("spread", 10.0), ("step", 10.0), ("rate", 1.0)):
-            value = getattr(self, setting)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value <= most:
-                raise SpecError(f"The setting '{setting}' of the walk '{self.name}' must lie in (0, {most:g}], not {value!r}.")
 
 
 class Generations:

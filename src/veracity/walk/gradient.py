@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -12,9 +11,9 @@ from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
 from veracity.core.registry import WALKS
 from veracity.core.searches import Search, Searcher, Trace
+from veracity.core.settings import Count, Positive
 from veracity.core.spaces import Space
 from veracity.core.walks import Ask
-from veracity.walk.elements import whole
 from veracity.walk.record import NOTHING, Record
 
 FAR = 4.0
@@ -38,9 +37,9 @@ class GradientSearch(Search):
 
     name = "gradient"
     reference = "Ghorbani et al. 2019, arXiv:1710.10547; Madry et al. 2018, arXiv:1706.06083 (steps by sign)"
-    population: int = 10
-    steps: int = 50
-    rate: float = 1.0
+    population: Count = 10
+    steps: Count = 50
+    rate: Positive = 1.0
 
     @property
     def held(self) -> int:
@@ -58,10 +57,6 @@ class GradientSearch(Search):
 
     def hunt(self, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> Searcher:
         """Begin at the starts of every sample."""
-        whole(self.population, 1, "population", self.name)
-        whole(self.steps, 1, "steps", self.name)
-        if isinstance(self.rate, bool) or not isinstance(self.rate, (int, float)) or not 0 < self.rate < math.inf:
-            raise SpecError(f"The setting 'rate' of the walk 'gradient' must be a positive number, such as 1.0, not {self.rate!r}.")
         if not sloped(space):
             raise SpecError(
                 f"The walk 'gradient' climbs slopes, and '{space.name}' has none to climb: its elements do not change smoothly, so use "

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from veracity.core.component import Component
-from veracity.core.errors import SpecError
 from veracity.core.registry import KERNELS
+from veracity.core.settings import Inside
 
 EDGE = 1e-7
 
@@ -19,8 +19,9 @@ EDGE = 1e-7
 class Kernel(Component, ABC):
     """A proposal whose `width` grows or shrinks until a share of `acceptance` of the proposals is accepted; it begins at `width`."""
 
-    acceptance: float
-    width: float
+    role = "kernel"
+    acceptance: Inside
+    width: Inside
 
     @abstractmethod
     def propose(self, latent: Tensor, noise: Tensor, width: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -29,13 +30,6 @@ class Kernel(Component, ABC):
         With the logarithm (A, n) of the ratio by which the target's and the proposal's densities differ there and back; None
         if it is 0, so that the event alone decides.
         """
-
-    def check(self) -> None:
-        """Raise on settings that make no step."""
-        for setting in ("acceptance", "width"):
-            value = getattr(self, setting)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < 1.0:
-                raise SpecError(f"The setting '{setting}' of the kernel '{self.name}' must lie between 0 and 1, not {value!r}.")
 
     def adapted(self, width: Tensor, accepted: Tensor) -> Tensor:
         """Widths (A,) after a step of which shares (A,) were accepted: w exp(share - acceptance), within (1e-6, 0.999)."""
@@ -52,8 +46,8 @@ class CrankNicolson(Kernel):
 
     name = "crank_nicolson"
     reference = "Papaioannou et al., MCMC algorithms for subset simulation, Probabilistic Engineering Mechanics 2015"
-    acceptance: float = 0.44
-    width: float = 0.8
+    acceptance: Inside = 0.44
+    width: Inside = 0.8
 
     def propose(self, latent: Tensor, noise: Tensor, width: Tensor) -> tuple[Tensor, Tensor | None]:
         """A step towards fresh noise."""
@@ -73,8 +67,8 @@ class Window(Kernel):
 
     name = "window"
     reference = "Huang et al., SAFARI: versatile and efficient evaluations for robustness of interpretability, ICCV 2023, section 8.3"
-    acceptance: float = 0.234
-    width: float = 0.1
+    acceptance: Inside = 0.234
+    width: Inside = 0.1
 
     def propose(self, latent: Tensor, noise: Tensor, width: Tensor) -> tuple[Tensor, Tensor | None]:
         """A uniform point of the window, and the ratio of the windows' volumes."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from veracity.core.registry import WALKS
+from veracity.core.settings import Count
 from veracity.core.spaces import Countable, Space
 from veracity.core.walks import Sampling, Walk, Walker
-from veracity.walk.elements import by_rank, countable, distinct, independent, whole
+from veracity.walk.elements import by_rank, countable, distinct, independent
 from veracity.walk.planned import Planned
 
 
@@ -24,12 +25,11 @@ class MonteCarlo(Walk):
 
     name = "monte_carlo"
     reference = "Crabbé and van der Schaar 2023, appendix E"
-    draws: int = 50
+    draws: Count = 50
     replace: bool = False
 
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
         """Begin at draw 0 of the first sample."""
-        whole(self.draws, 1, "draws", self.name)
         finite = self.without_replacement(space)
         if finite is None:
             elements = independent(space, samples, seed)

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from veracity.core.registry import WALKS
 from veracity.core.searches import Search, Searcher, Trace
+from veracity.core.settings import Count
 from veracity.core.spaces import Space
 from veracity.core.walks import Ask
-from veracity.walk.elements import whole
 from veracity.walk.record import NOTHING, Record, owned
 
 NO_HIT = 3.0
@@ -29,13 +29,11 @@ class SimpleMonteCarlo(Search):
 
     name = "simple_monte_carlo"
     reference = "Huang et al., SAFARI, ICCV 2023, section 8.3"
-    draws: int = 10_000
-    population: int = 1000
+    draws: Count = 10_000
+    population: Count = 1000
 
     def hunt(self, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> Searcher:
         """Begin counting."""
-        whole(self.draws, 1, "draws", self.name)
-        whole(self.population, 1, "population", self.name)
         return Counting(self, space, samples, seed, target, device)
 
     @property

@@ -26,14 +26,13 @@ class Strongest(Search):
     """
 
     name = "strongest"
-    searches: Sequence[Search] | str = (Genetic(), GradientSearch())
+    searches: Sequence[Search] = (Genetic(), GradientSearch())
 
     def parts(self) -> list[Search]:
-        """The searches as objects."""
-        found = [] if isinstance(self.searches, str) else [WALKS.build(one) for one in self.searches]
-        if not found or not all(isinstance(one, Search) for one in found):
-            raise SpecError(f"The walk '{self.name}' takes searches, such as (Genetic(), GradientSearch()), not {self.searches!r}.")
-        return found
+        """The searches, of which there must be one."""
+        if not self.searches:
+            raise SpecError(f"The walk '{self.name}' needs at least one search, such as searches=(Genetic(), GradientSearch()).")
+        return list(self.searches)
 
     @property
     def held(self) -> int:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from veracity.core.draws import Draws
-from veracity.core.errors import SpecError
-from veracity.core.registry import KERNELS, WALKS
+from veracity.core.registry import WALKS
 from veracity.core.searches import Search, Searcher, Trace
+from veracity.core.settings import Count, Within
 from veracity.core.spaces import Space
 from veracity.core.walks import Ask
-from veracity.walk.elements import whole
 from veracity.walk.kernels import CrankNicolson, Kernel
 from veracity.walk.record import NOTHING, Record, owned
 
@@ -37,20 +36,15 @@ class SubsetSimulation(Search):
 
     name = "subset_simulation"
     reference = "Au and Beck 2001; Huang et al., SAFARI, ICCV 2023, section 8.3"
-    population: int = 500
-    steps: int = 10
-    rho: float = 0.1
-    floor: float = -100.0
+    population: Annotated[int, Within(least=10)] = 500
+    steps: Count = 10
+    rho: Annotated[float, Within(above=0, most=0.5)] = 0.1
+    floor: Annotated[float, Within(below=0)] = -100.0
     kernel: Kernel = field(default_factory=CrankNicolson)
 
     def hunt(self, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> Searcher:
         """Begin with independent points."""
-        self.check()
-        kernel = KERNELS.build(self.kernel) if isinstance(self.kernel, (str, Mapping)) else self.kernel
-        if not isinstance(kernel, Kernel):
-            raise SpecError(f"The kernel of the walk '{self.name}' is CrankNicolson() or Window(), not {self.kernel!r}.")
-        kernel.check()
-        return Levels(self, kernel, space, samples, seed, target, device)
+        return Levels(self, space, samples, seed, target, device)
 
     @property
     def levels(self) -> int:
@@ -69,17 +63,7 @@ class SubsetSimulation(Search):
 
     def length(self, space: Space) -> int:
         """Evaluations of a sample that never reaches the event."""
-        self.check()
         return self.population * (1 + self.steps * (self.levels - 1))
-
-    def check(self) -> None:
-        """Raise on settings that make no levels."""
-        whole(self.population, 10, "population", self.name)
-        whole(self.steps, 1, "steps", self.name)
-        if isinstance(self.rho, bool) or not isinstance(self.rho, (int, float)) or not 0.0 < self.rho <= 0.5:
-            raise SpecError(f"The setting 'rho' of the walk '{self.name}' must lie in (0, 0.5], such as 0.1, not {self.rho!r}.")
-        if isinstance(self.floor, bool) or not isinstance(self.floor, (int, float)) or not -math.inf < self.floor < 0.0:
-            raise SpecError(f"The setting 'floor' of the walk '{self.name}' is the ln P to stop at, such as -100, not {self.floor!r}.")
 
 
 class Levels:
@@ -87,10 +71,8 @@ class Levels:
 
     slopes = False
 
-    def __init__(
-        self, walk: SubsetSimulation, kernel: Kernel, space: Space, samples: Tensor, seed: int, target: float, device: torch.device
-    ) -> None:
-        self.walk, self.kernel, self.space, self.samples = walk, kernel, space, samples
+    def __init__(self, walk: SubsetSimulation, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> None:
+        self.walk, self.kernel, self.space, self.samples = walk, walk.kernel, space, samples
         self.seed, self.target, self.device = seed, target, device
         self.record = Record(len(samples))
         self.active = torch.arange(len(samples))
@@ -101,7 +83,7 @@ class Levels:
         self.merit = torch.full(count, -torch.inf, dtype=torch.float64, device=device)
         self.parent = torch.zeros(count, dtype=torch.int64, device=device)
         self.threshold = torch.full((len(samples),), -torch.inf, dtype=torch.float64, device=device)
-        self.width = torch.full((len(samples),), kernel.width, dtype=torch.float64, device=device)
+        self.width = torch.full((len(samples),), walk.kernel.width, dtype=torch.float64, device=device)
         self.accepted = torch.zeros(len(samples), dtype=torch.float64, device=device)
         self.proposal = torch.empty(0)
         self.ratio: Tensor | None = None

@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import missing_extra
 from veracity.core.registry import TRAINERS
+from veracity.core.settings import Count, NonNegative, Positive, Within
 from veracity.zoo.small_cnn import images
 from veracity.zoo.train import initialised
 from veracity.zoo.trainer import BaseTrainer
@@ -111,14 +112,14 @@ class Lipschitz(BaseTrainer):
 
     name: ClassVar[str] = "lipschitz"
     reference: ClassVar[str] = "Fel, Vigouroux, Cadène and Serre, How good is your explanation? (WACV 2022), Table 4"
-    epochs: int = 30
-    batch: int = 32
-    rate: float = 5e-3
-    decay: float = 0.0
-    patience: int | None = None
-    widths: tuple[int, ...] = WIDTHS
-    dropout: float = 0.2
-    temperature: float = 300.0
+    epochs: Count = 30
+    batch: Count = 32
+    rate: Positive = 5e-3
+    decay: NonNegative = 0.0
+    patience: Count | None = None
+    widths: tuple[Count, ...] = WIDTHS
+    dropout: Annotated[float, Within(least=0, below=1)] = 0.2
+    temperature: Positive = 300.0
 
     def build(self, shape: Size, classes: int) -> nn.Module:
         """The constrained network with fresh weights, its logits scaled for training."""

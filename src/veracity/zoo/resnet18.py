@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch import Size, nn
 
 from veracity.core.registry import TRAINERS
+from veracity.core.settings import Count, Within
 from veracity.zoo.resnet import Block
 from veracity.zoo.shift import GlobalMean
 from veracity.zoo.small_cnn import images
@@ -62,8 +63,8 @@ class ResNet18(BaseTrainer):
 
     name: ClassVar[str] = "resnet18"
     reference: ClassVar[str] = "Fel, Vigouroux, Cadène and Serre, How good is your explanation? (WACV 2022), appendix E"
-    width: int = 32
-    dropout: float = 0.25
+    width: Count = 32
+    dropout: Annotated[float, Within(least=0, below=1)] = 0.25
 
     def build(self, shape: Size, classes: int) -> nn.Module:
         """The network, with fresh weights."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch import Size, nn
 
 from veracity.core.errors import InputError
 from veracity.core.registry import TRAINERS
+from veracity.core.settings import Count, Positive, Within
 from veracity.zoo.trainer import BaseTrainer
 
 LAYER = "relu3"  # where Grad-CAM looks: the last maps
@@ -55,10 +56,10 @@ class SmallCNN(BaseTrainer):
     """
 
     name: ClassVar[str] = "small_cnn"
-    epochs: int = 12
-    rate: float = 5e-3
-    width: int = 16
-    dropout: float = 0.25
+    epochs: Count = 12
+    rate: Positive = 5e-3
+    width: Count = 16
+    dropout: Annotated[float, Within(least=0, below=1)] = 0.25
 
     def build(self, shape: Size, classes: int) -> nn.Module:
         """The network, with fresh weights."""

@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import torch
 from torch import Size, Tensor, nn
@@ -15,6 +15,7 @@ from torch import Size, Tensor, nn
 from veracity.core.component import Component
 from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import Inputs, TensorInputs
+from veracity.core.settings import Count, NonNegative, Positive, Within
 from veracity.zoo.certified import certified_constant
 from veracity.zoo.holdout import BestEpoch, held_out, mean_loss
 from veracity.zoo.train import Augmentation, as_inputs, initialised, train
@@ -45,12 +46,14 @@ class BaseTrainer(Component, ABC):
     device                       where to train, such as "cuda"; by default where the inputs are
     """
 
-    epochs: int = 20
-    batch: int = 128
-    rate: float = 3e-3
-    decay: float = 1e-4
-    patience: int | None = 5
-    validation: float = 0.1
+    role = "trainer"
+
+    epochs: Count = 20
+    batch: Count = 128
+    rate: Positive = 3e-3
+    decay: NonNegative = 1e-4
+    patience: Count | None = 5
+    validation: Annotated[float, Within(least=0, below=1)] = 0.1
     augment: Augmentation | None = None
     device: str | None = DEVICE
 
@@ -126,15 +129,8 @@ class BaseTrainer(Component, ABC):
 
     def check(self) -> None:
         """Raise on settings that cannot train."""
-        for what, value in (("epochs", self.epochs), ("batch", self.batch), ("patience", self.patience)):
-            if value is not None and value < 1:
-                raise SpecError(f"The trainer's {what} must be at least 1, not {value}.")
         if self.device is not None and self.device.startswith("cuda") and not torch.cuda.is_available():
             raise InputError(f"There is no GPU to train on (device='{self.device}'): leave the device out, or use 'cpu'.")
-        if not 0 <= self.validation < 1:
-            raise SpecError(
-                f"The trainer's validation is the share of samples that judge the epochs, from 0 to below 1, not {self.validation}."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

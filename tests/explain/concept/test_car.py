@@ -84,5 +84,5 @@ def test_a_region_sees_what_a_hyperplane_cannot() -> None:
 
 
 def test_bad_settings() -> None:
-    with pytest.raises(SpecError, match="components of car must be a whole number of at least 1, not 0"):
-        CAR(layer="1", components=0).check(network(), X, torch.zeros(30).long(), context_of(numbers()))
+    with pytest.raises(SpecError, match="'components' of explainer 'car' must be a whole number of at least 1, not 0"):
+        CAR(layer="1", components=0)

@@ -94,19 +94,19 @@ def test_units_that_vary_by_rounding_alone_have_no_weight(level: float) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rate": "x"}, "rate of cav must be a positive number, not 'x'"),
-        ({"rate": -1}, "rate of cav must be a positive number, not -1"),
-        ({"rate": float("nan")}, "rate of cav must be a positive number, not nan"),
-        ({"rate": True}, "rate of cav must be a positive number, not True"),
-        ({"tolerance": -1e-3}, r"tolerance of cav must be a positive number, not -0\.001"),
-        ({"epochs": 0}, "epochs of cav must be a whole number of at least 1, not 0"),
-        ({"epochs": 1.5}, r"epochs of cav must be a whole number of at least 1, not 1\.5"),
-        ({"layer": 1}, "cav needs the name of a layer"),
+        ({"rate": "x"}, "'rate' of explainer 'cav' must be a positive number, not 'x'"),
+        ({"rate": -1}, "'rate' of explainer 'cav' must be a positive number, not -1"),
+        ({"rate": float("nan")}, "'rate' of explainer 'cav' must be a positive finite number, not nan"),
+        ({"rate": True}, "'rate' of explainer 'cav' must be a positive number, not True"),
+        ({"tolerance": -1e-3}, r"'tolerance' of explainer 'cav' must be a positive number, not -0\.001"),
+        ({"epochs": 0}, "'epochs' of explainer 'cav' must be a whole number of at least 1, not 0"),
+        ({"epochs": 1.5}, r"'epochs' of explainer 'cav' must be a whole number of at least 1, not 1\.5"),
+        ({"layer": 1}, "'layer' of explainer 'cav' must be text, not 1"),
     ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        CAV(**{"layer": "1"} | settings).check(network(), X, TARGETS, context_of(numbers()))
+        CAV(**{"layer": "1"} | settings)
 
 
 class TestBoth:
@@ -200,8 +200,8 @@ class TestBoth:
             kind(layer="11").check(model, X, TARGETS, context_of(training))
         with pytest.raises(SpecError, match="needs the name of a layer"):
             kind().check(model, X, TARGETS, context_of(training))
-        with pytest.raises(SpecError, match=r"per_side of .* must be a whole number of at least 1, not 0"):
-            kind(layer="1", per_side=0).check(model, X, TARGETS, context_of(training))
+        with pytest.raises(SpecError, match=r"'per_side' of .* must be a whole number of at least 1, not 0"):
+            kind(layer="1", per_side=0)
         with pytest.raises(InputError, match="needs concepts"):
             kind(layer="1").check(model, X, TARGETS, context_of(replace(training, concepts={})))
         empty = {"empty": torch.zeros(400, dtype=torch.bool)}

@@ -230,9 +230,9 @@ def test_units_and_origin_do_not_matter() -> None:
 
 
 def test_settings_that_make_no_sense() -> None:
-    for bad in (SimplEx(layer="pool", ridge=0), SimplEx(layer="pool", tolerance=0), SimplEx(layer="pool", tolerance="fine")):
-        with pytest.raises(SpecError, match="ridge and tolerance of simplex must be positive"):
-            bad.check(small_cnn(), images(2), labels(2), context_of(2, training_set()))
+    for setting, value in (("ridge", 0), ("tolerance", 0), ("tolerance", "fine")):
+        with pytest.raises(SpecError, match=f"'{setting}' of explainer 'simplex' must be a positive number, not {value!r}"):
+            SimplEx(layer="pool", **{setting: value})
 
 
 def test_facts_say_how_large_the_corpus_is_and_how_near_the_mixture() -> None:

@@ -65,9 +65,9 @@ def test_angles_between_the_grid_are_found():
 
 @pytest.mark.parametrize("step", [0, -5.0, 7.0, 361.0, True, "5"])
 def test_steps_that_make_no_turn_are_refused(step):
-    with pytest.raises(SpecError, match="divides 360"):
+    with pytest.raises(SpecError, match=r"divides 360|must be a number"):
         RotationOrbit(step=step).fit(torch.Size([1, 8, 8]))
-    with pytest.raises(SpecError, match="divides 180"):
+    with pytest.raises(SpecError, match=r"divides 180|must be a number"):
         DiskOrbit(step=step).fit(torch.Size([8, 3]))
 
 
@@ -86,7 +86,7 @@ def test_windows_lie_row_by_row():
 
 @pytest.mark.parametrize("settings", [{"reach": 6, "step": 4}, {"reach": 0}, {"step": 0}, {"reach": 2.5}])
 def test_reaches_that_are_no_multiple_of_the_step_are_refused(settings):
-    with pytest.raises(SpecError, match="multiple of the step"):
+    with pytest.raises(SpecError, match=r"multiple of the step|whole number of at least 1"):
         CropOrbit(**{"window": 4, "reach": 4, "step": 2, **settings}).fit(torch.Size([1, 64, 64]))
 
 

@@ -101,13 +101,13 @@ def test_graphs_move_with_their_structure():
 
 @pytest.mark.parametrize("space", [GaussianNoise(sigma=0.1), FullMask(), Others(), 4, CropOrbit()])
 def test_what_does_not_move_inputs_is_refused(space):
-    with pytest.raises(SpecError, match="needs a group or a finite space"):
+    with pytest.raises(SpecError, match=r"needs a group or a finite space|'space' of orbit 'group_orbit' must be an InputSpace"):
         orbit_of(space, (1, 8, 8))
 
 
 @pytest.mark.parametrize("settings", [{"draws": 0}, {"most": 2.5}, {"draws": True}])
 def test_counts_are_whole_numbers(settings):
-    with pytest.raises(SpecError, match="most and draws"):
+    with pytest.raises(SpecError, match="must be a whole number of at least 1"):
         orbit_of(Dihedral(), (1, 4, 4), **settings)
 
 

@@ -16,7 +16,7 @@ from veracity.core.errors import InputError, SpecError, missing_extra
 from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Need
 from veracity.core.inputs import Inputs
 from veracity.core.models import LayerScores, device_of, evaluating
-from veracity.explain.baselines import check_count
+from veracity.core.settings import Count
 from veracity.explain.concept.accuracy import above_chance, rows_of
 from veracity.explain.concept.sets import ConceptSet, concept_sets, shown, with_concepts
 from veracity.explain.passes import by_rows
@@ -38,7 +38,7 @@ class ConceptExplainer(Explainer, ABC):
     frame = Frame.CONCEPTS
     structured = True
     layer: str = ""
-    per_side: int = 100
+    per_side: Count = 100
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -119,7 +119,6 @@ class ConceptExplainer(Explainer, ABC):
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise without scikit-learn, concepts with examples on both sides, or a layer that gives one row an input."""
         require_sklearn()
-        check_count(self.name, "per_side", self.per_side)
         if not self.layer or not isinstance(self.layer, str):
             raise SpecError(f"{self.name} needs the name of a layer: pass {type(self).__name__}(layer='...').")
         concept_sets(self.name, context.training, self.per_side, context.seed)

@@ -11,7 +11,7 @@ from torch import Tensor, as_tensor, nn
 
 from veracity.core.explainers import BARE, Context
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.baselines import check_count
+from veracity.core.settings import Count
 from veracity.explain.concept.base import SEEDS, ConceptExplainer
 
 NOISE = 1e-10
@@ -31,7 +31,7 @@ class CAR(ConceptExplainer):
     name = "car"
     reference = "Crabbé and van der Schaar 2022, arXiv:2209.11222"
     categorical = True
-    components: int = 10
+    components: Count = 10
 
     @property
     def signed(self) -> bool:
@@ -40,7 +40,6 @@ class CAR(ConceptExplainer):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on settings that do not fit."""
-        check_count(self.name, "components", self.components)
         return super().check(model, inputs, targets, context)
 
     def fit(self, features: Tensor, labels: Tensor, seed: int) -> dict[str, Tensor]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor, as_tensor, nn
+from torch import Tensor, as_tensor
 
-from veracity.core.errors import SpecError
-from veracity.core.explainers import BARE, Context
-from veracity.explain.baselines import check_count
+from veracity.core.explainers import Context
+from veracity.core.settings import Count, Positive
 from veracity.explain.concept.base import SEEDS, ConceptExplainer
 
 CONSTANT = 1e-6
@@ -28,17 +27,9 @@ class LinearConcepts(ConceptExplainer, ABC):
     varies (by at most 1e-6 of its mean or of the largest standard deviation) is taken for constant, with weight 0.
     """
 
-    rate: float = 1e-2
-    tolerance: float = 1e-3
-    epochs: int = 1000
-
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise on settings that do not fit."""
-        for setting, value in (("rate", self.rate), ("tolerance", self.tolerance)):
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-                raise SpecError(f"{setting} of {self.name} must be a positive number, not {value!r}.")
-        check_count(self.name, "epochs", self.epochs)
-        return super().check(model, inputs, targets, context)
+    rate: Positive = 1e-2
+    tolerance: Positive = 1e-3
+    epochs: Count = 1000
 
     def fit(self, features: Tensor, labels: Tensor, seed: int) -> dict[str, Tensor]:
         """The hyperplane of one concept: weights (d,), intercept (), and the epochs it took."""

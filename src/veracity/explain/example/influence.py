@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from veracity.core.errors import SpecError
-from veracity.core.explainers import BARE, Context
+from veracity.core.explainers import Context
 from veracity.core.models import device_of, evaluating
 from veracity.core.registry import EXPLAINERS
+from veracity.core.settings import Count, Inside, Positive
 from veracity.explain.example.base import LossBased, examples, in_parts, learnt, loss_gradient, training_of
 from veracity.explain.example.conjugate import solve_iteratively
 from veracity.explain.example.curvature import Remade, Rest, solve_examples, solve_parameters
@@ -45,22 +45,9 @@ class InfluenceFunctions(LossBased):
 
     name = "influence_functions"
     reference = "Koh and Liang 2017, arXiv:1703.04730; Crabbé and van der Schaar 2023, Proposition D.9 and Remark D.10"
-    l2: float = 0.01
-    tolerance: float = 1e-8
-    iterations: int = 1000
-
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise on settings or a model that will not do."""
-        if not self.l2 > 0:
-            raise SpecError(
-                f"l2 of influence_functions must be positive, not {self.l2}: without it the Hessian of a softmax loss is singular."
-            )
-        if not 0 < self.tolerance < 1 or self.iterations < 1:
-            raise SpecError(
-                "tolerance of influence_functions must lie between 0 and 1 and iterations be at least 1, "
-                f"not {self.tolerance} and {self.iterations}."
-            )
-        return super().check(model, inputs, targets, context)
+    l2: Positive = 0.01
+    tolerance: Inside = 1e-8
+    iterations: Count = 1000
 
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
         """H⁻¹ ∇l(x_n, y_n) of every training example, `directions` (n, P) in float64."""

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.inputs import Signals
 from veracity.core.models import LayerScores, device_of, evaluating
 from veracity.core.registry import EXPLAINERS
+from veracity.core.settings import Positive
 from veracity.explain.example.base import ExampleBased, examples, first_examples, in_parts, learnt, training_of
 from veracity.explain.example.hull import nearest
 from veracity.explain.example.layers import chosen_layer, given_to, with_parameters
@@ -115,22 +116,13 @@ class SimplEx(RepresentationBased):
 
     name = "simplex"
     reference = "Crabbé et al. 2021, arXiv:2110.15355; Crabbé and van der Schaar 2023, Proposition D.12 and Remark D.13"
-    ridge: float = 1e-6
-    tolerance: float = 1e-10
+    ridge: Positive = 1e-6
+    tolerance: Positive = 1e-10
 
     @property
     def signed(self) -> bool:
         """Weights are at least zero."""
         return False
-
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise on settings or a layer that will not do."""
-        if not all(isinstance(value, (int, float)) and 0 < value < float("inf") for value in (self.ridge, self.tolerance)):
-            raise SpecError(
-                f"ridge and tolerance of simplex must be positive, not {self.ridge!r} and {self.tolerance!r}: without a ridge the weights "
-                "need not be unique."
-            )
-        return super().check(model, inputs, targets, context)
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         """How large the corpus is, and how the mixture is found."""

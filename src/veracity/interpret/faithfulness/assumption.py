@@ -11,11 +11,12 @@ from torch import Tensor
 
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
+from veracity.core.settings import Count, Portion
 from veracity.core.walks import Walk
 from veracity.interpret.assumptions import Assumption
 from veracity.interpret.common import largest
 from veracity.interpret.faithfulness.cells import cell_side
-from veracity.interpret.faithfulness.explained import MODEL, counted, drop, portion
+from veracity.interpret.faithfulness.explained import MODEL, drop
 from veracity.perturb.masks import RandomOrderMasks
 from veracity.walk import MonteCarlo
 
@@ -41,8 +42,8 @@ class ModelFaithfulness(Assumption):
     after = MODEL
     quantities = ("distortion",)
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=1))
-    features_in_step: int | float = 1
-    patch_size: int | None = 1
+    features_in_step: Portion = 1
+    patch_size: Count | None = 1
     perturb_baseline: float | str = "black"
     softmax: bool = False
 
@@ -57,8 +58,8 @@ class ModelFaithfulness(Assumption):
     @property
     def around(self) -> RandomOrderMasks:
         """Masks that grow in a random order."""
-        pace, baseline = portion(self.name, "features_in_step", self.features_in_step), self.perturb_baseline
-        patch = 1 if self.patch_size is None else counted(self.name, "patch_size", self.patch_size)
+        pace, baseline = self.features_in_step, self.perturb_baseline
+        patch = 1 if self.patch_size is None else self.patch_size
         if isinstance(pace, int):
             return RandomOrderMasks(features=pace, patch=patch, baseline=baseline)
         return RandomOrderMasks(steps=round(1.0 / pace), patch=patch, baseline=baseline)

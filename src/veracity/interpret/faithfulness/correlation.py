@@ -17,9 +17,10 @@ from veracity.core.errors import InputError
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
+from veracity.core.settings import Count, Portion
 from veracity.interpret.faithfulness.assumption import ModelFaithfulness
 from veracity.interpret.faithfulness.cells import cell_side
-from veracity.interpret.faithfulness.explained import BOTH, MODEL, attributed, counted, drop, maps, over_entries, portion
+from veracity.interpret.faithfulness.explained import BOTH, MODEL, attributed, drop, maps, over_entries
 from veracity.measure.correlation import pearson, spearman
 from veracity.perturb.masks import RandomMasks
 from veracity.walk import MonteCarlo
@@ -62,8 +63,8 @@ class FaithfulnessCorrelation(SubsetScore):
 
     name = "faithfulness_correlation"
     reference = "Bhatt, Weller and Moura, Evaluating and aggregating feature-based model explanations (IJCAI 2020)"
-    nr_runs: int = 100
-    subset_size: int | float = 0.25
+    nr_runs: Count = 100
+    subset_size: Portion = 0.25
 
     @property
     def assumption(self) -> Score:
@@ -73,7 +74,7 @@ class FaithfulnessCorrelation(SubsetScore):
     @property
     def size(self) -> int | float:
         """How many entries a subset has, or which share of them."""
-        return portion(self.name, "subset_size", self.subset_size)
+        return self.subset_size
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Random subsets, for maps over the input."""
@@ -86,7 +87,7 @@ class FaithfulnessCorrelation(SubsetScore):
                 f"give {self.name} a smaller one, or a share such as subset_size=0.25."
             )
         space = RandomMasks(size=self.size, baseline=self.perturb_baseline).fit(subject.shape)
-        return (Request(space, MonteCarlo(draws=counted(self.name, "nr_runs", self.nr_runs))),)
+        return (Request(space, MonteCarlo(draws=self.nr_runs)),)
 
     def values(self, measured: Measured) -> Array:
         """Pearson's correlation over the draws, (samples, 1)."""
@@ -105,9 +106,9 @@ class MuFidelity(SubsetScore):
 
     name = "mu_fidelity"
     reference = "Bhatt, Weller and Moura (IJCAI 2020), with cells and ranks as in Fel et al., Xplique (2022)"
-    nr_samples: int = 200
-    subset_percent: float = 0.2
-    patch_size: int | None = None
+    nr_samples: Count = 200
+    subset_percent: Portion = 0.2
+    patch_size: Count | None = None
 
     def suited(self, subject: Subject) -> Self:
         """With cells that fit the input."""
@@ -118,7 +119,7 @@ class MuFidelity(SubsetScore):
         """That the model's distortion grows with the cells that are masked, as many at a time."""
         return ModelFaithfulness(
             features_in_step=self.size,
-            patch_size=self.cells,
+            patch_size=self.patch_size,
             perturb_baseline=self.perturb_baseline,
             softmax=self.softmax,
         )
@@ -127,18 +128,13 @@ class MuFidelity(SubsetScore):
         """Random subsets of the cells, for maps over the input."""
         if not maps(subject):
             return ()
-        space = RandomMasks(size=self.size, patch=self.cells or cell_side(subject.shape), baseline=self.perturb_baseline)
-        return (Request(space.fit(subject.shape), MonteCarlo(draws=counted(self.name, "nr_samples", self.nr_samples))),)
+        space = RandomMasks(size=self.size, patch=self.patch_size or cell_side(subject.shape), baseline=self.perturb_baseline)
+        return (Request(space.fit(subject.shape), MonteCarlo(draws=self.nr_samples)),)
 
     @property
     def size(self) -> int | float:
         """Which share of the cells a subset has."""
-        return portion(self.name, "subset_percent", self.subset_percent)
-
-    @property
-    def cells(self) -> int | None:
-        """The side of the cells, if it was given."""
-        return None if self.patch_size is None else counted(self.name, "patch_size", self.patch_size)
+        return self.subset_percent
 
     def values(self, measured: Measured) -> Array:
         """Spearman's correlation over the draws, (samples, 1)."""

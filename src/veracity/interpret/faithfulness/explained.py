@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.core.explainers import Frame
 from veracity.core.scores import Pair, Reading, Reads, Subject
 
@@ -73,33 +71,6 @@ def belong(scores: Tensor, output: Tensor, squashed: Tensor) -> bool:
 def drop(pair: Pair, softmax: bool) -> Tensor:
     """y_c(x) - y_c(x') (R,)."""
     return prediction(pair.before, softmax) - prediction(pair.after, softmax)
-
-
-def counted(score: str, setting: str, value: Any) -> int:
-    """The setting of a score, if it is a whole number of at least 1.
-
-    >>> counted("deletion", "steps", 0)
-    Traceback (most recent call last):
-    veracity.core.errors.SpecError: The setting 'steps' of the score 'deletion' must be a whole number of at least 1, not 0.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise SpecError(f"The setting '{setting}' of the score '{score}' must be a whole number of at least 1, not {value!r}.")
-    return value
-
-
-def portion(score: str, setting: str, value: Any) -> int | float:
-    """The setting of a score, if it is a whole number of at least 1, or a share of all up to 1.0.
-
-    >>> portion("mu_fidelity", "subset_percent", 0.2)
-    0.2
-    """
-    if isinstance(value, float) and 0.0 < value <= 1.0:
-        return value
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise SpecError(
-            f"The setting '{setting}' of the score '{score}' must be a whole number of at least 1, or a share such as 0.2, not {value!r}."
-        )
-    return value
 
 
 def over_entries(explanation: Tensor, x: Tensor) -> Tensor:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from veracity.core.errors import SpecError, unknown
+from veracity.core.errors import unknown
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
+from veracity.core.settings import Count, Positive
 from veracity.interpret.faithfulness.assumption import ModelFaithfulness
-from veracity.interpret.faithfulness.explained import BOTH, MODEL, counted, drop, maps, prediction
+from veracity.interpret.faithfulness.explained import BOTH, MODEL, drop, maps, prediction
 from veracity.perturb.masks import OrderedMasks
 from veracity.walk import MonteCarlo
 
@@ -76,13 +77,13 @@ class PixelFlipping(CurveScore):
 
     name = "pixel_flipping"
     reference = "Bach et al., On pixel-wise explanations for non-linear classifier decisions by layer-wise relevance propagation (2015)"
-    features_in_step: int = 1
-    dx: float | None = None
+    features_in_step: Count = 1
+    dx: Positive | None = None
 
     @property
     def assumption(self) -> Score:
         """That the model's distortion grows with what is masked, as much at a time."""
-        return ModelFaithfulness(features_in_step=self.pace, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
+        return ModelFaithfulness(features_in_step=self.features_in_step, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -91,15 +92,7 @@ class PixelFlipping(CurveScore):
 
     def masks(self) -> OrderedMasks:
         """The most relevant entries first, so many at a time."""
-        return OrderedMasks(features=self.pace, baseline=self.perturb_baseline)
-
-    @property
-    def pace(self) -> int:
-        """How many entries a step replaces, once that and dx are found to be numbers that make a curve."""
-        dx = self.dx
-        if dx is not None and (isinstance(dx, bool) or not isinstance(dx, (int, float)) or not 0.0 < dx < math.inf):
-            raise SpecError(f"The setting 'dx' of the score '{self.name}' must be a number above 0, such as 1.0, or None, not {dx!r}.")
-        return counted(self.name, "features_in_step", self.features_in_step)
+        return OrderedMasks(features=self.features_in_step, baseline=self.perturb_baseline)
 
     def values(self, measured: Measured) -> Array:
         """The area under the curve, (samples, draws)."""
@@ -117,21 +110,16 @@ class Deletion(CurveScore):
 
     name = "deletion"
     reference = "Petsiuk, Das and Saenko, RISE: randomized input sampling for explanation of black-box models (BMVC 2018)"
-    steps: int = 50
+    steps: Count = 50
 
     @property
     def assumption(self) -> Score:
         """That the model's distortion grows with what is masked, as much at a time."""
-        return ModelFaithfulness(features_in_step=1.0 / self.pace, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
+        return ModelFaithfulness(features_in_step=1.0 / self.steps, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
 
     def masks(self) -> OrderedMasks:
         """The most relevant entries first."""
-        return OrderedMasks(steps=self.pace, origin=True, baseline=self.perturb_baseline)
-
-    @property
-    def pace(self) -> int:
-        """In how many steps everything is deleted."""
-        return counted(self.name, "steps", self.steps)
+        return OrderedMasks(steps=self.steps, origin=True, baseline=self.perturb_baseline)
 
 
 @SCORES.add
@@ -151,7 +139,7 @@ class Insertion(Deletion):
 
     def masks(self) -> OrderedMasks:
         """All but the most relevant entries."""
-        return OrderedMasks(steps=self.pace, origin=True, insertion=True, baseline=self.perturb_baseline)
+        return OrderedMasks(steps=self.steps, origin=True, insertion=True, baseline=self.perturb_baseline)
 
 
 @SCORES.add
@@ -169,16 +157,14 @@ class RegionPerturbation(CurveScore):
     reference = "Samek et al., Evaluating the visualization of what a deep neural network has learned (TNNLS 2017)"
     before = BOTH
     quantities = ("drop",)
-    patch_size: int = 8
-    regions_evaluation: int = 100
+    patch_size: Count = 8
+    regions_evaluation: Count = 100
     order: str = "morf"
 
     @property
     def assumption(self) -> Score:
         """That the model's distortion grows with the regions that are masked."""
-        return ModelFaithfulness(
-            patch_size=counted(self.name, "patch_size", self.patch_size), perturb_baseline=self.perturb_baseline, softmax=self.softmax
-        )
+        return ModelFaithfulness(patch_size=self.patch_size, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
 
     @property
     def direction(self) -> Direction:
@@ -197,8 +183,8 @@ class RegionPerturbation(CurveScore):
         ascending = self.direction is Direction.LOWER
         return OrderedMasks(
             features=1,
-            steps=counted(self.name, "regions_evaluation", self.regions_evaluation),
-            patch=counted(self.name, "patch_size", self.patch_size),
+            steps=self.regions_evaluation,
+            patch=self.patch_size,
             ascending=ascending,
             baseline=self.perturb_baseline,
         )

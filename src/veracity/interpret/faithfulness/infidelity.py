@@ -13,8 +13,9 @@ from torch import Tensor
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
+from veracity.core.settings import Count, Portion, Positive
 from veracity.core.spaces import InputSpace
-from veracity.interpret.faithfulness.explained import BOTH, MODEL, counted, drop, maps, over_entries
+from veracity.interpret.faithfulness.explained import BOTH, MODEL, drop, maps, over_entries
 from veracity.perturb.masks import RandomMasks
 from veracity.perturb.noise import GaussianNoise
 from veracity.walk import MonteCarlo
@@ -40,11 +41,11 @@ class Infidelity(Score):
     before = BOTH | {Reads.INPUT}
     after = MODEL | {Reads.INPUT}
     quantities = ("attributed", "drop")
-    n_perturb_samples: int = 10
-    patch_size: int = 4
-    subset_size: int | float = 1
+    n_perturb_samples: Count = 10
+    patch_size: Count = 4
+    subset_size: Portion = 1
     perturb_baseline: float | str = "black"
-    noise: float | None = None
+    noise: Positive | None = None
     scaled: bool = False
     softmax: bool = False
 
@@ -64,7 +65,7 @@ class Infidelity(Score):
         """Random patches or noise, for maps over the input."""
         if not maps(subject):
             return ()
-        walk = MonteCarlo(draws=counted(self.name, "n_perturb_samples", self.n_perturb_samples))
+        walk = MonteCarlo(draws=self.n_perturb_samples)
         return (Request(self.perturbations().fit(subject.shape), walk),)
 
     def perturbations(self) -> InputSpace:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from veracity.core.registry import SCORES
+from veracity.core.settings import Portion
 from veracity.interpret.faithfulness.correlation import FaithfulnessCorrelation
 
 
@@ -22,5 +23,5 @@ class MuF(FaithfulnessCorrelation):
 
     name = "mu_f"
     reference = "Bhatt, Weller and Moura (IJCAI 2020), as in Fel et al., How good is your explanation? (WACV 2022), 4.3 and eq. 7"
-    subset_size: int | float = 0.15
+    subset_size: Portion = 0.15
     perturb_baseline: float | str = 0.0

@@ -80,6 +80,7 @@ class Task(Component, ABC):
     against the moved truth phi~(g, y), or against the consensus in the place of y.
     """
 
+    role = "task"
     kind: ClassVar[str] = "regression"
     """What the interface draws of outputs: of a regression, and by default, the metrics alone."""
     reference = "Zhao et al., Evaluating machine learning models with NERO, Figure 2 and equation (1)"

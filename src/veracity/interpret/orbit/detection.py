@@ -10,6 +10,7 @@ from torch import Tensor
 
 from veracity.core.errors import InputError
 from veracity.core.registry import TASKS
+from veracity.core.settings import Count, Whole
 from veracity.core.spaces import InputSpace
 from veracity.interpret.orbit.base import Metric, Task, orbit_mean
 from veracity.interpret.orbit.boxes import CLASS, SCORE, area, best_of, clipped, found_objects, inside, overlap, ranked, unclipped
@@ -83,9 +84,9 @@ class Detection(Task):
     kind = "detection"
 
     classes: tuple[str, ...] = ()
-    window: int = 128
-    top: int = 5
-    first: int = 1
+    window: Count = 128
+    top: Count = 5
+    first: Whole = 1
     metrics: tuple[Metric, ...] = (IOU, CONFIDENCE, IOU_CONFIDENCE, PRECISION, RECALL)
 
     @property

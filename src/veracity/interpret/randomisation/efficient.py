@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Defaults, Pair, Request, Score, Subject
+from veracity.core.settings import Count
 from veracity.core.spaces import Space
 from veracity.interpret.assumptions import ModelSensitivity
 from veracity.interpret.randomisation.base import RandomisationScore
@@ -31,7 +31,7 @@ class EfficientMPRT(RandomisationScore):
 
     name = "efficient_mprt"
     reference = "Hedström et al., A fresh look at sanity checks for saliency maps (2024)"
-    n_bins: int = 100
+    n_bins: Count = 100
 
     @property
     def instead(self) -> Space:
@@ -48,8 +48,6 @@ class EfficientMPRT(RandomisationScore):
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """For every explanation: the randomised copies."""
-        if isinstance(self.n_bins, bool) or not isinstance(self.n_bins, int) or self.n_bins < 1:
-            raise SpecError(f"The score '{self.name}' needs n_bins as a whole number of at least 1, not {self.n_bins!r}.")
         return super().requests(subject, defaults)
 
     def observe(self, pair: Pair) -> Tensor:

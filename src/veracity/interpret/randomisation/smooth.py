@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from veracity.core.errors import SpecError
 from veracity.core.registry import SCORES
 from veracity.core.scores import Smoothing, Subject
+from veracity.core.settings import Count, Positive
 from veracity.interpret.randomisation.mprt import MPRT
 from veracity.perturb.noise import GaussianNoise
 
@@ -25,11 +25,9 @@ class SmoothMPRT(MPRT):
     name = "smooth_mprt"
     reference = "Hedström et al., A fresh look at sanity checks for saliency maps (2024)"
     layer_order: str = "bottom_up"
-    nr_samples: int = 5
-    noise_magnitude: float = 0.01
+    nr_samples: Count = 5
+    noise_magnitude: Positive = 0.01
 
     def smoothing(self, subject: Subject) -> Smoothing:
         """The noise around the input."""
-        if isinstance(self.nr_samples, bool) or not isinstance(self.nr_samples, int) or self.nr_samples < 1:
-            raise SpecError(f"The score '{self.name}' needs nr_samples as a whole number of at least 1, not {self.nr_samples!r}.")
         return Smoothing(GaussianNoise(sigma=self.noise_magnitude).fit(subject.shape), self.nr_samples)

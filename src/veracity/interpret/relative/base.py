@@ -11,9 +11,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
 from veracity.core.scores import Array, Defaults, Pair, Reads, Request, Score, Subject
+from veracity.core.settings import NonNegative, Positive
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
 from veracity.interpret.assumptions import ModelRobustness, kept
@@ -32,7 +32,7 @@ class NoiseScore(Repeatable, ABC):
     """
 
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=5))
-    sigma: float = 0.001
+    sigma: Positive = 0.001
     space: InputSpace | None = None
     follow: bool = False
 
@@ -74,21 +74,13 @@ class RelativeStability(NoiseScore, ABC):
     """
 
     reference: ClassVar[str] = "Agarwal et al., Rethinking stability for attribution-based explanations (2022)"
-    floor: float = FLOOR
-    eps_min: float = EPS_MIN
+    floor: NonNegative = FLOOR
+    eps_min: Positive = EPS_MIN
 
     @property
     def in_map_units(self) -> bool:
         """With floor=0 alone, where `eps_min` stands for entries that are exactly zero."""
         return self.floor == 0
-
-    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """For every explanation: the noise that all of these scores share."""
-        if not (0 <= self.floor < math.inf and 0 < self.eps_min < math.inf):
-            raise SpecError(
-                f"The score '{self.name}' needs a floor of at least 0 and an eps_min above 0, not {self.floor!r} and {self.eps_min!r}."
-            )
-        return super().requests(subject, defaults)
 
     @abstractmethod
     def moved(self, pair: Pair) -> Tensor:

@@ -15,6 +15,7 @@ from veracity.core.explainers import Explainer
 from veracity.core.measures import Direction, Measure
 from veracity.core.scores import Defaults, Pair, Reads, Request, Subject
 from veracity.core.searches import Search
+from veracity.core.settings import Positive
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Walk
 from veracity.explain.differentiable import differentiable
@@ -53,7 +54,7 @@ class Hunted(Repeatable, ABC):
     seeds: ClassVar[bool] = True
     reference: ClassVar[str] = PAPER
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=1000))
-    radius: float = 0.1
+    radius: Positive = 0.1
     norm: str = "linf"
     range: tuple[float, float] | str | None = "data"
     space: Space | None = None

@@ -24,6 +24,7 @@ class PermutationAction(InputSpace, ABC):
     gather, for any number of other axes before, between or after them.
     """
 
+    role = "group"
     representation = Representation.PERMUTATION
 
     @property

@@ -26,6 +26,8 @@ class Group(InputSpace, ABC):
     Elements are rows (N, p), and every operation takes N of them at once.
     """
 
+    role = "group"
+
     @abstractmethod
     def identity(self, n: int) -> Tensor:
         """The element that moves nothing, n times: (n, p)."""

@@ -8,7 +8,8 @@ from typing import Self
 import torch
 from torch import Size, Tensor
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
+from veracity.core.settings import Count, Whole
 from veracity.core.spaces import FiniteSpace
 from veracity.perturb.group.action import lengths
 from veracity.perturb.group.base import describe, paired
@@ -30,15 +31,11 @@ class Crop(FiniteSpace):
     name = "crop"
     reference = "Zhao et al., Evaluating machine learning models with NERO, section 3.1 and Figure 7"
 
-    window: int = 128
-    reach: int = 64
+    window: Count = 128
+    reach: Whole = 64
 
     def fit(self, shape: Size) -> Self:
         """The same windows, if scenes of this shape hold all of them."""
-        if any(isinstance(number, bool) or not isinstance(number, int) for number in (self.window, self.reach)):
-            raise SpecError(f"{describe(self)} needs a window and a reach in whole pixels.")
-        if self.window < 1 or self.reach < 0:
-            raise SpecError(f"{describe(self)} needs a window of at least 1 pixel and a reach of at least 0.")
         need = self.window + 2 * self.reach
         if min(lengths(self, shape, (-2, -1))) < need:
             raise InputError(

@@ -10,6 +10,7 @@ import torch
 from torch import Size, Tensor
 
 from veracity.core.registry import GROUPS
+from veracity.core.settings import Count
 from veracity.perturb.group.action import PermutationAction, flat_index, lengths, same_sizes, steps
 from veracity.perturb.group.base import FiniteGroup, known
 
@@ -32,7 +33,7 @@ class CyclicShift(PermutationAction, FiniteGroup):
     reference = "Crabbé and van der Schaar, NeurIPS 2023, Table 4 (187 shifts of an ECG)"
 
     axes: tuple[int, ...] = (-1,)
-    sizes: tuple[int, ...] | None = None
+    sizes: tuple[Count, ...] | None = None
 
     def fit(self, shape: Size) -> Self:
         """The shifts of inputs of this shape."""

@@ -112,7 +112,7 @@ class TurnedField(OutputAction):
         """Pixels moved, vectors turned, signs changed."""
         if y.ndim != 4 or y.shape[1] != 2:
             raise InputError(f"A vector field has shape (samples, 2, side, side), u to the right and v down, not {tuple(y.shape)}.")
-        parts = zip(space.spaces, space.split(elements), strict=True) if isinstance(space, Product) else [(space, elements)]
+        parts = zip(space.factors, space.split(elements), strict=True) if isinstance(space, Product) else [(space, elements)]
         for factor, part in parts:
             if isinstance(factor, SquareSymmetry):
                 y = torch.einsum("nij,njhw->nihw", turning(part).to(y), factor.act(part, y))

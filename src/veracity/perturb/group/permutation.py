@@ -11,6 +11,7 @@ from torch import Size, Tensor
 
 from veracity.core.errors import InputError
 from veracity.core.registry import GROUPS
+from veracity.core.settings import Count
 from veracity.perturb.group.action import PermutationAction, lengths, same_sizes
 from veracity.perturb.group.base import FiniteGroup, describe, known, numbered
 
@@ -34,7 +35,7 @@ class Permutations(PermutationAction, FiniteGroup):
     reference = "Zaheer et al., Deep sets, NeurIPS 2017"
 
     axis: int | None = None
-    size: int | None = None
+    size: Count | None = None
 
     @property
     def axes(self) -> tuple[int, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import torch
 from torch import Size, Tensor
@@ -26,7 +26,7 @@ class Weakest:
     def __get__(self, product: Product | None, owner: type[Product]) -> Representation:
         """The class itself promises what its usual factors do."""
         strength = list(Representation)
-        return strength[0] if product is None else max((factor.representation for factor in product.spaces), key=strength.index)
+        return strength[0] if product is None else max((factor.representation for factor in product.factors), key=strength.index)
 
 
 @GROUPS.add
@@ -45,53 +45,49 @@ class Product(InputSpace):
              [3, 1, 2]]])
     """
 
+    role = "group"
     name = "product"
     representation = Weakest()
 
-    factors: tuple[InputSpace | Mapping[str, Any] | str, ...] = ()
+    factors: tuple[InputSpace, ...] = ()
 
     def fit(self, shape: Size) -> Self:
         """The product of the fitted factors, as the kind of space that it is."""
-        if not isinstance(self.factors, (tuple, list)) or not self.factors:
+        if not self.factors:
             raise SpecError(f"A product needs at least one factor, such as factors=(CyclicShift(), Mirror(axis=-2)), not {self.factors!r}.")
-        fitted = tuple(factor.fit(shape) for factor in self.spaces)
+        fitted = tuple(factor.fit(shape) for factor in self.factors)
         kind = kind_of(fitted)
         if issubclass(kind, Group):
             check_commute(fitted, shape)
         return cast(Self, kind(factors=fitted))
 
     @property
-    def spaces(self) -> tuple[InputSpace, ...]:
-        """The factors, built where they were given by name."""
-        return tuple(GROUPS.build(factor) for factor in self.factors)
-
-    @property
     def order(self) -> int | None:
         """The product of the factors' orders; None if one has no end."""
-        orders = [space.order for space in self.spaces]
+        orders = [space.order for space in self.factors]
         finite = [order for order in orders if order is not None]
         return math.prod(finite) if len(finite) == len(orders) else None
 
     @property
     def latents(self) -> int:
         """Every factor's latents."""
-        return sum(space.latents for space in self.spaces)
+        return sum(space.latents for space in self.factors)
 
     def decode(self, latent: Tensor) -> Tensor:
         """Every factor decodes its own latents."""
-        parts = torch.split(latent, [space.latents for space in self.spaces], dim=1)
-        return torch.cat([space.decode(part) for space, part in zip(self.spaces, parts, strict=True)], dim=1)
+        parts = torch.split(latent, [space.latents for space in self.factors], dim=1)
+        return torch.cat([space.decode(part) for space, part in zip(self.factors, parts, strict=True)], dim=1)
 
     def split(self, elements: Tensor) -> list[Tensor]:
         """The factors' elements, each with its own columns and type."""
-        samples = [space.decode(torch.zeros(1, space.latents)) for space in self.spaces]
+        samples = [space.decode(torch.zeros(1, space.latents)) for space in self.factors]
         parts = torch.split(elements, [sample.shape[1] for sample in samples], dim=1)
         return [part.to(sample.dtype) for part, sample in zip(parts, samples, strict=True)]
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """One factor after the other, the last one first."""
         paired(self, elements, x)
-        for space, part in reversed(list(zip(self.spaces, self.split(elements), strict=True))):
+        for space, part in reversed(list(zip(self.factors, self.split(elements), strict=True))):
             x = space.act(part, x)
         return x
 
@@ -101,19 +97,19 @@ class Product(InputSpace):
         >>> Product(factors=("mirror", "sign_flip")).words(torch.tensor([1, 1]))
         'negated, mirrored along axis -1'
         """
-        said = [space.words(part[0]) for space, part in zip(self.spaces, self.split(element[None]), strict=True)]
+        said = [space.words(part[0]) for space, part in zip(self.factors, self.split(element[None]), strict=True)]
         done = [one for one in reversed(said) if one != UNMOVED]
         return "" if "" in said else ", ".join(done) or UNMOVED
 
     def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """One factor after the other, as on the values."""
-        for space, part in reversed(list(zip(self.spaces, self.split(elements), strict=True))):
+        for space, part in reversed(list(zip(self.factors, self.split(elements), strict=True))):
             structure = space.carry(part, structure)
         return structure
 
     def check(self, x: Tensor) -> None:
         """Raise if these inputs make any factor meaningless."""
-        for space in self.spaces:
+        for space in self.factors:
             space.check(x)
 
 

@@ -8,8 +8,9 @@ from typing import Self
 import torch
 from torch import Size, Tensor
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.core.registry import GROUPS
+from veracity.core.settings import Whole
 from veracity.core.spaces import FiniteSpace
 from veracity.perturb.group.action import PermutationAction, lengths
 from veracity.perturb.group.base import describe
@@ -33,13 +34,11 @@ class WindowShift(PermutationAction, FiniteSpace):
     name = "window_shift"
     reference = "Crabbé and van der Schaar, NeurIPS 2023, appendix F (FashionMNIST padded by 10)"
 
-    margin: int = 10
+    margin: Whole = 10
     axes: tuple[int, ...] = (-2, -1)
 
     def fit(self, shape: Size) -> Self:
         """The same shifts, if inputs of this shape are longer than the padding."""
-        if not isinstance(self.margin, int) or self.margin < 0:
-            raise SpecError(f"{describe(self)} needs a margin that is a whole number, 0 or more.")
         sizes = lengths(self, shape, self.axes)
         if min(sizes) <= 2 * self.margin:
             raise InputError(

@@ -11,6 +11,7 @@ import torch
 from torch import Size, Tensor
 
 from veracity.core.errors import InputError, SpecError, unknown
+from veracity.core.settings import Count
 from veracity.core.spaces import InputSpace, Representation
 from veracity.perturb.masks.units import check_patch, unit_count, unit_numbers
 
@@ -82,7 +83,7 @@ class Masks(InputSpace, ABC):
 class PatchMasks(Masks, ABC):
     """Masks over single entries, or over square patches of `patch` positions a side with all their channels."""
 
-    patch: int = 1
+    patch: Count = 1
 
     def fit(self, shape: Size) -> Self:
         """The masks of samples of this shape."""

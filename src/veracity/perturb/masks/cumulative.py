@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
+from veracity.core.settings import Count
 from veracity.core.spaces import FiniteSpace
 from veracity.perturb.masks.base import PatchMasks
 from veracity.perturb.masks.units import unit_sums
@@ -24,18 +25,10 @@ class CumulativeMasks(PatchMasks, ABC):
     and each step brings units back. `origin` adds a level before the first step.
     """
 
-    features: int | None = None
-    steps: int | None = None
+    features: Count | None = None
+    steps: Count | None = None
     insertion: bool = False
     origin: bool = False
-
-    def fit(self, shape: Size) -> Self:
-        """The steps over samples of this shape."""
-        for setting in ("features", "steps"):
-            value = getattr(self, setting)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise SpecError(f"The setting '{setting}' of the space '{self.name}' must be a whole number of at least 1, not {value!r}.")
-        return super().fit(shape)
 
     @property
     def levels(self) -> int:
@@ -63,7 +56,7 @@ class OrderedMasks(CumulativeMasks, FiniteSpace):
     takes the least relevant first. Nothing is random: there is one element, (N, 1), at each level the number of units that
     have had their turn, and the explanation's order makes it a mask.
 
-    >>> masks = OrderedMasks(features=2).fit(Size([3]))
+    >>> masks = OrderedMasks(features=2).fit(torch.Size([3]))
     >>> x = torch.zeros(1, 3)
     >>> order = masks.guide(x, torch.tensor([[0.1, 0.9, 0.5]]))
     >>> first = masks.at(masks.enumerate(), torch.tensor([0]))
@@ -107,7 +100,7 @@ class RandomOrderMasks(CumulativeMasks):
 
     Drawn elements (N, units) are each unit's place in the order; at a level they are masks.
 
-    >>> masks = RandomOrderMasks(features=1).fit(Size([3]))
+    >>> masks = RandomOrderMasks(features=1).fit(torch.Size([3]))
     >>> order = masks.decode(torch.tensor([[0.3, -1.0, 2.0]]))
     >>> masks.at(order, torch.tensor([1]))
     tensor([[ True,  True, False]])

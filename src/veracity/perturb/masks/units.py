@@ -60,7 +60,5 @@ def unit_sums(values: Tensor, patch: int) -> Tensor:
 
 def check_patch(name: str, patch: int, shape: Size) -> None:
     """Raise unless patches of this size fit into a sample of this shape."""
-    if isinstance(patch, bool) or not isinstance(patch, int) or patch < 1:
-        raise SpecError(f"The patch of {name} must be a whole number of at least 1, not {patch!r}.")
     if patch > max(positions(shape), default=1):
         raise SpecError(f"The patch of {name} is {patch}, larger than the sample's positions {tuple(positions(shape))}: use a smaller one.")

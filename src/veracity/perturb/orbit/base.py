@@ -50,6 +50,7 @@ class Orbit(Component, ABC):
     pixels, numbers. `locate(coordinates())` are the `elements`.
     """
 
+    role = "orbit"
     reference = "Zhao et al., Evaluating machine learning models with NERO, section 2 and appendix B"
 
     def fit(self, shape: Size) -> Self:

@@ -11,7 +11,8 @@ from torch import Size, Tensor
 
 from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
-from veracity.core.registry import GROUPS, ORBITS
+from veracity.core.registry import ORBITS
+from veracity.core.settings import Count, Whole
 from veracity.core.spaces import FiniteSpace, InputSpace
 from veracity.perturb.group.base import Group
 from veracity.perturb.group.cyclic import CyclicShift
@@ -37,13 +38,9 @@ class GroupOrbit(Orbit):
     name = "group_orbit"
 
     space: InputSpace = SHIFTS
-    most: int = 4096
-    draws: int = 64
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """A space may be given by its name, or as {name, settings}."""
-        object.__setattr__(self, "space", GROUPS.build(self.space))
+    most: Count = 4096
+    draws: Count = 64
+    seed: Whole = 0
 
     def fit(self, shape: Size) -> Self:
         """The orbit of the fitted space: what kind a product is, it knows from then on."""
@@ -136,5 +133,3 @@ class GroupOrbit(Orbit):
         moves = isinstance(space, InputSpace) and space.moves_frame and not space.exchanges and not space.guided
         if not moves or not isinstance(space, (Group, FiniteSpace)):
             raise SpecError(f"An orbit needs a group or a finite space that moves inputs, such as CyclicShift(), not {space!r}.")
-        if any(isinstance(number, bool) or not isinstance(number, int) or number < 1 for number in (self.most, self.draws)):
-            raise SpecError(f"An orbit needs most and draws that are whole numbers of at least 1, not {self.most!r} and {self.draws!r}.")

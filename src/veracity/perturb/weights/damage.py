@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.models import viewed
+from veracity.core.settings import Positive
 from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, parameters_of
 
 LAYERS = ("convolutions", "all")
@@ -37,7 +37,7 @@ class ConvolutionNoise(ModelCopies):
     reference = "Fel et al., How good is your explanation? Algorithmic stability measures, WACV 2022, sections 4.2 and E.2"
 
     shares: tuple[float, ...] = (0.05, 0.10, 0.30)
-    sigma: float = 0.5
+    sigma: Positive = 0.5
     layers: str = "convolutions"
 
     @property
@@ -48,8 +48,6 @@ class ConvolutionNoise(ModelCopies):
     def of(self, model: nn.Module) -> Self:
         """The space itself, if its settings make sense and the model has weights to damage."""
         check_shares(self.shares, f"The setting 'shares' of the space '{self.name}'")
-        if isinstance(self.sigma, bool) or not isinstance(self.sigma, (int, float)) or not 0 < self.sigma < math.inf:
-            raise SpecError(f"The setting 'sigma' of the space '{self.name}' must be a positive number, such as 0.5, not {self.sigma!r}.")
         if self.layers not in LAYERS:
             raise unknown(f"setting 'layers' of the space '{self.name}'", str(self.layers), LAYERS)
         self.damaged(model)

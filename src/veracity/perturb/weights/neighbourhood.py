@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Self
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SPACES
+from veracity.core.settings import Positive
 from veracity.core.spaces import Space
 from veracity.perturb.weights.copies import parameters_of
 
@@ -55,14 +55,12 @@ class WeightNeighbourhood(RowWeightSpace):
     name = "weight_neighbourhood"
     reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions, TMLR 2025, 5.1"
 
-    sigma: float = 0.1
+    sigma: Positive = 0.1
     relative: bool = True
     size: int | None = None
 
     def of(self, model: nn.Module) -> Self:
         """The neighbourhood of this model."""
-        if isinstance(self.sigma, bool) or not isinstance(self.sigma, (int, float)) or not 0 < self.sigma < math.inf:
-            raise SpecError(f"The setting 'sigma' of the space '{self.name}' must be a positive number, such as 0.1, not {self.sigma!r}.")
         found = sum(value.numel() for value in parameters_of(model).values())
         if self.size not in (None, found):
             raise InputError(

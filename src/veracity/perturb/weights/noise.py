@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Self
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import SpecError
+from veracity.core.settings import Count, Positive, Whole
 from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, parameters_of
 
 
@@ -31,11 +31,11 @@ class WeightNoise(ModelCopies, ABC):
 
     reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions, TMLR 2025"
 
-    sigma: float | None
-    steps: int = 5
-    segments: int = 1
+    sigma: Positive | None
+    steps: Count = 5
+    segments: Count = 1
     independent: bool = False
-    first: float | None = None
+    first: Positive | None = None
 
     @property
     def levels(self) -> int:
@@ -50,14 +50,6 @@ class WeightNoise(ModelCopies, ABC):
 
     def check(self) -> None:
         """Raise on settings that make no path."""
-        for setting in ("steps", "segments"):
-            value = getattr(self, setting)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise SpecError(f"The setting '{setting}' of the space '{self.name}' must be a whole number of at least 1, not {value!r}.")
-        for setting in ("sigma", "first"):
-            value = getattr(self, setting)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf):
-                raise SpecError(f"The setting '{setting}' of the space '{self.name}' must be a positive number, not {value!r}.")
         if self.first is not None and self.sigma is not None and self.first > self.sigma:
             raise SpecError(f"The space '{self.name}' starts at first={self.first}, which must not exceed sigma={self.sigma}.")
 
@@ -158,8 +150,8 @@ class FreshScaling(ParameterScaling):
 
     name = "fresh_scaling"
 
-    start: float = 1e-4
-    repeats: int = 0
+    start: Positive = 1e-4
+    repeats: Whole = 0
 
     @property
     def looks(self) -> int:
@@ -170,14 +162,6 @@ class FreshScaling(ParameterScaling):
     def levels(self) -> int:
         """Steps times looks."""
         return self.steps * self.looks
-
-    def check(self) -> None:
-        """Raise on settings that make no path."""
-        super().check()
-        if isinstance(self.repeats, bool) or not isinstance(self.repeats, int) or self.repeats < 0:
-            raise SpecError(f"The setting 'repeats' of the space '{self.name}' must be a whole number of at least 0, not {self.repeats!r}.")
-        if isinstance(self.start, bool) or not isinstance(self.start, (int, float)) or not 0 < self.start < math.inf:
-            raise SpecError(f"The setting 'start' of the space '{self.name}' must be a positive number, not {self.start!r}.")
 
     def endpoint(self, sigma: float) -> WeightNoise | None:
         """That of parameter scaling, whose strength it shares."""
