@@ -74,7 +74,7 @@ def test_a_finished_cell_clears_its_failure(folder: RunFolder) -> None:
 def test_a_cell_that_lacks_samples_keeps_their_reasons_until_it_is_whole(folder: RunFolder) -> None:
     place = np.zeros(2, dtype=np.int64)
     numbers = {"value": np.array([0.5, np.nan])}
-    folder.write_cell("key", np.array([3, 4]), place, place, numbers, {4: "ValueError: no"})
+    folder.write_cell("key", np.array([3, 4]), place, place, numbers, failed={4: "ValueError: no"})
     assert folder.read_cell("key").to_pydict()["status"] == ["ok", "failed"]
     assert (folder.finished(), folder.incomplete(), folder.failures()) == ({"key"}, {"key"}, {})
     assert folder.failed_samples("key") == {4: "ValueError: no"}
