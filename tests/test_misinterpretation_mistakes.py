@@ -26,7 +26,6 @@ from veracity.perturb import CyclicShift, GaussianNoise, Rotation
 from veracity.perturb.weights import ParameterNoise
 from veracity.walk import (
     Adaptive,
-    CrankNicolson,
     Genetic,
     GradientSearch,
     MonteCarlo,
@@ -83,14 +82,12 @@ def test_how_the_ball_was_cut_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("score", "error", "said"),
     [
-        (SolHat(radius=0.0, range=(0.0, 1.0)), SpecError, "radius of a ball must be a positive number"),
         (SolHat(radius=0.1, range=(0.4, 0.6)), InputError, r"samples leave the ball's range, 0\.4 to 0\.6"),
         (SolHat(radius=0.1, norm="l7", range=(0.0, 1.0)), SpecError, "norm of a ball"),
         (Equivariance(space=Rotation(), walk=Genetic()), SpecError, "'genetic' searches for what hurts a robustness score"),
         (MaxSensitivity(walk=SubsetSimulation()), SpecError, "'subset_simulation' searches for what hurts a robustness score"),
         (LnPHat(**AROUND, walk=Genetic()), SpecError, "tells no probability"),
         (SolHat(space=CyclicShift(axes=(-1,)), walk=GradientSearch()), SpecError, "use the walk 'genetic'"),
-        (SolHat(**AROUND, walk=Genetic(population=1)), SpecError, "'population'"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_before_anything_is_measured(
@@ -129,11 +126,8 @@ def test_numbers_are_no_classes() -> None:
         (WorstLoss(space=GaussianNoise(sigma=0.1, levels=3), walk=GENETIC), "has 3 levels"),
         (SolHat(walk=Adaptive()), "stops when a mean is known"),
         (LnPHat(threshold=-2.0), "from -1 to 1, not -2.0"),
-        (LnPHat(threshold="a"), "from -1 to 1, not 'a'"),
         (LnPHat(measure=mse), "give one in units of 'mse'"),
-        (LnPHat(walk=SubsetSimulation(rho="a")), "'rho' of the walk"),
-        (LnPHat(walk=SubsetSimulation(kernel=CrankNicolson(width=3.0))), "must lie between 0 and 1, not 3.0"),
-        (SolHat(walk=Strongest(searches="genetic")), "takes searches"),
+        (SolHat(walk=Strongest(searches=())), "needs at least one search"),
     ],
 )
 def test_settings_that_make_no_sense(score: Score, wrong: str) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from small import series_inputs, small_net
+from stored import sign_record
 from veracity import Audit, CyclicShift
 from veracity.cli.tables import tables
 from veracity.core.errors import Note, SpecError
@@ -267,7 +268,7 @@ ROWS: list[int] = []
 
 
 def test_nothing_is_done_twice_where_nothing_throws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veracity.audit.examined", lambda problem, budgets: (problem, []))
+    monkeypatch.setattr("veracity.audit.examined", lambda problem, budgets, heard: (problem, []))
     ROWS.clear()
     audit(explainers=[Quiet()], scores=["equivariance"], companions=False).run(tmp_path)
     assert sum(ROWS) == 70 + 70 * 12
@@ -277,6 +278,7 @@ def test_a_record_without_reasons_still_tells_the_error(tmp_path: Path) -> None:
     audit(scores=["equivariance"], companions=False).run(tmp_path)
     (path,) = tmp_path.glob("failed/*.json")
     path.write_text(json.dumps({"error": "ValueError: later"}))
+    sign_record(path)
     assert set(Result(tmp_path).failures()["error"]) == {"ValueError: later"}
 
 

@@ -144,7 +144,7 @@ def test_misuse_is_told():
         SmoothMPRT(nr_samples=0)
     with pytest.raises(SpecError, match="'n_bins' of score 'efficient_mprt' must be a whole number"):
         EfficientMPRT(n_bins=0)
-    with pytest.raises(SpecError, match="sigma"):
+    with pytest.raises(SpecError, match="noise_magnitude"):
         SmoothMPRT(noise_magnitude=-1.0).requests(SUBJECT, DEFAULTS)
 
 

@@ -29,7 +29,7 @@ class Lines:
         zero = torch.zeros(len(samples), dtype=torch.int64)
         return joined([self, Lines(torch.tensor(list(samples)), zero, zero, dict.fromkeys(self.quantities, nothing))])
 
-    def write(self, key: str, folder: RunFolder, failed: Mapping[int, str], needed: Sequence[Place]) -> None:
+    def write(self, key: str, folder: RunFolder, failed: Mapping[int, str], needed: Sequence[Place] = ()) -> None:
         """Store the cell with the records it needs, and first the pairs that are shown."""
         shown = [] if self.worst is None else [folder.write_tensors("worst", key, dict(self.worst))]
         columns = {name: value.numpy() for name, value in self.quantities.items()}
