@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from veracity import Audit, Result
 from veracity.walk import Genetic, GradientSearch, Strongest, SubsetSimulation
@@ -50,9 +51,9 @@ def audit_of(net: nn.Module, x: Tensor, scores: Any, **settings: Any) -> Audit:
 
 @contextmanager
 def counted(net: nn.Module) -> Iterator[list[int]]:
-    """The rows of every forward pass."""
+    """The rows of every forward pass, by a hook that is not the network's own, since those count for its key."""
     rows: list[int] = []
-    handle = net.register_forward_pre_hook(lambda _module, args: rows.append(len(args[0])))
+    handle = register_module_forward_pre_hook(lambda module, args: rows.append(len(args[0])) if module is net else None)
     try:
         yield rows
     finally:

@@ -266,7 +266,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"input_noise": (0.001,)}, "'input_noise' is two positive numbers, minor and disruptive, such as (0.001, 5.0), not (0.001,)."),
     ({"weight_noise": (0.001, -2.0)}, "'weight_noise' is two positive numbers"),
     ({"weight_noise": 0.1}, "'weight_noise' is two positive numbers"),
-    ({"perturbations": 0}, "perturbations must be a whole number of at least 1"),
+    ({"perturbations": 0}, "'perturbations' of the meta-evaluation must be a whole number of at least 1"),
 ]
 
 

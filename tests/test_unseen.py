@@ -167,4 +167,5 @@ def series(values: np.ndarray, sampling: Sampling) -> Series:
         missing=0,
         broken=0,
         failed="",
+        lost={},
     )

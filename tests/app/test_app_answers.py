@@ -11,6 +11,7 @@ from app_client import LIVE, client
 from starlette.testclient import TestClient
 
 from orbit_run import CLASSES, evaluation, measured, moved
+from stored import signed
 from veracity import Audit, OrbitEvaluation, OrbitResult, __version__
 from veracity.core.registry import RECIPES
 from veracity.recipes import Recipe
@@ -271,7 +272,7 @@ def test_a_folder_of_several_runs_shows_all_of_them(
     shutil.copytree(run[0], tmp_path / "b" / "deep" / "orbits")
     make_audit(explainers=["gradient"], companions=False).run(tmp_path / "a", progress=False)
     (tmp_path / "joint").mkdir()
-    (tmp_path / "joint" / "audits.json").write_text('{"title": "Joint"}')
+    (tmp_path / "joint" / "audits.json").write_bytes(signed({"title": "Joint"}))
     (tmp_path / "joint" / "report.html").write_text("<p>joint</p>")
     (tmp_path / "z").mkdir()
     (tmp_path / "z" / "manifest.json").write_text("{")

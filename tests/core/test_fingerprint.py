@@ -344,7 +344,7 @@ def test_values_of_many_kinds_count_by_what_they_hold(one: Any, another: Any) ->
 
 def test_the_bytes_between_the_fields_of_records_do_not_count() -> None:
     gaps = np.dtype([("a", np.int8), ("b", np.float64)], align=True)
-    one, another = (np.frombuffer(bytes([fill]) * gaps.itemsize, gaps).copy() for fill in (0, 255))
+    one, another = (np.frombuffer(bytearray([fill]) * gaps.itemsize, gaps) for fill in (0, 255))
     another["a"], another["b"] = one["a"], one["b"]
     assert one.tobytes() != another.tobytes()
     assert fingerprint.of_value(one) == fingerprint.of_value(another)

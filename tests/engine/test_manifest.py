@@ -7,8 +7,10 @@ import pytest
 
 from orbit_small import digits_like, linear
 from small import small_net
+from stored import signed
 from veracity import Audit, OrbitResult
-from veracity.engine.store.manifest import DEEPEST, as_study, depth, parsed
+from veracity.engine.store.manifest import as_study
+from veracity.engine.store.sealed import DEEPEST, depth, opened, parsed
 
 
 def test_models_and_explainers_that_are_the_same_share_their_cells(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
@@ -33,10 +35,9 @@ def test_depth_counts_brackets_outside_of_texts_alone() -> None:
 @pytest.mark.parametrize("part", ["../x", "/x", "a/../../x", "", "~/x", "a\\..\\x"])
 def test_a_part_of_a_study_stays_in_its_folder(part: str) -> None:
     with pytest.raises(ValueError, match="leads out of the folder"):
-        as_study(b'{"parts": ["%s"]}' % part.replace("\\", "\\\\").encode())
+        as_study(signed({"parts": [part]}))
 
 
 def test_halves_of_characters_and_what_steers_a_terminal_are_replaced() -> None:
-    assert parsed(rb'{"a\u001b": ["\ud83d", "\ud83d\ude00", "\u009b1m", "line\nline"]}') == {
-        "a\ufffd": ["\ufffd", "\U0001f600", "\ufffd1m", "line\nline"]
-    }
+    found = opened(signed({"a\x1b": ["\ud83d", "\U0001f600", "\x9b1m", "line\nline"]}))
+    assert found == {"a\ufffd": ["\ufffd", "\U0001f600", "\ufffd1m", "line\nline"]}
