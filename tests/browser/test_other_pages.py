@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from browser_visit import Visit, served
 from orbit_small import Brightest, detection, digits_like, flow, images, labels, linear
+from stored import signed
 from veracity import Audit, Classification, CyclicShift, Dihedral, DiskOrbit, GroupOrbit, OrbitEvaluation, Regression
 from veracity.walk import Exhaustive
 from veracity.zoo.sets import deep_sets
@@ -63,7 +64,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     audit.run(folder / "maps", progress=False).save_report(folder / "maps" / "report.html")
     (folder / "other").mkdir()
-    (folder / "other" / "degradation.json").write_text('{"title": "Damage"}')
+    (folder / "other" / "degradation.json").write_bytes(signed({"title": "Damage"}))
     (folder / "other" / "report.html").write_text("<p id='found'>A report</p><script>document.title = 'ran'</script>")
     with served(folder) as found:
         yield found

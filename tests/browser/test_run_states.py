@@ -13,6 +13,7 @@ from browser_visit import Visit, served
 from gated import begin, let_go, waits
 from hunted import audit_of, images, tanh_net
 from orbit_small import digits_like
+from stored import signed
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
 from veracity.engine.store.study import studying
@@ -152,7 +153,7 @@ def test_a_study_without_a_report_is_unfinished_not_damaged(visit: Begin, tmp_pa
 def test_a_damaged_run_is_listed_with_what_is_wrong(visit: Begin, tmp_path: Path) -> None:
     digits_like(title="Squares").run(tmp_path / "good", progress=False)
     (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "manifest.json").write_text('{"schema": 1, "title": "x"}')
+    (tmp_path / "bad" / "manifest.json").write_bytes(signed({"schema": 2, "title": "x"}))
     with served(tmp_path) as address:
         page = visit().page
         page.goto(address)
