@@ -31,7 +31,7 @@ from veracity.engine.plan import Job
 from veracity.engine.progress import Watch, weight
 from veracity.engine.store import RunFolder
 
-TRIES = 3
+TRIES = 5
 """How many workers may die on a job, none of its cells finished in between, before its cells are recorded as failed."""
 FAILED, KILLED = 3, 10
 """How many starts in a row may fail by themselves, and how many in all, before there are no more."""
