@@ -29,8 +29,10 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> None:
+def _same_every_time() -> None:
+    """One thread, and networks with the same random weights in every run of a test."""
     torch.set_num_threads(1)
+    torch.manual_seed(0)
 
 
 @pytest.fixture
