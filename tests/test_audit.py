@@ -16,7 +16,7 @@ from captum.attr import DeepLift
 from captum.attr import Occlusion as CaptumOcclusion
 from torch import Tensor, nn
 
-from small import Detached, NaNs, labels_out_of_range, series_inputs, shifted_mean, small_net, two_channels, with_dropout
+from small import Detached, NaNs, labelled_series, labels_out_of_range, series_inputs, shifted_mean, small_net, two_channels, with_dropout
 from veracity import (
     Adaptive,
     Audit,
@@ -320,11 +320,14 @@ def test_a_forecast_counts_passes_and_writes_nothing(make_audit: Callable[..., A
         ({"symmetry": None}, "The score 'equivariance' needs a symmetry"),
         ({"scores": "equivariance"}, r"a list, such as \['equivariance'\]"),
         ({"scores": ["action_floor"]}, "nothing to measure"),
+        ({"scores": ["equivariance"], "explainers": ["representation_similarity"], "training": labelled_series()}, "nothing to measure"),
         ({"explainers": []}, "The score 'equivariance' needs explainers"),
         ({"walk": 3}, "A walk is"),
         ({"walk": {"name": "monte_carlo", "draws": 0}}, "The setting 'draws' of walk 'monte_carlo' must be a whole number of at least 1"),
         ({"scores": [{"name": "equivariance", "walk": 3}]}, "The setting 'walk' of score 'equivariance' must be a Walk .*, not 3"),
         ({"about": {"x": torch.zeros(1)}}, r"about\['x'\] must be plain data that JSON can write"),
+        ({"scores": 3}, "The setting 'scores' must be a list or a table, not 3"),
+        ({"explainers": 0.5}, "The setting 'explainers' must be a list or a table, not 0.5"),
         ({"confidence": "a"}, "The setting 'confidence' of the audit must be a number above 0 and below 1, not 'a'"),
         ({"controls": "no"}, "The setting 'controls' of the audit must be True or False, not 'no'"),
         ({"seed": "a"}, "The setting 'seed' of the audit must be a whole number of at least 0, not 'a'"),

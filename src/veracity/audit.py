@@ -341,7 +341,7 @@ class Audit:
             problem, notes = examined(problem, budgets, advance)
         with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
             jobs = plan(problem, budgets, telling(advance, "planning"))
-        check_requests(problem, jobs)
+        check_requests(problem, jobs, one.scores.asked)
         notes += [] if rehearsal else remarks(problem, jobs) + comparable(records)
         return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
 

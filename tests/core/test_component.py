@@ -4,10 +4,11 @@ import json
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from veracity.core.component import Component, encode_callable
+from veracity.core.component import Component, encode, encode_callable
 from veracity.explain import GradientShap
 from veracity.interpret import Equivariance
 
@@ -54,3 +55,8 @@ def test_the_summary_is_the_first_sentence() -> None:
         """
 
     assert Thing.summary() == "One sentence over two lines."
+
+
+def test_numbers_of_numpy_are_plain_data() -> None:
+    assert encode({"steps": np.int64(3), "rates": (np.float32(0.5), True)}) == {"steps": 3, "rates": [0.5, True]}
+    assert type(encode(np.int64(3))) is int

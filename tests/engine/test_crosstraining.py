@@ -282,6 +282,10 @@ def test_diverged_trainings_are_refused(tmp_path):
         (CrossTrained(models=[network()]), "need folds=..., the number of the fold"),
         (CrossTrained(models=["net"], folds=[0, 1]), "must be torch.nn.Modules, not str"),
         (CrossTrained(models=[network()] * 3, folds=torch.arange(60) % 2), "3 trained models for 2 folds"),
+        (
+            CrossTrained(models=[nn.Linear(9, 3)] * 2, folds=torch.arange(60) % 2),
+            "the model of fold 0 fails on the inputs with RuntimeError",
+        ),
         (CrossTrained(fit=plain_fit, data=blobs()), "place=... says where each of the 60 audited inputs"),
         (CrossTrained(fit=plain_fit, data=blobs(seed=9), place=torch.arange(60)), "are not those that are audited"),
         (CrossTrained(fit=plain_fit, data=blobs(), place=torch.arange(60) + 1), "between 0 and 59"),

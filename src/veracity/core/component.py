@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
 from veracity.core import fingerprint
@@ -51,6 +52,8 @@ def encode(value: Any) -> Any:
         return {"tensor": fingerprint.of_tensor(value), "shape": list(value.shape)}
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, (list, tuple)):
         return [encode(item) for item in value]
     if isinstance(value, Mapping):

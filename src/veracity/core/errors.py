@@ -36,7 +36,7 @@ def unknown(kind: str, name: str, known: Iterable[str], listing: str = "") -> Sp
     >>> print(unknown("measure", "cosin", ["cosine", "l1"]))
     Unknown measure 'cosin'. Did you mean 'cosine'?
     """
-    names = sorted(known)
+    names, name = sorted(known), " ".join(repr(str(name))[1:-1].split())[:80]
     near = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(names)}."
     see = f" See: veracity ls {listing}" if listing else ""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.crosstrained import CrossTrained
-from veracity.core.errors import InputError, Note
+from veracity.core.errors import InputError, Note, said
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, device_of
 from veracity.engine import artefacts
@@ -103,7 +103,13 @@ def as_given(course: Course) -> Trained:
     """Models that somebody trained; two that are the same are told, since their explanations cannot differ."""
     classes = int(course.labels.max()) + 1
     for fold, model in enumerate(course.given.models):
-        outputs = artefacts.answers(model, course.inputs)
+        try:
+            outputs = artefacts.answers(model, course.inputs)
+        except InputError:
+            raise
+        except Exception as error:
+            text = f"{said(error)[:200]}: give models of these inputs."
+            raise InputError(f"Model '{course.name}': the model of fold {fold} fails on the inputs with {text}") from error
         if outputs.ndim != 2 or outputs.shape[1] < classes:
             shape = tuple(outputs.shape[1:])
             raise InputError(

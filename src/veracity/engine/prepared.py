@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -157,9 +157,9 @@ def examined(
     return replace(problem, explainers=settled, mixing=frozenset(mixing)), notes
 
 
-def check_requests(problem: Problem, jobs: list[Job]) -> None:
+def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> None:
     """Every space must make sense on every input, and every walk must be able to start on its space."""
-    if not jobs:
+    if not any(cell.name in asked for job in jobs for cell in job.cells):
         raise InputError("There is nothing to measure: no score applies to these models and explainers.")
     measured = {(job.explainer, cell.name) for job in jobs for cell in job.cells}
     for name, score in problem.scores.items():

@@ -34,6 +34,7 @@ from veracity.walk import Exhaustive, MonteCarlo
 
 EXHAUSTIVE_UP_TO = 512
 ENCODE = "encode it as numbers first, or pass token numbers as TokenInputs(ids, vocabulary)"
+LISTED = Sequence[Any] | Mapping[Any, Any]
 NUMBER = "pass numbers, and for a class its place among the model's outputs, from 0"
 
 
@@ -198,6 +199,7 @@ def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, stru
     """Explainers under unique labels: their name, with their settings where two share it; then the controls of their frames."""
     if isinstance(explainers, str):
         raise SpecError(f"The explainers are a list, such as ['{explainers}'], not one name.")
+    explainers = checked(explainers, LISTED, "The setting 'explainers'")
     if isinstance(explainers, Mapping):
         check_labels("explainer", explainers)
         named = {label: as_explainer(one) for label, one in explainers.items()}
@@ -277,6 +279,7 @@ def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = Tru
     """What was asked for; with its companions: self-agreement, the action's floor and the models' side of every assumption."""
     if isinstance(scores, str):
         raise SpecError(f"The scores are a list, such as ['{scores}'], not one name.")
+    scores = checked(scores, LISTED, "The setting 'scores'")
     given = scores if isinstance(scores, Mapping) else None
     built = [as_score(score) for score in (scores if given is None else given.values())]
     if not built:

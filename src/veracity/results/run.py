@@ -450,6 +450,8 @@ class Result:
 def so_far(shown: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """The columns that are `shown` of a table as text; of pending rows, how far they are, and no interval."""
     left = table["state"] == State.PENDING
+    if not left.any():
+        return shown
     far = table["cells_measured"].astype(str) + " of " + table["cells"].astype(str) + " cells"
     value = shown["value"].where(shown["value"] == "", shown["value"] + " so far, ") + far
     return shown.assign(value=shown["value"].where(~left, value), **{end: shown[end].where(~left, "") for end in ("low", "high")})
