@@ -370,9 +370,9 @@ class Audit:
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
-        return {
+        found = {
             "models": list(as_models(self.models)),
-            **({"cross_trained": {name: one.spec() for name, one in found.items()}} if (found := crossed(self)) else {}),
+            **({"cross_trained": {name: one.spec() for name, one in folds.items()}} if (folds := crossed(self)) else {}),
             "explainers": {label: one.spec() for label, one in labelled(self.explainers, self.controls).items() if not one.control},
             "symmetry": encode(self.symmetry),
             "scores": encode(self.scores),
@@ -386,5 +386,5 @@ class Audit:
             "examples": self.examples,
             "seed": self.seed,
             "confidence": self.confidence,
-            **as_about(self.about),
         }
+        return {**found, **as_about(self.about, found)}

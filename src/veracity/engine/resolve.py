@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any
 
@@ -26,6 +26,7 @@ from veracity.core.scores import Reads, Score, reads_after
 from veracity.core.settings import Within, checked, shown
 from veracity.core.spaces import InputSpace, Representation
 from veracity.core.walks import Walk
+from veracity.engine.store.manifest import Spec, check
 from veracity.explain import CONTROLS, as_explainer
 from veracity.interpret import ActionFloor, Likeness, SelfAgreement, SymmetryScore
 from veracity.interpret.build import as_score
@@ -107,18 +108,25 @@ def as_whole(value: Any, what: str, least: int) -> int:
     return found
 
 
-def as_about(about: Any) -> dict[str, Any]:
-    """What else belongs into the manifest, if JSON can write it."""
+def as_about(about: Any, taken: Container[str] = ()) -> dict[str, Any]:
+    """Further entries of the manifest: plain data, under names that the run does not use itself."""
     if not isinstance(about, Mapping):
         raise SpecError(f"about= is a mapping from names to plain data, not {type(about).__name__}.")
-    for name, value in about.items():
+    found = {str(name): value for name, value in about.items()}
+    for name, value in found.items():
+        if name in taken:
+            raise SpecError(f"about[{name!r}] would replace what the run itself records under that name: choose another one.")
         try:
-            json.dumps(value)
+            json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             raise SpecError(
                 f"about[{name!r}] must be plain data that JSON can write, such as text and numbers, not {shown(value)}."
             ) from None
-    return {str(name): value for name, value in about.items()}
+    try:
+        check(Spec, found)
+    except ValueError as error:
+        raise SpecError(f"about= is read by the report, which cannot use this: {error}.") from None
+    return found
 
 
 def as_labels(targets: Any, size: int) -> Tensor | None:

@@ -11,7 +11,6 @@ from enum import StrEnum
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import stats
 from torch import Tensor
 
 from veracity.core.errors import InputError, said
@@ -139,6 +138,8 @@ def followed(levels: Array, values: Array) -> tuple[float, float]:
     """Spearman's correlation of values (n,) with levels (n,) and its one-sided p-value; NaN where values do not vary."""
     if len(values) < 3 or bool((values == values[0]).all()):
         return math.nan, math.nan
+    from scipy import stats
+
     found = stats.spearmanr(levels, values, alternative="greater")
     return float(found.statistic), float(found.pvalue)
 

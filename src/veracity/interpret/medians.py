@@ -9,7 +9,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from veracity.interpret.differences import Difference, alike_status
 from veracity.interpret.intervals import EQUAL, Array, equal, largest, unseen
@@ -80,6 +79,8 @@ def order_ends(lower: Array, upper: Array, confidence: float) -> Range:
     >>> order_ends(table, table, 0.95)
     (0.0, 5.0)
     """
+    from scipy import stats
+
     rank = int(stats.binom.ppf((1.0 - confidence) / 2, len(upper), 0.5)) if len(upper) else 0
     if rank < 1:
         return math.nan, math.nan

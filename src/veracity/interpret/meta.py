@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
-from scipy.stats import rankdata
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.measures import Direction
@@ -60,6 +59,8 @@ def inter_consistency(before: Array, after: Array, *, direction: Direction, disr
         hit = before > after if better(direction) is Direction.HIGHER else before < after
     else:
         counts = np.broadcast_to(counts.all(axis=1, keepdims=True), counts.shape)
+        from scipy.stats import rankdata
+
         hit = rankdata(before, axis=1) == rankdata(after, axis=1)
     total = counts.sum(axis=(1, 2))
     return mean_of_defined(np.where(total > 0, (hit & counts).sum(axis=(1, 2)) / np.maximum(total, 1), np.nan))
@@ -98,6 +99,8 @@ def signed_rank_p(differences: Array) -> Array:
 
     Reference: Wilcoxon, Individual comparisons by ranking methods (Biometrics Bulletin 1945).
     """
+    from scipy.stats import rankdata
+
     ranks = np.nan_to_num(rankdata(np.abs(differences), axis=-1, nan_policy="omit"))
     with np.errstate(invalid="ignore"):
         z = (np.sign(np.nan_to_num(differences)) * ranks).sum(axis=-1) / np.sqrt((ranks**2).sum(axis=-1))

@@ -9,8 +9,7 @@ from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
-from scipy.stats import rankdata, t
+from scipy.special import ndtr, stdtrit
 
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
@@ -57,6 +56,8 @@ def page_p(values: Array) -> float:
     Reference: Page, Ordered hypotheses for multiple treatments (Journal of the American Statistical Association 1963).
     """
     scale = max(float(np.abs(values).max(initial=0.0)), np.finfo(np.float64).tiny)
+    from scipy.stats import rankdata
+
     ranks = rankdata(np.round(values / (scale * ROUNDING)), axis=1)
     levels = values.shape[1]
     if levels > EXACT:
@@ -133,7 +134,7 @@ def verdict(adjusted: float, found: Trend, confidence: float = 0.95) -> str:
     """
     if not np.isfinite(adjusted):
         return UNDEFINED
-    two_sided, one_sided = (float(t.ppf(level, max(1, found.n - 1))) for level in ((1.0 + confidence) / 2, confidence))
+    two_sided, one_sided = (float(stdtrit(max(1, found.n - 1), level)) for level in ((1.0 + confidence) / 2, confidence))
     reach = (found.high - found.low) / 2 * one_sided / two_sided
     if abs(found.slope) <= reach:
         return STAYS

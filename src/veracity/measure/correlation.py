@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from veracity.core.errors import InputError
 
@@ -51,6 +50,8 @@ def pairs(a: ArrayLike, b: ArrayLike, axis: int) -> tuple[Array, Array, Mask]:
 
 def ranks(x: Array, both: Mask) -> Array:
     """Ranks along the last axis among the values that count, from 1, ties averaged; zero elsewhere."""
+    from scipy.stats import rankdata
+
     found: Array = rankdata(np.where(both, x, np.nan), axis=-1, nan_policy="omit")
     return np.where(both, found, 0.0)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
-from scipy import stats
 
 from veracity.interpret.stability import MeGe, StabilityScore
 from veracity.report.chance import chance_sentences
@@ -141,6 +140,8 @@ def published_sentences(rows: Sequence[Result], score: StabilityScore, models: S
         both = [(row.value, row.published) for row in rows if row.model == model and math.isfinite(row.published)]
         if len(both) < 3 or min(len(set(column)) for column in zip(*both, strict=True)) < 2:
             continue
+        from scipy import stats
+
         rho = float(stats.spearmanr(*zip(*both, strict=True)).statistic)
         where = piece(" on {}", name(model)) if len(models) > 1 else ""
         said += sentences(say("stable.published", len(both), where, number(rho, 2), published=len(both)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from scipy import stats
+from scipy.special import ndtri
 
 from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import Plane, Spot, draw_plane, draw_spots, group
@@ -42,7 +42,7 @@ class DotsData:
 
 def dots_data(samples: pd.DataFrame, models: Sequence[str], frames: Mapping[str, str], confidence: float = 0.95) -> DotsData:
     """From a score's samples with their errors; `frames` names the explainers to show in their order, "" for the models themselves."""
-    wide = float(stats.norm.ppf((1 + confidence) / 2))
+    wide = float(ndtri((1 + confidence) / 2))
     subjects = []
     for label, frame in frames.items():
         for index, model in enumerate(models):
