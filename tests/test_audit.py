@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -386,6 +387,14 @@ def test_an_array_read_backwards_is_an_array(make_audit: Callable[..., Audit]) -
     found = make_audit(inputs=x[:, :, ::-1], targets=pd.Series([0, 1, 2, 0, 1, 2], index=list("abcdef"))).prepare()
     assert torch.equal(found.problem.inputs.take(torch.arange(6)).values, torch.tensor(x[:, :, ::-1].copy()))
     assert found.accuracies["net"] is not None
+
+
+def test_an_array_that_cannot_be_written_to_is_copied(make_audit: Callable[..., Audit]) -> None:
+    x = series_inputs(6).numpy()
+    x.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_audit(inputs=x).prepare()
 
 
 def test_a_model_without_weights_cannot_go_to_a_device(make_audit: Callable[..., Audit]) -> None:

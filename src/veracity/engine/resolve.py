@@ -79,7 +79,7 @@ def as_tensor(value: Any, what: str) -> Tensor | None:
 def as_number_tensor(value: Any, what: str, encode: str) -> Tensor:
     """A tensor that can be read, off the graph; text is told what to do."""
     given = value.to_numpy() if hasattr(value, "to_numpy") else value
-    if isinstance(given, np.ndarray) and min(given.strides, default=0) < 0:
+    if isinstance(given, np.ndarray) and (min(given.strides, default=0) < 0 or not given.flags.writeable):
         given = given.copy()
     try:
         found = torch.as_tensor(given).detach()
