@@ -221,6 +221,7 @@ class Harness:
                 continue
             if command.crew().get(victim) != starting:
                 missed.add(victim)
+                self.start_takes *= 0.8 if starting else 1.0
                 continue
             missed.clear()
             os.kill(victim, signal.SIGKILL)
