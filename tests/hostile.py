@@ -229,6 +229,7 @@ AUDIT_REFUSED: dict[str, Change] = {
     "a huge manifest": replaced("manifest.json", sparse),
     "a pipe for a cell": replaced("cells/*.parquet", os.mkfifo),
     "a cell elsewhere": linked("cells/*.parquet"),
+    "all cells elsewhere": linked("cells"),
     "a cell of other columns": replaced("cells/*.parquet", parquet(a=[1, 2])),
     "a cell of text": replaced("cells/*.parquet", parquet(**{name: ["x"] for name in COLUMNS.names})),
     "a cell that is no table": replaced("cells/*.parquet", lambda path: path.write_bytes(b"PAR1" + b"\xff" * 64 + b"PAR1")),

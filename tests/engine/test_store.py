@@ -12,7 +12,7 @@ import torch
 from stored import record
 from veracity.core.errors import StoreError
 from veracity.engine.store import SCHEMA, Place, RunFolder
-from veracity.engine.store.files import write_whole
+from veracity.engine.store.files import Files, write_whole
 from veracity.engine.store.sealed import opened, sealed
 
 
@@ -275,3 +275,22 @@ def test_sealed_files_notice_every_flipped_bit() -> None:
             assert opened(bytes(flipped)) == content  # white space may change
         except ValueError:
             continue
+
+
+def test_nothing_is_read_or_written_through_a_folder_that_is_a_link(tmp_path: Path) -> None:
+    outside, files = tmp_path / "outside", Files(str(tmp_path / "run"))
+    outside.mkdir()
+    (outside / "kept.json").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "cells").symlink_to(outside)
+    for action in (
+        lambda: files.names("cells"),
+        lambda: files.sweep("cells"),
+        lambda: files.read("cells/kept.json"),
+        lambda: files.write("cells/new.json", b"theirs"),
+        lambda: files.create("cells/new.json", b"theirs"),
+        lambda: files.remove("cells/kept.json"),
+    ):
+        with pytest.raises(StoreError, match="a link that leads out of the folder"):
+            action()
+    assert [path.name for path in outside.iterdir()] == ["kept.json"]

@@ -63,7 +63,19 @@ class Files:
         """Where a name is kept; raises on one that leads out of the root."""
         if name.startswith("/") or ".." in name.split("/"):
             raise StoreError(f"'{name}' is not the name of a file in {self.root}: names stay below it.")
-        return f"{self.root.rstrip('/')}/{name}"
+        found = f"{self.root.rstrip('/')}/{name}"
+        if self.local and "/" in name:
+            self.check_below(os.path.realpath(os.path.dirname(found)), found)
+        return found
+
+    def folder(self, name: str) -> str:
+        """Where a folder is, the root itself if it has no name; raises on a link that leads out."""
+        return self.path(f"{name}/").rstrip("/") if name else self.root
+
+    def check_below(self, real: str, path: str) -> None:
+        """Raise if the true place of a path is not below the root."""
+        if not f"{real}{os.sep}".startswith(os.path.realpath(self.root).rstrip(os.sep) + os.sep):
+            raise StoreError(f"{path} is a link that leads out of the folder, which is not followed: put the file itself there.")
 
     def is_file(self) -> bool:
         """Whether there is a file in the folder's place."""
@@ -75,11 +87,12 @@ class Files:
 
     def names(self, folder: str) -> list[str]:
         """The finished files of a folder."""
+        path = self.folder(folder)
         if not self.local:
-            self.fs.invalidate_cache(self.path(folder))
-        if not self.fs.exists(self.path(folder)):
+            self.fs.invalidate_cache(path)
+        if not self.fs.exists(path):
             return []
-        names = (str(entry).rsplit("/", 1)[-1] for entry in self.fs.ls(self.path(folder), detail=False))
+        names = (str(entry).rsplit("/", 1)[-1] for entry in self.fs.ls(path, detail=False))
         return sorted(name for name in names if not name.startswith("."))
 
     def read(self, name: str) -> bytes:
@@ -94,8 +107,7 @@ class Files:
     def regular(self, name: str) -> str:
         """The true path of a regular file on a disk; raises on anything else, and on a link that leads out of the root."""
         path = os.path.realpath(self.path(name))
-        if not path.startswith(os.path.realpath(self.root).rstrip(os.sep) + os.sep):
-            raise StoreError(f"{self.path(name)} is a link that leads out of the folder, which is not followed: put the file itself there.")
+        self.check_below(path, self.path(name))
         check_regular(os.stat(path), self.path(name))
         return path
 
@@ -148,7 +160,7 @@ class Files:
 
     def sweep(self, folder: str) -> None:
         """Remove what a killed writer left half written, and nothing else."""
-        if self.local and os.path.isdir(self.path(folder)):
-            for entry in os.scandir(self.path(folder)):
+        if self.local and os.path.isdir(path := self.folder(folder)):
+            for entry in os.scandir(path):
                 if entry.is_file() and TEMPORARY.fullmatch(entry.name):
                     os.unlink(entry.path)
