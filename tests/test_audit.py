@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import subprocess
 import sys
 import warnings
@@ -323,11 +324,14 @@ def test_a_forecast_counts_passes_and_writes_nothing(make_audit: Callable[..., A
         ({"scores": ["action_floor"]}, "nothing to measure"),
         ({"scores": ["equivariance"], "explainers": ["representation_similarity"], "training": labelled_series()}, "nothing to measure"),
         ({"explainers": []}, "The score 'equivariance' needs explainers"),
+        ({"models": {"a\x01": small_net(), "a\x02": small_net()}}, "A label in models={'label': ...} must be text that can be printed"),
+        ({"models": {"net": torch.jit.freeze(torch.jit.script(small_net().eval()))}}, "'net' holds a scripted network"),
         ({"walk": 3}, "A walk is"),
         ({"walk": {"name": "monte_carlo", "draws": 0}}, "The setting 'draws' of walk 'monte_carlo' must be a whole number of at least 1"),
         ({"scores": [{"name": "equivariance", "walk": 3}]}, "The setting 'walk' of score 'equivariance' must be a Walk .*, not 3"),
         ({"about": {"x": torch.zeros(1)}}, r"about\['x'\] must be plain data that JSON can write"),
         ({"about": {"x": float("nan")}}, r"about\['x'\] must be plain data that JSON can write"),
+        ({"about": {"x": json.loads("[" * 40 + "]" * 40)}}, r"about\['x'\] must be plain data that JSON can write"),
         ({"about": {"seed": 3}}, r"about\['seed'\] would replace what the run itself records"),
         ({"about": {"published": 3}}, "about= is read by the report, which cannot use this: published: input should be a valid list"),
         ({"scores": 3}, "The setting 'scores' must be a list or a table, not 3"),

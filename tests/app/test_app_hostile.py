@@ -11,6 +11,7 @@ import pytest
 from app_client import client
 
 from hostile import AUDIT_REFUSED, HARMLESS, OPENED, ORBIT_REFUSED, STUDIES, build, in_time, whole_runs
+from stored import signed
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +81,13 @@ def test_names_that_are_no_text_are_listed(good: Path, tmp_path: Path) -> None:
     with client(tmp_path) as served:
         (one,) = json.loads(served.get("/api/index").content)["runs"]
     assert one["kind"] == "damaged"
+
+
+def test_a_folder_that_is_mended_is_listed_as_whole_again(good: Path, tmp_path: Path) -> None:
+    folder = build(good / "audit", tmp_path / "run", lambda folder: None)
+    whole = (folder / "run.json").read_bytes()
+    (folder / "run.json").write_bytes(signed({"schema": 2, "run": "another"}))
+    with client(tmp_path) as served:
+        assert served.get("/api/index").json()["runs"][0]["kind"] == "damaged"
+        (folder / "run.json").write_bytes(whole)
+        assert served.get("/api/index").json()["runs"][0]["kind"] == "audit"

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -145,3 +149,50 @@ def test_a_models_own_buffers_come_back_from_evaluation() -> None:
         model(torch.ones(1))
         assert model.calls == 1
     assert model.calls == 0
+
+
+class Configured(nn.Module):
+    """A network whose outputs follow from plain attributes, nested ones too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain, self.table = 1.0, {"inner": [1.0, 2.0]}
+        self.array, self.held = np.ones(2), torch.ones(2)
+        self.config = SimpleNamespace(scale=1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda net: setattr(net, "gain", 0.0), "'0.gain'"),
+        (lambda net: net.table["inner"].append(3.0), "'0.table'"),
+        (lambda net: net.table.clear(), "'0.table'"),
+        (lambda net: net.array.fill(0.0), "'0.array'"),
+        (lambda net: net.held.zero_(), "'0.held'"),
+        (lambda net: setattr(net, "held", torch.zeros(2)), "'0.held'"),
+        (lambda net: setattr(net.config, "scale", 0.0), "'0.config'"),
+        (lambda net: delattr(net, "gain"), "'0.gain'"),
+    ],
+)
+def test_attributes_are_watched_too(change: Callable[[Any], object], named: str) -> None:
+    model = nn.Sequential(Configured())
+    intact, net = Intact(model), model[0]
+    array = net.array
+    change(net)
+    net.new = 1
+    assert intact.changes() == [named]
+    intact.restore()
+    assert intact.changes() == []
+    assert (net.gain, net.table, net.held.tolist(), net.config.scale) == (1.0, {"inner": [1.0, 2.0]}, [1.0, 1.0], 1.0)
+    assert net.array is array
+    assert array.tolist() == [1.0, 1.0]
+    assert not hasattr(net, "new")
+
+
+def test_attributes_that_hold_each_other_or_loggers_are_followed_once() -> None:
+    net = Configured()
+    net.table["self"] = net.table  # type: ignore[assignment]
+    net.logger = logging.getLogger("somebody")
+    intact = Intact(net)
+    net.logger.setLevel("ERROR")
+    assert intact.changes() == []

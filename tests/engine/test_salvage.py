@@ -294,3 +294,16 @@ def test_lines_that_lack_a_quantity_are_undefined_there() -> None:
 def test_workers_lose_the_sample_alone_too(make_audit: Callable[..., Audit], tmp_path: Path, forked: None) -> None:
     table = audit(explainers=[picky], scores=["equivariance"], companions=False).run(tmp_path, workers=2).table()
     assert table["samples_failed"].tolist() == [2]
+
+
+def cut_off(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    if 5 in known(inputs).tolist():
+        raise ConnectionResetError("the service is down")
+    return gradient(model, inputs, targets)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_lost_connection_of_the_users_code_is_an_error_as_any_other(workers: int, tmp_path: Path, forked: None) -> None:
+    found = audit(explainers=[cut_off], scores=["equivariance"], companions=False).run(tmp_path, workers=workers)
+    assert found.table()["samples_failed"].tolist() == [1]
+    assert "the service is down" in found.failures()["error"].item()

@@ -11,7 +11,7 @@ import torch
 
 from stored import record
 from veracity.core.errors import StoreError
-from veracity.engine.store import SCHEMA, Place, RunFolder
+from veracity.engine.store import SCHEMA, Place, RunFolder, lock
 from veracity.engine.store.files import Files, write_whole
 from veracity.engine.store.sealed import opened, sealed
 
@@ -294,3 +294,50 @@ def test_nothing_is_read_or_written_through_a_folder_that_is_a_link(tmp_path: Pa
         with pytest.raises(StoreError, match="a link that leads out of the folder"):
             action()
     assert [path.name for path in outside.iterdir()] == ["kept.json"]
+
+
+def test_a_run_file_that_another_writer_has_just_made_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = RunFolder(str(tmp_path)), RunFolder(str(tmp_path))
+    look = second._said_by
+
+    def beaten(name: str) -> dict[str, object]:
+        said = look(name)
+        first.establish()
+        return said
+
+    monkeypatch.setattr(second, "_said_by", beaten)
+    second.establish()
+    assert first.run == second.run
+    assert first.run
+
+
+def test_a_signed_cell_that_is_no_table_is_measured_again(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    write(folder, "whole")
+    folder.put("cells", "key", b"no Parquet", "parquet")
+    assert RunFolder(str(tmp_path)).mend() == [Place("cells", "key")]
+    assert RunFolder(str(tmp_path)).finished() == {"whole"}
+
+
+def test_a_disk_without_hard_links_will_do_and_one_without_locks_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", unsupported)
+    write(RunFolder(str(tmp_path / "run")))
+    assert RunFolder(str(tmp_path / "run")).finished() == {"key"}
+    monkeypatch.setattr(lock.fcntl, "flock", unsupported)
+    with pytest.raises(StoreError, match=r"has no locks \(Operation not supported\)"), RunFolder(str(tmp_path / "run")).writing():
+        pass
+
+
+def test_a_huge_manifest_is_refused_unread(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    folder.establish()
+    with (tmp_path / "manifest.json").open("wb") as file:
+        file.truncate(12 << 30)
+    with pytest.raises(StoreError, match="has 12,288 MiB, more than any run writes"):
+        folder.manifest()
+    (tmp_path / "run.json").unlink()
+    with pytest.raises(StoreError, match="more than any run writes"):
+        RunFolder(str(tmp_path)).manifest()

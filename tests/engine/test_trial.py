@@ -128,6 +128,44 @@ def test_an_explainer_that_changes_the_model_is_refused_and_the_model_comes_back
     assert state(net) == before
 
 
+def test_a_model_comes_back_from_an_explainer_that_fails_half_way(tmp_path: Path) -> None:
+    def careless(model: Any, inputs: Tensor, targets: Tensor) -> Tensor:
+        kept = model[0].weight.data.clone()
+        model[0].weight.data.zero_()
+        if len(CALLS) > 6:
+            raise ValueError("too bright")
+        CALLS.append(1)
+        model[0].weight.data.copy_(kept)
+        return inputs
+
+    net = small_net()
+    before, alone = state(net), audit("gradient", small_net(), explainers=["gradient"]).run(tmp_path / "alone").table()
+    with pytest.warns(Note, match="too bright"):
+        result = audit(None, net, explainers={"a": careless, "b": "gradient"}).run(tmp_path / "both")
+    assert state(net) == before
+    assert result.table().set_index("explainer").loc["b", "value"].max() == alone["value"].max()
+
+
+def test_an_explainer_that_sets_an_attribute_of_the_model_is_refused(tmp_path: Path) -> None:
+    class Gained(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.gain = small_net(), 1.0
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = self.gain * self.net(x)
+            return out
+
+    def silences(model: Any, inputs: Tensor, targets: Tensor) -> Tensor:
+        model.gain = 0.0
+        return inputs
+
+    net = Gained()
+    with pytest.raises(ChangedModelError, match=r"mine changes the model that it explains \('gain'\)"):
+        audit(silences, net).run(tmp_path)
+    assert net.gain == 1.0
+
+
 def trains(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     """A function that explains in training mode, as a slip: batch statistics move."""
     model.train()

@@ -94,7 +94,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "about": (
         {"about": {"x": torch.zeros(1)}},
-        "about['x'] must be plain data that JSON can write, such as text and numbers, not a tensor of shape (1,).",
+        "about['x'] must be plain data that JSON can write, such as text, numbers and lists of them, not a tensor of shape (1,).",
     ),
     "about what": ({"about": "digits"}, "about= is a mapping from names to plain data, not str."),
     "labels": ({"labels": [0, 1]}, "The labels must have one entry for each of the 6 inputs, not the shape (2,)."),

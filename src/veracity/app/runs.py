@@ -12,9 +12,9 @@ from typing import Any
 from veracity.core.errors import StoreError, VeracityError
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
-from veracity.engine.store.folder import ORBITS, SEVERAL
+from veracity.engine.store.folder import ORBITS, RUN, SEVERAL
 from veracity.engine.store.manifest import MANIFEST, as_study
-from veracity.engine.store.sealed import printable
+from veracity.engine.store.sealed import LARGEST, printable
 from veracity.engine.store.state import Progress
 from veracity.engine.store.study import study_progress
 
@@ -69,7 +69,7 @@ class Runs:
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
         self._ids: dict[Path, str] = {}
-        self._known: dict[Path, tuple[tuple[int, int], Run]] = {}
+        self._known: dict[Path, tuple[tuple[str, int, int], Run]] = {}
         self._lock = threading.Lock()
         if not self.directory.is_dir():
             raise StoreError(f"'{directory}' is not a folder: give a run folder, or a folder that holds some.")
@@ -93,12 +93,9 @@ class Runs:
     def _read(self, folder: Path) -> Run:
         """A run as its folder describes it; read again only where that has changed."""
         mark = marked(folder)
-        try:
-            stamp = (os.stat(mark).st_mtime_ns, os.stat(mark).st_size)
-        except OSError:
-            stamp = (0, 0)
-        if self._known.get(folder, ((-1, -1),))[0] != stamp:
-            self._known[folder] = (stamp, self._made(folder, mark))
+        now = (mark.name, changed(mark), changed(folder / RUN))
+        if folder not in self._known or self._known[folder][0] != now:
+            self._known[folder] = (now, self._made(folder, mark))
         return self._known[folder][1]
 
     def _made(self, folder: Path, mark: Path) -> Run:
@@ -163,8 +160,8 @@ def described(folder: Path, mark: Path) -> tuple[str, dict[str, Any], str]:
         if mark.name == MANIFEST:
             about = RunFolder(str(folder)).manifest(None)
             return "orbits" if about.get("kind") == ORBITS else "audit", about, ""
-        return "report", as_study(Files(str(folder)).read(mark.name)), ""
+        return "report", as_study(Files(str(folder)).read(mark.name, LARGEST)), ""
     except VeracityError as error:
         return "damaged", {}, str(error)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MemoryError) as error:
         return "damaged", {}, f"{mark} cannot be read ({error}): delete the folder, or run the command that wrote it again."

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+
+from veracity.core.object_parts import PLAIN, of_process
 
 INTERNAL = frozenset(vars(nn.Module()))
 PARTS = frozenset({"_parameters", "_buffers", "_modules"})
@@ -97,18 +102,117 @@ class Numbers:
         return torch.equal(now, copy) or bool(((now == copy) | ((now != now) & (copy != copy))).all())
 
 
+class Attributes:
+    """What modules keep beside weights, layers and hooks: plain values, containers of them, arrays, and objects such as a config.
+
+    Names that are new are removed by `restore` and are no change: they say nothing about the outputs.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.held: dict[int, tuple[str, Any, Any]] = {}
+        """Containers by identity: the name under which one was found first, itself, and a shallow copy of its content."""
+        self.tensors: dict[str, Tensor] = {}
+        for path, module in model.named_modules():
+            own = {name: value for name, value in vars(module).items() if name not in INTERNAL}
+            self.held[id(module)] = (path, module, own)
+            for name, value in own.items():
+                self.follow(f"{path}.{name}" if path else name, value, DEEPEST)
+
+    def follow(self, name: str, value: Any, depth: int) -> None:
+        """Note a value and all that it holds."""
+        kind = type(value)
+        if kind in PLAIN or id(value) in self.held or not depth or len(self.held) > MOST or isinstance(value, (nn.Module, *CODE)):
+            return
+        if isinstance(value, Tensor):
+            self.tensors[name] = value
+        elif isinstance(value, np.ndarray):
+            self.held[id(value)] = (name, value, value.copy())
+        elif not of_process(value) and (content := content_of(value)) is not None:
+            self.held[id(value)] = (name, value, content)
+            for part in content.values() if isinstance(content, dict) else content:
+                self.follow(name, part, depth - 1)
+
+    def changes(self) -> list[str]:
+        """The names of attributes that hold something else than they did."""
+        found: dict[str, None] = {}
+        for name, value, content in self.held.values():
+            if isinstance(value, nn.Module):
+                now = vars(value)
+                lost = [key for key, before in content.items() if key not in now or not same_value(now[key], before)]
+                found |= dict.fromkeys(f"{name}.{key}" if name else key for key in lost)
+            elif not same_content(value, content):
+                found[name] = None
+        return list(found)
+
+    def restore(self) -> None:
+        """Put back what was there; what did not change is not written to."""
+        for _, value, content in self.held.values():
+            if isinstance(value, nn.Module):
+                now = vars(value)
+                for key in [key for key in now if key not in INTERNAL and key not in content]:
+                    del now[key]
+                now.update({key: before for key, before in content.items() if key not in now or not same_value(now[key], before)})
+            elif not same_content(value, content):
+                put_back(value, content)
+
+
+DEEPEST, MOST = 6, 10_000
+"""How deep attributes are followed, and how many containers at most."""
+CODE = (type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+
+
+def content_of(value: Any) -> Any:
+    """A shallow copy of what a container or an object holds; None of anything else."""
+    if isinstance(value, dict):
+        return dict(value)
+    if isinstance(value, (list, set, tuple)):
+        return list(value)
+    return dict(vars(value)) if isinstance(getattr(value, "__dict__", None), dict) else None
+
+
+def same_content(value: Any, content: Any) -> bool:
+    """Whether a container holds what it held."""
+    if isinstance(value, np.ndarray):
+        return bool(value.shape == content.shape and value.dtype == content.dtype and value.tobytes() == content.tobytes())
+    now = content_of(value)
+    if isinstance(now, dict):
+        return now.keys() == content.keys() and all(same_value(now[key], content[key]) for key in now)
+    return len(now) == len(content) and all(same_value(one, other) for one, other in zip(now, content, strict=True))
+
+
+def same_value(now: Any, before: Any) -> bool:
+    """Whether a name stands for the same object, or for an equal plain value; NaN is NaN."""
+    equal = type(now) is type(before) and type(now) in PLAIN and (now == before or (now != now and before != before))
+    return now is before or bool(equal)
+
+
+def put_back(value: Any, content: Any) -> None:
+    """Give a container its former content."""
+    if isinstance(value, np.ndarray):
+        value[...] = content
+    elif isinstance(value, list):
+        value[:] = content
+    elif isinstance(value, (dict, set)):
+        value.clear()
+        value.update(content)
+    else:
+        vars(value).clear()
+        vars(value).update(content)
+
+
 class Intact:
     """A model as it was: what somebody's code changes can be named, and brought back."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.state = State(model)
-        self.numbers = Numbers({**dict(model.named_parameters()), **dict(model.named_buffers())})
+        self.state, self.attributes = State(model), Attributes(model)
+        self.numbers = Numbers({**self.attributes.tensors, **dict(model.named_parameters()), **dict(model.named_buffers())})
 
     def changes(self) -> list[str]:
-        """What is not as it was, in words: weights and buffers by their names, then layers, hooks, modes and flags."""
-        return [*(f"'{name}'" for name in self.numbers.changes()), *self.state.changes()]
+        """What is not as it was, in words: weights, buffers and attributes by their names, then layers, hooks, modes and flags."""
+        return [*(f"'{name}'" for name in (*self.numbers.changes(), *self.attributes.changes())), *self.state.changes()]
 
     def restore(self) -> None:
         """Bring all of it back."""
         self.state.restore()
+        self.attributes.restore()
         self.numbers.restore()

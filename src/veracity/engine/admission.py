@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.jit._trace import TracedModule
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, VeracityError
@@ -71,6 +72,10 @@ def classified(name: str, scores: Tensor, labels: Tensor, outputs: Outputs | Non
 def check_ready(name: str, module: nn.Module) -> None:
     """Refuse a model without weights, and one that would behave differently in training than it is audited."""
     check_weights(name, module)
+    if any(isinstance(part, torch.jit.ScriptModule) and not isinstance(part, TracedModule) for part in module.modules()):
+        raise InputError(f"Model '{name}' holds a scripted network, whose layers cannot be watched: pass the network it was made from.")
+    if "eval" in vars(module):
+        raise InputError(f"Model '{name}' is an exported program, whose mode cannot be set: pass the network it was exported from.")
     layers = sorted({type(part).__name__ for part in module.modules() if part.training and isinstance(part, MODE_DEPENDENT)})
     if layers:
         raise InputError(f"Model '{name}' is in train mode and has {', '.join(layers)}: call model.eval() first.")

@@ -81,8 +81,8 @@ def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFo
         module, first = problem.models[name].module, problem.inputs.take(torch.arange(1))
         with evaluating(module), seeded(problem.seed, in_use()):
             guard = Guard(label, explainer, module, first.to(device_of(module)))
-            learnt = budget.attempt(lambda: explainer.lesson.learn(problem.view(name), context_of(problem, name, label, budget)))
-            guard.check()
+            with guard.watching():
+                learnt = budget.attempt(lambda: explainer.lesson.learn(problem.view(name), context_of(problem, name, label, budget)))
         folder.write_tensors(KIND, key, dict(learnt))
     return [{"model": name, "explainer": label, **plain(fact)} for fact in explainer.facts(learnt, context)]
 

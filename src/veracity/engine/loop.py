@@ -11,7 +11,7 @@ from torch import Tensor
 
 from veracity.core import fingerprint
 from veracity.core.draws import Draws
-from veracity.core.errors import ChangedModelError, StoreError, said
+from veracity.core.errors import StoreError, said
 from veracity.core.explainers import Frame
 from veracity.core.models import device_of, evaluating
 from veracity.core.scores import OUTPUTS, Reading, Reads, Request
@@ -56,11 +56,9 @@ def run_job(job: Job, problem: Problem, folder: RunFolder, budget: Budget, moved
             cells = list(group)
             try:
                 found = salvage.measure(cells)
-            except (StoreError, ConnectionError):
+            except StoreError:
                 raise
             except Exception as error:
-                if isinstance(error, ChangedModelError):
-                    MEMORY.forget()  # some outputs may be those of the changed model
                 for cell in cells:
                     folder.write_failure(cell.key, said(error))
                 continue
@@ -113,9 +111,8 @@ class Block:
 
     def measure(self, cells: Sequence[Cell]) -> list[Lines | str]:
         """Walk once for all cells that share their perturbations: what was measured of each, or why its score could not."""
-        found = [self.search(cells[0])] if isinstance(cells[0].request.walk, Search) else self.walk(cells)
-        self.guard.check()
-        return found
+        with self.guard.watching():
+            return [self.search(cells[0])] if isinstance(cells[0].request.walk, Search) else self.walk(cells)
 
     def walk(self, cells: Sequence[Cell]) -> list[Lines | str]:
         """Perturb and observe until the walk is done."""

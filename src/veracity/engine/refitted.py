@@ -59,8 +59,8 @@ class Refitted:
             found |= {one: value.to(self.rows.device) for one, value in self.outputs(name, wanted, reader).items()}
         if Reads.EXPLANATION in self.after:
             guard = Guard(label, self.own.explainer, model.module, self.rows.x[:1])
-            found[Reads.EXPLANATION] = self.rows.explained(reader, self.request, piece, targets)
-            guard.check()
+            with guard.watching():
+                found[Reads.EXPLANATION] = self.rows.explained(reader, self.request, piece, targets)
         return found
 
     def outputs(self, name: str, wanted: frozenset[Reads], reader: Reader) -> Found:

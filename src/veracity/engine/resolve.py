@@ -27,6 +27,7 @@ from veracity.core.settings import Within, checked, shown
 from veracity.core.spaces import InputSpace, Representation
 from veracity.core.walks import Walk
 from veracity.engine.store.manifest import Spec, check
+from veracity.engine.store.sealed import DEEPEST, UNPRINTABLE, depth
 from veracity.explain import CONTROLS, as_explainer
 from veracity.interpret import ActionFloor, Likeness, SelfAgreement, SymmetryScore
 from veracity.interpret.build import as_score
@@ -117,10 +118,11 @@ def as_about(about: Any, taken: Container[str] = ()) -> dict[str, Any]:
         if name in taken:
             raise SpecError(f"about[{name!r}] would replace what the run itself records under that name: choose another one.")
         try:
-            json.dumps(value, allow_nan=False)
+            if depth(json.dumps(value, allow_nan=False).encode()) > DEEPEST // 2:
+                raise ValueError("it is nested too deeply")
         except (TypeError, ValueError, RecursionError):
             raise SpecError(
-                f"about[{name!r}] must be plain data that JSON can write, such as text and numbers, not {shown(value)}."
+                f"about[{name!r}] must be plain data that JSON can write, such as text, numbers and lists of them, not {shown(value)}."
             ) from None
     try:
         check(Spec, found)
@@ -238,6 +240,8 @@ def check_labels(what: str, labels: Iterable[Any]) -> None:
     for label in labels:
         if not isinstance(label, str) or not label.strip():
             raise SpecError(f"A label in {what}s={{'label': ...}} must be a word, not {shown(label)}.")
+        if UNPRINTABLE.search(label):
+            raise SpecError(f"A label in {what}s={{'label': ...}} must be text that can be printed, not {shown(label)}.")
 
 
 def fair(control: Explainer, explainer: Explainer) -> bool:

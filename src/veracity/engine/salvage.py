@@ -72,7 +72,7 @@ class Salvage:
             block = self.of(rows)
             try:
                 found.append((rows, block.measure(cells), block))
-            except (StoreError, ConnectionError, ChangedModelError):
+            except (StoreError, ChangedModelError):
                 raise
             except Exception as error:
                 if out_of_memory(error):

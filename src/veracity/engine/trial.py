@@ -6,6 +6,8 @@ this package are held to it by their tests.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -23,6 +25,7 @@ from veracity.core.models import device_of, evaluating
 from veracity.core.origin import ours
 from veracity.core.seeded import in_use, seeded
 from veracity.engine.batching import Budget
+from veracity.engine.memory import MEMORY
 from veracity.engine.problem import Problem
 from veracity.explain import Foreign
 
@@ -57,6 +60,18 @@ class Guard:
         self.label, self.module, self.x = label, module, x
         self.before = Intact(module) if explainer is not None and of_others(explainer) else None
 
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Within it the explainer has the model, which is brought back if an error ends it, and checked if none does."""
+        try:
+            yield
+        except BaseException:
+            if self.before is not None and self.before.changes():
+                self.before.restore()
+                MEMORY.forget()  # some outputs may be those of the changed model
+            raise
+        self.check()
+
     def check(self) -> None:
         """Raise if the model is not what it was, once it is so again; what its own forward pass changes is its own affair."""
         changed = self.before.changes() if self.before is not None else []
@@ -69,6 +84,7 @@ class Guard:
         self.before.restore()
         blamed = [what for what in changed if what not in own]
         if blamed:
+            MEMORY.forget()
             rest = f" and {len(blamed) - NAMED} more" if len(blamed) > NAMED else ""
             raise ChangedModelError(
                 f"{self.label} changes the model that it explains ({', '.join(blamed[:NAMED])}{rest}), which was brought back: let it work "
@@ -92,12 +108,10 @@ def tried(problem: Problem, name: str, label: str, budget: Budget) -> Tried:
                     f"{label} explains plain tensors alone, not graphs: an Explainer that does says structured = True and "
                     "calls model(inputs, *context.structure)."
                 )
-            try:
+            with guard.watching():
                 notes = explainer.check(view, x.values, targets, context)
                 found = explainer.settled(view, x.values, targets, context)
                 said = mixes(problem, name, label, found, Trial(problem, name, found, budget, x, targets, draws))
-            finally:
-                guard.check()
         except VeracityError as error:
             raise type(error)(f"On model '{problem.label(name)}': {error}") from error
     return Tried(found, (*notes, *said), bool(said))

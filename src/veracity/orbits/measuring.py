@@ -100,11 +100,10 @@ def follow(ready: Prepared, cell: Cell, store: RunFolder, told: Told) -> None:
     try:
         module, x = ready.models[cell.model].module, ready.inputs.take(cell.block.samples[:1])
         guard = Guard(cell.explainer, ready.explainers[cell.explainer], module, x.to(device_of(module)))
-        with seeded(ready.seed, in_use()):
+        with guard.watching(), seeded(ready.seed, in_use()):
             one = Following(ready.problem, cell.model, cell.explainer, ready.budgets[cell.model], store)
             found = one.equivariance(cell.block.samples, ready.orbit, ready.elements, told)
-        guard.check()
-    except (StoreError, ConnectionError):
+    except StoreError:
         raise
     except Exception as error:
         store.write_failure(cell.key, said(error))

@@ -25,6 +25,7 @@ from veracity.core.scores import Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import as_advice
+from veracity.engine.store.sealed import LARGEST
 from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
 from veracity.interpret import medians, pooled, statistics
 from veracity.interpret.build import as_read
@@ -273,7 +274,7 @@ class Result:
         if not self.folder.files.exists(ADVICE):
             return []
         try:
-            return as_advice(self.folder.files.read(ADVICE))
+            return as_advice(self.folder.files.read(ADVICE, LARGEST))
         except (ValueError, OSError) as error:
             raise StoreError(f"{self.folder.files.path(ADVICE)} is damaged ({error}): delete it, or ask for advice again.") from error
 

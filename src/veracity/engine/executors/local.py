@@ -225,7 +225,8 @@ class Shift:
         self.starts = Starts()
         if worker.job is None:
             return
-        job = worker.job.without(RunFolder(self.task.folder).finished())
+        folder = RunFolder(self.task.folder)
+        job = worker.job.without(folder.finished() - folder.incomplete())
         before = 0 if len(job.cells) < len(worker.job.cells) else self.deaths[job.base_key]
         self.deaths[job.base_key] = before + 1
         if job.cells and before + 1 < TRIES:
@@ -404,7 +405,10 @@ class Sayings:
         """Some more passes."""
         self.passes += passes
         if time.monotonic() - self.last > SAY_EVERY:
-            self.pipe.send(self.passes)
+            try:
+                self.pipe.send(self.passes)
+            except ConnectionError:
+                raise SystemExit(1) from None  # the parent is gone; an error of the user's code looks the same, and is recorded
             self.passes, self.last = 0, time.monotonic()
 
 

@@ -26,7 +26,7 @@ class Task:
         folder = RunFolder(self.folder)
         try:
             run_job(job, self.problem, folder, self.budgets[job.model], moved)
-        except (StoreError, ConnectionError):
+        except StoreError:
             raise
         except Exception as error:
             self.fail(job, said(error))

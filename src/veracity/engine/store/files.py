@@ -19,12 +19,12 @@ LARGEST = 16 << 30
 """The largest file that is read, in bytes."""
 
 
-def check_regular(status: os.stat_result, path: str) -> None:
+def check_regular(status: os.stat_result, path: str, largest: int = LARGEST) -> None:
     """Raise unless a file is a regular one of a size that can be read: a pipe would keep its reader waiting."""
     if not stat.S_ISREG(status.st_mode):
         raise StoreError(f"{path} is not a regular file, and nothing is read from it: delete it and run the same command again.")
-    if status.st_size > LARGEST:
-        raise StoreError(f"{path} has {status.st_size >> 30} GiB, more than any run writes: delete it and run the same command again.")
+    if status.st_size > largest:
+        raise StoreError(f"{path} has {status.st_size >> 20:,} MiB, more than any run writes: delete it and run the same command again.")
 
 
 def write_whole(target: str | os.PathLike[str], data: bytes, *, anew: bool = False) -> None:
@@ -38,8 +38,7 @@ def write_whole(target: str | os.PathLike[str], data: bytes, *, anew: bool = Fal
             handle.flush()
             os.fsync(handle.fileno())
         if anew:
-            with suppress(FileExistsError):
-                os.link(temporary, target)
+            place_anew(temporary, target)
         else:
             os.replace(temporary, target)
     finally:
@@ -50,6 +49,20 @@ def write_whole(target: str | os.PathLike[str], data: bytes, *, anew: bool = Fal
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def place_anew(temporary: str, target: str | os.PathLike[str]) -> None:
+    """Give a finished file its name unless that is taken; of several writers one wins. Without hard links, a later reader may see a
+    file that another writer has just replaced by its own of the same name.
+    """
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        with suppress(FileExistsError):
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.replace(temporary, target)
 
 
 class Files:
@@ -95,13 +108,15 @@ class Files:
         names = (str(entry).rsplit("/", 1)[-1] for entry in self.fs.ls(path, detail=False))
         return sorted(name for name in names if not name.startswith("."))
 
-    def read(self, name: str) -> bytes:
-        """A whole file. On a disk it must be a regular one below the root: no pipe, no device, no link that leads out."""
+    def read(self, name: str, largest: int = LARGEST) -> bytes:
+        """A whole file of at most so many bytes. On a disk it must be a regular one below the root: no pipe, no device, no link that
+        leads out.
+        """
         if not self.local:
             data: bytes = self.fs.cat_file(self.path(name))
             return data
         with open(os.open(self.regular(name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as handle:
-            check_regular(os.fstat(handle.fileno()), self.path(name))
+            check_regular(os.fstat(handle.fileno()), self.path(name), largest)
             return handle.read()
 
     def regular(self, name: str) -> str:

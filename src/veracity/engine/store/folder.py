@@ -47,7 +47,7 @@ from veracity.engine.store.files import Files
 from veracity.engine.store.manifest import MANIFEST, MODELS, check
 from veracity.engine.store.measurements import measurements
 from veracity.engine.store.records import Damaged, Place, Records
-from veracity.engine.store.sealed import opened, parsed, printable, sealed
+from veracity.engine.store.sealed import LARGEST, opened, parsed, printable, sealed
 from veracity.engine.store.state import COMMAND, Progress, progress
 
 Array = NDArray[Any]
@@ -99,15 +99,17 @@ class RunFolder:
     def _said_by(self, name: str) -> dict[str, Any]:
         """What a sealed file holds; nothing if it is not there or is damaged."""
         try:
-            return opened(self.files.read(name)) if self.files.exists(name) else {}
+            return opened(self.files.read(name, LARGEST)) if self.files.exists(name) else {}
         except (ValueError, OSError, StoreError):
             return {}
 
     def establish(self) -> None:
         """Make the folder that of a run, if it is none yet."""
         if not self._established and not self._said_by(RUN):
-            self.files.remove(RUN)
-            self.files.create(RUN, sealed({"schema": SCHEMA, "run": self.run or uuid.uuid4().hex}))
+            said = sealed({"schema": SCHEMA, "run": self.run or uuid.uuid4().hex})
+            self.files.create(RUN, said)
+            if not self._said_by(RUN):  # what is there is damaged; a file that another writer has just made is not
+                self.files.write(RUN, said)
             self._run = str(self._said_by(RUN)["run"])
         self._established = True
 
@@ -149,7 +151,7 @@ class RunFolder:
             raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.{hint}")
         schema = self._schema()
         try:
-            manifest = opened(self.files.read(MANIFEST)) if schema == SCHEMA else {}
+            manifest = opened(self.files.read(MANIFEST, LARGEST)) if schema == SCHEMA else {}
             found = manifest.get("kind", AUDIT)
             if schema == SCHEMA:
                 if manifest.get("schema") != SCHEMA:
@@ -179,8 +181,8 @@ class RunFolder:
     def _schema(self) -> int:
         """The schema of the folder, by its run file or else by its manifest; the present one where neither can be read."""
         try:
-            schema = (self._said_by(RUN) or json.loads(self.files.read(MANIFEST)))["schema"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+            schema = (self._said_by(RUN) or parsed(self.files.read(MANIFEST, LARGEST)))["schema"]
+        except (ValueError, KeyError, TypeError, OSError):
             return SCHEMA
         return schema if isinstance(schema, int) and not isinstance(schema, bool) else SCHEMA
 
@@ -213,13 +215,20 @@ class RunFolder:
         told = advance or (lambda count, text: None)
         gone = [] if not self.files.exists(MANIFEST) or self._said_by(MANIFEST).get("run") == self.run else [Place("", MANIFEST)]
         needed: dict[str, list[Place]] = {}
+        unreadable: list[Place] = []
 
         def seen(place: Place, data: bytes) -> None:
             told(1, f"checking {place.kind}")
             if place.kind == CELLS:
-                needed[place.key] = needs(pq.read_schema(io.BytesIO(data)))
+                try:
+                    needed[place.key] = needs(pq.read_schema(io.BytesIO(data)))
+                except (pa.ArrowException, OSError, ValueError, TypeError):  # somebody signed what no run writes
+                    unreadable.append(place)
 
         gone += self.records.mend(FOLDERS, seen)
+        for place in unreadable:
+            self.records.remove(place.kind, place.key)
+        gone += unreadable
         there = {Place(kind, key) for kind in FOLDERS for key in self.records.keys(kind)}
         for key, places in needed.items():
             lost = set(places) - there

@@ -60,6 +60,8 @@ def taken(descriptor: int) -> bool:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             continue
+        except OSError as error:
+            raise StoreError(f"The file system of this folder has no locks ({error.strerror or error}): choose one on another.") from error
         return True
     return False
 
