@@ -8,6 +8,9 @@ import time
 
 from .running import KINDS, LIMIT, case, run, summary
 
+EVERY = 250
+"""After how many cases a line tells how far it is."""
+
 
 def main() -> int:
     """Run cases and print what they found; 1 if anything was."""
@@ -28,8 +31,8 @@ def main() -> int:
     started, found = time.monotonic(), {}
     for number, seen in run(range(given.first, given.first + given.cases), given.seed, given.workers, kinds, given.limit):
         found[number] = seen
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{len(found)} of {given.cases}, {sum(bool(one.findings) for one in found.values())} with findings ")
+        if seen.findings or len(found) % EVERY == 0:
+            sys.stderr.write(f"{len(found)} of {given.cases} cases. {f'Case {number}: {seen.findings[0]}' if seen.findings else ''}\n")
     sys.stdout.write(summary(found, given.seed, time.monotonic() - started, kinds) + "\n")
     return int(any(one.findings for one in found.values()))
 
