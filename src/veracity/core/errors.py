@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+LONGEST = 1200
+
 
 class VeracityError(Exception):
-    """A user's mistake or a broken input: the message is the whole story."""
+    """A user's mistake or a broken input: the message is the whole story, in one line whatever the user's own text in it.
+
+    >>> str(VeracityError("No file 'a\\n b'."))
+    "No file 'a b'."
+    """
+
+    def __init__(self, message: object = "") -> None:
+        text = " ".join(UNPRINTABLE.sub(" ", str(message)).split())
+        super().__init__(text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}...")
 
 
 class InputError(VeracityError):

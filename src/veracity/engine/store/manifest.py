@@ -117,6 +117,7 @@ class Shared(Part):
     created: str | None = None
     title: str | None = None
     command: str | None = None
+    versions: dict[str, str | None] = {}
     seed: Annotated[int, Field(ge=0)]
     data: Data
     notes: list[Note]
