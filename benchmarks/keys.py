@@ -54,6 +54,12 @@ def resnet50() -> nn.Module:
     return nn.Sequential(*stem, *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
 
 
+def traced() -> nn.Module:
+    """The same, as TorchScript."""
+    made: nn.Module = torch.jit.trace(resnet50().eval(), torch.ones(1, 3, 64, 64))
+    return made
+
+
 class Vit(nn.Module):
     """A vision transformer for images of 224 by 224, of the size that is called tiny."""
 
@@ -119,6 +125,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "forest": forest,
     "XGBoost": boosted,
     "ResNet-50": resnet50,
+    "ResNet-50, traced": traced,
 }
 
 

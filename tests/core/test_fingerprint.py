@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import copy
+import ctypes
+import functools
+import importlib.util
 import io
+import linecache
 import logging
+import multiprocessing
 import re
 import sys
 import threading
+import types
 from collections import deque
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -16,7 +23,10 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
 from torch import Tensor, nn
+from torch.masked import masked_tensor
 from tqdm import tqdm
 from xgboost import XGBClassifier
 
@@ -393,3 +403,296 @@ def test_code_of_libraries_is_never_followed() -> None:
     walk.digest(net)
     files = {part.co_filename for _, part in walk.done.values() if isinstance(part, CodeType)}
     assert files == {__file__}
+
+
+def built(source: str, what: str, value: str) -> Any:
+    """The last value of a script of the user's own."""
+    scope: dict[str, Any] = {"__name__": "__main__", "torch": torch, "nn": nn, "np": np, "functools": functools}
+    exec(source.replace("@@", value), scope)
+    return eval(what, scope)
+
+
+DECORATED = {
+    "no_grad": "@torch.no_grad()\ndef f(x): return x * @@",
+    "inference_mode": "@torch.inference_mode()\ndef f(x): return x * @@",
+    "autocast": "@torch.autocast('cpu')\ndef f(x): return x * @@",
+    "compile": "@torch.compile(backend='eager')\ndef f(x): return x * @@",
+    "disable": "@torch.compiler.disable\ndef f(x): return x * @@",
+    "vmap": "@torch.vmap\ndef f(x): return x * @@",
+    "script_if_tracing": "@torch.jit.script_if_tracing\ndef f(x): return x * @@",
+    "contextmanager": "from contextlib import contextmanager\n@contextmanager\ndef f(x): yield x * @@",
+    "singledispatch": (
+        "import abc\n@functools.singledispatch\ndef f(x): return x\n@f.register(abc.ABC)\ndef _(x): return 0\n"
+        "@f.register(torch.Tensor)\ndef _(x): return x * @@"
+    ),
+    "lru_cache": "@functools.lru_cache\ndef f(x): return x * @@",
+}
+
+
+@pytest.mark.parametrize("name", DECORATED)
+def test_a_function_inside_a_librarys_decorator_counts_and_its_use_does_not(name: str) -> None:
+    one, same, another = (built(DECORATED[name], "f", value) for value in ("2.0", "2.0", "3.0"))
+    base = fingerprint.of_value(one)
+    assert fingerprint.of_value(same) == base != fingerprint.of_value(another)
+    for _ in range(2):
+        one(torch.ones(2))
+    assert fingerprint.of_value(one) == base
+
+
+METHODS = {
+    "no_grad": "class M(nn.Module):\n @torch.no_grad()\n def forward(self, x): return x * @@",
+    "autocast": "class M(nn.Module):\n @torch.autocast('cpu')\n def forward(self, x): return x * @@",
+    "disable": "class M(nn.Module):\n @torch.compiler.disable\n def forward(self, x): return x * @@",
+    "custom_fwd": (
+        "class F(torch.autograd.Function):\n @staticmethod\n @torch.amp.custom_fwd(device_type='cpu')\n def forward(c, x): return x * @@\n"
+        "class M(nn.Module):\n def forward(self, x): return F.apply(x)"
+    ),
+    "global with two underscores": "__gain = @@\nclass M:\n pass\nM.__call__ = lambda self, x: x * __gain",
+    "partialmethod": "class M:\n def g(self, k, x): return x * k\n __call__ = functools.partialmethod(g, @@)",
+    "lru_cache on a method": "class M:\n @functools.lru_cache\n def __call__(self, x): return x * @@",
+    "new_class": (
+        "import types\ndef fw(self, x): return x * @@\nM = types.new_class('M', (nn.Module,), {}, lambda space: space.update(forward=fw))"
+    ),
+    "attribute of new_class": "import types\nM = types.new_class('M', (nn.Module,), {}, lambda space: space.update(gain=@@))",
+    "ABCMeta": "import abc\ndef fw(self, x): return x * @@\nM = abc.ABCMeta('M', (object,), {'__call__': fw})",
+    "metaclass": "class T(type):\n gain = @@\nclass M(metaclass=T):\n def __call__(self, x): return x * type(self).gain",
+    "metadata": "import dataclasses\n@dataclasses.dataclass\nclass M:\n a: int = dataclasses.field(default=0, metadata={'gain': @@})",
+    "pydantic": "import pydantic\nclass C(pydantic.BaseModel):\n gain: float = @@\nclass M:\n def __call__(self, x): return x * C().gain",
+    "array in a module": (
+        "import types\nm = types.ModuleType('settings'); m.table = np.array([@@])\nclass M:\n def __init__(self): self.held = m"
+    ),
+    "list in a module": "import types\nm = types.ModuleType('settings'); m.table = [@@]\nclass M:\n def __init__(self): self.held = m",
+    "function in a module": (
+        "import types\nm = types.ModuleType('ops')\ndef act(x): return x * @@\nact.__module__ = 'ops.inner'; m.act = act\n"
+        "class M:\n def __init__(self): self.held = m"
+    ),
+    "module passed on": (
+        "import types\nm = types.ModuleType('settings'); m.gain = [@@]\ndef helper(c, x): return x * c.gain[0]\n"
+        "class M:\n def __call__(self, x): return helper(m, x)"
+    ),
+    "module inside a module passed on": (
+        "import types\nm = types.ModuleType('a'); m.inner = types.ModuleType('a.inner'); m.inner.gain = [@@]\n"
+        "def helper(c, x): return x * c.gain[0]\nclass M:\n def __call__(self, x): return helper(m.inner, x)"
+    ),
+    "local to a thread": (
+        "import threading\nclass C(threading.local):\n def __init__(self, gain): self.gain = gain\n"
+        "class M:\n def __init__(self, gain=None): self.held = C(gain)\nmade = M(@@)\nM = lambda: made"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_code_and_classes_count_however_they_were_made(name: str) -> None:
+    one, same, another = (fingerprint.of_value(built(METHODS[name], "M()", value)) for value in ("2.0", "2.0", "3.0"))
+    assert one == same != another
+
+
+def test_a_method_put_into_a_librarys_class_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, plain = nn.Sequential(layer(1.0)), nn.Linear.forward
+    base = fingerprint.of_model(net)
+    with monkeypatch.context() as patch:
+        patch.setattr(nn.Linear, "forward", functools.wraps(plain)(lambda self, x: plain(self, x) * 2))
+        assert fingerprint.of_model(net) != base
+    assert fingerprint.of_model(net) == base
+
+
+class Marked(Tensor):
+    pass
+
+
+class Units(np.ndarray):
+    pass
+
+
+def marked(gain: float) -> Tensor:
+    made = torch.ones(2).as_subclass(Marked)
+    made.gain = gain
+    return made
+
+
+def units(gain: float) -> np.ndarray:
+    made = np.ones(2).view(Units)
+    made.gain = gain
+    return made
+
+
+class Point(ctypes.Structure):
+    _fields_ = (("x", ctypes.c_float), ("at", ctypes.c_void_p), ("grid", ctypes.c_int * 2))
+
+
+def parameter(gain: float) -> nn.Parameter:
+    made = nn.Parameter(torch.ones(2))
+    made.gain = gain
+    return made
+
+
+SUBCLASSES = [
+    (partial(np.ma.array, [1.0, 2.0], mask=[0, 1]), partial(np.ma.array, [1.0, 2.0], mask=[1, 0])),
+    (partial(np.ma.array, [1.0], fill_value=2.0), partial(np.ma.array, [1.0], fill_value=3.0)),
+    (partial(np.matrix, [[1.0]]), partial(np.array, [[1.0]])),
+    (partial(units, 1.0), partial(units, 2.0)),
+    (partial(marked, 1.0), partial(marked, 2.0)),
+    (lambda: torch.ones(2).as_subclass(Marked), lambda: torch.ones(2)),
+    (partial(parameter, 1.0), partial(parameter, 2.0)),
+    (lambda: torch.nested.nested_tensor([torch.ones(1)]), lambda: torch.nested.nested_tensor([torch.zeros(1)])),
+    (lambda: masked_tensor(torch.ones(2), torch.tensor([True, False])), lambda: masked_tensor(torch.ones(2), torch.tensor([False, True]))),
+    (lambda: (ctypes.c_float * 2)(1, 2), lambda: (ctypes.c_float * 2)(1, 3)),
+    (lambda: (Point * 1)(Point(1.0)), lambda: (Point * 1)(Point(2.0))),
+    (lambda: Point(1.0, 5, (1, 2)), lambda: Point(1.0, 5, (1, 3))),
+    (lambda: ctypes.c_double(1), lambda: ctypes.c_double(2)),
+    (lambda: multiprocessing.Array("f", [1.0]), lambda: multiprocessing.Array("f", [2.0])),
+    (lambda: multiprocessing.Value("d", 1.0), lambda: multiprocessing.Value("d", 2.0)),
+]
+
+
+@pytest.mark.parametrize(("one", "another"), SUBCLASSES)
+def test_subclasses_of_arrays_and_c_data_count_by_all_that_they_hold(one: Any, another: Any) -> None:
+    base = fingerprint.of_value(Box(one()))
+    assert fingerprint.of_value(Box(one())) == base != fingerprint.of_value(Box(another()))
+
+
+def test_addresses_do_not_count() -> None:
+    assert fingerprint.of_value(Point(1.0, 5)) == fingerprint.of_value(Point(1.0, 6))
+    assert fingerprint.of_value((ctypes.c_void_p * 1)(5)) == fingerprint.of_value((ctypes.c_void_p * 1)(6))
+
+
+def test_a_masked_array_has_the_same_key_after_use() -> None:
+    array = np.ma.array([1.0, 2.0], mask=[0, 1])
+    base = fingerprint.of_value(array)
+    assert array.filled()[1] == array.fill_value
+    assert fingerprint.of_value(array) == base
+
+
+def test_a_fitted_model_that_holds_an_open_file_counts_by_all_else(tmp_path: Path) -> None:
+    x, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+
+    def fitted(penalty: float) -> str:
+        made = Pipeline([("line", LogisticRegression(C=penalty))]).fit(x, y)
+        with open(tmp_path / "log", "w") as made.log:
+            return fingerprint.of_value(made)
+
+    assert fitted(1.0) == fitted(1.0) != fitted(0.1)
+
+
+def test_a_parameter_is_no_buffer_and_shared_weights_are_not_equal_ones() -> None:
+    buffer, weight = nn.Module(), nn.Module()
+    buffer.register_buffer("w", torch.ones(2))
+    weight.w = nn.Parameter(torch.ones(2))
+    assert fingerprint.of_model(buffer) != fingerprint.of_model(weight)
+    apart, parts, weights = (nn.Sequential(layer(1.0), layer(1.0)) for _ in range(3))
+    parts[1], weights[1].weight = parts[0], weights[0].weight
+    assert len({fingerprint.of_model(net) for net in (apart, parts, weights)}) == 3
+    assert fingerprint.of_model(nn.Sequential(weights)) == fingerprint.of_model(nn.Sequential(copy.deepcopy(weights)))
+
+
+@pytest.mark.parametrize("name", ["_call_impl", "_version"])
+def test_attributes_of_every_network_count_if_one_has_its_own(name: str) -> None:
+    base, one, another = layer(1.0), layer(1.0), layer(1.0)
+    setattr(one, name, partial(max, 1))
+    setattr(another, name, partial(max, 2))
+    assert len({fingerprint.of_model(net) for net in (base, one, another)}) == 3
+
+
+def test_a_hooks_handle_does_not_count() -> None:
+    one, another = layer(1.0), layer(1.0)
+    one.handle = one.register_forward_hook(attribute_alone)
+    layer(1.0).register_forward_hook(attribute_alone)
+    another.handle = another.register_forward_hook(attribute_alone)
+    assert fingerprint.of_model(one) == fingerprint.of_model(another)
+
+
+SCRIPTS = """
+import torch
+from torch import nn
+
+def helper(x):
+    return x * @@
+
+def outer(x):
+    return helper(x) + 1
+
+class Function(nn.Module):
+    def forward(self, x):
+        return helper(x)
+
+class Method(nn.Module):
+    def helper(self, x):
+        return x * @@
+    def forward(self, x):
+        return self.helper(x)
+
+class Listed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.held = [torch.tensor(@@)]
+    def forward(self, x):
+        return x * self.held[0]
+
+class Constant(nn.Module):
+    def forward(self, x):
+        return x + torch.tensor([@@, 1.0])
+
+class Weight(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor(@@))
+    def forward(self, x):
+        return x * self.weight
+
+class Python(nn.Module):
+    @torch.jit.ignore
+    def helper(self, x: torch.Tensor) -> torch.Tensor:
+        return x * @@
+    def forward(self, x):
+        return self.helper(x)
+"""
+X = torch.ones(1, 2)
+SCRIPTED: dict[str, Any] = {
+    "function": lambda own: torch.jit.script(own.Function()),
+    "method": lambda own: torch.jit.script(own.Method()),
+    "attribute": lambda own: torch.jit.script(own.Listed()),
+    "constant": lambda own: torch.jit.trace(own.Constant(), X),
+    "weight": lambda own: torch.jit.script(own.Weight()),
+    "call of Python": lambda own: torch.jit.script(own.Python()),
+    "freeze": lambda own: torch.jit.freeze(torch.jit.script(own.Weight().eval())),
+    "optimised": lambda own: torch.jit.optimize_for_inference(torch.jit.script(own.Weight().eval())),
+    "script of a function": lambda own: torch.jit.script(own.outer),
+    "trace of a function": lambda own: torch.jit.trace(own.helper, X),
+    "bound method": lambda own: torch.jit.script(own.Weight()).forward,
+}
+
+
+def loaded(folder: Path, value: str) -> types.ModuleType:
+    """The scripts above, anew from the same file."""
+    (folder / "own_scripts.py").write_text(SCRIPTS.replace("@@", value))
+    spec = importlib.util.spec_from_file_location("own_scripts", folder / "own_scripts.py")
+    made = importlib.util.module_from_spec(spec)
+    linecache.clearcache()
+    exec(compile(Path(spec.origin).read_text(), spec.origin, "exec", dont_inherit=True), vars(made))
+    return made
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("kind", SCRIPTED)
+def test_scripted_code_counts_with_its_functions_methods_and_constants(kind: str, tmp_path: Path) -> None:
+    one, same, another = (SCRIPTED[kind](loaded(tmp_path, value)) for value in ("2.0", "2.0", "3.0"))
+    base = fingerprint.of_value(one)
+    assert fingerprint.of_value(same) == base != fingerprint.of_value(another)
+    for _ in range(3):
+        one(X)
+    assert fingerprint.of_value(one) == base
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_mode_of_a_scripted_network_does_not_count() -> None:
+    net = scripted(1)
+    assert fingerprint.of_model(net.train()) == fingerprint.of_model(net.eval())
+
+
+def test_an_exported_network_counts_by_its_graph_and_weights() -> None:
+    def exported(weight: float, act: nn.Module) -> str:
+        return fingerprint.of_model(torch.export.export(nn.Sequential(layer(weight), act), (torch.ones(1, 1),)).module())
+
+    base = exported(1.0, nn.ReLU())
+    assert exported(1.0, nn.ReLU()) == base
+    assert base not in (exported(2.0, nn.ReLU()), exported(1.0, nn.Tanh()))

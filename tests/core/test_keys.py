@@ -31,6 +31,92 @@ class Net(nn.Module):
     "site-packages/mine-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n",
     "site-packages/mine-1.0.dist-info/RECORD": "__editable__.mine.pth,,\nmine-1.0.dist-info/METADATA,,\n",
 }
+SCRIPTS = """
+import abc, copy, functools, json, sys, typing
+from dataclasses import dataclass, field
+import pydantic
+import torch
+from torch import fx, nn
+from veracity.core import fingerprint
+
+def helper(x):
+    return x * 2.0
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.held = nn.Linear(4, 4), nn.Linear(4, 2), [torch.ones(2)]
+    def inner(self, x):
+        return self.b(self.a(x))
+    def forward(self, x):
+        return helper(self.inner(x)) + self.held[0]
+
+class Python(nn.Module):
+    @torch.jit.ignore
+    def inner(self, x: torch.Tensor) -> torch.Tensor:
+        return helper(x)
+    def forward(self, x):
+        return self.inner(x)
+
+class Decorated(Net):
+    @torch.autocast("cpu")
+    @torch.no_grad()
+    def forward(self, x):
+        return plain(dispatched(self.inner(x)))
+
+@torch.compiler.disable
+def plain(x):
+    return x + 1
+
+@functools.singledispatch
+def dispatched(x):
+    return x
+dispatched.register(abc.ABC)(lambda x: 0)
+dispatched.register(torch.Tensor)(lambda x: x * 2)
+
+@dataclass
+class Settings(typing.Generic[typing.TypeVar("T")]):
+    gain: float = field(default=2.0, metadata={"words": {"a", "b", "c"}})
+
+class Checked(pydantic.BaseModel):
+    gain: float = 2.0
+    inner: "Checked | None" = None
+
+class Configured(Net):
+    def __init__(self):
+        super().__init__()
+        self.settings, self.checked = Settings(), Checked()
+    def forward(self, x):
+        return super().forward(x) * Settings().gain * Checked.model_validate({"gain": 1.0}).gain
+
+X = torch.ones(3, 4)
+if sys.argv[1] == "later":
+    for made in (Net(), nn.Linear(4, 4)):
+        torch.jit.trace(made, X), torch.jit.script(made)
+    torch.jit.script(helper), nn.Identity().register_forward_hook(helper), torch.export.export(nn.Linear(4, 2), (X,))
+    type("Later", (abc.ABC,), {}).register(int)
+torch.manual_seed(0)
+net = Net().eval()
+models = {
+    "script": torch.jit.script(net),
+    "trace": torch.jit.trace(net, X),
+    "freeze": torch.jit.freeze(torch.jit.script(net)),
+    "optimised": torch.jit.optimize_for_inference(torch.jit.script(net)),
+    "function": torch.jit.script(helper),
+    "Python": torch.jit.script(Python()),
+    "graph": fx.symbolic_trace(net),
+    "export": torch.export.export(net, (X,)).module(),
+    "decorated": Decorated().eval(),
+    "configured": Configured().eval(),
+}
+models["decorated"].handle = models["decorated"].register_forward_hook(lambda *given: None)
+before = {name: fingerprint.of_value(model) for name, model in models.items()}
+for model in models.values():
+    for _ in range(3):
+        model(X)
+after = {name: fingerprint.of_value(model) for name, model in models.items()}
+print(json.dumps([before, after]))
+"""
 
 
 def run(place: Path, seed: str) -> dict[str, Any]:
@@ -64,3 +150,16 @@ def test_an_audit_that_is_finished_is_finished_in_the_next_process(runs: list[di
     first, second = (one["audit"] for one in runs)
     assert first["finished"] == 0
     assert second["finished"] == second["cells"] == first["cells"] == first["stored"] == second["stored"] > len(KINDS)
+
+
+@pytest.mark.subprocess
+def test_compiled_and_decorated_code_has_the_same_key_in_every_process_and_after_use(tmp_path: Path) -> None:
+    script = tmp_path / "scripts.py"
+    script.write_text(SCRIPTS)
+    found = []
+    for seed, when in (("1", "first"), ("2", "later")):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = [sys.executable, "-W", "ignore", str(script), when]
+        found += json.loads(subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    assert found[0] == found[1] == found[2] == found[3]
+    assert len(set(found[0].values())) == len(found[0]) == 10

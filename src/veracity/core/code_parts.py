@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import importlib.util
+import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +12,25 @@ from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
-from veracity.core.object_parts import PLAIN
-from veracity.core.origin import PACKAGE, origin, origin_of, owner
+from veracity.core.origin import PACKAGE, named, origin, origin_of, owner
+
+MODULE_NAMES = frozenset(
+    {"__name__", "__doc__", "__package__", "__loader__", "__spec__", "__path__", "__file__", "__cached__", "__builtins__"}
+    | {"__annotations__", "__annotate__", "__conditional_annotations__", "__warningregistry__"}
+)
+"""What Python sets in a module."""
+COMPILER_NAMES = ("__builtins_dict__", "__compiled_fn_", "__import_", "__resume_at_")
+"""How names begin that `torch.compile` adds to a module."""
+CLASS_NAMES = frozenset(
+    {"__module__", "__dict__", "__weakref__", "__doc__", "__qualname__", "__firstlineno__", "__static_attributes__"}
+    | {"__annotations__", "__annotations_cache__", "__annotate__", "__annotate_func__", "__abstractmethods__", "_abc_impl"}
+    | {"__dataclass_params__", "__signature__", "__slotnames__"}
+)
+"""What Python sets in a class, and what repeats the rest of it."""
+FIELDS = ("__dataclass_fields__", "__pydantic_fields__")
+"""Where classes with declared fields keep these."""
+COMPILED = "_torchdynamo_orig_callable"
+"""Where `torch.compile` and `torch.compiler.disable` keep the function that they were given."""
 
 
 @dataclass(frozen=True)
@@ -27,24 +45,34 @@ import_of = cache(Import)
 
 
 def function_parts(value: types.FunctionType) -> Iterator[Any]:
-    """A function by its code, its defaults, what it has closed over, and the globals that it names; one of a library by its name,
-    and if it was made inside another one, by what it was given there.
-    """
+    """A function by its code, its defaults and attributes, what it has closed over, and the globals that it names."""
     scope = value.__globals__
     place = origin(str(scope.get("__name__")))
     yield from ("function", place, value.__qualname__)
-    if place is None or "<locals>" in value.__qualname__:
-        yield from (value.__defaults__, value.__kwdefaults__, *(value.__closure__ or ()))
     if place is not None:
-        yield scope.get("__name__")
+        yield from (scope.get("__name__"), value.__code__.co_qualname)
+        yield from given(value)
         return
-    yield from (value.__code__, {name: held for name, held in vars(value).items() if name != "__wrapped__"})
+    yield from (value.__defaults__, value.__kwdefaults__, *(value.__closure__ or ()), value.__code__, vars(value))
     names = looked_up(value.__code__)
-    for name in sorted(names.globals & scope.keys()):
-        if not name.startswith("__"):
-            yield name
-            yield from used(scope[name], names.all, set())
+    for name in sorted((names.globals & scope.keys()) - MODULE_NAMES):
+        yield name
+        yield from used(name, scope[name], names, set())
     yield from imports_of(value.__code__, str(scope.get("__package__") or ""))
+
+
+def given(value: types.FunctionType) -> Iterator[Any]:
+    """What a function of a library was given when it was made: nothing if the library's module defines it, the user's own function and
+    more if it came out of a decorator. Its caches do not count; nor does what the compiler keeps.
+    """
+    if origin(str(value.__module__)) is not None and named(value):
+        return
+    if COMPILED in vars(value):
+        yield vars(value)[COMPILED]
+        return
+    cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
+    yield from (value.__defaults__, value.__kwdefaults__)
+    yield from ({name: held for name, held in names.items() if "cache" not in name} for names in (cells, vars(value)))
 
 
 def cell_parts(cell: types.CellType) -> tuple[Any, ...]:
@@ -63,39 +91,62 @@ def code_parts(value: types.CodeType) -> Iterator[Any]:
 
 
 def class_parts(value: type) -> Iterator[Any]:
-    """A class by its bases, methods and attributes; one of a library by its name, and by the user's own classes below it."""
+    """A class by its own class, bases, methods and attributes; one of a library by its name, and by what the user added: classes below
+    it, and methods put into it.
+    """
     place = origin_of(value)
     yield from ("class", place, value.__qualname__)
     if place is not None:
-        yield from (value.__module__, *(base for base in value.__mro__[1:] if origin_of(base) is None))
+        yield value.__module__
+        for base in value.__mro__:
+            yield from patches(base) if origin_of(base) is not None else (base,)
         return
-    yield value.__bases__
-    code_types = (types.FunctionType, staticmethod, classmethod, property)
+    yield from (type(value), value.__bases__)
     for name, held in sorted(vars(value).items()):
-        if not (name.startswith("__") and name.endswith("__")) or isinstance(held, code_types):
+        if name in FIELDS:
+            yield {field: [getattr(one, part, None) for part in ("default", "default_factory", "metadata")] for field, one in held.items()}
+        elif not (name in CLASS_NAMES or name.startswith("__pydantic_") or (name == "__hash__" and held is None)):
             yield from (name, held)
 
 
+def patches(kind: type) -> Iterator[Any]:
+    """The methods of the user's own in a class of a library."""
+    codes = [(name, bare(held)) for name, held in vars(kind).items()]
+    homes = {name: (one.__globals__.get("__name__"), one.__module__) for name, one in codes if isinstance(one, types.FunctionType)}
+    own = {home for home in {home for pair in homes.values() for home in pair} if home in sys.modules and origin(str(home)) is None}
+    for name in sorted(name for name, pair in homes.items() if own.intersection(pair)) if own else ():
+        yield from (name, vars(kind)[name])
+
+
+def bare(held: Any) -> Any:
+    """The function of a method."""
+    if isinstance(held, (staticmethod, classmethod)):
+        return held.__func__
+    return held.fget if isinstance(held, property) else held
+
+
 def module_parts(value: types.ModuleType) -> Iterator[Any]:
-    """A module that is held as a value: by all that is defined in it if it is the user's own."""
+    """A module that is held as a value: by all that is in it if it is the user's own."""
     place = origin(value.__name__)
     yield from ("module", place)
     if place is not None:
         yield value.__name__
         return
     for name, held in sorted(vars(value).items()):
-        if not name.startswith("__") and (type(held) in PLAIN or getattr(held, "__module__", None) == value.__name__):
+        if name not in MODULE_NAMES and not name.startswith(COMPILER_NAMES):
             yield from (name, held)
 
 
-def used(value: Any, names: frozenset[str], above: set[str]) -> Iterator[Any]:
-    """What a global means to a function: of one of the user's own modules, the attributes that the function names."""
-    if not isinstance(value, types.ModuleType) or origin(value.__name__) is not None:
+def used(name: str, value: Any, names: Names, above: set[str]) -> Iterator[Any]:
+    """What a global means to a function: of one of the user's own modules, the attributes that the function names; all of it if the
+    function passes it on.
+    """
+    if not isinstance(value, types.ModuleType) or origin(value.__name__) is not None or name in names.passed:
         yield value
     elif value.__name__ not in above:
-        for name in sorted(names & vars(value).keys()):
-            yield name
-            yield from used(vars(value)[name], names, above | {value.__name__})
+        for inner in sorted(names.all & vars(value).keys()):
+            yield inner
+            yield from used(inner, vars(value)[inner], names, above | {value.__name__})
 
 
 def imports_of(one: types.CodeType, package: str) -> Iterator[Import]:
@@ -143,11 +194,17 @@ def spec_of(name: str) -> ModuleSpec | None:
 
 @dataclass(frozen=True)
 class Names:
-    """The names in code and in the code inside it: those looked up as globals, all of them, and modules as (dots, name)."""
+    """The names in code and in the code inside it: those looked up as globals, those of which more than an attribute is used, all of
+    them, and modules as (dots, name).
+    """
 
     globals: frozenset[str]
+    passed: frozenset[str]
     all: frozenset[str]
     imports: frozenset[tuple[int, str]]
+
+
+LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD")
 
 
 @cache
@@ -155,13 +212,16 @@ def looked_up(value: types.CodeType) -> Names:
     """The names that code looks up and the modules that it imports."""
     inner = [looked_up(part) for part in value.co_consts if isinstance(part, types.CodeType)]
     found = {name for one in inner for name in one.globals}
+    passed = {name for one in inner for name in one.passed}
     every = set(value.co_names).union(*(one.all for one in inner))
     imports = {pair for one in inner for pair in one.imports}
     steps = [step for step in dis.get_instructions(value) if step.opname != "EXTENDED_ARG"]
-    for level, names, step in zip([None, None, *steps], [None, *steps], steps, strict=False):
+    for level, names, step, after in zip([None, None, *steps], [None, *steps], steps, [*steps[1:], None], strict=False):
+        if step.opname in LOADS and (after is None or not after.opname.endswith(("_ATTR", "_METHOD"))):
+            passed.add(step.argval)
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             found.add(step.argval)
         elif step.opname == "IMPORT_NAME" and level is not None and names is not None:
             base = f"{step.argval}." if step.argval else ""
             imports.update((level.argval, name) for name in (step.argval, *(base + name for name in names.argval or ())) if name)
-    return Names(frozenset(found), frozenset(every), frozenset(imports))
+    return Names(frozenset(found), frozenset(passed), frozenset(every), frozenset(imports))

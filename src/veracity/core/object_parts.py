@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
+import threading
 import types
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from veracity.core.origin import origin, origin_of
 
@@ -20,55 +23,80 @@ PROCESS = frozenset(
     | {"select", "selectors", "signal", "socket", "ssl", "subprocess", "tempfile", "thread", "threading", "weakref"}
 )
 """Modules of Python's own whose objects belong to one process: handles, threads, loggers, generators of random numbers."""
-AT_WORK = frozenset({"asyncio", "concurrent", "io", "multiprocessing", "socket", "subprocess", "threading"})
-"""Those of them that only an object at work holds. Fitted models may well hold a logger, a lock or a weak reference."""
+SHOWS = frozenset({"alive_progress", "loguru", "mlflow", "progressbar", "rich", "tensorboard", "tensorboardX", "tqdm", "wandb"})
+"""Libraries whose objects show or log what goes on, and change with it."""
+ADDRESSES = frozenset("PzZO")
+"""The codes of simple C types that hold an address."""
+NESTED = (ctypes.Structure, ctypes.Array)
 STATE = 2
 """Where an object's attributes stand in what pickle writes of it."""
 
 
 def object_parts(value: Any) -> Iterator[Any]:
-    """Any other object: a library's by its serialised state, the user's own by its attributes; for nothing if it belongs to one
-    process. A library's object at work in this process (a progress bar, a writer) counts by the arrays, networks and user's code in it.
+    """Any other object: a library's by its serialised state, the user's own by its attributes; one that belongs to one process by the
+    numbers in it, if any. A progress bar or a log counts by the arrays, networks and user's code in it.
     """
     kind = type(value)
     yield from ("object", kind)
     if of_process(value):
+        yield from numbers(value)
         return
     if callable(value):
         yield from (getattr(value, "__module__", None), getattr(value, "__name__", None), getattr(value, "__wrapped__", None))
-    if isinstance(value, torch.jit.ScriptFunction):
-        yield value.code
-    if origin_of(kind) is None:
+    if any(str(base.__module__).removeprefix("torch.utils.").partition(".")[0] in SHOWS for base in kind.__mro__):
+        yield from pairs("attributes", {name: held for name, held in kept(value).items() if computes(held)})
+    elif origin_of(kind) is None:
         yield from pairs("attributes", attributes(value))
         plain = getattr(kind, "__getstate__", None) is getattr(object, "__getstate__", None)
         yield from (part for place, part in enumerate(serialised(value)) if not (plain and place == STATE))
     elif kind.__module__.startswith("xgboost.") and hasattr(value, "save_raw"):
         yield bytes(value.save_raw())
-    elif works(value):
-        yield from pairs("attributes", {name: held for name, held in kept(value).items() if computes(held)})
     else:
-        yield from serialised(value)
+        entered = kind.__module__.startswith("torch.") and hasattr(kind, "__exit__")
+        yield from (lasting(part) if entered else part for part in serialised(value))
 
 
 def of_process(value: Any) -> bool:
     """Whether an object belongs to one process and means nothing in another."""
-    if isinstance(value, (torch.Generator, np.random.Generator, np.random.RandomState, np.random.BitGenerator)):
+    if isinstance(value, (RemovableHandle, torch.Generator, np.random.Generator, np.random.RandomState, np.random.BitGenerator)):
         return True
-    return comes_from(value, PROCESS) and not isinstance(value, (io.BytesIO, io.StringIO))
+    if isinstance(value, (io.BytesIO, io.StringIO)):
+        return False
+    return any(str(base.__module__).partition(".")[0].lstrip("_") in PROCESS for base in type(value).__mro__)
 
 
-def comes_from(value: Any, modules: frozenset[str]) -> bool:
-    """Whether a class or a base of it is defined in one of these modules of Python's own."""
-    return any(str(base.__module__).partition(".")[0].lstrip("_") in modules for base in type(value).__mro__)
+def numbers(value: Any) -> Iterator[Any]:
+    """The numbers in C data, in memory that processes share, and in the user's own `threading.local`; never an address."""
+    kind = type(value)
+    if isinstance(value, threading.local) and kind is not threading.local:
+        yield from pairs("attributes", vars(value))
+    elif hasattr(kind, "get_obj"):
+        yield value.get_obj()
+    elif isinstance(value, ctypes.Structure):
+        yield {name: getattr(value, name) for name, made in fields_of(kind) if issubclass(made, NESTED) or flat(made)}
+    elif isinstance(value, ctypes.Array) and issubclass(kind._type_, NESTED):
+        yield list(value)
+    elif isinstance(value, (ctypes.Array, ctypes.Union, ctypes._SimpleCData)) and flat(kind):
+        yield bytes(value)
 
 
-def works(value: Any, depth: int = 4) -> bool:
-    """Whether a library's object is at work in this process: holds an open file, a thread or the like, itself or through others."""
-    held = [item for item in getattr(value, "__dict__", {}).values() if type(item) not in PLAIN]
-    if any(of_process(item) and comes_from(item, AT_WORK) for item in held):
-        return True
-    inner = [item for item in held if hasattr(item, "__dict__") and not isinstance(item, (type, nn.Module, Tensor))] if depth > 1 else []
-    return any(works(item, depth - 1) for item in inner if origin_of(type(item)) is not None)
+def fields_of(kind: Any) -> list[tuple[str, Any]]:
+    """The names and types of a C structure's or union's fields."""
+    return [(name, made) for base in reversed(kind.__mro__) for name, made, *_ in vars(base).get("_fields_", ())]
+
+
+def flat(kind: Any) -> bool:
+    """Whether there is no address anywhere in a C type."""
+    if issubclass(kind, (ctypes.Structure, ctypes.Union)):
+        return all(flat(made) for _, made in fields_of(kind))
+    if issubclass(kind, ctypes.Array):
+        return flat(kind._type_)
+    return issubclass(kind, ctypes._SimpleCData) and kind._type_ not in ADDRESSES
+
+
+def lasting(state: Any) -> Any:
+    """The state of one of torch's context managers without what it saves when it is entered."""
+    return {name: held for name, held in state.items() if not str(name).startswith("prev")} if type(state) is dict else state
 
 
 def computes(value: Any) -> bool:

@@ -10,6 +10,7 @@ import importlib.metadata
 import os
 import sys
 import sysconfig
+import types
 from functools import cache
 from importlib.metadata import Distribution
 
@@ -18,6 +19,8 @@ PYTHON = "python"
 MAIN = ("__main__", "__mp_main__")
 """The user's script or notebook, also where a distribution (pytest, a profiler) runs it."""
 INSTALLED = ("site-packages", "dist-packages")
+HEAP = 1 << 9
+"""The flag of classes that are made while Python runs."""
 Claims = dict[tuple[str, str], list[Distribution]]
 """The distributions behind every top-level name of every folder that they are installed in."""
 
@@ -42,8 +45,20 @@ def origin(module: str) -> str | None:
 
 
 def origin_of(kind: type) -> str | None:
-    """What a class counts by, as above."""
-    return origin(str(kind.__module__))
+    """What a class counts by, as above. One that Python's own code makes for a caller (`types.new_class`) names the module of that code,
+    which does not hold it: it is the user's own.
+    """
+    place = origin(str(kind.__module__))
+    made = place in sys.stdlib_module_names and kind.__flags__ & HEAP and not named(kind)
+    return None if made else place
+
+
+def named(item: type | types.FunctionType) -> bool:
+    """Whether a module holds a class or a function under its own name, as it does what it defines itself."""
+    held: object = sys.modules.get(str(item.__module__))
+    for part in item.__qualname__.split("."):
+        held = vars(held).get(part) if isinstance(held, (types.ModuleType, type)) else None
+    return (held.__func__ if isinstance(held, (staticmethod, classmethod)) else held) is item
 
 
 def ours(item: object) -> bool:
