@@ -25,14 +25,14 @@ bench: $(READY)
 peers: $(PEERS_READY)
 	$(PEERS)/bin/python -m benchmarks.peers
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' --editable './papers[all]'
 	touch $@
 
 $(PEERS_READY): pyproject.toml constraints-peers.txt
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt --editable '.[demo]' quantus
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt --editable . quantus
 	touch $@
 
 clean:

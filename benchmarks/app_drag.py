@@ -26,8 +26,8 @@ from rich.table import Table
 
 from veracity import Classification, OrbitEvaluation, RotationOrbit
 from veracity.app.serving import prepared
-from veracity.data.mnist import CLASSES, mnist
-from veracity.zoo.orbit_digits import pretrained
+from veracity_papers.data.mnist import CLASSES, mnist
+from veracity_papers.zoo.orbit_digits import pretrained
 
 MODELS = ("plain", "augmented")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")

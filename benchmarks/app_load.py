@@ -31,10 +31,10 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from veracity import Classification, OrbitEvaluation, RotationOrbit
 from veracity.app.serving import prepared
-from veracity.data.digits import digits
+from veracity.demo.digits import digits
 from veracity.report.interactive.packed import unpack
-from veracity.zoo.lenet import lenet
-from veracity.zoo.train import initialised
+from veracity.trainers.train import initialised
+from veracity_papers.zoo.lenet import lenet
 
 SAMPLES, PADDING = 200, 10
 PATIENCE = 10.0

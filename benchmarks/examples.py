@@ -25,11 +25,11 @@ from veracity.core.explainers import Context, Cost
 from veracity.core.inputs import TensorInputs
 from veracity.core.models import evaluating
 from veracity.core.training import Checkpoint, Training
-from veracity.data.digits import digits
+from veracity.demo.digits import digits
+from veracity.demo.networks import GlobalMax, all_cnn
 from veracity.explain.example import InfluenceFunctions, RepresentationSimilarity, SimplEx, TracIn
 from veracity.explain.example.base import ExampleBased
-from veracity.zoo.shift import GlobalMax, all_cnn
-from veracity.zoo.train import initialised, train
+from veracity.trainers.train import initialised, train
 
 TESTS = 1000
 CHECKPOINTS = 10

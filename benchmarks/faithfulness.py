@@ -38,8 +38,8 @@ from veracity.interpret.gef import GEF, FastGEF
 from veracity.interpret.randomisation import MPRT
 from veracity.interpret.relative import LocalLipschitz, RelativeInputStability, RelativeOutputStability
 from veracity.interpret.sensitivity import AvgSensitivity
-from veracity.zoo.lenet import lenet
-from veracity.zoo.train import initialised
+from veracity.trainers.train import initialised
+from veracity_papers.zoo.lenet import lenet
 
 REPEATS = 3
 NOISE = {"perturb_mean": 0.0, "perturb_std": 0.001}

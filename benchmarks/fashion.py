@@ -9,8 +9,8 @@ import torch
 
 from benchmarks.symmetry import equivariance_audit, ratio
 from veracity import WindowShift
-from veracity.data.fashion import fashion_mnist
-from veracity.zoo.fashion import PADDING, pretrained
+from veracity_papers.data.fashion import fashion_mnist
+from veracity_papers.zoo.fashion import PADDING, pretrained
 
 CASES = {"saliency": 64, "integrated_gradients": 8, "occlusion": 2}
 

@@ -20,10 +20,10 @@ import torch
 
 from veracity import Audit, PublicGEF
 from veracity.interpret.gef_score import alignment
-from veracity.recipes.faithfulness_methods import A4, A4_MODELS, local_methods
-from veracity.recipes.faithfulness_tabular import DATA
 from veracity.results import Result
-from veracity.zoo.tabular import pretrained
+from veracity_papers.recipes.faithfulness_methods import A4, A4_MODELS, local_methods
+from veracity_papers.recipes.faithfulness_tabular import DATA
+from veracity_papers.zoo.tabular import pretrained
 
 METHODS = ("gradient", "saliency", "input_x_gradient")
 AGAIN = {

@@ -17,10 +17,10 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity import Audit, FastGEF
-from veracity.data.digits import digits
+from veracity.demo.digits import digits
+from veracity.demo.networks import flatten_cnn
 from veracity.results import Result
-from veracity.zoo.shift import flatten_cnn
-from veracity.zoo.train import initialised, train
+from veracity.trainers.train import initialised, train
 
 
 def trained() -> nn.Module:

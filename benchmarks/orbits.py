@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from benchmarks.floor import synchronise
 from veracity import Classification, OrbitEvaluation, RotationOrbit
 from veracity.core.inputs import Signals
-from veracity.data.mnist import mnist
 from veracity.orbits import Live, OrbitResult
 from veracity.orbits.passes import repeated
-from veracity.zoo.lenet import lenet
-from veracity.zoo.train import initialised
+from veracity.trainers.train import initialised
+from veracity_papers.data.mnist import mnist
+from veracity_papers.zoo.lenet import lenet
 
 MODELS, MADE, ASKED = 3, 64, 200
 """Models, digits whose moved inputs the floor goes through again and again, and live questions."""

@@ -15,13 +15,13 @@ from torch import nn
 from veracity import Audit, CyclicShift, OrbitEvaluation, RotationOrbit
 from veracity.core.crosstrained import CrossTrained
 from veracity.core.scores import Measured
-from veracity.data.digits import digits
+from veracity.demo.digits import digits
 from veracity.interpret import FastGEF
 from veracity.interpret.orbit import Classification
 from veracity.results import Result
+from veracity.trainers.train import initialised, train
 from veracity.walk import Exhaustive
-from veracity.zoo.orbit_digits import digit_cnn
-from veracity.zoo.train import initialised, train
+from veracity_papers.zoo.orbit_digits import digit_cnn
 
 Array = NDArray[np.float64]
 Generator = np.random.Generator

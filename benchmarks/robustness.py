@@ -34,9 +34,9 @@ from veracity.core.searches import Search
 from veracity.explain import InputXGradient
 from veracity.interpret import LnPHat, SolHat
 from veracity.results import Result
+from veracity.trainers.train import initialised
 from veracity.walk import Genetic, SimpleMonteCarlo, SubsetSimulation
-from veracity.zoo import lenet5, resnet
-from veracity.zoo.train import initialised
+from veracity_papers.zoo import lenet5, resnet
 
 SEEDS = 10
 NEVER = -1.0

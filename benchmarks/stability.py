@@ -28,13 +28,13 @@ from veracity import Audit
 from veracity.core.crosstrained import CrossTrained
 from veracity.core.draws import Draws
 from veracity.core.explainers import Context, Cost, Explainer
-from veracity.data.digits import digits
+from veracity.demo.digits import digits
 from veracity.explain import InputXSaliency, IntegratedGradients, Rise, Saliency
 from veracity.measure import spearman
-from veracity.zoo import resnet
-from veracity.zoo.lenet import lenet
-from veracity.zoo.small_cnn import SmallCNN
-from veracity.zoo.train import initialised
+from veracity.trainers.small_cnn import SmallCNN
+from veracity.trainers.train import initialised
+from veracity_papers.zoo import resnet
+from veracity_papers.zoo.lenet import lenet
 
 PAIRS, SIZE = 10_000, 784
 LOOPED = 1_000

@@ -18,9 +18,9 @@ from benchmarks.floor import floor_seconds, synchronise
 from veracity import Audit, CyclicShift, MonteCarlo, WindowShift
 from veracity.core.explainers import Cost
 from veracity.core.spaces import InputSpace
-from veracity.data.digits import digits
-from veracity.zoo.shift import GlobalMax, all_cnn
-from veracity.zoo.train import initialised
+from veracity.demo.digits import digits
+from veracity.demo.networks import GlobalMax, all_cnn
+from veracity.trainers.train import initialised
 
 CASES = {"saliency": 48, "integrated_gradients": 3, "occlusion": 3}
 

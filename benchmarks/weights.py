@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from benchmarks.floor import synchronise
-from veracity.zoo.lenet import lenet
-from veracity.zoo.train import initialised
+from veracity.trainers.train import initialised
+from veracity_papers.zoo.lenet import lenet
 
 if TYPE_CHECKING:
     from veracity.core.spaces import WeightSpace

@@ -7,32 +7,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
-from hypothesis import settings
 from torch import Tensor, nn
 
+from every_test import own_state, same_every_time
 from small import series_inputs, small_net
 from veracity import Audit, CyclicShift
 from veracity.engine.executors import local
 
+__all__ = ["own_state", "same_every_time"]
+
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 """They hold no doctests, and modules of the same name get in each other's way."""
-
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
-
-
-@pytest.fixture(autouse=True)
-def _own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Marks of run folders are kept in a folder of the test run, never in the user's own."""
-    monkeypatch.setenv("VERACITY_STATE", str(tmp_path_factory.getbasetemp() / "state"))
-
-
-@pytest.fixture(autouse=True)
-def _same_every_time() -> None:
-    """One thread, and networks with the same random weights in every run of a test."""
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from veracity.core.errors import Note, VeracityError
 from veracity.core.measures import Direction
 from veracity.core.scores import Defaults, Pair, Reads, Request, Score, Subject
 from veracity.engine.store import RunFolder
-from veracity.zoo.train import initialised, train
+from veracity.trainers.train import initialised, train
 
 LEFT_OUT = {"lock"}
 """Files that hold nothing to be read."""

@@ -50,7 +50,7 @@ State = dict[str, tuple[str, int, int]]
 
 def audit(samples: int = 256) -> Audit:
     """A small network on digits, four explainers, the controls, and three scores: 100 cells of 256 samples."""
-    from veracity.data.digits import digits
+    from veracity.demo.digits import digits
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

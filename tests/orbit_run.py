@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from veracity import Classification, OrbitEvaluation, RotationOrbit
-from veracity.data.digits import digits
-from veracity.zoo.train import initialised
+from veracity.demo.digits import digits
+from veracity.trainers.train import initialised
 
 HOSTILE = "</script><script>alert(1)</script>"
 """A class name that would run as a script wherever it is not escaped."""

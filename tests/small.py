@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from veracity.zoo.shift import GlobalMax
+from veracity.demo.networks import GlobalMax
 
 LENGTH = 12
 
@@ -16,6 +16,18 @@ def small_net(channels: int = 1, seed: int = 0) -> nn.Module:
         conv1 = nn.Conv1d(channels, 6, 3, padding=1, padding_mode="circular")
         conv2 = nn.Conv1d(6, 8, 3, padding=1, padding_mode="circular")
         return nn.Sequential(conv1, nn.ReLU(), conv2, nn.ReLU(), GlobalMax(), nn.Linear(8, 3)).eval()
+
+
+def set_net(classes: int = 3, seed: int = 0) -> nn.Module:
+    """A network over sets (N, points, 3) that no order of the points changes."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(3, 8), nn.Tanh(), SetMax(), nn.Linear(8, classes)).eval()
+
+
+class SetMax(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.amax(dim=1)
 
 
 def series_inputs(count: int = 6, seed: int = 1) -> Tensor:

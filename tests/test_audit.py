@@ -38,7 +38,7 @@ from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.measures import Direction, Measure
 from veracity.explain import GradientShap
 from veracity.results import compared
-from veracity.zoo.train import initialised
+from veracity.trainers.train import initialised
 
 STREAM = "walk"
 COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "samples_failed", "self_agreement", "random_control"]

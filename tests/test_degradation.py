@@ -23,7 +23,7 @@ from veracity.engine.store import RunFolder
 from veracity.interpret.trend import holm, trend
 from veracity.perturb import ConvolutionNoise, WrongLabels, wrong_labels
 from veracity.perturb.weights.copies import key
-from veracity.recipes import Recipe, Scale, run_recipe
+from veracity.recipe import Recipe, Scale, run_recipe
 from veracity.results import Result
 
 SHARES = (0.2, 0.5)

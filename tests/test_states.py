@@ -29,8 +29,8 @@ from veracity.engine.store.files import Files
 from veracity.engine.store.state import Stage, commanded
 from veracity.engine.store.study import study_progress, studying
 from veracity.orbits import OrbitResult
-from veracity.recipes import Audits
 from veracity.results.series import Series
+from veracity.several import Audits
 
 SAMPLES = 130
 """Three blocks, so that a row has three cells."""

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Size, Tensor, nn
 
-from veracity.data.digits import digits
-from veracity.zoo.shift import flatten_cnn
-from veracity.zoo.train import accuracy, initialised, train
+from veracity.demo.digits import digits
+from veracity.demo.networks import flatten_cnn
+from veracity.trainers.train import accuracy, initialised, train
 
 SAMPLES = 16
 EPOCHS = 6

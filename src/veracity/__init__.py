@@ -149,6 +149,7 @@ if TYPE_CHECKING:
     )
     from veracity.results import Result
     from veracity.scanning import Scan, scan
+    from veracity.trainers import Trainer
     from veracity.walk import (
         Adaptive,
         CrankNicolson,
@@ -161,7 +162,6 @@ if TYPE_CHECKING:
         SubsetSimulation,
         Window,
     )
-    from veracity.zoo.trainer import Trainer
 
 HOMES = {
     "veracity.advice": (
@@ -173,7 +173,7 @@ HOMES = {
     "veracity.core.crosstrained": ("CrossTrained",),
     "veracity.core.graphs": ("GraphInputs",),
     "veracity.core.measures": ("Direction",),
-    "veracity.zoo.trainer": ("Trainer",),
+    "veracity.trainers": ("Trainer",),
     "veracity.core.tokens": ("TokenInputs",),
     "veracity.core.training": (
         "Checkpoint",

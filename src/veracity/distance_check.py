@@ -154,7 +154,7 @@ class DistanceCheck:
         if isinstance(self.distances, str):
             raise SpecError(f"The distances are a list, such as ['{self.distances}'], not one name.")
         if self.distances is None:
-            return {name: as_distance(MEASURES[name]) for name in MEASURES}
+            return {one.name: as_distance(one) for one in MEASURES.values()}
         if isinstance(self.distances, Mapping):
             pairs = [(str(name), built(one)) for name, one in self.distances.items()]
         else:

@@ -15,13 +15,13 @@ from veracity.advice.layers import activations, layer_invariance
 from veracity.advice.remedies import remedy
 from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
-from veracity.data.digits import digits
+from veracity.demo.digits import digits
+from veracity.demo.networks import GlobalMax, all_cnn
 from veracity.explain import FeatureAblation, FeaturePermutation, Gradient, InputXGradient, IntegratedGradients
 from veracity.interpret.flowchart import Assumption
 from veracity.perturb import Rotations3D, WindowShift
 from veracity.results import Result
-from veracity.zoo.shift import GlobalMax, all_cnn
-from veracity.zoo.train import initialised, train
+from veracity.trainers.train import initialised, train
 
 
 @pytest.fixture(scope="module")

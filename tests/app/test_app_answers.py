@@ -14,7 +14,7 @@ from orbit_run import CLASSES, evaluation, measured, moved
 from stored import signed
 from veracity import Audit, OrbitEvaluation, OrbitResult, __version__
 from veracity.core.registry import RECIPES
-from veracity.recipes import Recipe
+from veracity.recipe import Recipe
 from veracity.report.interactive.packed import unpack
 
 

@@ -12,10 +12,9 @@ from stored import edit_manifest
 from veracity import OrbitEvaluation
 from veracity.core.errors import StoreError
 from veracity.core.registry import RECIPES
-from veracity.recipes import Recipe
-from veracity.recipes.base import trained_once, without_training
+from veracity.recipe import Recipe, trained_once, without_training
 from veracity.report.interactive.packed import unpack
-from veracity.zoo.train import initialised
+from veracity.trainers.train import initialised
 
 
 def asked(served: TestClient) -> dict[str, object]:

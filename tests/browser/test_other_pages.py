@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from browser_visit import Visit, served
 from orbit_small import Brightest, detection, digits_like, flow, images, labels, linear
+from small import set_net
 from stored import signed
 from veracity import Audit, Classification, CyclicShift, Dihedral, DiskOrbit, GroupOrbit, OrbitEvaluation, Regression
 from veracity.walk import Exhaustive
-from veracity.zoo.sets import deep_sets
-from veracity.zoo.train import initialised
 
 Begin = Callable[..., Visit]
 FORMS = ("detection", "disk", "flow", "line")
@@ -42,7 +41,7 @@ def numbers() -> OrbitEvaluation:
 
 def disk() -> OrbitEvaluation:
     clouds = torch.randn(6, 20, 3, generator=torch.Generator().manual_seed(5))
-    models: dict[str, nn.Module] = {f"seed {seed}": initialised(lambda: deep_sets(3, 8), seed=seed).eval() for seed in (0, 1)}
+    models: dict[str, nn.Module] = {f"seed {seed}": set_net(seed=seed) for seed in (0, 1)}
     task = Classification(classes=("bench", "chair", "monitor"))
     return OrbitEvaluation(models=models, inputs=clouds, targets=labels(), orbit=DiskOrbit(step=45.0), task=task, title="Clouds")
 

@@ -121,6 +121,6 @@ def test_python_and_its_libraries_are_told_from_the_user() -> None:
     assert origin("math") == "math"
     assert origin("numpy.linalg") == f"numpy {numpy.__version__}"
     assert origin(sklearn.tree._tree.__name__) == f"scikit-learn {sklearn.__version__}"
-    assert origin("veracity.zoo") == "veracity"
+    assert origin("veracity.trainers") == "veracity"
     assert origin(__name__) is None
     assert origin("__main__") is None

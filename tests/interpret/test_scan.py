@@ -12,10 +12,10 @@ from small import series_inputs, small_net
 from veracity.core.draws import Draws
 from veracity.core.graphs import pack
 from veracity.core.inputs import Signals
+from veracity.demo.networks import GlobalMax, circular
 from veracity.interpret.scan import Scanned, Verdict, catalogue, judged, null_agreement, ranked, size_of
 from veracity.measure import cosine
 from veracity.perturb import Dihedral, Flips, Mirror, Permutations, Rotation, Rotations, Rotations3D
-from veracity.zoo.shift import GlobalMax, circular
 
 DRAWS = 24
 

@@ -8,15 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from orbit_small import CLASSES, digits_like, images, labels, linear
+from small import set_net
 from veracity import Classification, CyclicShift, Dihedral, GroupOrbit, OrbitEvaluation, Permutations, Regression, RotationOrbit
 from veracity.core.errors import Note
+from veracity.demo.networks import GlobalMax, all_cnn
 from veracity.interpret.orbit import Metric
 from veracity.orbits.models import Called
 from veracity.perturb.group.outputs import AsInput
-from veracity.zoo.dihedral import d4_resnet
-from veracity.zoo.sets import deep_sets
-from veracity.zoo.shift import GlobalMax, all_cnn
-from veracity.zoo.train import initialised
+from veracity.trainers.train import initialised
 
 FLAT = 1e-5
 
@@ -89,7 +88,19 @@ def test_a_shift_invariant_network_has_a_flat_orbit_and_another_one_has_not(tmp_
 
 def test_a_d4_network_has_a_flat_orbit(tmp_path: Path) -> None:
     x = torch.rand(3, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    net = initialised(lambda: d4_resnet(3, widths=(2, 3, 4)), seed=0).eval()
+
+    class Averaged(nn.Module):
+        """The mean output of an ordinary network over the square's eight symmetries."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 14 * 14, 3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            turned = [self.net(Dihedral().act(torch.full((len(x), 1), element), x)) for element in range(8)]
+            return 4 * torch.stack(turned).mean(dim=0)
+
+    net = initialised(Averaged, seed=0).eval()
     evaluation = OrbitEvaluation(models=net, inputs=x, targets=labels(3), orbit=GroupOrbit(space=Dihedral()), task=Classification())
     result = run(evaluation, tmp_path / "run")
     assert result.models == ("model",)
@@ -99,7 +110,7 @@ def test_a_d4_network_has_a_flat_orbit(tmp_path: Path) -> None:
 def test_a_set_model_has_a_flat_orbit_under_permutations(tmp_path: Path) -> None:
     x = torch.rand(3, 20, 3, generator=torch.Generator().manual_seed(0))
     orbit = GroupOrbit(space=Permutations(axis=-2), draws=16)
-    net = initialised(lambda: deep_sets(3, 16), seed=0).eval()
+    net = set_net()
     result = run(OrbitEvaluation(models={"sets": net}, inputs=x, targets=labels(3), orbit=orbit, task=Classification()), tmp_path / "run")
     assert result.values("sets", "confidence").shape == (3, 16)
     assert result.gap()["value"][0] <= FLAT

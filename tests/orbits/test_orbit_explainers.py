@@ -12,7 +12,7 @@ from veracity import Audit, CyclicShift, Dihedral, Equivariance, Exhaustive, Gro
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Context, Cost, Explainer
 from veracity.orbits import Live, OrbitResult
-from veracity.zoo.train import initialised
+from veracity.trainers.train import initialised
 
 EXPLAINERS = {"saliency": "saliency", "input_x_gradient": "input_x_gradient", "smooth_grad": SmoothGrad(draws=4)}
 

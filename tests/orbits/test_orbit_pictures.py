@@ -8,11 +8,10 @@ import torch
 from torch import Size
 
 from orbit_small import detection, digits_like, flow, images
+from small import set_net
 from veracity import Classification, CyclicShift, DiskOrbit, GroupOrbit, OrbitEvaluation, RotationOrbit
 from veracity.core.errors import SpecError
 from veracity.orbits.pictures import Picture, drawn, picture_of, restored, thumbnails
-from veracity.zoo.sets import deep_sets
-from veracity.zoo.train import initialised
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_scenes_pairs_clouds_and_series_of_runs(tmp_path: Path) -> None:
     pair = flow().run(tmp_path / "pair", progress=False)
     assert (pair.picture_kind, pair.picture(2)["input"].shape) == ("pair", (2, 8, 8))
     points = torch.randn(2, 10, 3, generator=torch.Generator().manual_seed(0))
-    net = initialised(lambda: deep_sets(3, 4), seed=0).eval()
+    net = set_net()
     cloud = OrbitEvaluation(models=net, inputs=points, orbit=DiskOrbit(step=90.0), task=Classification())
     found = cloud.run(tmp_path / "cloud", progress=False)
     assert (found.picture_kind, found.layout, found.plane) == ("cloud", "disk", "xy")

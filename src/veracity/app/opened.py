@@ -15,8 +15,7 @@ from veracity.app.runs import Run, Runs, stamp
 from veracity.core.errors import SpecError, StoreError, said
 from veracity.core.registry import RECIPES
 from veracity.orbits import Live, OrbitEvaluation, OrbitResult
-from veracity.recipes import Scale
-from veracity.recipes.base import without_training
+from veracity.recipe import Scale, without_training
 from veracity.report.interactive import answers
 
 HELD = 8

@@ -22,7 +22,7 @@ from veracity.core.registry import RECIPES
 from veracity.core.sentences import tell
 from veracity.engine.resolve import as_models
 from veracity.engine.store.marks import recorded
-from veracity.recipes import Scale
+from veracity.recipe import Scale
 from veracity.results import Result
 from veracity.scanning import Scan
 from veracity.scanning import scan as scanned

@@ -139,6 +139,6 @@ def ls(kind: str = typer.Argument("", help=f"One of: {', '.join(KINDS)}.")) -> N
         raise unknown("kind", kind, KINDS)
     for plural in [kind] if kind else KINDS:
         table = Table(title=plural, title_justify="left", box=None, show_header=False)
-        for name in KINDS[plural]:
-            table.add_row(f"[bold]{escape(name)}[/]", escape(KINDS[plural][name].summary()))
+        for item in KINDS[plural].values():
+            table.add_row(f"[bold]{escape(item.name)}[/]", escape(item.summary()))
         Console().print(table)

@@ -20,10 +20,9 @@ from veracity.distance_check import DistanceResult
 from veracity.engine.forecast import Forecast
 from veracity.engine.store.marks import made_from
 from veracity.orbits import OrbitResult
-from veracity.recipes import Scale, run_recipe
-from veracity.recipes.base import Found
-from veracity.recipes.several import JointResult
+from veracity.recipe import Found, Scale, run_recipe
 from veracity.results import Result
+from veracity.several import JointResult
 
 Workers = typer.Option(None, help="Worker processes; by default one for each core, at most 8, and one for a GPU.")
 Device = typer.Option("cpu", help="Where the models run, such as cuda.")

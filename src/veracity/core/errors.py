@@ -55,9 +55,9 @@ def unknown(kind: str, name: str, known: Iterable[str], listing: str = "") -> Sp
     return SpecError(f"Unknown {kind} '{name}'. {hint}{see}")
 
 
-def missing_extra(package: str, extra: str) -> SpecError:
-    """The error for an optional dependency that is not installed."""
-    return SpecError(f"This needs {package}, which is not installed: pip install 'veracity[{extra}]'")
+def missing_extra(package: str, extra: str, distribution: str = "veracity") -> SpecError:
+    """The error for an optional dependency of a distribution that is not installed."""
+    return SpecError(f"This needs {package}, which is not installed: pip install '{distribution}[{extra}]'")
 
 
 def said(error: Exception) -> str:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import Any, Generic, TypeVar
 
-from veracity.core.errors import SpecError, unknown
+from veracity.core.errors import Note, SpecError, said, unknown
 from veracity.core.settings import Checking, check_settings, shown
 
 T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """One kind of component by name; third parties add theirs through the entry point `veracity.<plural>`."""
+    """One kind of component by name; other distributions add theirs through entry points of the group `veracity.<plural>`.
 
-    def __init__(self, kind: str, plural: str, home: str) -> None:
-        self.kind, self.plural, self.home = kind, plural, home
+    Their names are known without an import. A component is imported when it is asked for by its name, and a name that this package
+    has itself stays its own. `more` is a distribution of further components, which an unknown name's error tells to install.
+    """
+
+    def __init__(self, kind: str, plural: str, home: str, more: str = "") -> None:
+        self.kind, self.plural, self.home, self.more = kind, plural, home, more
         self._items: dict[str, Any] = {}
-        self._complete = False
 
     def add(self, item: Any) -> Any:
         """Register a class (or an object) under its `name`; works as a decorator."""
@@ -27,18 +32,30 @@ class Registry(Generic[T]):
         return item
 
     def __iter__(self) -> Iterator[str]:
-        self._load()
-        return iter(sorted(self._items))
+        return iter(sorted({*self._own(), *self._points}))
 
     def __contains__(self, name: object) -> bool:
-        self._load()
-        return name in self._items
+        return name in self._own() or name in self._points
 
     def __getitem__(self, name: str) -> Any:
-        self._load()
-        if name not in self._items:
-            raise unknown(self.kind, name, self._items, self.plural)
-        return self._items[name]
+        if name in self._own():
+            return self._items[name]
+        if name in self._points:
+            return self.add(self._loaded(self._points[name]))
+        if self.more and not installed(self.more):
+            raise SpecError(
+                f"Unknown {self.kind} {shown(name)}: known here: {', '.join(self)}; those of published papers come with "
+                f"'pip install {self.more}'."
+            )
+        raise unknown(self.kind, name, self, self.plural)
+
+    def values(self) -> Iterator[Any]:
+        """Every component in the order of the names; a note names each that cannot be imported."""
+        for name in self:
+            try:
+                yield self[name]
+            except SpecError as error:
+                warnings.warn(str(error), Note, stacklevel=2)
 
     def build(self, spec: str | Mapping[str, Any] | T) -> T:
         """A component from its name, from {name, settings}, or the component itself."""
@@ -61,13 +78,33 @@ class Registry(Generic[T]):
         built: T = item(**values if isinstance(item, Checking) else check_settings(item, values, f"{self.kind} '{name}'"))
         return built
 
-    def _load(self) -> None:
-        if self._complete:
-            return
-        self._complete = True
+    def _own(self) -> dict[str, Any]:
         import_module(self.home)
-        for point in entry_points(group=f"veracity.{self.plural}"):
-            self.add(point.load())
+        return self._items
+
+    @cached_property
+    def _points(self) -> dict[str, EntryPoint]:
+        return {point.name: point for point in reversed(tuple(entry_points(group=f"veracity.{self.plural}")))}
+
+    def _loaded(self, point: EntryPoint) -> Any:
+        whose = f"The {self.kind} '{point.name}' of the distribution '{point.dist.name if point.dist else point.module}'"
+        try:
+            item = point.load()
+        except Exception as error:
+            why = " ".join(said(error).split())[:200]
+            raise SpecError(f"{whose} cannot be imported ({why}): update or uninstall that distribution.") from error
+        if getattr(item, "name", None) != point.name:
+            raise SpecError(f"{whose} is named {shown(getattr(item, 'name', None))} in its code: name its entry point the same.")
+        return item
+
+
+def installed(name: str) -> bool:
+    """Whether a distribution is installed."""
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 EXPLAINERS: Registry[Any] = Registry("explainer", "explainers", "veracity.explain")
@@ -81,8 +118,8 @@ KERNELS: Registry[Any] = Registry("kernel", "kernels", "veracity.walk")
 TARGETS: Registry[Any] = Registry("target", "targets", "veracity.core.targets")
 ORBITS: Registry[Any] = Registry("orbit", "orbits", "veracity.perturb")
 TASKS: Registry[Any] = Registry("task", "tasks", "veracity.interpret")
-RECIPES: Registry[Any] = Registry("recipe", "recipes", "veracity.recipes")
-TRAINERS: Registry[Any] = Registry("trainer", "trainers", "veracity.zoo")
+RECIPES: Registry[Any] = Registry("recipe", "recipes", "veracity.demo.symmetry_digits", more="veracity-papers")
+TRAINERS: Registry[Any] = Registry("trainer", "trainers", "veracity.trainers", more="veracity-papers")
 
 
 HOMES: dict[str, tuple[Registry[Any], ...]] = {

@@ -109,7 +109,7 @@ def test_torchvision_style_lists():
 def test_queries_are_refused_since_they_do_not_say_how_logits_are_read(mapping):
     """A detector trained with sigmoids would give wrong scores in a softmax, silently."""
     parts = {"logits": torch.rand(1, 2, 3), "pred_boxes": torch.rand(1, 2, 4)}
-    with pytest.raises(InputError, match=r"wrap it as veracity\.zoo\.TransformersDetector\(model, labels=\.\.\.\)"):
+    with pytest.raises(InputError, match=r"wrap it as veracity\.orbits\.TransformersDetector\(model, labels=\.\.\.\)"):
         detections(parts if mapping else SimpleNamespace(**parts), first=1)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Size, Tensor, nn
 from torch.nn.functional import pad
 
-from veracity.core.errors import InputError, SpecError, missing_extra
+from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Need
 from veracity.core.inputs import Inputs
 from veracity.core.models import LayerScores, device_of, evaluating
@@ -59,7 +58,6 @@ class ConceptExplainer(Explainer, ABC):
 
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
         """A classifier for each concept, stacked, with the counts that its accuracy follows from: each (C, ...)."""
-        require_sklearn()
         with evaluating(model), torch.no_grad():
             sets = concept_sets(self.name, context.training, self.per_side, context.seed)
             inputs = with_concepts(self.name, context.training).inputs
@@ -117,8 +115,7 @@ class ConceptExplainer(Explainer, ABC):
         return rows_of(list(with_concepts(self.name, context.training).concepts), learnt, self.layer, self.per_side)
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise without scikit-learn, concepts with examples on both sides, or a layer that gives one row an input."""
-        require_sklearn()
+        """Raise without concepts with examples on both sides, or a layer that gives one row an input."""
         if not self.layer or not isinstance(self.layer, str):
             raise SpecError(f"{self.name} needs the name of a layer: pass {type(self).__name__}(layer='...').")
         concept_sets(self.name, context.training, self.per_side, context.seed)
@@ -144,9 +141,3 @@ def filled(tensors: Iterable[Tensor]) -> list[Tensor]:
     return [
         pad(tensor, [side for axis in reversed(range(tensor.ndim)) for side in (0, shape[axis] - tensor.shape[axis])]) for tensor in given
     ]
-
-
-def require_sklearn() -> None:
-    """Raise if scikit-learn is not installed."""
-    if find_spec("sklearn") is None:
-        raise missing_extra("scikit-learn", "concepts")

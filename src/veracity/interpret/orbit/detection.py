@@ -102,7 +102,7 @@ class Detection(Task):
         if len(beyond):
             raise InputError(
                 f"The detector gives the class {float(beyond[0]):g}, but there are only {len(self.classes)}: pass Detection(classes=...) "
-                "all of its classes, or wrap it as veracity.zoo.TorchvisionDetector(model, labels=...), which keeps those of interest."
+                "all of its classes, or wrap it as veracity.orbits.TorchvisionDetector(model, labels=...), which keeps those of interest."
             )
         return ranked(found, self.top)
 

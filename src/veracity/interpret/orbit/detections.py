@@ -33,7 +33,7 @@ def detections(raw: Any, *, first: int) -> Tensor:
     if all(key in raw if isinstance(raw, Mapping) else hasattr(raw, key) for key in ("logits", "pred_boxes")):
         raise InputError(
             "The detector gives logits and pred_boxes, which do not say how they are to be read: wrap it as "
-            "veracity.zoo.TransformersDetector(model, labels=...), with score=torch.sigmoid where it has no class for nothing."
+            "veracity.orbits.TransformersDetector(model, labels=...), with score=torch.sigmoid where it has no class for nothing."
         )
     if isinstance(raw, Sequence) and raw and all(isinstance(one, Mapping) and all(key in one for key in PARTS) for one in raw):
         return numbered(from_lists(raw, first), f"its labels must begin with first={first}: pass Detection(first=...) to fit it")

@@ -72,8 +72,8 @@ def reduced(x: Array, method: str, seed: int) -> Array:
     flat = scores[:, :2]
     if method == "pca" or len(np.unique(flat, axis=0)) < FEWEST or not (flat[:, 1] != 0).any():
         return flat
-    if find_spec("umap" if method == "umap" else "sklearn") is None:
-        raise missing_extra("umap-learn", "umap") if method == "umap" else missing_extra("scikit-learn", "orbits")
+    if method == "umap" and find_spec("umap") is None:
+        raise missing_extra("umap-learn", "umap")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return upright(BY_METHOD[method](scores, seed))

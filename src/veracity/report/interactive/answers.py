@@ -27,7 +27,7 @@ from veracity.report.interactive.view import Array, MovedView, OrbitView
 
 KEPT = ("outputs", "consensus", "errors", "consensus_errors", "quiver")
 """What of a model's outputs is drawn."""
-NEEDED = {"ica": "sklearn", "isomap": "sklearn", "tsne": "sklearn", "umap": "umap"}
+NEEDED = {"umap": "umap"}
 """The packages that methods of dimension reduction need."""
 
 

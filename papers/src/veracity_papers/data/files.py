@@ -1,0 +1,37 @@
+"""Where data files are looked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from veracity.core.errors import InputError
+
+VARIABLE = "VERACITY_DATA"
+BESIDE = [Path("../shared/data"), Path(__file__).parents[5] / "shared" / "data"]
+
+
+def cache() -> Path:
+    """Where fetched data are kept: veracity's own folder in the user's cache directory."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "veracity"
+
+
+def folders() -> list[Path]:
+    """The folders that may hold data: the one that VERACITY_DATA names, or else those beside the code."""
+    given = os.environ.get(VARIABLE)
+    return [Path(given)] if given else BESIDE
+
+
+def locate(name: str) -> Path | None:
+    """A data file by its path inside the data folder or the cache; None if it is in neither."""
+    return next((folder / name for folder in (*folders(), cache()) if (folder / name).exists()), None)
+
+
+def find(name: str, origin: str) -> Path:
+    """A data file by its path inside the data folder; one sentence says where it was looked for and where it is from."""
+    path = locate(name)
+    if path is None:
+        given = os.environ.get(VARIABLE)
+        where = f"{Path(given) / name} ({VARIABLE})" if given else f"{name} (no {VARIABLE} is set)"
+        raise InputError(f"Looked for {where} and found nothing: get it from {origin} and set {VARIABLE} to the folder above it.")
+    return path

@@ -1,0 +1,54 @@
+"""MNIST (LeCun et al. 1998): 60,000 and 10,000 handwritten digits of 28x28."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from veracity_papers.data import files, idx
+from veracity_papers.data.labelled import check_split
+
+ORIGIN = "yann.lecun.com/exdb/mnist"
+CLASSES = tuple("0123456789")
+SIDE = 28
+PREFIXES = {"train": "train", "test": "t10k"}
+
+
+def mnist(split: str = "test", padding: int = 0, *, size: int = SIDE, range: tuple[float, float] = (0.0, 1.0)) -> tuple[Tensor, Tensor]:
+    """Images (N, 1, size + 2 padding, size + 2 padding) from black to white over `range`, and labels (N,).
+
+    The split is "train" or "test". Images of another size than 28 are resized by `resized`.
+    """
+    prefix = PREFIXES[check_split(split)]
+    images = idx.read(files.find(f"mnist/{prefix}-images-idx3-ubyte.gz", ORIGIN))
+    labels = idx.read(files.find(f"mnist/{prefix}-labels-idx1-ubyte.gz", ORIGIN))
+    low, high = range
+    values = resized(images, size)[:, None].float() / 255.0 * (high - low) + low
+    return pad(values, (padding,) * 4, value=low), labels.long()
+
+
+def resized(images: Tensor, side: int) -> Tensor:
+    """Grey images (N, H, W) of bytes as (N, side, side), in Pillow's bilinear interpolation, bit for bit.
+
+    Pillow stretches the rows, rounds, then stretches the columns. One picture of all rows and one of all columns do it for
+    every image at once.
+
+    >>> resized(torch.tensor([[[0, 100]]], dtype=torch.uint8), 4)[0, 0]
+    tensor([  0,  25,  75, 100], dtype=torch.uint8)
+    """
+    for _ in ("rows", "columns"):
+        if images.shape[-1] != side:
+            images = stretched(images, side)
+        images = images.transpose(1, 2)
+    return images.contiguous()
+
+
+def stretched(images: Tensor, width: int) -> Tensor:
+    """Images (N, H, W) of bytes with their rows interpolated to a width: (N, H, width)."""
+    from PIL import Image
+
+    picture = Image.fromarray(images.reshape(-1, images.shape[-1]).numpy())
+    pixels = np.asarray(picture.resize((width, picture.height), Image.Resampling.BILINEAR))
+    return torch.from_numpy(pixels.copy()).reshape(*images.shape[:2], width)

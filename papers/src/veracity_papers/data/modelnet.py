@@ -1,0 +1,105 @@
+"""Shapes of ModelNet (Wu et al. 2015) as point clouds: what is freely at hand of it, three of the forty classes.
+
+At hand are 193 benches of ModelNet40 as sampled points, and 889 chairs and 465 monitors of ModelNet10 as 32x32x32 voxels, of
+which 64 are copies of others and left out: 1,483 shapes. Lest a network tell the two sources apart, benches are put into
+the same voxels, and every cloud is drawn in the same way: random surface voxels, a uniform point in each. Every fifth shape
+of each class is for testing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from veracity.core.grouped import within
+from veracity.core.inputs import TensorInputs
+from veracity_papers.data import files
+from veracity_papers.data.labelled import Labelled, check_split
+
+ORIGIN = "modelnet.cs.princeton.edu (benches as points, chairs and monitors as packed 32x32x32 voxels)"
+CLASSES = ("bench", "chair", "monitor")
+CONCEPTS = {"foot": ("bench", "chair"), "parallelepiped": ("monitor",), "elongated": ("bench",)}
+SIDE = 32
+EVERY = 5
+
+Grids = NDArray[np.bool_]
+
+
+def modelnet(split: str = "test", points: int = 256, seed: int = 0) -> Labelled:
+    """Clouds (N, points, 3), centred and within the unit ball, class labels, and three of the symmetry paper's concepts by class.
+
+    None of the three classes is a container, so the paper's fourth concept has no example. The paper draws 1,000 points.
+    """
+    check_split(split)
+    grids = [cells(benches()), *(voxels(name) for name in CLASSES[1:])]
+    shapes, labels = surface(np.concatenate(grids)), np.repeat(np.arange(len(CLASSES)), [len(part) for part in grids])
+    clouds = normalised(drawn(shapes, points, seed))
+    rows = torch.from_numpy((within(labels) % EVERY == EVERY - 1) == (split == "test")).nonzero().squeeze(1)
+    label = torch.from_numpy(labels)
+    concepts = {name: torch.isin(label, torch.tensor([CLASSES.index(one) for one in members])) for name, members in CONCEPTS.items()}
+    return Labelled(TensorInputs(torch.from_numpy(clouds)), label, concepts)[rows]
+
+
+def benches() -> NDArray[np.float32]:
+    """Points (N, 2048, 3) of ModelNet40's benches."""
+    with np.load(files.find("modelnet/modelnet40_bench_193x2048x6_f16.npz", ORIGIN)) as file:
+        return np.asarray(file["points"][..., :3], dtype=np.float32)
+
+
+def voxels(name: str) -> Grids:
+    """Occupied voxels (N, 32, 32, 32) of one of ModelNet10's classes, each shape once, turned to ModelNet40's pose."""
+    with np.load(files.find("modelnet/modelnet10_voxels32_chair_monitor.npz", ORIGIN)) as file:
+        packed = distinct(file[name])
+    return np.unpackbits(packed, axis=1).reshape(-1, SIDE, SIDE, SIDE).astype(bool).transpose(0, 1, 3, 2)
+
+
+def cells(points: NDArray[np.float32]) -> Grids:
+    """The voxels (N, 32, 32, 32) that points (N, P, 3) fall into, with the longest extent filling the grid."""
+    low = points.min(axis=1, keepdims=True)
+    extent = (points - low).max(axis=(1, 2), keepdims=True)
+    place = np.minimum((points - low) / extent * SIDE, SIDE - 1).astype(np.int64)
+    grids = np.zeros((len(points), SIDE, SIDE, SIDE), dtype=bool)
+    grids[np.arange(len(points))[:, None], place[..., 0], place[..., 1], place[..., 2]] = True
+    return grids
+
+
+def distinct(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The rows without those that are the same as an earlier one.
+
+    >>> distinct(np.array([[2, 0], [1, 0], [2, 0]], dtype=np.uint8))
+    array([[2, 0],
+           [1, 0]], dtype=uint8)
+    """
+    _, first = np.unique(np.ascontiguousarray(rows).view(f"V{rows.shape[1]}"), return_index=True)
+    return rows[np.sort(first)]
+
+
+def surface(grids: Grids) -> Grids:
+    """The occupied voxels that have at least one empty neighbour of six."""
+    inner = np.zeros_like(grids)
+    middle, before, after = slice(1, -1), slice(None, -2), slice(2, None)
+    centre = grids[:, middle, middle, middle]
+    inner[:, middle, middle, middle] = (
+        centre
+        & (grids[:, before, middle, middle] & grids[:, after, middle, middle])
+        & (grids[:, middle, before, middle] & grids[:, middle, after, middle])
+        & (grids[:, middle, middle, before] & grids[:, middle, middle, after])
+    )
+    return grids & ~inner
+
+
+def drawn(grids: Grids, points: int, seed: int) -> NDArray[np.float32]:
+    """`points` voxels of each grid, drawn with replacement from a seed, and a uniform point in each: (N, points, 3)."""
+    generator = np.random.default_rng(seed)
+    occupied = np.stack(grids.nonzero()[1:], axis=1)
+    counts = grids.sum(axis=(1, 2, 3))
+    number = (generator.random((len(grids), points)) * counts[:, None]).astype(np.int64)
+    corners = occupied[(np.cumsum(counts) - counts)[:, None] + number]
+    return np.asarray(corners + generator.random(corners.shape), dtype=np.float32)
+
+
+def normalised(clouds: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Clouds (N, P, 3) with their mean at the origin and their farthest point at distance one."""
+    centred = clouds - clouds.mean(axis=1, keepdims=True)
+    return np.asarray(centred / np.linalg.norm(centred, axis=2, keepdims=True).max(axis=1, keepdims=True), dtype=np.float32)

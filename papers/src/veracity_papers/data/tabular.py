@@ -1,0 +1,101 @@
+"""Tables: numbers in named columns, a class a row. Four of them are OpenXAI's (Agarwal et al. 2022), in its own splits.
+
+Categories are already 0 and 1 there. Every column is moved and stretched by the training rows to [0, 1], which is what OpenXAI's
+models were trained on; a test row may lie outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from veracity.core.errors import InputError, unknown
+from veracity.core.inputs import TensorInputs
+from veracity_papers.data import files
+from veracity_papers.data.labelled import Labelled, check_split
+
+ORIGIN = "github.com/AI4LIFE-GROUP/OpenXAI"
+CLASSES = {
+    "adult": ("up to 50K", "above 50K"),
+    "compas": ("high risk", "low or medium risk"),
+    "german": ("bad credit", "good credit"),
+    "heloc": ("bad", "good"),
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Values (N, F), labels (N,), and the names of the F features and of the classes.
+
+    >>> table = Table(torch.eye(2), torch.tensor([0, 1]), ("age", "income"), ("no", "yes"))
+    >>> len(table), table.labelled.inputs.shape
+    (2, torch.Size([2]))
+    """
+
+    values: Tensor
+    labels: Tensor
+    features: tuple[str, ...]
+    classes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def labelled(self) -> Labelled:
+        """The rows as samples with labels, without the names."""
+        return Labelled(TensorInputs(self.values), self.labels)
+
+
+def adult(split: str = "test") -> Table:
+    """Adults of the 1994 census (Becker and Kohavi 1996), 13 features, whether they earn above 50K: 36,177 and 9,045 rows."""
+    return openxai("adult", split)
+
+
+def compas(split: str = "test") -> Table:
+    """Defendants (ProPublica 2016), 7 features, and the risk that a tool ascribed to them: 4,937 and 1,235 rows."""
+    return openxai("compas", split)
+
+
+def german(split: str = "test") -> Table:
+    """Credits of a German bank (Hofmann 1994), 60 features, whether they were paid back: 800 and 200 rows."""
+    return openxai("german", split)
+
+
+def heloc(split: str = "test") -> Table:
+    """Home equity lines of credit (FICO 2018), 23 features, whether they were paid in time: 7,896 and 1,975 rows."""
+    return openxai("heloc", split)
+
+
+def openxai(name: str, split: str = "test") -> Table:
+    """One of the four tables by name, scaled by its training rows."""
+    if name not in CLASSES:
+        raise unknown("table", name, CLASSES)
+    features, train = columns(name, "train")
+    rows = train if check_split(split) == "train" else columns(name, split)[1]
+    values = scaled(rows[:, :-1], train[:, :-1])
+    return Table(torch.from_numpy(values), torch.from_numpy(rows[:, -1]).long(), features, CLASSES[name])
+
+
+def columns(name: str, split: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """The features' names, and the rows (N, F + 1) whose last column is the label."""
+    path = files.find(f"openxai_tabular/{name}-{split}.csv", ORIGIN)
+    with path.open(encoding="utf-8") as lines:
+        *features, _ = next(lines).strip().split(",")
+        rows = np.loadtxt(lines, delimiter=",", ndmin=2)
+    if rows.shape[1] != len(features) + 1:
+        raise InputError(f"{path} has {rows.shape[1]} columns of numbers, but its first line names {len(features) + 1}.")
+    return tuple(features), rows
+
+
+def scaled(rows: NDArray[np.float64], train: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Each column (N, F) less the training rows' minimum, over their range; a column that is constant there is only moved.
+
+    >>> scaled(np.array([[5.0, 7.0]]), np.array([[1.0, 6.0], [3.0, 6.0]]))
+    array([[2., 1.]], dtype=float32)
+    """
+    low, high = train.min(axis=0), train.max(axis=0)
+    return np.asarray((rows - low) / np.where(high > low, high - low, 1.0), dtype=np.float32)

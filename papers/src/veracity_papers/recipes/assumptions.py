@@ -1,0 +1,83 @@
+"""How often do models do what scores of explanations take for granted? Figures A.1 and A.3 to A.5 of the faithfulness paper, as shares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from veracity.audit import Audit
+from veracity.core.scores import Score
+from veracity.interpret import InputGrowth, ModelFaithfulness, ModelRobustness, ModelSensitivity, WeightGrowth
+from veracity.recipe import Scale, recipe
+from veracity.several import Audits
+from veracity.walk import MonteCarlo
+from veracity_papers.recipes.faithfulness_methods import PAPER, SIGMA
+from veracity_papers.recipes.faithfulness_tasks import TASKS
+
+NOISE = (0.001, 0.01, 0.1, 0.2, 0.5, 1.0)
+PATCHES = (1, 2, 4, 8)
+BASELINES = ("black", "white", "mean")
+MASKED = ("mnist", "fashion-mnist")
+
+
+@recipe("assumptions", reference=f"{PAPER}, Figures A.1 and A.3 to A.5")
+def assumptions(folder: Path, scale: Scale) -> Audits:
+    """On which share of samples networks do what robustness, sensitivity and faithfulness scores assume: four data sets.
+
+    No explainer takes part. Robust (Assumption 1): five draws of Gaussian noise keep the predicted class, and the
+    probabilities to within .1. Sensitive (Assumption 2): layers randomised one after the other, or all at once, move the
+    probabilities by more than .1. Faithful (Assumption 3, images alone): the more is masked, in a random order, the further
+    the explained score moves away, to within a tenth of its largest distance; with single pixels and with patches of side 2,
+    4 and 8, which are 4 wide at the far edges of 28 pixels, in black, white or the image's mean. Growing asks the same of
+    noise in ten steps, and of scaled weights in 2, 5 and 20. The distortions of all levels are kept. The paper's figures
+    show curves, and have no numbers to stand beside.
+    """
+    return Audits(
+        audits={name: assumed(name, scale) for name in (MASKED[:1] if scale is Scale.SMOKE else TASKS)},
+        title="On which samples do models do what scores assume?",
+    )
+
+
+def assumed(name: str, scale: Scale) -> Audit:
+    """The audit of one of the networks."""
+    walk, noise = MonteCarlo(draws=2 if scale is Scale.SMOKE else 5), NOISE[::4] if scale is Scale.SMOKE else NOISE
+    return replace(
+        TASKS[name].audit(scale),
+        title=f"On which samples does a network for {name.upper()} do what scores assume?",
+        scores={
+            **{f"robust, noise {sigma:g}": ModelRobustness(sigma=sigma, walk=walk) for sigma in noise},
+            **sensitive(walk),
+            **growing(TASKS[name].noise, SIGMA[scale], walk),
+            **(faithful(scale) if name in MASKED else {}),
+        },
+        controls=False,
+        companions=False,
+        about={"series": "assumptions", "scale": scale.value},
+    )
+
+
+def sensitive(walk: MonteCarlo) -> dict[str, Score]:
+    """Layers randomised one after the other from either end, the mean over all stages, and all at once."""
+    return {
+        "sensitive, top-down": ModelSensitivity(layer_order="top_down", layers="mean", walk=walk),
+        "sensitive, bottom-up": ModelSensitivity(layer_order="bottom_up", layers="mean", walk=walk),
+        "sensitive, at once": ModelSensitivity(walk=walk),
+    }
+
+
+def growing(noise: float, sigma: float | None, walk: MonteCarlo) -> dict[str, Score]:
+    """Whether what is stronger moves the model further: noise on the input, and scaled weights along a path of Z levels."""
+    weights: dict[str, Score] = {
+        f"growing, weights, Z = {steps}": WeightGrowth(steps=steps, sigma=sigma, walk=walk) for steps in (2, 5, 20)
+    }
+    return {"growing, noise, Z = 10": InputGrowth(sigma=noise, walk=walk), **weights}
+
+
+def faithful(scale: Scale) -> dict[str, Score]:
+    """Masking with every patch size and every replacement."""
+    patches, baselines = (PATCHES[2:], BASELINES[:1]) if scale is Scale.SMOKE else (PATCHES, BASELINES)
+    return {
+        f"faithful, patch {patch}, {baseline}": ModelFaithfulness(patch_size=patch, perturb_baseline=baseline)
+        for patch in patches
+        for baseline in baselines
+    }

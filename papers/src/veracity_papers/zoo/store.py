@@ -1,0 +1,69 @@
+"""Weights on disk: small safetensors files, shipped with the package or written by a training script.
+
+A training's checkpoints are `name.0.safetensors`, `name.1.safetensors`, ... in order, with the epochs done and the learning
+rate in each file's header.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import TypeVar
+
+from safetensors.torch import load, save_file
+from torch import Tensor, nn
+
+from veracity.core.errors import InputError
+from veracity.core.training import Checkpoint
+
+SHIPPED = "weights"
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def save(state: Mapping[str, Tensor], path: Path, *, half: bool = False, **facts: object) -> None:
+    """Write a state, in half precision if asked, with facts about it in the file's header."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = {key: value.detach().cpu().contiguous() for key, value in state.items()}
+    if half:
+        kept = {key: value.half() if value.is_floating_point() else value for key, value in kept.items()}
+    save_file(kept, path, {key: str(value) for key, value in facts.items()})
+
+
+def raw(name: str) -> bytes:
+    """A shipped file's bytes."""
+    file = files("veracity_papers.zoo") / SHIPPED / f"{name}.safetensors"
+    if not file.is_file():
+        raise InputError(f"The package ships no weights named '{name}': train them, or choose a network whose weights it ships.")
+    return file.read_bytes()
+
+
+def state(name: str) -> dict[str, Tensor]:
+    """A shipped state by name, in float32."""
+    return {key: value.float() if value.is_floating_point() else value for key, value in load(raw(name)).items()}
+
+
+def facts(name: str) -> dict[str, str]:
+    """What a shipped file's header says of it: how it was trained, how it scored."""
+    data = raw(name)
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return dict(header.get("__metadata__", {}))
+
+
+def loaded(model: Network, name: str) -> Network:
+    """The model with shipped weights, in evaluation mode."""
+    model.load_state_dict(state(name))
+    return model.eval()
+
+
+def checkpoint_names(name: str) -> list[str]:
+    """The shipped checkpoints of a training, in order."""
+    folder = files("veracity_papers.zoo") / SHIPPED
+    found = [item.name.split(".") for item in folder.iterdir() if item.name.startswith(f"{name}.")]
+    return [f"{name}.{number}" for number in sorted(int(parts[1]) for parts in found if len(parts) == 3)]
+
+
+def checkpoints(name: str) -> tuple[Checkpoint, ...]:
+    """The shipped checkpoints of a training, each with its learning rate, in order; none if none are shipped."""
+    return tuple(Checkpoint(state(one), float(facts(one)["rate"])) for one in checkpoint_names(name))

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from veracity.core.errors import InputError, SpecError
+from veracity.core.graphs import GraphInputs
+from veracity_papers.data import files
+from veracity_papers.data import mutagenicity as module
+from veracity_papers.data.mutagenicity import ATOMS, members, molecules, mutagenicity, toxicophores
+from veracity_papers.data.tu import Graphs, read, signatures
+
+NAME = "mutagenicity/Mutagenicity.zip"
+real = pytest.mark.skipif(files.locate(NAME) is None, reason="needs the molecules")
+
+# Four molecules as (atoms, bonds with their order): nitroso, nitro, azo with a chlorine, and carbon monoxide.
+MOLECULES = [
+    (["C", "N", "O"], [(0, 1, 1), (1, 2, 2)]),
+    (["C", "N", "O", "O", "H"], [(0, 1, 1), (1, 2, 2), (1, 3, 1)]),
+    (["N", "Cl", "N"], [(0, 1, 1), (0, 2, 2)]),
+    (["C", "O"], [(0, 1, 3)]),
+]
+
+
+def collection(molecules: list[tuple[list[str], list[tuple[int, int, int]]]]) -> Graphs:
+    first = np.cumsum([0] + [len(atoms) for atoms, _ in molecules])
+    edges = [
+        (first[g] + ends[k], first[g] + ends[1 - k], order - 1)
+        for g, (_, bonds) in enumerate(molecules)
+        for *ends, order in bonds
+        for k in (0, 1)
+    ]
+    return Graphs(
+        graph_of_node=np.repeat(np.arange(len(molecules)), [len(atoms) for atoms, _ in molecules]),
+        node_labels=np.array([ATOMS.index(atom) for atoms, _ in molecules for atom in atoms]),
+        edges=np.array([edge[:2] for edge in edges]),
+        edge_labels=np.array([edge[2] for edge in edges]),
+        labels=np.arange(len(molecules)) % 2,
+    )
+
+
+def test_toxicophores_by_hand() -> None:
+    found = {name: mask.tolist() for name, mask in toxicophores(collection(MOLECULES)).items()}
+    assert found == {
+        "nitroso": [True, True, False, False],
+        "aliphatic halide": [False, False, True, False],
+        "azo": [False, False, True, False],
+        "nitro": [False, True, False, False],
+    }
+
+
+def test_padding_against_one_graph_at_a_time() -> None:
+    padded = collection(MOLECULES).padded(np.array([2, 1]), len(ATOMS))
+    assert padded.values.shape == (2, 5, 14)
+    for row, number in enumerate((2, 1)):
+        atoms, bonds = MOLECULES[number]
+        assert padded.mask[row].tolist() == [slot < len(atoms) for slot in range(5)]
+        assert padded.values[row, : len(atoms)].argmax(dim=1).tolist() == [ATOMS.index(atom) for atom in atoms]
+        assert padded.values[row].sum() == len(atoms)
+        ends = [tuple(edge) for edge in padded.edges[row].tolist() if edge[0] >= 0]
+        assert sorted(ends) == sorted([(a, b) for a, b, _ in bonds] + [(b, a) for a, b, _ in bonds])
+
+
+def test_the_format_is_read_and_another_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = collection(MOLECULES)
+    path = tmp_path / "mutagenicity" / "Mutagenicity.zip"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        parts = {"graph_indicator": graphs.graph_of_node + 1, "node_labels": graphs.node_labels, "A": graphs.edges + 1}
+        for name, part in {**parts, "edge_labels": graphs.edge_labels, "graph_labels": graphs.labels}.items():
+            lines = [", ".join(map(str, np.atleast_1d(row))) for row in part]
+            archive.writestr(f"Mutagenicity_{name}.txt", "\n".join(lines))
+    again = read(path, "Mutagenicity")
+    for name in ("graph_of_node", "node_labels", "edges", "edge_labels", "labels"):
+        assert np.array_equal(getattr(again, name), getattr(graphs, name))
+    with pytest.raises(InputError, match=r"holds no MUTAG_graph_indicator\.txt, so it is not the collection 'MUTAG'"):
+        read(path, "MUTAG")
+    monkeypatch.setenv("VERACITY_DATA", str(tmp_path / "empty"))
+    with pytest.raises(InputError, match=r"Looked for .*Mutagenicity.zip .* found nothing"):
+        mutagenicity("test")
+    with pytest.raises(InputError, match="choose train or validation or test"):
+        mutagenicity("dev")
+
+
+def test_signatures_ignore_the_order_of_nodes_and_edges_and_nothing_else() -> None:
+    atoms, bonds = ["C", "N", "O", "O", "C"], [(0, 1, 1), (1, 2, 2), (1, 3, 1), (0, 4, 1)]
+    generator = np.random.default_rng(0)
+    same = []
+    for _ in range(4):
+        order = generator.permutation(5)
+        renamed = [(int(order[a]), int(order[b]), bond) for a, b, bond in generator.permutation(bonds)]
+        same.append(([atoms[int(np.argwhere(order == slot)[0, 0])] for slot in range(5)], renamed))
+    other_atom = (["C", "N", "O", "S", "C"], bonds)
+    other_bond = (atoms, [*bonds[:2], (1, 3, 2), bonds[3]])
+    other_place = (atoms, [*bonds[:3], (2, 4, 1)])
+    found = signatures(collection([(atoms, bonds), *same, other_atom, other_bond, other_place]))
+    assert len(set(found[:5].tolist())) == 1
+    assert len(set(found[4:].tolist())) == 4
+
+
+def test_the_splits_are_a_partition_that_follows_from_the_seed() -> None:
+    parts = members(4337, seed=0)
+    assert np.array_equal(np.sort(np.concatenate(list(parts.values()))), np.arange(4337))
+    assert np.array_equal(parts["test"], members(4337, seed=0)["test"])
+    assert not np.array_equal(parts["test"], members(4337, seed=1)["test"])
+
+
+@real
+def test_no_test_graph_is_in_the_training_set_by_number_or_by_content() -> None:
+    path = files.locate(NAME)
+    assert path is not None
+    graphs = read(path, "Mutagenicity")
+    parts, hashes = members(len(graphs)), signatures(graphs)
+    for held_out in ("test", "validation"):
+        assert not np.intersect1d(parts[held_out], parts["train"]).size
+        assert not np.intersect1d(hashes[parts[held_out]], hashes[parts["train"]]).size
+    # Bond orders are hidden from models: molecules are different without them too.
+    assert len(np.unique(signatures(replace(graphs, edge_labels=np.zeros_like(graphs.edge_labels))))) == len(graphs)
+
+
+@real
+def test_the_molecules_that_are_loaded_are_those_of_the_split() -> None:
+    path = files.locate(NAME)
+    assert path is not None
+    graphs, test = read(path, "Mutagenicity"), mutagenicity("test")
+    index = members(len(graphs))["test"]
+    assert len(test) == 433
+    assert test.labels.tolist() == graphs.labels[index].tolist()
+    signals = test.inputs.take(torch.arange(433))
+    assert signals.structure[0].sum(dim=1).tolist() == np.bincount(graphs.graph_of_node)[index].tolist()
+    assert torch.equal(signals.values.sum(dim=2), signals.structure[0].float())
+    assert {name: int(mask.sum()) for name, mask in test.concepts.items()} == {
+        "nitroso": 81,
+        "aliphatic halide": 88,
+        "azo": 10,
+        "nitro": 72,
+    }
+
+
+@real
+def test_one_by_one_they_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch_geometric")
+    test, listed = mutagenicity("test"), molecules("test")
+    again = GraphInputs.of(listed)
+    assert again.fingerprint() == test.inputs.fingerprint()
+    assert [int(one.y) for one in listed] == test.labels.tolist()
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with pytest.raises(SpecError, match="needs torch_geometric"):
+        molecules("test")

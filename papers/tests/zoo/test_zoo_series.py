@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from veracity.core.models import LayerScores
+from veracity.trainers.train import initialised
+from veracity_papers.zoo import series
+from veracity_papers.zoo.train_ecg import started
+
+X = torch.rand(2, 1, 180, generator=torch.Generator().manual_seed(0))
+
+
+def drift(net: nn.Module, dtype: torch.dtype) -> float:
+    """The largest change of the outputs over all 180 shifts."""
+    x = X.to(dtype)
+    with torch.no_grad():
+        turned = torch.cat([x.roll(shift, -1) for shift in range(180)])
+        return float((net.to(dtype)(turned).reshape(180, 2, 2) - net(x)).abs().max())
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_the_all_cnn_is_exactly_invariant_and_the_others_are_not(trained: bool) -> None:
+    for name in series.NAMES:
+        net = series.pretrained(name) if trained else initialised(lambda name=name: started(name, 0.3, 0.25), seed=0).eval()
+        if name == "all-cnn":
+            assert drift(net, torch.float32) < 2e-5
+            assert drift(net, torch.float64) < 1e-10
+        else:
+            assert drift(net, torch.float32) > 1e-2
+
+
+def test_the_networks_have_the_papers_layers() -> None:
+    sizes = {name: sum(p.numel() for p in series.build(name).parameters()) for name in series.NAMES}
+    convolutions = (3 * 16 + 16) + (3 * 16 * 64 + 64) + (3 * 64 * 128 + 128)
+    dense = (32 * 32 + 32) + (2 * 32 + 2)
+    assert sizes["all-cnn"] == convolutions + (128 * 32 + 32) + dense
+    assert sizes["standard-cnn"] == sizes["augmented-cnn"] == convolutions + (128 * 22 * 32 + 32) + dense
+    scores = LayerScores(series.pretrained("all-cnn"), series.EQUIVARIANT)
+    assert scores(X).shape == (2, 128 * 180)
+
+
+def test_the_start_takes_mean_and_deviation_out() -> None:
+    net = initialised(lambda: started("all-cnn", 0.3, 0.25), seed=0)
+    plain = initialised(lambda: started("all-cnn", 0.0, 1.0), seed=0)
+    assert torch.allclose(net(X), plain((X - 0.3) / 0.25), atol=1e-5)
+
+
+def test_the_checkpoints_end_in_the_trained_network() -> None:
+    found = series.checkpoints("all-cnn")
+    assert len(found) == 5
+    assert all(torch.equal(found[-1].state[key], value) for key, value in series.pretrained("all-cnn").state_dict().items())
+    assert [len(series.checkpoints(name)) for name in ("augmented-cnn", "standard-cnn")] == [2, 2]

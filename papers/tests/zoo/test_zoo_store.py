@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from veracity.core.errors import InputError
+from veracity.core.graphs import GraphInputs
+from veracity.core.inputs import TensorInputs
+from veracity.trainers.train import accuracy, initialised, random_shift, train
+from veracity_papers.data.labelled import Labelled
+from veracity_papers.zoo import store
+from veracity_papers.zoo.script import arguments, fit
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in the place of the package's weights."""
+    (tmp_path / store.SHIPPED).mkdir()
+    monkeypatch.setattr(store, "files", lambda package: tmp_path)
+    return tmp_path / store.SHIPPED
+
+
+def blobs(count: int = 60) -> Labelled:
+    labels = torch.arange(count) % 2
+    noise = torch.randn(count, 2, generator=torch.Generator().manual_seed(0))
+    return Labelled(TensorInputs(noise + 6.0 * labels[:, None] - 3.0), labels)
+
+
+def test_weights_come_back_with_their_facts(shipped: Path) -> None:
+    net = initialised(lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), seed=0)
+    store.save(net.state_dict(), shipped / "net.safetensors", epochs=3, test_accuracy=0.5)
+    again = store.loaded(initialised(lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), seed=1), "net")
+    assert not again.training
+    assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), again.state_dict().values(), strict=True))
+    assert store.facts("net") == {"epochs": "3", "test_accuracy": "0.5"}
+
+
+def test_half_precision_comes_back_as_float32(shipped: Path) -> None:
+    store.save({"a": torch.tensor([1.0, 0.1]), "n": torch.tensor(3)}, shipped / "net.safetensors", half=True)
+    back = store.state("net")
+    assert back["a"].dtype == torch.float32
+    assert torch.allclose(back["a"], torch.tensor([1.0, 0.1]), atol=1e-4)
+    assert not torch.equal(back["a"], torch.tensor([1.0, 0.1]))
+    assert back["n"].dtype == torch.int64
+
+
+def test_checkpoints_come_in_their_order(shipped: Path) -> None:
+    for number in (10, 2, 0):
+        store.save({"a": torch.tensor(float(number))}, shipped / f"net.{number}.safetensors", rate=number / 10, epochs=number)
+    store.save({"a": torch.tensor(99.0)}, shipped / "net.safetensors")
+    store.save({"a": torch.tensor(99.0)}, shipped / "net-other.1.safetensors", rate=1)
+    found = store.checkpoints("net")
+    assert [(float(one.state["a"]), one.rate) for one in found] == [(0.0, 0.0), (2.0, 0.2), (10.0, 1.0)]
+    assert store.checkpoints("nothing") == ()
+
+
+def test_missing_weights_are_one_sentence() -> None:
+    with pytest.raises(InputError, match="ships no weights named 'nothing'"):
+        store.state("nothing")
+
+
+def test_a_script_writes_weights_checkpoints_and_a_line(tmp_path: Path, shipped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = blobs()
+    net = fit("blobs", shipped, lambda: nn.Sequential(nn.Linear(2, 2)), data, data, epochs=10, keep=5, batch=16, rate=0.1)
+    assert '"test_accuracy": 1.0' in capsys.readouterr().out
+    assert store.facts("blobs")["test_accuracy"] == "1.0"
+    found = store.checkpoints("blobs")
+    assert [store.facts(name)["epochs"] for name in store.checkpoint_names("blobs")] == ["2", "4", "6", "8", "10"]
+    assert all(torch.equal(found[-1].state[key], value) for key, value in net.state_dict().items())
+    assert arguments(["script.py", "out"], epochs=7) == (Path("out"), 7)
+    assert arguments(["script.py", "out", "3"], epochs=7) == (Path("out"), 3)
+    with pytest.raises(SystemExit, match="Say where to write the weights"):
+        arguments(["script.py"], epochs=7)
+
+
+def test_training_hears_moments_decays_and_leaves_the_random_state() -> None:
+    data = blobs()
+    nets = []
+    for decay in (0.0, 0.5):
+        net = initialised(lambda: nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.Linear(8, 2)), seed=0)
+        heard: list[tuple[int, float]] = []
+        state = torch.get_rng_state()
+        train(net, data.inputs, data.labels, epochs=3, batch=16, rate=0.05, decay=decay, checkpoint=lambda *moment: heard.append(moment))  # noqa: B023
+        assert torch.equal(torch.get_rng_state(), state)
+        assert [done for done, _ in heard] == [0, 1, 2, 3]
+        assert heard[0][1] == pytest.approx(0.05 / 25)
+        assert heard[1][1] > heard[3][1]
+        nets.append(net)
+    norms = [sum(float(p.detach().norm()) for p in net.parameters()) for net in nets]
+    assert norms[1] < norms[0]
+
+
+def test_training_takes_graphs() -> None:
+    class Total(nn.Module):
+        """A network over packed graphs that sees the sum of node features."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(1, 2)
+
+        def forward(self, x: torch.Tensor, edge_index: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
+            sums = x.new_zeros(int(batch[-1]) + 1, 1).index_add(0, batch, x)
+            out: torch.Tensor = self.linear(sums)
+            return out
+
+    labels = torch.arange(40) % 2
+    mask = torch.ones(40, 3, dtype=torch.bool)
+    mask[::3, 2] = False
+    values = (2.0 * labels[:, None] - 1.0)[:, :, None].expand(40, 3, 1) * mask[..., None]
+    graphs = GraphInputs(values, mask, torch.zeros(40, 1, 2, dtype=torch.int64))
+    net = initialised(Total, seed=0)
+    assert train(net, graphs, labels, epochs=20, batch=8, rate=0.1) is net
+    assert accuracy(net, graphs, labels) == 1.0
+
+
+def test_a_series_is_shifted_along_its_axis_alone() -> None:
+    x = torch.arange(5.0).expand(100, 2, 5)
+    moved = random_shift(2, axes=(-1,))(x, torch.Generator().manual_seed(0))
+    assert torch.equal(moved[:, 0], moved[:, 1])
+    assert {tuple(row.tolist()) for row in moved[:, 0]} == {tuple(x[0, 0].roll(shift).tolist()) for shift in range(-2, 3)}

@@ -1,0 +1,129 @@
+"""What a recipe is: from a folder and a scale to an audit."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import nn
+
+from veracity.core.errors import StoreError
+from veracity.core.registry import RECIPES
+from veracity.degradation.check import MARK as DEGRADATION
+from veracity.distance_check import MARK as DISTANCES
+from veracity.engine.progress import bar
+from veracity.engine.store import RunFolder
+from veracity.metaevaluation import MARK as META
+from veracity.several import MARK as SEVERAL
+
+MARKS = (META, SEVERAL, DEGRADATION, DISTANCES)
+"""Files by which a folder that holds several runs is known."""
+
+
+class Found(Protocol):
+    """What a run found: it prints as a table, and writes a report."""
+
+    def save_report(self, path: str | Path) -> Path:
+        """Write the report, one HTML file."""
+        ...
+
+
+class Assembled(Protocol):
+    """What a recipe puts together: an Audit, a MetaEvaluation, Audits, a DegradationCheck, or whatever runs as they do."""
+
+    def on(self, device: str) -> Assembled:
+        """The same on a device."""
+        ...
+
+    @property
+    def run(self) -> Callable[..., Any]:
+        """Measure what the folder does not hold yet, with workers= and progress=."""
+        ...
+
+
+Assemble = Callable[[Path, "Scale"], Assembled]
+
+
+class Scale(StrEnum):
+    """How much of a protocol to run: seconds, minutes, or as published."""
+
+    SMOKE = "smoke"
+    SMALL = "small"
+    PAPER = "paper"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A named protocol."""
+
+    name: str
+    assemble: Assemble
+    reference: str = ""
+
+    def summary(self) -> str:
+        """The first sentence of the recipe's docstring."""
+        return (inspect.getdoc(self.assemble) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def recipe(name: str, reference: str = "") -> Callable[[Assemble], Recipe]:
+    """Register a function (folder, scale) -> Audit, or whatever else runs into a folder, as a recipe."""
+
+    def wrap(assemble: Assemble) -> Recipe:
+        made: Recipe = RECIPES.add(Recipe(name, assemble, reference))
+        return made
+
+    return wrap
+
+
+def run_recipe(
+    name: str, folder: Path, scale: Scale = Scale.SMALL, *, workers: int = 1, device: str = "cpu", progress: bool = True
+) -> Found:
+    """Assemble what the recipe measures, run it on a device into the folder, and write report.html there."""
+    chosen: Recipe = RECIPES[name]
+    store = RunFolder(str(folder))
+    if not any(store.files.exists(mark) for mark in MARKS):
+        store.check_writable()
+    result: Found = chosen.assemble(folder, scale).on(device).run(folder, workers=workers, progress=progress)
+    result.save_report(folder / "report.html")
+    return result
+
+
+TRAINING: ContextVar[bool] = ContextVar("training", default=True)
+"""Whether a recipe may train what its folder does not hold."""
+
+
+@contextmanager
+def without_training() -> Iterator[None]:
+    """Within it, recipes take the models that ship or lie in their folder, and raise rather than train and write others."""
+    before = TRAINING.set(False)
+    try:
+        yield
+    finally:
+        TRAINING.reset(before)
+
+
+Fit = Callable[[nn.Module, Callable[[int, float], None]], nn.Module]
+
+
+def trained_once(folder: Path, name: str, build: Callable[[], nn.Module], epochs: int, fit: Fit) -> nn.Module:
+    """A model trained now, or loaded from the run folder where an earlier run left it."""
+    store, model = RunFolder(str(folder)), build()
+    kept = store.recovered("models", name)
+    if kept is not None:
+        try:
+            model.load_state_dict(kept)
+        except RuntimeError as error:
+            raise StoreError(f"{folder} does not hold the weights of the model '{name}': run the recipe in a new folder.") from error
+        return model.eval()
+    if not TRAINING.get():
+        raise StoreError(f"The model '{name}' is not in {folder}: run the recipe again, which trains it.")
+    with bar(f"training {name}", epochs) as advance:
+        fit(model, lambda epoch, loss: advance(1, f"training {name}, loss {loss:.3f}"))
+    store.write_tensors("models", name, dict(model.state_dict()))
+    return model.eval()

@@ -1,0 +1,12 @@
+"""Learning algorithms as components, for models that an audit trains once for each fold."""
+
+from veracity.trainers.certified import certified_constant
+from veracity.trainers.small_cnn import SmallCNN
+from veracity.trainers.trainer import BaseTrainer, Trainer
+
+__all__ = [
+    "BaseTrainer",
+    "SmallCNN",
+    "Trainer",
+    "certified_constant",
+]

@@ -1,0 +1,213 @@
+"""Trainers: learning algorithms as components, from data and a seed to a trained network."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Protocol
+
+import torch
+from torch import Size, Tensor, nn
+
+from veracity.core.component import Component
+from veracity.core.errors import InputError, SpecError
+from veracity.core.inputs import Inputs, TensorInputs
+from veracity.core.settings import Count, NonNegative, Positive, Within
+from veracity.trainers.certified import certified_constant
+from veracity.trainers.holdout import BestEpoch, held_out, mean_loss
+from veracity.trainers.train import Augmentation, as_inputs, initialised, train
+
+DEVICE: Any = field(default=None, metadata={"spec": False})
+
+
+class Heard(Protocol):
+    """Whoever follows a training."""
+
+    def __call__(self, done: int, total: int, text: str) -> None:
+        """Hear how many epochs of how many are done, and how the last one went."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseTrainer(Component, ABC):
+    """What all trainers do: AdamW over one cycle, stopped early by a validation part, the best epoch's weights kept.
+
+    Called with inputs (N, ...), labels (N,) and a seed, it returns a network in evaluation mode, where the inputs are. The seed
+    decides initial weights, validation part, order and dropout; on a CPU, the same call gives the same network bit for bit.
+
+    epochs, batch, rate, decay   of the training: how many at most, of how many samples, the highest learning rate, weight decay
+    validation                   the share of every class that is not learnt from but judges each epoch; 0 for none
+    patience                     how many epochs of the second half, where the rate falls, may pass without a lower validation loss
+                                 before the training ends; None for all
+    augment                      a function (batch, generator) -> batch, such as `veracity.trainers.train.random_crop(4)`
+    device                       where to train, such as "cuda"; by default where the inputs are
+    """
+
+    role = "trainer"
+
+    epochs: Count = 20
+    batch: Count = 128
+    rate: Positive = 3e-3
+    decay: NonNegative = 1e-4
+    patience: Count | None = 5
+    validation: Annotated[float, Within(least=0, below=1)] = 0.1
+    augment: Augmentation | None = None
+    device: str | None = DEVICE
+
+    @abstractmethod
+    def build(self, shape: Size, classes: int) -> nn.Module:
+        """A network from samples of a shape to logits (N, classes), with fresh weights."""
+
+    def finished(self, model: nn.Module) -> nn.Module:
+        """What is handed over of a network that was built: the network itself, unless it is only needed in training."""
+        return model
+
+    def facts(self, model: nn.Module, shape: Size) -> dict[str, float]:
+        """What is known about a trained network: its certified Lipschitz constant, where all of its layers have a bound."""
+        try:
+            return {"lipschitz": certified_constant(model)}
+        except InputError:
+            return {}
+
+    def untrained(self, inputs: Tensor | Inputs, targets: Tensor, seed: int) -> nn.Module:
+        """The network before training, in evaluation mode: the weights from which the same seed starts."""
+        data = as_inputs(inputs)
+        return self.finished(self.begun(data, checked(targets, data.size()), seed).eval())
+
+    def begun(self, inputs: Inputs, labels: Tensor, seed: int) -> nn.Module:
+        """A fresh network whose outputs are as many as the classes."""
+        classes = int(labels.max()) + 1
+
+        def made() -> nn.Module:
+            model = self.build(inputs.shape, classes).cpu().eval()
+            check_outputs(model, inputs, classes)
+            return model
+
+        return initialised(made, seed)
+
+    def __call__(self, inputs: Tensor | Inputs, targets: Tensor, seed: int, heard: Heard | None = None) -> nn.Module:
+        """Train on all the samples, and return the network in evaluation mode."""
+        self.check()
+        data = as_inputs(inputs)
+        labels = checked(targets, data.size())
+        home = data.take(torch.zeros(1, dtype=torch.long)).values.device
+        there = torch.device(self.device) if self.device is not None else home
+        model = self.begun(data, labels, seed).to(there)
+        held = held_out(labels, self.validation, seed)
+        rows, judges = (~held).nonzero().flatten(), held.nonzero().flatten()
+        if isinstance(data, TensorInputs):
+            data = TensorInputs(data.tensor.to(there))
+        labels = labels.to(there)
+        best = BestEpoch(model, self.patience, after=self.epochs // 2)
+
+        def stop(epoch: int, loss: float) -> bool:
+            found = mean_loss(model, data, labels, judges) if len(judges) else loss
+            if not (math.isfinite(loss) and math.isfinite(found)):
+                raise InputError(f"The training diverged in epoch {epoch + 1} (its loss is not finite): lower the rate, now {self.rate:g}.")
+            if heard is not None:
+                heard(epoch + 1, self.epochs, f"loss {loss:.4f}" + (f", validation {found:.4f}" if len(judges) else ""))
+            return best.hear(found) if len(judges) else False
+
+        train(
+            model,
+            data,
+            labels,
+            epochs=self.epochs,
+            batch=without_single(len(rows), self.batch),
+            rate=self.rate,
+            decay=self.decay,
+            seed=seed,
+            augment=self.augment,
+            rows=rows,
+            stop=stop,
+        )
+        best.restore()
+        return self.finished(model.to(home).eval())
+
+    def check(self) -> None:
+        """Raise on settings that cannot train."""
+        if self.device is not None and self.device.startswith("cuda") and not torch.cuda.is_available():
+            raise InputError(f"There is no GPU to train on (device='{self.device}'): leave the device out, or use 'cpu'.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trainer(BaseTrainer):
+    """A trainer of one's own network: a class or function that builds it, of no arguments or of (shape, classes).
+
+    >>> trainer = Trainer(network=lambda shape, classes: nn.Linear(shape[0], classes), epochs=30, rate=0.1)
+    >>> model = trainer(torch.eye(4).repeat(25, 1), torch.arange(4).repeat(25), seed=0)
+    >>> model(torch.eye(4)).argmax(1)
+    tensor([0, 1, 2, 3])
+    """
+
+    name = "trainer"
+    network: Callable[..., nn.Module]
+
+    def build(self, shape: Size, classes: int) -> nn.Module:
+        """The network, asked for its shape where it cannot be built without."""
+        if isinstance(self.network, nn.Module) or not callable(self.network):
+            raise SpecError(
+                "A trainer starts from a fresh network each time: give network=... as a class or function that builds it, such as "
+                f"lambda: {type(self.network).__name__}(...), not as {'a network' if isinstance(self.network, nn.Module) else 'this'}."
+            )
+        model = self.network(shape, classes) if needs_arguments(self.network) else self.network()
+        if not isinstance(model, nn.Module):
+            raise SpecError(f"The trainer's network=... must build a torch.nn.Module, not {type(model).__name__}.")
+        return model
+
+
+def needs_arguments(build: Callable[..., Any]) -> bool:
+    """Whether a function cannot be called without arguments.
+
+    >>> needs_arguments(lambda width=8: None), needs_arguments(lambda shape, classes: None)
+    (False, True)
+    """
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(build).parameters.values()
+    return any(one.kind in kinds and one.default is inspect.Parameter.empty for one in parameters)
+
+
+def checked(targets: Tensor, size: int) -> Tensor:
+    """The labels as int64, if they are whole numbers from 0 on with none left out, one for each sample."""
+    if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.is_complex() or targets.shape != (size,):
+        what = f"{targets.dtype} {tuple(targets.shape)}" if isinstance(targets, Tensor) else type(targets).__name__
+        raise InputError(f"The targets of a training must be whole numbers, the class of each of {size} samples, not {what}.")
+    labels = targets.long()
+    if int(labels.min()) < 0:
+        raise InputError(
+            f"The targets of a training must be classes numbered from 0, but the lowest is {int(labels.min())}: renumber them."
+        )
+    missing = (labels.bincount() == 0).nonzero()
+    if len(missing):
+        raise InputError(
+            f"No sample of the training has class {int(missing[0])}, though the classes go up to {int(labels.max())}: add samples of it, "
+            "or renumber the classes."
+        )
+    if int(labels.max()) == 0:
+        raise InputError("All samples of the training have class 0: a classifier needs at least two classes.")
+    return labels
+
+
+@torch.no_grad()
+def check_outputs(model: nn.Module, inputs: Inputs, classes: int) -> None:
+    """Raise unless a model gives one output for each class."""
+    few = torch.arange(min(2, inputs.size()))
+    outputs = inputs.take(few).to(torch.device("cpu")).through(inputs.adapt(model))
+    if not isinstance(outputs, Tensor) or outputs.shape != (len(few), classes):
+        what = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise InputError(
+            f"For {len(few)} samples the network gives {what}, but the targets have {classes} classes: its output must have shape "
+            f"({len(few)}, {classes})."
+        )
+
+
+def without_single(count: int, batch: int) -> int:
+    """The batch size, or the next larger that leaves no batch of a single sample, which no batch normalisation can see.
+
+    >>> without_single(100, 32), without_single(97, 32)
+    (32, 33)
+    """
+    return next((size for size in range(batch, count + 1) if size > 1 and count % size != 1), max(batch, 1))
