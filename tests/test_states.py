@@ -288,7 +288,7 @@ def test_a_run_that_is_only_being_prepared_says_so(tmp_path: Path) -> None:
     folder = RunFolder(str(tmp_path / "new"))
     with folder.writing(), pytest.raises(StoreError, match=r"has no manifest.json yet: process \d+ on .* is still preparing the run"):
         folder.manifest()
-    with pytest.raises(StoreError, match="is not a run folder"):
+    with pytest.raises(StoreError, match="holds a run that ended before anything was measured: run the same command again"):
         folder.manifest()
 
 

@@ -145,7 +145,7 @@ def test_outputs_that_depend_on_the_batch_are_told_by_how_much(tmp_path: Path) -
     assert prepared.problem.models["net"].mixing == pytest.approx(share, rel=1e-4)
     assert [str(one.message) for one in said if "when other inputs are in the batch" in str(one.message)] == [
         f"net / outputs: its outputs change by {share:.1%} when other inputs are in the batch, so that every score mixes samples and "
-        "depends on the batch size: use statistics that do not depend on the batch, or audit it row by row with batch=1."
+        "depends on the batch size: use statistics that do not depend on the batch, or audit it row by row: audit.run(folder, batch=1)."
     ]
     with pytest.warns(Note, match="when other inputs are in the batch"):
         page = run_of(model).run(tmp_path).save_report(tmp_path / "report.html").read_text()

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from stored import record
-from veracity.core.errors import StoreError
+from veracity.core.errors import Note, StoreError
+from veracity.engine.mending import mend
 from veracity.engine.store import SCHEMA, Place, RunFolder, lock
 from veracity.engine.store.files import Files, write_whole
 from veracity.engine.store.sealed import opened, sealed
@@ -222,6 +223,20 @@ def test_a_folder_that_lost_its_manifest_is_still_known(tmp_path: Path) -> None:
     write(RunFolder(str(tmp_path)))
     (tmp_path / "report.html").write_text("made from it")
     RunFolder(str(tmp_path)).check_writable()
+
+
+def test_a_lost_manifest_is_told_and_a_folder_without_its_run_file_is_measured_again(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    write(folder)
+    (tmp_path / "report.html").write_text("made from it")
+    with pytest.warns(Note, match="One file was damaged or lost in .*; it is made again: manifest.json"):
+        mend(RunFolder(str(tmp_path)), progress=False)
+    (tmp_path / "run.json").unlink()
+    fresh = RunFolder(str(tmp_path))
+    fresh.check_writable()
+    with fresh.writing(), pytest.warns(Note, match="2 files were damaged or lost in .*; they are made again: manifest.json, cells/key"):
+        mend(fresh, progress=False)
+    assert fresh.finished() == set()
 
 
 def test_a_failure_of_a_finished_cell_is_forgotten(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_shift_invariant_network_has_a_flat_orbit_and_another_one_has_not(tmp_
     x = torch.rand(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     models = {
         "invariant": initialised(lambda: all_cnn((4, 8), 3, GlobalMax()), seed=0).eval(),
-        "flat": nn.Sequential(nn.Flatten(), nn.Linear(64, 3)),
+        "flat": initialised(lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), seed=1),
     }
     evaluation = OrbitEvaluation(
         models=models, inputs=x, targets=labels(4), orbit=GroupOrbit(space=CyclicShift(axes=(-2, -1))), task=Classification()

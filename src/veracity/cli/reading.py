@@ -54,7 +54,7 @@ class Format(StrEnum):
 
 
 @app.command()
-def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help="json: one object a line.")) -> None:
+def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help="json: one object per line.")) -> None:
     """Print a run's table; in json and csv, an end that is not known is empty."""
     result = opened(folder)
     if format is Format.TABLE:

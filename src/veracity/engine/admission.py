@@ -108,7 +108,8 @@ def check_output(name: str, output: Any) -> None:
     """Raise unless a model gave one row of numbers for one input."""
     if not isinstance(output, Tensor) or output.ndim == 0 or len(output) != 1:
         what = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else "None" if output is None else f"a {type(output).__name__}"
-        raise InputError(f"Model '{name}' must return one tensor with a row for each input, not {what}.")
+        fix = ": wrap it in a module that returns .logits" if isinstance(getattr(output, "logits", None), Tensor) else ""
+        raise InputError(f"Model '{name}' must return one tensor with a row for each input, not {what}{fix}.")
     if output.layout is not torch.strided or output.is_quantized:
         kind = "quantised" if output.is_quantized else "sparse"
         raise InputError(f"Model '{name}' must return a dense tensor, not a {kind} one: end it with {UNPACK[kind]}.")
@@ -152,7 +153,7 @@ def check_mixing(name: str, together: Tensor, alone: Tensor, eps: float = 0.0) -
         what = "predicts another class for" if predicted else "says something else about"
         raise InputError(
             f"Model '{name}' {what} an input when other inputs are in the batch (its outputs change by {share:.0%}), so that every score "
-            "would mix samples: use statistics that do not depend on the batch, or audit it row by row with batch=1."
+            "would mix samples: use statistics that do not depend on the batch, or audit it row by row: audit.run(folder, batch=1)."
         )
     return share
 
@@ -161,7 +162,7 @@ def mixed(share: float) -> str:
     """What to say of a model whose outputs depend on the batch."""
     return (
         f"its outputs change by {share:.1%} when other inputs are in the batch, so that every score mixes samples and depends on the "
-        "batch size: use statistics that do not depend on the batch, or audit it row by row with batch=1."
+        "batch size: use statistics that do not depend on the batch, or audit it row by row: audit.run(folder, batch=1)."
     )
 
 

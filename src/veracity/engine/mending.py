@@ -6,7 +6,8 @@ import warnings
 
 from veracity.core.errors import Note
 from veracity.engine.progress import bar
-from veracity.engine.store import RunFolder
+from veracity.engine.store import Place, RunFolder
+from veracity.engine.store.manifest import MANIFEST
 
 NAMED = 3
 """How many damaged files a note names."""
@@ -15,8 +16,9 @@ NAMED = 3
 def mend(store: RunFolder, progress: bool) -> None:
     """Read every file of the folder once, remove those that do not fit their checksums, and say so; for the holder of the lock."""
     store.sweep()
+    gone = [Place("", MANIFEST)] if store.finished() and not store.files.exists(MANIFEST) else []
     with bar("checking stored files", store.count(), progress) as advance:
-        gone = store.mend(advance)
+        gone += store.mend(advance)
     if gone:
         which = ", ".join(map(str, gone[:NAMED])) + (f" and {len(gone) - NAMED} more" if len(gone) > NAMED else "")
         count = "One file was" if len(gone) == 1 else f"{len(gone)} files were"

@@ -28,9 +28,12 @@ def compared(first: Result, second: Result) -> pd.DataFrame:
 
     Scores whose samples are summed up by a median are compared by medians: paired, by the median of the differences.
     """
-    differing = [key for key in ("symmetry", "score_specs", "seed") if first.manifest.get(key) != second.manifest.get(key)]
+    specs = [
+        {**run.manifest["spec"], "scores": run.manifest.get("score_specs"), "seed": run.manifest.get("seed")} for run in (first, second)
+    ]
+    differing = [key for key in ("symmetry", "walk", "scores", "seed") if specs[0].get(key) != specs[1].get(key)]
     if differing:
-        warnings.warn(f"The two runs differ in {', '.join(differing).replace('score_specs', 'scores')}.", Note, stacklevel=2)
+        warnings.warn(f"The two runs differ in {', '.join(differing)}.", Note, stacklevel=2)
     same = first.manifest["data"]["fingerprint"] == second.manifest["data"]["fingerprint"]
     confidence = float(first.manifest["spec"].get("confidence", 0.95))
     shown = set(first.manifest["scores"])

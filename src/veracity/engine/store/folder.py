@@ -60,7 +60,7 @@ CELLS, FAILED = "cells", "failed"
 KINDS = {AUDIT: "an audit", ORBITS: "an orbit evaluation"}
 READERS = {AUDIT: "Result", ORBITS: "OrbitResult"}
 FOLDERS = ("models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "orbits", "outputs", "pictures", "reductions")
-OURS = {lock.NAME, RUN, *FOLDERS, "advice", "advice.json"}
+OURS = {lock.NAME, RUN, *FOLDERS, "advice", "advice.json", "report.html"}
 NEEDS = b"veracity.needs"
 COLUMNS = pa.schema(
     [
@@ -146,6 +146,8 @@ class RunFolder:
         if not self.files.exists(MANIFEST):
             if who := self.writer():
                 raise StoreError(f"{self.root} has no {MANIFEST} yet: {who} is still preparing the run. Try again in a moment.")
+            if self._said_by(RUN):
+                raise StoreError(f"{self.root} holds a run that ended before anything was measured: run the same command again.")
             several = any(self.files.exists(name) for name in SEVERAL)
             hint = " It holds more than one run, or none: see its report.html, or the run folders in it." if several else ""
             raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.{hint}")
@@ -229,9 +231,9 @@ class RunFolder:
         for place in unreadable:
             self.records.remove(place.kind, place.key)
         gone += unreadable
-        there = {Place(kind, key) for kind in FOLDERS for key in self.records.keys(kind)}
+        known = {Place(kind, key) for kind in FOLDERS for key in self.records.keys(kind)}
         for key, places in needed.items():
-            lost = set(places) - there
+            lost = set(places) - known
             if lost:
                 self.records.remove(CELLS, key)
                 gone += sorted(lost - set(gone))
