@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from orbit_small import detection, digits_like, images
+from orbit_small import detection, digits_like, images, labels
 from veracity import Audit, CyclicShift, Dihedral, Equivariance, Exhaustive, GroupOrbit, Precomputed, SmoothGrad
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Context, Cost, Explainer
@@ -102,6 +102,29 @@ def test_what_an_explainer_throws_is_a_record_and_the_rest_goes_on(tmp_path: Pat
     assert np.isfinite(result.values("a", "equivariance: gradient")).all()
     assert result.failures()["explainer"].tolist() == ["failing"]
     assert "a failed for failing: ValueError: no map today" in str(OrbitResult(tmp_path))
+
+
+def test_one_sample_that_an_explainer_throws_on_costs_that_sample(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def picky(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+        calls.append(len(inputs))
+        if len(calls) > 3 and (inputs.flatten(1).amax(1) == peak).any():
+            raise ValueError("too bright")
+        return inputs
+
+    x = images(6)
+    x[4, 0, 1, 1] = peak = 7.0
+    evaluation = digits_like(models={"a": curved(0)}, inputs=x, targets=labels(6), explainers=[picky])
+    with pytest.warns(Note, match=r"a failed for picky \(1 of 6 samples\): ValueError: too bright"):
+        result = evaluation.run(tmp_path, progress=False)
+    lost = np.isnan(result.values("a", "equivariance: picky")).all(axis=1)
+    assert lost.tolist() == [False, False, False, False, True, False]
+    assert result.failures()["samples_failed"].tolist() == [1]
+    peak = 8.0
+    again = evaluation.run(tmp_path, progress=False)
+    assert np.isfinite(again.values("a", "equivariance: picky")).all()
+    assert again.failures().empty
 
 
 def test_explainers_that_cannot_follow_an_orbit_are_refused(tmp_path: Path) -> None:

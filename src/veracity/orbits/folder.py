@@ -46,8 +46,10 @@ def check_measured(folder: RunFolder, key: str, cells: Sequence[Mapping[str, Any
         )
 
 
-def write_metrics(folder: RunFolder, key: str, samples: Array, columns: Mapping[str, Tensor]) -> None:
-    """Store the metrics (n, K) of n samples along their orbits, one row a sample and element."""
+def write_metrics(
+    folder: RunFolder, key: str, samples: Array, columns: Mapping[str, Tensor], failed: Mapping[int, str] | None = None
+) -> None:
+    """Store the metrics (n, K) of n samples along their orbits, one row per sample and element, and why samples failed."""
     count, length = next(iter(columns.values())).shape
     table = pa.table(
         {
@@ -58,8 +60,11 @@ def write_metrics(folder: RunFolder, key: str, samples: Array, columns: Mapping[
     )
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd", use_dictionary=INDEX)
+    if failed:
+        folder.write_failure(key, next(iter(failed.values())), failed)
     folder.put(METRICS, key, sink.getvalue(), "parquet")
-    folder.records.remove("failed", key)
+    if not failed:
+        folder.records.remove("failed", key)
 
 
 def read_metrics(folder: RunFolder, key: str, wanted: Sequence[str], length: int, count: int) -> dict[str, Values]:

@@ -8,8 +8,10 @@ from contextlib import ExitStack
 from functools import partial
 
 import torch
+from torch import Tensor
 
-from veracity.core.errors import StoreError, said
+from veracity.core.errors import ChangedModelError, StoreError, said
+from veracity.core.memory import out_of_memory
 from veracity.core.models import device_of, evaluating
 from veracity.core.seeded import in_use, seeded
 from veracity.engine.batching import Budget, memory_for
@@ -38,9 +40,10 @@ def measure(ready: Prepared, store: RunFolder, progress: bool = True, memory: in
     device = device_of(next(iter(ready.models.values())).module)
     room = memory_for(device) if memory is None else memory
     metrics, outputs, pictures = (files.finished(store, kind) for kind in (files.METRICS, files.OUTPUTS, files.PICTURES))
+    failed = files.finished(store, "failed")
     left: dict[Block, list[Cell]] = {block: [] for block in ready.blocks}
     for cell in ready.cells:
-        if cell.key not in (metrics if cell.explainer else metrics & outputs):
+        if cell.key not in (metrics - failed if cell.explainer else metrics & outputs):
             left[cell.block].append(cell)
     if ready.problem is not None:
         learn_all(ready.problem, ready.budgets, store, progress)
@@ -94,21 +97,40 @@ def evaluate(ready: Prepared, cells: list[Cell], budget: Budget, memory: int, st
 
 
 def follow(ready: Prepared, cell: Cell, store: RunFolder, told: Told) -> None:
-    """One explainer of one model on a block; what it throws becomes a record."""
+    """One explainer of one model on a block. What it throws on a sample becomes the record of that sample; on all, of the cell."""
     if ready.problem is None:
         return
+    failed: dict[int, str] = {}
+    module, x = ready.models[cell.model].module, ready.inputs.take(cell.block.samples[:1])
+    guard = Guard(cell.explainer, ready.explainers[cell.explainer], module, x.to(device_of(module)))
+    one = Following(ready.problem, cell.model, cell.explainer, ready.budgets[cell.model], store)
+
+    def along_orbits(samples: Tensor) -> Tensor:
+        try:
+            with guard.watching(), seeded(ready.seed, in_use()):
+                return one.equivariance(samples, ready.orbit, ready.elements, told)
+        except (StoreError, ChangedModelError):
+            raise
+        except Exception as error:
+            if out_of_memory(error):
+                raise
+            if len(samples) == 1:
+                failed[int(samples)] = said(error)
+                return torch.full((1, len(ready.elements)), torch.nan)
+        middle = len(samples) // 2
+        return torch.cat([along_orbits(samples[:middle]), along_orbits(samples[middle:])])
+
     try:
-        module, x = ready.models[cell.model].module, ready.inputs.take(cell.block.samples[:1])
-        guard = Guard(cell.explainer, ready.explainers[cell.explainer], module, x.to(device_of(module)))
-        with guard.watching(), seeded(ready.seed, in_use()):
-            one = Following(ready.problem, cell.model, cell.explainer, ready.budgets[cell.model], store)
-            found = one.equivariance(cell.block.samples, ready.orbit, ready.elements, told)
+        found = along_orbits(cell.block.samples)
     except StoreError:
         raise
     except Exception as error:
         store.write_failure(cell.key, said(error))
         return
-    files.write_metrics(store, cell.key, cell.block.samples.numpy(), {followed(cell.explainer): found})
+    if len(failed) == len(found):
+        store.write_failure(cell.key, next(iter(failed.values())))
+    else:
+        files.write_metrics(store, cell.key, cell.block.samples.numpy(), {followed(cell.explainer): found}, failed)
 
 
 @torch.no_grad()

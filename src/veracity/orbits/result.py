@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -242,7 +243,9 @@ class OrbitResult(Described):
         return pd.DataFrame(rows, columns=columns)
 
     def failures(self) -> pd.DataFrame:
-        """What could not be measured, and why: one row per model, explainer and block of samples, which is one of so many `cells`."""
+        """What could not be measured, and why: one row per model, explainer and block of samples, which is one of so many `cells`; or
+        per model, explainer and reason for which `samples_failed` of all samples failed alone.
+        """
         left = self.folder.failures()
         rows = [
             {
@@ -256,7 +259,20 @@ class OrbitResult(Described):
             for cell in self.manifest["cells"]
             if cell["key"] in left and not files.measured(self.folder, cell["key"])
         ]
-        return pd.DataFrame(rows, columns=["model", "explainer", "samples", "error", "cells_failed", "cells"])
+        alone = Counter(
+            (cell["model"], cell["explainer"], reason)
+            for cell in self.manifest["cells"]
+            if cell["key"] in left and files.measured(self.folder, cell["key"])
+            for reason in self.folder.failed_samples(cell["key"]).values()
+        )
+        rows += [
+            {"model": model, "explainer": label, "samples": str(self.samples), "error": reason, "samples_failed": count}
+            for (model, label, reason), count in alone.items()
+        ]
+        found = pd.DataFrame(rows, columns=["model", "explainer", "samples", "error", "cells_failed", "cells", "samples_failed"])
+        return found.fillna({"cells_failed": 0, "cells": 0, "samples_failed": 0}).astype(
+            {"cells_failed": int, "cells": int, "samples_failed": int}
+        )
 
     def reduce(self, metric: str, method: str = "pca", reference: str = TRUTH) -> Values:
         """All models' orbits as points of one plane, float32 (models, N, 2), NaN where a sample was left out; kept in the folder."""
