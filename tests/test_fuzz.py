@@ -18,7 +18,7 @@ from fuzz import audits, running
 from fuzz.outcome import Outcome, judged
 from veracity.core.errors import SpecError
 
-KINDS = ("audit", "file", "settings")
+KINDS = tuple(running.KINDS)
 
 
 @pytest.mark.subprocess
