@@ -278,7 +278,8 @@ def test_one_connection_too_many_takes_the_place_of_the_one_that_waited_longest(
 
 
 COMMAND = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job of a shell inherits as ignored
 sys.path.insert(0, {tests!r})
 from functools import partial
 from orbit_run import evaluation
@@ -297,6 +298,9 @@ def test_ctrl_c_ends_the_command_at_once_though_a_model_is_computing(running: Ru
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
+        late = threading.Timer(120.0, process.kill)
+        late.daemon = True
+        late.start()
         address = urlsplit(process.stdout.readline().strip())
         half = socket.create_connection(("127.0.0.1", address.port or 0))
         half.sendall(HALVES["half a body"])
