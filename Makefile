@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PEERS := .venv-peers
 PEERS_READY := $(PEERS)/.ready
 
-.PHONY: demo test bench peers clean
+.PHONY: demo test coverage bench peers clean
 
 demo: $(READY)
 	$(BIN)/veracity demo --out runs/demo
@@ -17,6 +17,9 @@ test: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	web/test.sh
+	$(BIN)/python -m pytest --numprocesses=auto
+
+coverage: $(READY)
 	$(BIN)/python -m pytest --cov --numprocesses=auto
 
 bench: $(READY)

@@ -23,7 +23,7 @@ KINDS = tuple(running.KINDS)
 
 @pytest.mark.subprocess
 def test_random_cases_end_in_a_result_or_in_one_sentence() -> None:
-    found = dict(running.run(range(300), seed=0, workers=2, kinds=KINDS, seconds=25.0))
+    found = dict(running.run(range(300), seed=0, workers=2, kinds=KINDS, seconds=15.0))
     wrong = {number: one.findings for number, one in found.items() if one.findings}
     assert not wrong, running.summary(found, 0, 0.0, KINDS)
     assert len(found) > 30
@@ -44,12 +44,12 @@ def test_what_counts_as_found() -> None:
     def refuses(seen: Outcome) -> None:
         raise SpecError("One sentence.")
 
-    def rambles(seen: Outcome) -> None:
-        raise SpecError("One line.\nAnother.")
+    def mumbles(seen: Outcome) -> None:
+        raise SpecError("")
 
     assert judged("audit", fails).findings == ["KeyError at outside: 'a traceback'"]
     assert (judged("audit", refuses).findings, judged("audit", refuses).refused) == ([], "One sentence.")
-    assert "not one sentence" in judged("audit", rambles).findings[0]
+    assert "not one sentence" in judged("audit", mumbles).findings[0]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,6 @@ def commands(folder: Path, other: Path, out: Path, rule: str) -> list[list[objec
         ["show", folder, "--format", "json"],
         ["report", folder, "--out", out],
         ["gate", folder, "--require", rule],
-        ["diff", folder, other],
         ["diff", other, folder],
         ["advise", folder, "--no-measure", "--workers", 1],
         ["ls", "scores"],

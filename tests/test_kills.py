@@ -14,11 +14,11 @@ from kills import PARENT, STARTING, WORKING, Harness, Line
 @pytest.mark.subprocess
 def test_killed_workers_and_parents_lose_nothing(tmp_path: Path) -> None:
     harness = Harness(tmp_path, random.Random(0), samples=128)
-    harness.unbroken(1)
     harness.unbroken(2)
-    harness.kill_workers(deque([STARTING, WORKING]))
-    harness.kill_all(PARENT, workers=1)
+    left = deque([STARTING, WORKING])
+    while left:  # a worker may be done with starting before it is killed
+        harness.kill_workers(left)
     harness.kill_all(PARENT, workers=2)
     assert harness.lines[STARTING] == Line(kills=1)
     assert harness.lines[WORKING] == Line(kills=1)
-    assert harness.lines[PARENT] == Line(kills=2)
+    assert harness.lines[PARENT] == Line(kills=1)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import signal
 import sys
 import time
 from pathlib import Path
@@ -147,10 +148,14 @@ class Interrupted:
 
 def test_an_interruption_that_a_destructor_swallows_comes_again(capfd: pytest.CaptureFixture[str]) -> None:
     before = sys.unraisablehook
-    with no_interruption_lost():
-        Interrupted()
-        with pytest.raises(KeyboardInterrupt):
-            time.sleep(5)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests were started in the background
+    try:
+        with no_interruption_lost():
+            Interrupted()
+            with pytest.raises(KeyboardInterrupt):
+                time.sleep(5)
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert sys.unraisablehook is before
     assert "Traceback" not in capfd.readouterr().err
 
