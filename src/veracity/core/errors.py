@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+"""Line breaks, characters that steer a terminal, and halves of characters that cannot be written."""
 LONGEST = 1200
 
 
@@ -18,7 +19,7 @@ class VeracityError(Exception):
     """
 
     def __init__(self, message: object = "") -> None:
-        text = " ".join(UNPRINTABLE.sub(" ", str(message)).split())
+        text = " ".join(CONTROL_CHARACTERS.sub(" ", str(message)).split())
         super().__init__(text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}...")
 
 

@@ -385,9 +385,10 @@ def hints_of(made: Any) -> dict[str, Any]:
     for base in reversed(made.__mro__) if isinstance(made, type) else [made]:
         names = vars(sys.modules.get(getattr(base, "__module__", ""), typing))
         for name, hint in getattr(base, "__dict__", {}).get("__annotations__", getattr(base, "__annotations__", {})).items():
+            alone = type(name, (), {"__annotations__": {name: hint}})
             try:
-                found[name] = eval(hint, dict(names), dict(vars(base))) if isinstance(hint, str) else hint
-            except Exception:
+                found[name] = typing.get_type_hints(alone, dict(names), dict(vars(base)), include_extras=True)[name]
+            except Exception:  # whatever the text of a hint does when it is looked up
                 found[name] = Any
     return found
 
