@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 from browser_visit import Visit, served
 from gated import begin, let_go, waits
@@ -34,9 +34,16 @@ def stage(page: Page, name: str) -> str:
     return banner.inner_text()
 
 
+def cells_of(row: Locator) -> list[str]:
+    """The texts of a table's row, once the page shows it."""
+    row.wait_for()
+    return row.locator("td").all_inner_texts()
+
+
 def states(page: Page) -> dict[tuple[str, str], str]:
     """The state of every row of the table, by model and explainer; models themselves have none."""
-    rows = [row.locator("td").all_inner_texts() for row in page.locator('[data-testid="scores-table"] tbody tr').all()]
+    page.locator('[data-testid="scores-table"] tbody tr').first.wait_for()
+    rows = [cells_of(row) for row in page.locator('[data-testid="scores-table"] tbody tr').all()]
     return {(model, explainer): state for model, explainer, _, state, *_ in rows}
 
 
@@ -131,6 +138,7 @@ def test_an_orbit_evaluation_waits_until_its_models_are_measured(visit: Begin, t
         with RunFolder(str(folder)).writing():
             page.goto(address)
             assert stage(page, "running") == "Running: 1 of 2 cells is measured. This page refreshes itself."
+            page.get_by_test_id("waiting-table").wait_for()
             texts = page.locator('[data-testid="waiting-table"] tbody tr td:nth-child(3)').all_inner_texts()
             assert sorted(texts) == ["done", "pending, 0 of 1 cell"]
             one.picture("state-running-orbits")
@@ -157,10 +165,10 @@ def test_a_damaged_run_is_listed_with_what_is_wrong(visit: Begin, tmp_path: Path
     with served(tmp_path) as address:
         page = visit().page
         page.goto(address)
-        cells = page.get_by_test_id("run-0").locator("td").all_inner_texts()
+        cells = cells_of(page.get_by_test_id("run-0"))
         assert cells[:2] == ["bad", "Damaged"]
         assert "is damaged: manifest.json cannot be read (seed: field required)" in cells[2]
-        assert page.get_by_test_id("run-1").locator("td").all_inner_texts()[:3] == ["Squares", "Orbits", "done"]
+        assert cells_of(page.get_by_test_id("run-1"))[:3] == ["Squares", "Orbits", "done"]
 
 
 def test_a_bound_is_a_bound_in_the_table_and_in_the_plot(visit: Begin, tmp_path: Path) -> None:
@@ -172,13 +180,11 @@ def test_a_bound_is_a_bound_in_the_table_and_in_the_plot(visit: Begin, tmp_path:
         one = visit()
         page = one.page
         page.goto(address)
-        first = page.locator('[data-testid="scores-table"] tbody tr').first
-        first.wait_for()
-        cells = first.locator("td").all_inner_texts()
+        cells = cells_of(page.locator('[data-testid="scores-table"] tbody tr').first)
         high = cells[6]
         assert cells[:6] == ["net", "gradient", "ln_p_f_hat", "done", f"≤ {MINUS}7.00", "not known"]
         assert high.startswith(f"≤ {MINUS}")
-        assert page.locator('[data-testid="score-ln_p_f_hat"] path.at-most').count() == 1
+        page.locator('[data-testid="score-ln_p_f_hat"] path.at-most').wait_for(state="attached")
         beside = page.locator('[data-testid="score-ln_p_f_hat"] text.number').text_content()
         assert beside is not None
         assert beside.startswith(f"≤ {MINUS}7.00 ({high})")
