@@ -6,9 +6,9 @@ import { axisRange } from "../orbit/compute";
 import type { ScoreInfo } from "../types";
 import type { Row } from "./rows";
 
-const WIDTH = 560;
+const WIDTH = 600;
 const NAMES = 170;
-const NUMBERS = 172;
+const NUMBERS = 214;
 const LINE = 15;
 const PAD = 8;
 
