@@ -24,8 +24,9 @@ from playwright.sync_api import Page, sync_playwright
 from rich.console import Console
 from rich.table import Table
 
-from veracity import Classification, OrbitEvaluation, RotationOrbit
-from veracity.app.serving import prepared
+from veracity import OrbitEvaluation
+from veracity.app.server import prepared
+from veracity.orbits import Classification, RotationOrbit
 from veracity_papers.data.mnist import CLASSES, mnist
 from veracity_papers.zoo.orbit_digits import pretrained
 

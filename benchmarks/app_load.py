@@ -29,11 +29,12 @@ from rich.console import Console
 from rich.table import Table
 from websockets.asyncio.client import ClientConnection, connect
 
-from veracity import Classification, OrbitEvaluation, RotationOrbit
-from veracity.app.serving import prepared
-from veracity.demo.digits import digits
+from veracity import OrbitEvaluation
+from veracity.app.server import prepared
+from veracity.demo import digits
+from veracity.orbits import Classification, RotationOrbit
 from veracity.report.interactive.packed import unpack
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 from veracity_papers.zoo.lenet import lenet
 
 SAMPLES, PADDING = 200, 10

@@ -31,16 +31,17 @@ from scipy import stats
 
 from benchmarks.populations import COPIES, DRAWN, SIGMA, Array, Generator, audited, drawn_pairs, rows_of, stable, turned
 from benchmarks.robustness import quiet
-from veracity.core.confidence import betting_interval
 from veracity.core.scores import Measured, Score
 from veracity.core.walks import Sampling
-from veracity.interpret.differences import NONE_SEEN, crossed_differences, differences
-from veracity.interpret.medians import middle
-from veracity.interpret.orbit import equivariance_gap
-from veracity.interpret.pooled import bootstrapped, ends, pooled_differences, whole
-from veracity.interpret.stability import MeGe, ReCo, ReCoAUC, ReCoKS, StabilityScore
-from veracity.interpret.statistics import cut, estimate
-from veracity.orbits.summary import mean_along
+from veracity.orbits.statistics import equivariance_gap, mean_along
+from veracity.scores.stability.base import StabilityScore
+from veracity.scores.stability.mege import MeGe
+from veracity.scores.stability.reco import ReCo, ReCoAUC, ReCoKS
+from veracity.statistics.anytime import betting_interval
+from veracity.statistics.differences import NONE_SEEN, crossed_differences, differences
+from veracity.statistics.means import cut, estimate
+from veracity.statistics.medians import middle
+from veracity.statistics.pooled import bootstrapped, ends, pooled_differences, whole
 
 LEVEL = 0.95
 GOAL, SMALL_GOAL = 0.93, 0.90

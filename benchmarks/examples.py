@@ -20,16 +20,17 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from benchmarks.floor import floor_seconds, synchronise
-from veracity.core.draws import Draws
 from veracity.core.explainers import Context, Cost
 from veracity.core.inputs import TensorInputs
 from veracity.core.models import evaluating
+from veracity.core.randomness import Draws
 from veracity.core.training import Checkpoint, Training
-from veracity.demo.digits import digits
-from veracity.demo.networks import GlobalMax, all_cnn
-from veracity.explain.example import InfluenceFunctions, RepresentationSimilarity, SimplEx, TracIn
-from veracity.explain.example.base import ExampleBased
-from veracity.trainers.train import initialised, train
+from veracity.demo import GlobalMax, all_cnn, digits
+from veracity.explain.examples.base import ExampleBased
+from veracity.explain.examples.influence import InfluenceFunctions
+from veracity.explain.examples.representation import RepresentationSimilarity, SimplEx
+from veracity.explain.examples.tracin import TracIn
+from veracity.trainers.training import initialised, train
 
 TESTS = 1000
 CHECKPOINTS = 10

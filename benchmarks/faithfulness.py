@@ -27,18 +27,20 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks.floor import bare_passes, synchronise
-from veracity import Audit, MaxSensitivity, MonteCarlo
+from veracity import Audit
 from veracity.core.explainers import Cost
 from veracity.core.scores import Score
 from veracity.core.spaces import WeightSpace
 from veracity.engine.memory import MEMORY
 from veracity.engine.plan import Job
-from veracity.interpret.faithfulness import FaithfulnessCorrelation, Infidelity, PixelFlipping, RegionPerturbation
-from veracity.interpret.gef import GEF, FastGEF
-from veracity.interpret.randomisation import MPRT
-from veracity.interpret.relative import LocalLipschitz, RelativeInputStability, RelativeOutputStability
-from veracity.interpret.sensitivity import AvgSensitivity
-from veracity.trainers.train import initialised
+from veracity.scores import MaxSensitivity
+from veracity.scores.faithfulness.correlation import FaithfulnessCorrelation, Infidelity
+from veracity.scores.faithfulness.curves import PixelFlipping, RegionPerturbation
+from veracity.scores.gef import GEF, FastGEF
+from veracity.scores.randomisation import MPRT
+from veracity.scores.sensitivity import AvgSensitivity, LocalLipschitz, RelativeInputStability, RelativeOutputStability
+from veracity.trainers.training import initialised
+from veracity.walk import MonteCarlo
 from veracity_papers.zoo.lenet import lenet
 
 REPEATS = 3

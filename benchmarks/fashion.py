@@ -8,7 +8,7 @@ import sys
 import torch
 
 from benchmarks.symmetry import equivariance_audit, ratio
-from veracity import WindowShift
+from veracity.perturb import WindowShift
 from veracity_papers.data.fashion import fashion_mnist
 from veracity_papers.zoo.fashion import PADDING, pretrained
 

@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from veracity import Audit, PublicGEF
-from veracity.interpret.gef_score import alignment
+from veracity import Audit
 from veracity.results import Result
+from veracity.scores import PublicGEF
+from veracity.scores.gef import alignment
 from veracity_papers.recipes.faithfulness_methods import A4, A4_MODELS, local_methods
 from veracity_papers.recipes.faithfulness_tabular import DATA
 from veracity_papers.zoo.tabular import pretrained

@@ -16,11 +16,11 @@ import pandas as pd
 import torch
 from torch import Size, Tensor, nn
 
-from veracity import Audit, FastGEF
-from veracity.demo.digits import digits
-from veracity.demo.networks import flatten_cnn
+from veracity import Audit
+from veracity.demo import digits, flatten_cnn
 from veracity.results import Result
-from veracity.trainers.train import initialised, train
+from veracity.scores import FastGEF
+from veracity.trainers.training import initialised, train
 
 
 def trained() -> nn.Module:

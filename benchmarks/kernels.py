@@ -20,7 +20,7 @@ from torch import Size
 
 from veracity.perturb import Ball
 from veracity.walk import SubsetSimulation
-from veracity.walk.kernels import CrankNicolson, Kernel, Window
+from veracity.walk.probability import CrankNicolson, Kernel, Window
 
 SIZE, RARITY, SPREAD, REPEATS = 100, -12.0, 0.3, 30
 STEPS = (2, 5, 10, 20, 50)

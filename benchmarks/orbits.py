@@ -20,11 +20,11 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks.floor import synchronise
-from veracity import Classification, OrbitEvaluation, RotationOrbit
+from veracity import OrbitEvaluation
 from veracity.core.inputs import Signals
-from veracity.orbits import Live, OrbitResult
-from veracity.orbits.passes import repeated
-from veracity.trainers.train import initialised
+from veracity.orbits import Classification, Live, OrbitResult, RotationOrbit
+from veracity.orbits.loop import repeated
+from veracity.trainers.training import initialised
 from veracity_papers.data.mnist import mnist
 from veracity_papers.zoo.lenet import lenet
 

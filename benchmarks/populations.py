@@ -12,14 +12,16 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from veracity import Audit, CyclicShift, OrbitEvaluation, RotationOrbit
-from veracity.core.crosstrained import CrossTrained
+from veracity import Audit, OrbitEvaluation
 from veracity.core.scores import Measured
-from veracity.demo.digits import digits
-from veracity.interpret import FastGEF
-from veracity.interpret.orbit import Classification
+from veracity.core.training import CrossTrained
+from veracity.demo import digits
+from veracity.orbits import RotationOrbit
+from veracity.orbits.tasks.outputs import Classification
+from veracity.perturb import CyclicShift
 from veracity.results import Result
-from veracity.trainers.train import initialised, train
+from veracity.scores.gef import FastGEF
+from veracity.trainers.training import initialised, train
 from veracity.walk import Exhaustive
 from veracity_papers.zoo.orbit_digits import digit_cnn
 

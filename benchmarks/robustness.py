@@ -26,15 +26,16 @@ from torch import Tensor, nn
 
 from benchmarks.faithfulness import in_turns
 from benchmarks.floor import chunks
-from veracity import Audit, DeepLift, GradCam, IntegratedGradients
-from veracity.core.draws import Draws
+from veracity import Audit
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Context, Explainer
-from veracity.core.searches import Search
-from veracity.explain import InputXGradient
-from veracity.interpret import LnPHat, SolHat
+from veracity.core.randomness import Draws
+from veracity.core.walks import Search
+from veracity.explain import DeepLift, GradCam, InputXGradient, IntegratedGradients
 from veracity.results import Result
-from veracity.trainers.train import initialised
+from veracity.scores.robustness.probability import LnPHat
+from veracity.scores.robustness.worst import SolHat
+from veracity.trainers.training import initialised
 from veracity.walk import Genetic, SimpleMonteCarlo, SubsetSimulation
 from veracity_papers.zoo import lenet5, resnet
 

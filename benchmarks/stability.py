@@ -25,14 +25,14 @@ from benchmarks.faithfulness import in_turns
 from benchmarks.floor import bare_passes
 from benchmarks.robustness import quiet
 from veracity import Audit
-from veracity.core.crosstrained import CrossTrained
-from veracity.core.draws import Draws
 from veracity.core.explainers import Context, Cost, Explainer
-from veracity.demo.digits import digits
+from veracity.core.randomness import Draws
+from veracity.core.training import CrossTrained
+from veracity.demo import digits
 from veracity.explain import InputXSaliency, IntegratedGradients, Rise, Saliency
 from veracity.measure import spearman
 from veracity.trainers.small_cnn import SmallCNN
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 from veracity_papers.zoo import resnet
 from veracity_papers.zoo.lenet import lenet
 

@@ -15,12 +15,13 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks.floor import floor_seconds, synchronise
-from veracity import Audit, CyclicShift, MonteCarlo, WindowShift
+from veracity import Audit
 from veracity.core.explainers import Cost
 from veracity.core.spaces import InputSpace
-from veracity.demo.digits import digits
-from veracity.demo.networks import GlobalMax, all_cnn
-from veracity.trainers.train import initialised
+from veracity.demo import GlobalMax, all_cnn, digits
+from veracity.perturb import CyclicShift, WindowShift
+from veracity.trainers.training import initialised
+from veracity.walk import MonteCarlo
 
 CASES = {"saliency": 48, "integrated_gradients": 3, "occlusion": 3}
 

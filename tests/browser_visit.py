@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-from veracity.app import serving
+from veracity.app import server as serving
 from veracity.orbits import OrbitEvaluation
 
 ARTEFACTS = Path(__file__).parents[1] / "runs" / "screenshots"

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from every_test import own_state, same_every_time
 from small import series_inputs, small_net
-from veracity import Audit, CyclicShift
+from veracity import Audit
 from veracity.engine.executors import local
+from veracity.perturb import CyclicShift
 
 __all__ = ["own_state", "same_every_time"]
 

@@ -31,12 +31,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from orbit_small import digits_like
 from small import labelled_series, small_net
-from veracity import Audit, CrossTrained, CyclicShift, FastGEF, MonteCarlo, OrbitResult, Result, UniformNoise
+from veracity import Audit, CrossTrained, OrbitResult, Result
 from veracity.core.errors import Note, VeracityError
 from veracity.core.measures import Direction
 from veracity.core.scores import Defaults, Pair, Reads, Request, Score, Subject
 from veracity.engine.store import RunFolder
-from veracity.trainers.train import initialised, train
+from veracity.perturb import CyclicShift, UniformNoise
+from veracity.scores import FastGEF
+from veracity.trainers.training import initialised, train
+from veracity.walk import MonteCarlo
 
 LEFT_OUT = {"lock"}
 """Files that hold nothing to be read."""

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from orbit_small import images, labels, linear
-from veracity import Audit, Dihedral
+from veracity import Audit
+from veracity.perturb import Dihedral
 from veracity.walk import Exhaustive
 
 TRIED = 2

@@ -24,8 +24,9 @@ from safetensors.torch import save_file
 from orbit_run import measured
 from small import series_inputs, small_net
 from stored import edit_manifest, sign_record, signed
-from veracity import Audit, CyclicShift
+from veracity import Audit
 from veracity.engine.store.folder import COLUMNS
+from veracity.perturb import CyclicShift
 
 SCRIPT = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 ESCAPES = "\x1b]0;owned\x07\x1b[2J"

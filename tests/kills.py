@@ -32,8 +32,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from veracity import Audit, CyclicShift
+from veracity import Audit
 from veracity.engine.executors import local
+from veracity.perturb import CyclicShift
 
 STARTING, WORKING, PARENT, GROUP = "worker, starting", "worker, at work", "parent", "process group"
 PER_RUN = 6
@@ -50,7 +51,7 @@ State = dict[str, tuple[str, int, int]]
 
 def audit(samples: int = 256) -> Audit:
     """A small network on digits, four explainers, the controls, and three scores: 100 cells of 256 samples."""
-    from veracity.demo.digits import digits
+    from veracity.demo import digits
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from veracity.core.draws import Draws
 from veracity.core.measures import Direction
-from veracity.core.outputs import Outputs
+from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Score, Subject, reads_after, reads_before
-from veracity.explain.captum_adapters import Gradient
+from veracity.core.targets import Outputs
+from veracity.explain.gradients import Gradient
 from veracity.walk import MonteCarlo
 
 DEFAULTS = Defaults(None, MonteCarlo(draws=50))

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from veracity import Classification, OrbitEvaluation, RotationOrbit
-from veracity.demo.digits import digits
-from veracity.trainers.train import initialised
+from veracity import OrbitEvaluation
+from veracity.demo import digits
+from veracity.orbits import Classification, RotationOrbit
+from veracity.trainers.training import initialised
 
 HOSTILE = "</script><script>alert(1)</script>"
 """A class name that would run as a script wherever it is not escaped."""

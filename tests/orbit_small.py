@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from veracity import Classification, CropOrbit, Detection, Dihedral, Flow, FlowOrbit, GroupOrbit, OrbitEvaluation
+from veracity import OrbitEvaluation
+from veracity.orbits import Classification, CropOrbit, Detection, Flow, FlowOrbit, GroupOrbit
+from veracity.perturb import Dihedral
 
 SIDE = 4
 CLASSES = ("zero", "one", "two")

@@ -21,15 +21,15 @@ SPOKEN = (
     "advice",
     "orbits",
     "degradation",
-    "metaevaluation.py",
-    "distance_check.py",
-    "scanning.py",
+    "studies/meta.py",
+    "studies/distance_check.py",
+    "studies/symmetry_scan.py",
     "engine/store/state.py",
     "cli/tables.py",
-    "cli/orbit_tables.py",
-    "interpret/flowchart.py",
-    "interpret/assumptions.py",
-    "interpret/scan.py",
+    "cli/tables.py",
+    "studies/flowchart.py",
+    "scores/assumptions.py",
+    "studies/symmetry_scan.py",
 )
 """Where sentences of results are made."""
 PARTS = r"({%.*?%}|{{.*?}}|</?(?:p|li|h[1-6]|summary|td|th|figcaption|small|b|dt|dd)\b[^>]*>)"

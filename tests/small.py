@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from veracity.demo.networks import GlobalMax
+from veracity.demo import GlobalMax
 
 LENGTH = 12
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from veracity.engine.store import RunFolder
-from veracity.engine.store.sealed import CHECKSUM, checksum, opened
+from veracity.engine.store.records import CHECKSUM, checksum, unsealed
 
 
 def record(folder: Path, kind: str, key: str) -> Path:
@@ -19,7 +19,7 @@ def record(folder: Path, kind: str, key: str) -> Path:
 def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change a manifest and sign it again, as somebody would who means harm."""
     file = folder / "manifest.json"
-    content = opened(file.read_bytes())
+    content = unsealed(file.read_bytes())
     change(content)
     file.write_bytes(signed(content))
 

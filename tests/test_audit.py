@@ -19,26 +19,16 @@ from captum.attr import Occlusion as CaptumOcclusion
 from torch import Tensor, nn
 
 from small import Detached, NaNs, labelled_series, labels_out_of_range, series_inputs, shifted_mean, small_net, two_channels, with_dropout
-from veracity import (
-    Adaptive,
-    Audit,
-    CyclicShift,
-    Dihedral,
-    Equivariance,
-    Exhaustive,
-    FiniteGroup,
-    MonteCarlo,
-    Neuron,
-    Result,
-    Rotation,
-    WindowShift,
-)
-from veracity.core.draws import Draws
+from veracity import Audit, Neuron, Result
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.measures import Direction, Measure
+from veracity.core.randomness import Draws
 from veracity.explain import GradientShap
+from veracity.perturb import CyclicShift, Dihedral, FiniteGroup, Rotation, WindowShift
 from veracity.results import compared
-from veracity.trainers.train import initialised
+from veracity.scores import Equivariance
+from veracity.trainers.training import initialised
+from veracity.walk import Adaptive, Exhaustive, MonteCarlo
 
 STREAM = "walk"
 COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "samples_failed", "self_agreement", "random_control"]

@@ -10,21 +10,21 @@ import torch
 from torch import nn
 
 from degradation_nets import SAMPLES, Burst, Fits, blobs, network, seeded
-from veracity import Audit, Precomputed
-from veracity.core.crosstrained import CrossTrained
+from veracity import Audit
 from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.core.inputs import TensorInputs
 from veracity.core.measures import Direction
 from veracity.core.registry import RECIPES
-from veracity.degradation import DegradationCheck, DegradationResult, begun
-from veracity.degradation.damages import as_damages
-from veracity.engine.crosstraining import trained_folds
+from veracity.core.training import CrossTrained
+from veracity.engine.crosstrain.folds import trained_folds
 from veracity.engine.store import RunFolder
-from veracity.interpret.trend import holm, trend
+from veracity.explain import Precomputed
 from veracity.perturb import ConvolutionNoise, WrongLabels, wrong_labels
 from veracity.perturb.weights.copies import key
 from veracity.recipe import Recipe, Scale, run_recipe
 from veracity.results import Result
+from veracity.statistics.trend import holm, trend
+from veracity.studies.degradation import DegradationCheck, DegradationResult, as_damages, begun
 
 SHARES = (0.2, 0.5)
 

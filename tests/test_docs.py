@@ -10,7 +10,7 @@ import pytest
 
 import veracity
 import veracity.explain
-import veracity.interpret
+import veracity.scores
 from veracity.core.registry import EXPLAINERS, SCORES
 
 ROOT = Path(__file__).parents[1]

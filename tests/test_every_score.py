@@ -7,12 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import veracity.interpret  # noqa: F401 - registers the scores
+import veracity.scores  # noqa: F401 - registers the scores
 from small import series_inputs, small_net
-from veracity import GEF, Audit, FastGEF, MaxSensitivity, Neuron, Precomputed
+from veracity import Audit, Neuron
 from veracity.core.errors import InputError
 from veracity.core.registry import SCORES
 from veracity.core.scores import Reads, reads_after
+from veracity.explain import Precomputed
+from veracity.scores import GEF, FastGEF, MaxSensitivity
 
 STABILITY = {"mege", "reco", "reco_auc", "reco_ks"}
 """Of cross-trained models alone: tests/test_stability_audit.py."""

@@ -11,12 +11,14 @@ import torch
 from scipy import stats
 from torch import Tensor, nn
 
-from veracity import Audit, FaithfulnessCorrelation, FastGEF, GraphInputs, MetaEvaluation, PixelFlipping, Precomputed, Result
+from veracity import Audit, GraphInputs, MetaEvaluation, Result
 from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.engine.reader import Reader
-from veracity.interpret import InputAlignment
-from veracity.metaevaluation import KINDS, MetaResult, Unperturbed, outputs, scaled
+from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling
+from veracity.scores import FaithfulnessCorrelation, FastGEF, PixelFlipping
+from veracity.scores.patterns import InputAlignment
+from veracity.studies.meta import KINDS, MetaResult, Unperturbed, outputs, scaled
 
 SAMPLES, FEATURES = 14, 6
 SCORES = {

@@ -13,19 +13,15 @@ from torch import Size, Tensor, nn
 
 from hunted import AROUND, BOTH, GENETIC, LINEAR, SEED, SUBSET, audit_of, by_hand, counted, grid, images, linear_net, one, tanh_net, values
 from veracity import Result
-from veracity.core.draws import Draws
+from veracity.core.randomness import Draws
 from veracity.engine.memory import Memory
-from veracity.interpret.robustness import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
-from veracity.interpret.sensitivity import MaxSensitivity
 from veracity.measure import mse
 from veracity.perturb import Ball, Rotation
 from veracity.perturb.weights import WeightNeighbourhood
-from veracity.walk import (
-    Genetic,
-    MonteCarlo,
-    SimpleMonteCarlo,
-    SubsetSimulation,
-)
+from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
+from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.sensitivity import MaxSensitivity
+from veracity.walk import Genetic, MonteCarlo, SimpleMonteCarlo, SubsetSimulation
 
 # A linear model, where everything is known
 
@@ -259,7 +255,7 @@ def test_many_samples_at_once_or_one_at_a_time(score: SolHat, tmp_path: Path, mo
     net, x = tanh_net(), images(4)
     whole = audit_of(net, x, [score]).run(tmp_path / "whole", batch=256, progress=False)
     few = audit_of(net, x, [score]).run(tmp_path / "few", batch=7, progress=False)
-    monkeypatch.setattr("veracity.core.searches.NUMBERS", 1)
+    monkeypatch.setattr("veracity.core.walks.NUMBERS", 1)
     single = audit_of(net, x, [score]).run(tmp_path / "single", progress=False)
     for other in (few, single):
         assert values(other, score.name) == pytest.approx(values(whole, score.name), abs=1e-9, nan_ok=True)

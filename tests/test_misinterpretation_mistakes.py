@@ -18,20 +18,14 @@ from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.scores import Score
 from veracity.core.spaces import InputSpace
 from veracity.core.targets import Class, Neuron
-from veracity.interpret import Equivariance
-from veracity.interpret.robustness import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
-from veracity.interpret.sensitivity import MaxSensitivity
 from veracity.measure import mse, ssim
 from veracity.perturb import CyclicShift, GaussianNoise, Rotation
 from veracity.perturb.weights import ParameterNoise
-from veracity.walk import (
-    Adaptive,
-    Genetic,
-    GradientSearch,
-    MonteCarlo,
-    Strongest,
-    SubsetSimulation,
-)
+from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
+from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.sensitivity import MaxSensitivity
+from veracity.scores.symmetry import Equivariance
+from veracity.walk import Adaptive, Genetic, GradientSearch, MonteCarlo, Strongest, SubsetSimulation
 
 
 def sentence(raised: pytest.ExceptionInfo[Exception]) -> None:

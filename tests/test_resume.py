@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from small import series_inputs, small_net
-from veracity import Audit, CyclicShift, Result
+from veracity import Audit, Result
+from veracity.perturb import CyclicShift
 
 SCRIPT = """
 import sys

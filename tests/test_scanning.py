@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from small import series_inputs, small_net
-from veracity import Dihedral, scan
+from veracity import scan
 from veracity.core.errors import InputError, Note
-from veracity.interpret.scan import Verdict
+from veracity.perturb import Dihedral
+from veracity.studies.symmetry_scan import Verdict
 
 
 def names(model: nn.Module, inputs: Tensor) -> list[str]:

@@ -7,8 +7,8 @@ from scipy.stats import spearmanr
 from torch import nn
 
 from veracity import Audit
-from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, Note
+from veracity.core.training import CrossTrained
 from veracity.results import Result, compared
 
 SCORES = ["mege", "reco", "reco_auc", "reco_ks"]
@@ -87,7 +87,7 @@ def result(folder):
 
 def trained(folder):
     from veracity.core.inputs import TensorInputs
-    from veracity.engine.crosstraining import trained_folds
+    from veracity.engine.crosstrain.folds import trained_folds
     from veracity.engine.store import RunFolder
 
     inputs, labels = data()

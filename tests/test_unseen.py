@@ -11,15 +11,16 @@ import pytest
 import torch
 from torch import nn
 
-from veracity import Audit, CyclicShift
+from veracity import Audit
 from veracity.cli import main
 from veracity.core.measures import Direction
 from veracity.core.scores import Measured
 from veracity.core.walks import Sampling
-from veracity.interpret.statistics import estimate
+from veracity.perturb import CyclicShift
 from veracity.results import Result, compared
 from veracity.results.comparison import versus
 from veracity.results.series import Series
+from veracity.statistics.means import estimate
 
 SAMPLES = 12
 

@@ -12,11 +12,14 @@ from torch import Tensor, nn
 from benchmarks.peers import ours
 from benchmarks.peers.replay import Replay, choosing, quantus, randomised, scores
 from benchmarks.peers.subject import Array, Case, apart, explain, with_weights
-from veracity import MaxSensitivity, MonteCarlo
-from veracity.interpret.faithfulness import Complexity, FaithfulnessCorrelation, Infidelity, PixelFlipping, Sparseness
-from veracity.interpret.randomisation import MPRT, EfficientMPRT
-from veracity.interpret.relative import RelativeInputStability, RelativeOutputStability
 from veracity.perturb.weights import FullRandomisation
+from veracity.scores import MaxSensitivity
+from veracity.scores.faithfulness.content import Complexity, Sparseness
+from veracity.scores.faithfulness.correlation import FaithfulnessCorrelation, Infidelity
+from veracity.scores.faithfulness.curves import PixelFlipping
+from veracity.scores.randomisation import MPRT, EfficientMPRT
+from veracity.scores.sensitivity import RelativeInputStability, RelativeOutputStability
+from veracity.walk import MonteCarlo
 
 EQUAL_TO = 1e-5
 DRAWS = 12

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.peers.subject import Array, Case, with_weights
-from veracity import Audit, MonteCarlo
+from veracity import Audit
 from veracity.core.scores import Defaults, Request, Score, Subject
 from veracity.core.spaces import InputSpace, WeightSpace
 from veracity.explain import Gradient
-from veracity.interpret.randomisation.base import RandomisationScore
+from veracity.scores.randomisation import RandomisationScore
+from veracity.walk import MonteCarlo
 
 SEED = 0
 

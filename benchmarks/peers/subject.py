@@ -14,9 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Size, Tensor, nn
 
-from veracity.demo.digits import digits
-from veracity.demo.networks import flatten_cnn
-from veracity.trainers.train import accuracy, initialised, train
+from veracity.demo import digits, flatten_cnn
+from veracity.trainers.training import accuracy, initialised, train
 
 SAMPLES = 16
 EPOCHS = 6

@@ -13,35 +13,30 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.component import encode
-from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, placed
-from veracity.core.outputs import Outputs
 from veracity.core.scores import Defaults
 from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.spaces import InputSpace
-from veracity.core.targets import Target, as_target
-from veracity.core.training import Checkpoint, Training
+from veracity.core.targets import Outputs, Target, as_target
+from veracity.core.training import Checkpoint, CrossTrained, Training
 from veracity.core.walks import Walk
 from veracity.engine.admission import admit, check_ready, first_budget
-from veracity.engine.batching import Budget
 from veracity.engine.calibration import Strengths, calibrate_all, known_strengths
-from veracity.engine.crosstraining import Trained, finished_folds, found_folds, missing_folds, trained_folds
+from veracity.engine.crosstrain.folds import Trained, finished_folds, found_folds, missing_folds, trained_folds
+from veracity.engine.crosstrain.models import accounted, check_crossed, comparable, known_by, on_device, trained_or_missing, unfolded
 from veracity.engine.executors import Task, check_main, executor
-from veracity.engine.folded import accounted, check_crossed, comparable, known_by, on_device, trained_or_missing, unfolded
 from veracity.engine.forecast import Ahead, Forecast, forecast
-from veracity.engine.hunted import check_classes
 from veracity.engine.learning import learn_all, unlearnt
 from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
-from veracity.engine.mending import mend
+from veracity.engine.memory import Budget
 from veracity.engine.plan import Job, plan
-from veracity.engine.prepared import Prepared, check_requests, examined
+from veracity.engine.prepare import Prepared, check_classes, check_requests, examined, remarks
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import LATE, Heard, bar, telling, watching
-from veracity.engine.remarks import remarks
 from veracity.engine.resolve import (
     Scores,
     all_scores,
@@ -60,6 +55,7 @@ from veracity.engine.resolve import (
     prepared_for,
 )
 from veracity.engine.store import RunFolder
+from veracity.engine.store.mending import mend
 from veracity.results import Result
 
 

@@ -15,12 +15,12 @@ from torch import nn
 
 from veracity.core.errors import StoreError
 from veracity.core.registry import RECIPES
-from veracity.degradation.check import MARK as DEGRADATION
-from veracity.distance_check import MARK as DISTANCES
 from veracity.engine.progress import bar
 from veracity.engine.store import RunFolder
-from veracity.metaevaluation import MARK as META
-from veracity.several import MARK as SEVERAL
+from veracity.studies.degradation import MARK as DEGRADATION
+from veracity.studies.distance_check import MARK as DISTANCES
+from veracity.studies.meta import MARK as META
+from veracity.studies.several import MARK as SEVERAL
 
 MARKS = (META, SEVERAL, DEGRADATION, DISTANCES)
 """Files by which a folder that holds several runs is known."""

@@ -9,19 +9,26 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from veracity import CAV, Audit, CyclicShift, GradientShap, MonteCarlo, Symmetrised
-from veracity.advice import advise
-from veracity.advice.layers import activations, layer_invariance
-from veracity.advice.remedies import remedy
+from veracity import Audit
 from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
-from veracity.demo.digits import digits
-from veracity.demo.networks import GlobalMax, all_cnn
-from veracity.explain import FeatureAblation, FeaturePermutation, Gradient, InputXGradient, IntegratedGradients
-from veracity.interpret.flowchart import Assumption
-from veracity.perturb import Rotations3D, WindowShift
+from veracity.demo import GlobalMax, all_cnn, digits
+from veracity.explain import (
+    CAV,
+    FeatureAblation,
+    FeaturePermutation,
+    Gradient,
+    GradientShap,
+    InputXGradient,
+    IntegratedGradients,
+    Symmetrised,
+)
+from veracity.perturb import CyclicShift, Rotations3D, WindowShift
 from veracity.results import Result
-from veracity.trainers.train import initialised, train
+from veracity.studies.advice import activations, advise, layer_invariance
+from veracity.studies.flowchart import Assumption, remedy
+from veracity.trainers.training import initialised, train
+from veracity.walk import MonteCarlo
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from veracity.app.opened import Opened
-from veracity.app.runs import Runs
+from veracity.app.runs import Opened, Runs
 from veracity.app.server import create
 from veracity.orbits import OrbitEvaluation
 

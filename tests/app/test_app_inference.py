@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from veracity.app.inference import Answer, Client, Inference, question
+from veracity.app.live import Answer, Client, Inference, question
 from veracity.core.errors import InputError
 from veracity.report.interactive.packed import unpack
 

@@ -14,7 +14,7 @@ from veracity.core.errors import StoreError
 from veracity.core.registry import RECIPES
 from veracity.recipe import Recipe, trained_once, without_training
 from veracity.report.interactive.packed import unpack
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 
 
 def asked(served: TestClient) -> dict[str, object]:

@@ -24,7 +24,8 @@ from websockets.sync.client import ClientConnection, connect
 
 import veracity
 from orbit_run import evaluation, measured
-from veracity.app import patience, serving
+from veracity.app import guard
+from veracity.app import server as serving
 from veracity.cli import main
 from veracity.core.errors import InputError, SpecError
 from veracity.report.interactive.packed import unpack
@@ -121,7 +122,7 @@ def test_many_clients_come_and_go(running: Running) -> None:
 
 
 def test_no_more_sockets_than_there_is_room_for(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veracity.app.dragging.CLIENTS", 1)
+    monkeypatch.setattr("veracity.app.live.CLIENTS", 1)
     with running.socket() as one:
         assert answered(one, 1)
         with running.socket() as other:
@@ -217,7 +218,7 @@ def test_plain_python_is_refused_without_the_token(running: Running) -> None:
 @pytest.fixture
 def hurried(running: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
     """The server with little patience."""
-    monkeypatch.setattr(patience, "PATIENCE", 1.0)
+    monkeypatch.setattr(guard, "PATIENCE", 1.0)
     return running
 
 
@@ -265,7 +266,7 @@ def test_a_long_answer_is_not_cut(hurried: Running, monkeypatch: pytest.MonkeyPa
 
 
 def test_one_connection_too_many_takes_the_place_of_the_one_that_waited_longest(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "CONNECTIONS", 5)
+    monkeypatch.setattr(guard, "CONNECTIONS", 5)
     waiting = []
     for _ in range(5):
         waiting.append(socket.create_connection(("127.0.0.1", running.port), timeout=10))

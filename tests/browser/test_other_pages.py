@@ -13,7 +13,9 @@ from browser_visit import Visit, served
 from orbit_small import Brightest, detection, digits_like, flow, images, labels, linear
 from small import set_net
 from stored import signed
-from veracity import Audit, Classification, CyclicShift, Dihedral, DiskOrbit, GroupOrbit, OrbitEvaluation, Regression
+from veracity import Audit, OrbitEvaluation
+from veracity.orbits import Classification, DiskOrbit, GroupOrbit, Regression
+from veracity.perturb import CyclicShift, Dihedral
 from veracity.walk import Exhaustive
 
 Begin = Callable[..., Visit]

@@ -16,9 +16,9 @@ from commands import code
 from hunted import audit_of, images, tanh_net
 from veracity.cli.gate import judge
 from veracity.core.errors import Note
-from veracity.interpret.robustness import LnPHat
 from veracity.report.wording import MINUS
 from veracity.results import Result, compared
+from veracity.scores.robustness.probability import LnPHat
 from veracity.walk import SubsetSimulation
 
 BALL = {"radius": 0.3, "range": (0.0, 1.0)}

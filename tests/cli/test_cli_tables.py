@@ -11,8 +11,9 @@ from rich.console import Console
 from veracity.cli import tables
 from veracity.core.scores import Score
 from veracity.engine.store.state import Progress
-from veracity.interpret import MaxSensitivity, ModelRobustness, RelativeInputStability
-from veracity.interpret.gef import FastGEF, PublicFastGEF
+from veracity.scores.assumptions import ModelRobustness
+from veracity.scores.gef import FastGEF, PublicFastGEF
+from veracity.scores.sensitivity import MaxSensitivity, RelativeInputStability
 
 ROW = {
     "model": "net", "score": "symmetry", "low": 0.4, "high": 0.6, "n": 9, "undefined": 0, "samples_failed": 0,

@@ -17,7 +17,7 @@ from small import small_net
 from veracity.cli.main import no_interruption_lost
 from veracity.cli.running import costs
 from veracity.engine.forecast import Forecast
-from veracity.engine.store.sealed import opened, sealed
+from veracity.engine.store.records import sealed, unsealed
 
 FILE = """
 title = "Series <b>bold</b>"
@@ -214,11 +214,11 @@ def test_broken_and_newer_run_folders_are_refused(run: Path, file: Path, capsys:
     manifest = run / "manifest.json"
     text = manifest.read_text()
     known = (run / "run.json").read_bytes()
-    (run / "run.json").write_bytes(sealed({**opened(known), "schema": 99}))
+    (run / "run.json").write_bytes(sealed({**unsealed(known), "schema": 99}))
     for arguments in (["show", run], ["report", run], ["audit", file, "--out", run, "--workers", 1]):
         assert code(*arguments) == 2
         assert "has schema 99 and this veracity reads up to 2: upgrade veracity" in capsys.readouterr().err
-    (run / "run.json").write_bytes(sealed({**opened(known), "schema": 1}))
+    (run / "run.json").write_bytes(sealed({**unsealed(known), "schema": 1}))
     assert code("show", run) == 2
     assert "was written by an older veracity (schema 1)" in capsys.readouterr().err
     (run / "run.json").write_bytes(known)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from veracity.core.component import Component, encode, encode_callable
 from veracity.explain import GradientShap
-from veracity.interpret import Equivariance
+from veracity.scores.symmetry import Equivariance
 
 
 def mine(x: Tensor, scale: float = 1.0) -> Tensor:

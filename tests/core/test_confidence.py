@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from veracity.core.confidence import LARGEST_BET, Betting, betting_interval, plug_in_bets
 from veracity.core.errors import InputError
+from veracity.statistics.anytime import LARGEST_BET, Betting, betting_interval, plug_in_bets
 
 UNIT = (0.0, 1.0)
 

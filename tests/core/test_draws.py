@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy import stats
 
-from veracity.core import draws as module
-from veracity.core.draws import Draws, philox, stream_number
+from veracity.core import randomness as module
+from veracity.core.randomness import Draws, philox, stream_number
 
 ONES = 0xFFFFFFFF
 KNOWN = [

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from veracity.core import draws as module
-from veracity.core.draws import LOW32, Draws, philox, philox_on_device, stream_number
+from veracity.core import randomness as module
+from veracity.core.randomness import LOW32, Draws, philox, philox_on_device, stream_number
 
 CPU = torch.device("cpu")
 

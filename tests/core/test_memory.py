@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from veracity.core.memory import out_of_memory
+from veracity.core.models import out_of_memory
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from veracity.core import fingerprint
-from veracity.core.origin import origin
+from veracity.core.fingerprint.origin import origin
 
 NET = """
 from torch import nn
@@ -99,7 +99,7 @@ def test_a_project_in_editable_mode_is_the_users_own_code(how: str, project: Any
 @pytest.mark.parametrize("listed", [True, False])
 def test_an_installed_distribution_counts_by_name_and_version(listed: bool, project: Any, tmp_path: Path) -> None:
     def release(version: str, **changed: str) -> str:
-        from veracity.core import origin as module
+        from veracity.core.fingerprint import origin as module
 
         installed(tmp_path / "site-packages", project.name, version, f"{project.name}/net.py,,\n" if listed else None)
         module.owner.cache_clear()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from veracity.core.seeded import in_use, seeded
+from veracity.core.randomness import in_use, seeded
 
 
 def states() -> tuple[list[int], list[int], object]:

@@ -15,16 +15,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from veracity import Audit, CyclicShift, Equivariance, GroupOrbit, Lime, MonteCarlo, Product, Strongest, SubsetSimulation
+from veracity import Audit
 from veracity.core import registry
 from veracity.core.component import Component
 from veracity.core.errors import SpecError, VeracityError
 from veracity.core.registry import HOMES, MEASURES, Registry
 from veracity.core.settings import WRONG, Count, Inside, Positive, Whole, Within, check_fields, check_settings, kind_of, shown
 from veracity.core.walks import Walk
-from veracity.explain import GradientShap, KernelShap
-from veracity.interpret.build import as_score
+from veracity.explain import GradientShap, KernelShap, Lime
 from veracity.measure import cosine
+from veracity.orbits import GroupOrbit
+from veracity.perturb import CyclicShift, Product
+from veracity.scores import Equivariance
+from veracity.scores.common import as_score
+from veracity.walk import MonteCarlo, Strongest, SubsetSimulation
 
 
 class Broken:

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Size
 
-from veracity import CyclicShift, Permutations, Rotation
 from veracity.core.errors import InputError
+from veracity.perturb import CyclicShift, Permutations, Rotation
 
 
 def generator() -> torch.Generator:

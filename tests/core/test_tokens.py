@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from veracity.core.errors import InputError
-from veracity.core.tokens import TokenInputs
+from veracity.core.inputs import TokenInputs
 
 IDS = torch.tensor([[2, 0, -1], [1, 1, 1]])
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from veracity.recipe import Scale, run_recipe
-from veracity.trainers.train import train
+from veracity.trainers.training import train
 
 
 def test_the_demo_recipe_finds_what_the_theory_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it says of its networks holds when they are trained for little more than half as long: at least .97 of digits are right."""
-    demo = import_module("veracity.demo.symmetry_digits")
+    demo = import_module("veracity.demo")
     monkeypatch.setattr(demo, "train", lambda *given, epochs, **more: train(*given, epochs=epochs // 2 + 2, **more))
     result = run_recipe("symmetry-digits", tmp_path, Scale.SMOKE, progress=False)
     table = result.table().set_index(["model", "explainer"])["value"]

@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import Size
 
-from veracity.demo.digits import digits
-from veracity.demo.networks import GlobalMax, GlobalMean, all_cnn, flatten_cnn
-from veracity.trainers.train import initialised
+from veracity.demo import GlobalMax, GlobalMean, all_cnn, digits, flatten_cnn
+from veracity.trainers.training import initialised
 
 
 @pytest.mark.parametrize("pool", [GlobalMax(), GlobalMean()])

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from small import series_inputs, small_net
-from veracity import Audit, CyclicShift
+from veracity import Audit
 from veracity.core.errors import InputError, Note
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import TensorInputs
-from veracity.core.outputs import SINGLE, UNSUMMED, Outputs
-from veracity.core.targets import Custom, Predicted
+from veracity.core.targets import SINGLE, UNSUMMED, Custom, Outputs, Predicted
 from veracity.engine.admission import admit, check_mixing, check_rows, first_budget
-from veracity.engine.batching import Budget
+from veracity.engine.memory import Budget
+from veracity.perturb import CyclicShift
 
 
 class Noisy(nn.Module):

@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from small import series_inputs, small_net
-from veracity import Audit, CyclicShift, MonteCarlo
+from veracity import Audit
 from veracity.core.errors import InputError, Note
 from veracity.core.inputs import Signals
-from veracity.engine.batching import Budget, budget_for, row_bytes
+from veracity.engine.memory import Budget, budget_for, row_bytes
+from veracity.perturb import CyclicShift
+from veracity.walk import MonteCarlo
 
 
 def test_the_work_is_cut_into_slices_that_fit() -> None:

@@ -8,9 +8,10 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from veracity import Audit, FastGEF, InputAlignment
+from veracity import Audit
 from veracity.cli.tables import results
 from veracity.engine.calibration import DRAWS, EVALUATIONS, undecided
+from veracity.scores import FastGEF, InputAlignment
 
 
 def binary() -> nn.Module:

@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 from small import series_inputs, small_net
-from veracity import GEF, Audit, FastGEF
+from veracity import Audit
 from veracity.core.scores import Reads
-from veracity.engine import stacking
-from veracity.engine.copied import came_from
-from veracity.engine.copies import Copies
 from veracity.engine.memory import Memory
+from veracity.engine.perturbation import weights
+from veracity.engine.perturbation.weights import Copies, came_from
 from veracity.perturb import LayerRandomisation, ParameterScaling
 from veracity.perturb.weights import FreshScaling
+from veracity.scores import GEF, FastGEF
 
 
 def test_a_copy_has_the_elements_weights_and_the_original_keeps_its_own() -> None:
@@ -64,10 +64,10 @@ def test_stacked_and_looped_weights_distort_alike(tmp_path: Path, monkeypatch: p
     given = {"models": small_net(), "inputs": series_inputs(5), "explainers": [explainer], "controls": False, "companions": False}
     audit = Audit(**given, scores=[FastGEF(draws=2, sigma=1.0)])
     looped = audit.run(tmp_path / "looped", progress=False)
-    monkeypatch.setattr(stacking, "GAINING", frozenset({"cpu"}))
+    monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
     counted: list[int] = []
-    explained = stacking.explained
-    monkeypatch.setattr(stacking, "explained", lambda *args: counted.append(len(args[3])) or explained(*args))
+    explained = weights.explained
+    monkeypatch.setattr(weights, "explained", lambda *args: counted.append(len(args[3])) or explained(*args))
     stacked = audit.run(tmp_path / "stacked", progress=False)
     assert sum(counted) == 10
     for one, other in zip(looped.series, stacked.series, strict=True):
@@ -82,7 +82,7 @@ def test_a_calibrated_path_is_found_once_and_is_the_same_stacked_and_looped(tmp_
     given = {"models": model, "inputs": series_inputs(20), "controls": False, "companions": False, "outputs": "logits"}
     audit = Audit(**given, explainers=["gradient", "saliency"], scores=[FastGEF(draws=2), GEF(draws=2)])
     looped = audit.run(tmp_path / "looped", progress=False)
-    monkeypatch.setattr(stacking, "GAINING", frozenset({"cpu"}))
+    monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
     stacked = audit.run(tmp_path / "stacked", progress=False)
     assert len(looped.manifest["calibrations"]) == 1
     assert looped.manifest["calibrations"] == stacked.manifest["calibrations"]

@@ -10,10 +10,10 @@ import torch
 from sklearn.model_selection import KFold
 from torch import nn
 
-from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import TensorInputs
-from veracity.engine.crosstraining import found_folds, trained_folds
+from veracity.core.training import CrossTrained
+from veracity.engine.crosstrain.folds import found_folds, trained_folds
 from veracity.engine.store import RunFolder
 
 
@@ -375,7 +375,7 @@ def test_a_model_of_double_precision_comes_back_as_it_was(tmp_path):
 
 @pytest.mark.parametrize("correct", [0.94, 1.0])
 def test_rare_classes_do_not_make_a_model_untrained(correct):
-    from veracity.engine.course import untaught
+    from veracity.engine.crosstrain.training import untaught
 
     labels = torch.cat((torch.zeros(376), torch.ones(24))).long()
     predicted = labels.clone()

@@ -11,17 +11,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.explainers import Context, Cost, Explainer
 from veracity.core.inputs import Signals, TensorInputs
-from veracity.core.outputs import Outputs
+from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.scores import Defaults, Reads
-from veracity.core.targets import Custom, Neuron, Predicted, Target
-from veracity.engine import each
-from veracity.engine.batching import Budget
-from veracity.engine.each import explanations_each, outputs_each
+from veracity.core.targets import Custom, Neuron, Outputs, Predicted, Target
+from veracity.engine.memory import Budget
+from veracity.engine.perturbation import row_weights
+from veracity.engine.perturbation.row_weights import explanations_each, outputs_each
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.reader import Reader
 from veracity.explain import GradientShap, IntegratedGradients, SmoothGrad
@@ -96,13 +95,13 @@ def slowly_read(reader: Reader, elements: Tensor, x: Signals) -> dict[Reads, Ten
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which way rows went: a word for each mapped call."""
     seen: list[str] = []
-    under = each.under
+    under = row_weights.under
 
     def noted(copy: Reader, function: Callable[..., Any]) -> Callable[..., Any]:
         seen.append("mapped")
         return under(copy, function)
 
-    monkeypatch.setattr(each, "under", noted)
+    monkeypatch.setattr(row_weights, "under", noted)
     return seen
 
 
@@ -152,10 +151,10 @@ def test_few_bytes_divide_the_rows_and_change_nothing(monkeypatch: pytest.Monkey
     reader = reader_of(model, "gradient")
     whole = explanations_each(reader, space, elements, x, targets, draws)
     assert len(calls) == 2
-    monkeypatch.setattr(each, "BYTES", 2 * 4 * space.latents)
+    monkeypatch.setattr(row_weights, "BYTES", 2 * 4 * space.latents)
     torch.testing.assert_close(explanations_each(reader, space, elements, x, targets, draws), whole, rtol=1e-5, atol=1e-6)
     assert len(calls) == 2 + 1 + 4  # seven rows, two by two
-    monkeypatch.setattr(each, "BYTES", 1)
+    monkeypatch.setattr(row_weights, "BYTES", 1)
     torch.testing.assert_close(outputs_each(reader, space, elements, x, BOTH)[Reads.SCORES], slowly_read(reader, elements, x)[Reads.SCORES])
 
 
@@ -240,7 +239,7 @@ def test_what_fails_later_goes_through_a_copy_too(monkeypatch: pytest.MonkeyPatc
     def refuse(*_given: Any) -> Any:
         raise RuntimeError("no gradient of this can be mapped")
 
-    monkeypatch.setattr(each, "in_rounds", refuse)
+    monkeypatch.setattr(row_weights, "in_rounds", refuse)
     model = tanh_net()
     space, elements, x, targets, draws = rows_of(model)
     reader = reader_of(model, "gradient")
@@ -250,7 +249,7 @@ def test_what_fails_later_goes_through_a_copy_too(monkeypatch: pytest.MonkeyPatc
 
 def test_memory_that_runs_out_halves_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    in_rounds = each.in_rounds
+    in_rounds = row_weights.in_rounds
 
     def hungry(copy: Reader, weights: dict[str, Tensor], rows: int) -> Any:
         sizes.append(rows)
@@ -258,7 +257,7 @@ def test_memory_that_runs_out_halves_the_rows(monkeypatch: pytest.MonkeyPatch) -
             raise torch.OutOfMemoryError
         return in_rounds(copy, weights, rows)
 
-    monkeypatch.setattr(each, "in_rounds", hungry)
+    monkeypatch.setattr(row_weights, "in_rounds", hungry)
     model = tanh_net()
     space, elements, x, targets, draws = rows_of(model)
     reader = reader_of(model, "gradient", rows=8)
@@ -306,7 +305,7 @@ def test_a_control_sees_no_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tanh_net()
     space, elements, x, targets, draws = rows_of(model)
     reader = reader_of(model, "random_gaussian", rows=2)
-    monkeypatch.setattr(each, "Copies", None)
+    monkeypatch.setattr(row_weights, "Copies", None)
     found = explanations_each(reader, space, elements, x, targets, draws)
     assert torch.equal(found, reader.explanation(x, targets, draws))
 

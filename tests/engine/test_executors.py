@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from small import broken_explainer, small_net
 from veracity import Audit
 from veracity.core.errors import InputError, Note
+from veracity.engine.executors.inline import Task
 from veracity.engine.executors.local import FAILED, KILLED, TRIES, Errors, Worker, packed
-from veracity.engine.executors.task import Task
 
 
 class DiesOnce(nn.Module):

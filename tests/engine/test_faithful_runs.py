@@ -12,13 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from small import series_inputs, small_net, training_series
-from veracity import Audit, FastGEF, RandomLogit, SmoothGrad, Sufficiency
+from veracity import Audit
 from veracity.core.errors import Note, SpecError
 from veracity.core.measures import Direction, Measure
-from veracity.engine import stacking
+from veracity.engine.perturbation import weights
 from veracity.engine.store import RunFolder
+from veracity.explain import SmoothGrad
 from veracity.measure import cosine
 from veracity.results import Result
+from veracity.scores import FastGEF, RandomLogit, Sufficiency
 
 
 def audit(**settings: Any) -> Audit:
@@ -98,7 +100,7 @@ def test_a_model_that_cannot_be_mapped_over_its_weights_is_looped(tmp_path: Path
 
     settings: dict[str, Any] = {"models": Branching(), "scores": [FastGEF(sigma=1.0, draws=2)], "outputs": "logits"}
     looped = audit(**settings).run(tmp_path / "looped", progress=False)
-    monkeypatch.setattr(stacking, "GAINING", frozenset({"cpu"}))
+    monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
     stacked = audit(**settings).run(tmp_path / "stacked", progress=False)
     assert stacked.failures().empty
     assert np.array_equal(looped.series[0].values, stacked.series[0].values)

@@ -12,16 +12,15 @@ from torch import Tensor, nn
 
 from hunted import audit_of, images, tanh_net
 from veracity.core.errors import SpecError
-from veracity.core.searches import Trace
-from veracity.core.walks import Ask
-from veracity.engine.hunt import KEEP, Glimpse, Hunt
-from veracity.engine.kept import Kept
+from veracity.core.walks import Ask, Trace
 from veracity.engine.loop import Block
-from veracity.engine.perturbed import Perturbed
+from veracity.engine.perturbation.inputs import Perturbed
+from veracity.engine.perturbation.search import KEEP, Glimpse, Hunt, Kept
 from veracity.engine.store import RunFolder
 from veracity.engine.trial import Guard
-from veracity.interpret import Invariance
-from veracity.interpret.robustness import Hunted, SolHat, SolTilde, WorstLoss
+from veracity.scores.robustness.base import Hunted
+from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.symmetry import Invariance
 from veracity.walk import Genetic, GradientSearch, SimpleMonteCarlo, SubsetSimulation
 
 AROUND = {"radius": 0.3, "range": (0.0, 1.0)}
@@ -144,7 +143,7 @@ def test_groups_of_any_size_keep_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     score = SolHat(**AROUND, walk=SubsetSimulation(population=20, steps=2, floor=-8.0))
     whole, first = hunt_of(score, tmp_path / "whole")
     whole.run(torch.arange(3)).write(whole.cell.key, first, {})
-    monkeypatch.setattr("veracity.core.searches.NUMBERS", 2 * 20 * 16)
+    monkeypatch.setattr("veracity.core.walks.NUMBERS", 2 * 20 * 16)
     parts, second = hunt_of(score, tmp_path / "parts")
     assert parts.walk.together(parts.request.space) == 2
     parts.run(torch.arange(3)).write(parts.cell.key, second, {})

@@ -13,9 +13,10 @@ import torch
 from torch import Size, Tensor, nn
 
 from small import series_inputs, small_net
-from veracity import Audit, CyclicShift
+from veracity import Audit
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Context, Cost, Explainer, Frame, Need
+from veracity.perturb import CyclicShift
 
 LOG = logging.getLogger(__name__)
 

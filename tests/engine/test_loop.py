@@ -10,11 +10,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from small import LENGTH
-from veracity import Audit, CyclicShift, MonteCarlo
-from veracity.core.draws import Draws
+from veracity import Audit
 from veracity.core.explainers import Context
+from veracity.core.randomness import Draws
 from veracity.explain import SmoothGrad
-from veracity.interpret import Equivariance
+from veracity.perturb import CyclicShift
+from veracity.scores.symmetry import Equivariance
+from veracity.walk import MonteCarlo
 
 
 def literal(net: nn.Module, x: Tensor, explain: Callable[[Tensor, int, int], Tensor], move: bool) -> np.ndarray:

@@ -10,7 +10,7 @@ from small import small_net
 from stored import signed
 from veracity import Audit, OrbitResult
 from veracity.engine.store.manifest import as_study
-from veracity.engine.store.sealed import DEEPEST, depth, opened, parsed
+from veracity.engine.store.records import DEEPEST, depth, parsed, unsealed
 
 
 def test_models_and_explainers_that_are_the_same_share_their_cells(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
@@ -39,5 +39,5 @@ def test_a_part_of_a_study_stays_in_its_folder(part: str) -> None:
 
 
 def test_halves_of_characters_and_what_steers_a_terminal_are_replaced() -> None:
-    found = opened(signed({"a\x1b": ["\ud83d", "\U0001f600", "\x9b1m", "line\nline"]}))
+    found = unsealed(signed({"a\x1b": ["\ud83d", "\U0001f600", "\x9b1m", "line\nline"]}))
     assert found == {"a\ufffd": ["\ufffd", "\U0001f600", "\ufffd1m", "line\nline"]}

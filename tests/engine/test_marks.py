@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from small import series_inputs, small_net
-from veracity import Audit, CyclicShift
+from veracity import Audit
 from veracity.engine.store import RunFolder, marks
 from veracity.engine.store.files import Files
+from veracity.perturb import CyclicShift
 
 
 @pytest.fixture

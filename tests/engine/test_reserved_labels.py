@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from small import series_inputs, small_net
-from veracity import Audit, CyclicShift, Precomputed
+from veracity import Audit
 from veracity.core.errors import SpecError
 from veracity.core.registry import SCORES
 from veracity.engine.resolve import all_scores, as_models, labelled
-from veracity.explain import CONTROLS, RandomUniform
+from veracity.explain import CONTROLS, Precomputed, RandomUniform
+from veracity.perturb import CyclicShift
 
 
 @pytest.mark.parametrize("control", [kind.name for kind in CONTROLS])

@@ -16,17 +16,18 @@ from torch import Tensor, nn
 
 from small import series_inputs, small_net
 from stored import sign_record
-from veracity import Audit, CyclicShift
+from veracity import Audit
 from veracity.cli.tables import tables
 from veracity.core.errors import Note, SpecError
 from veracity.core.explainers import Context, Cost, Explainer
 from veracity.core.scores import Pair
-from veracity.engine.lines import Lines, joined
 from veracity.engine.store import RunFolder
+from veracity.engine.tally import Lines, joined
 from veracity.explain import Gradient
-from veracity.interpret import Equivariance
+from veracity.perturb import CyclicShift
 from veracity.report import render
 from veracity.results import Result
+from veracity.scores.symmetry import Equivariance
 
 pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
 BAD = (5, 40)

@@ -11,10 +11,10 @@ import torch
 
 from stored import record
 from veracity.core.errors import Note, StoreError
-from veracity.engine.mending import mend
 from veracity.engine.store import SCHEMA, Place, RunFolder, lock
 from veracity.engine.store.files import Files, write_whole
-from veracity.engine.store.sealed import opened, sealed
+from veracity.engine.store.mending import mend
+from veracity.engine.store.records import sealed, unsealed
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -287,7 +287,7 @@ def test_sealed_files_notice_every_flipped_bit() -> None:
         flipped = bytearray(whole)
         flipped[place // 8] ^= 1 << (place % 8)
         try:
-            assert opened(bytes(flipped)) == content  # white space may change
+            assert unsealed(bytes(flipped)) == content  # white space may change
         except ValueError:
             continue
 

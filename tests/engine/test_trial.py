@@ -15,13 +15,14 @@ import torch
 from torch import Size, Tensor, nn
 
 from small import series_inputs, small_net
-from veracity import Audit, CyclicShift
+from veracity import Audit
 from veracity.core.errors import ChangedModelError, Note
 from veracity.core.explainers import Context, Cost, Explainer
 from veracity.core.scores import Reads
 from veracity.engine.memory import MEMORY
 from veracity.engine.trial import apart, of_others
 from veracity.explain import Function, Gradient, Precomputed, SmoothGrad, Symmetrised
+from veracity.perturb import CyclicShift
 
 
 def audit(explainer: Any, net: nn.Module | None = None, **settings: Any) -> Audit:

@@ -8,8 +8,8 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.explainers import Context, Explainer
+from veracity.core.randomness import Draws
 
 
 class GlobalMax(nn.Module):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from veracity.core.errors import SpecError
-from veracity.explain.baselines import as_row, check_baseline
+from veracity.explain.ablation import as_row, check_baseline
 
 
 def test_a_baseline_takes_the_inputs_type_and_shape() -> None:

@@ -10,15 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from veracity.core.errors import InputError, SpecError
-from veracity.explain import (
-    Deconvolution,
-    FeatureAblation,
-    Gradient,
-    GuidedBackprop,
-    InputXGradient,
-    IntegratedGradients,
-    Saliency,
-)
+from veracity.explain import Deconvolution, FeatureAblation, Gradient, GuidedBackprop, InputXGradient, IntegratedGradients, Saliency
 
 
 class Square(nn.Module):

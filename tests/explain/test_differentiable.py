@@ -27,8 +27,7 @@ from veracity.explain import (
     SmoothGrad,
     Symmetrised,
 )
-from veracity.explain.differentiable import differentiable
-from veracity.explain.softened import softened
+from veracity.explain.differentiable import differentiable, softened
 from veracity.perturb import CyclicShift
 
 ROWS = 3

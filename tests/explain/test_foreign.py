@@ -10,10 +10,9 @@ import torch
 from shift_invariant import Digits, context_of, explain
 from torch import Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.explainers import Context
-from veracity.core.seeded import seeded
+from veracity.core.randomness import Draws, seeded
 from veracity.explain import CaptumMethod, Function, IntegratedGradients, as_explainer
 
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from shift_invariant import Digits, context_of, explain
 
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Context
+from veracity.core.randomness import Draws
 from veracity.explain import GradientShap, IntegratedGradients
 from veracity.explain.passes import gradients
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from veracity.core.errors import SpecError
 from veracity.explain import FeatureAblation, Occlusion
-from veracity.explain.occlusion import box_mean, windows
+from veracity.explain.ablation import box_mean, windows
 
 
 def slow(model: nn.Module, x: Tensor, target: int, window: int, baseline: float) -> Tensor:

@@ -11,8 +11,8 @@ import torch
 from shift_invariant import Digits
 from torch import Tensor
 
-from veracity.core.draws import Draws
 from veracity.core.explainers import Context, Explainer
+from veracity.core.randomness import Draws
 from veracity.explain import (
     CaptumMethod,
     Constant,

@@ -7,8 +7,8 @@ from shift_invariant import Digits, context_of, explain
 from torch import Tensor, nn
 
 from veracity.explain import Gradient, SmoothGrad
-from veracity.explain.noise import BLOCK, noise_of
 from veracity.explain.passes import gradients, pairs
+from veracity.explain.smooth_grad import BLOCK, noise_of
 
 
 class Cubic(nn.Module):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from veracity.core.errors import SpecError
-from veracity.explain.softened import softened
+from veracity.explain.differentiable import softened
 
 POINTS = torch.linspace(-8.0, 8.0, 321, dtype=torch.float64)
 FORMS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -11,17 +11,9 @@ from shift_invariant import Digits, context_of, explain
 from torch import Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.explain import (
-    InputXSaliency,
-    IntegratedGradients,
-    RandomUniform,
-    Rise,
-    SmoothGrad,
-    as_explainer,
-    stability_explainers,
-)
-from veracity.explain.noise import noise_of
-from veracity.explain.quadrature import QUADRATURES, points_and_weights
+from veracity.explain import InputXSaliency, IntegratedGradients, RandomUniform, Rise, SmoothGrad, as_explainer, stability_explainers
+from veracity.explain.gradients import QUADRATURES, points_and_weights
+from veracity.explain.smooth_grad import noise_of
 from veracity.measure import spearman as registered
 
 SEVEN = ["saliency", "input_x_saliency", "integrated_gradients", "smooth_grad", "grad_cam", "grad_cam_plus_plus", "rise"]

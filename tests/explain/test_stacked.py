@@ -23,7 +23,7 @@ from veracity.explain import (
     SmoothGrad,
     stacked,
 )
-from veracity.explain.quadrature import QUADRATURES
+from veracity.explain.gradients import QUADRATURES
 
 COPIES, ROWS = 4, 5
 FORMS: list[Explainer] = [

@@ -13,11 +13,11 @@ from shift_invariant import context_of, explain
 from sklearn.linear_model import Ridge
 from torch import Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Context
+from veracity.core.randomness import Draws
 from veracity.explain import SuperpixelLime, SuperpixelShap, superpixels
-from veracity.explain.superpixel_shap import sampled_coalitions, weighted_coalitions
+from veracity.explain.kernel_shap import sampled_coalitions, weighted_coalitions
 from veracity.explain.superpixels import Superpixels, mean_colours, segmented
 from veracity.testing.explainers import ExplainerConformance
 

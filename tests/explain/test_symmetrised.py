@@ -11,14 +11,14 @@ from shift_invariant import Digits, context_of
 from sklearn.datasets import load_digits
 from torch import Size, Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Context, Cost, Explainer, Frame, Need
 from veracity.core.graphs import GraphInputs, OnGraphs
 from veracity.core.inputs import TensorInputs
+from veracity.core.randomness import Draws
 from veracity.core.training import Training
 from veracity.explain import GradientShap, InputXGradient, IntegratedGradients, RandomGaussian, Saliency, as_explainer
-from veracity.explain.concept import CAV
+from veracity.explain.concepts.activations import CAV
 from veracity.explain.passes import gradients
 from veracity.explain.symmetrised import Symmetrised, of_items, smallest_draws, symmetrised_family
 from veracity.measure import categorical_agreement

@@ -20,7 +20,7 @@ from stored import signed
 from veracity import Audit, OrbitEvaluation
 from veracity.cli import main
 from veracity.core.errors import VeracityError
-from veracity.engine.store.sealed import opened
+from veracity.engine.store.records import unsealed
 from veracity.results import Result
 
 from .audits import look
@@ -68,13 +68,13 @@ def finished() -> tuple[str, ...]:
 
 
 def orbit() -> Any:
-    from veracity import GroupOrbit
+    from veracity.orbits import GroupOrbit
 
     return GroupOrbit(space="c4")
 
 
 def task() -> Any:
-    from veracity import Classification
+    from veracity.orbits import Classification
 
     return Classification()
 
@@ -94,7 +94,7 @@ def write_manifest(folder: Path, manifest: Any) -> None:
 
 
 def read(random: Random, folder: Path, source: str, seen: Outcome) -> None:
-    manifest = opened((folder / "manifest.json").read_bytes())
+    manifest = unsealed((folder / "manifest.json").read_bytes())
     if random.random() < 0.05:
         text = json.dumps(manifest)
         (folder / "manifest.json").write_bytes(

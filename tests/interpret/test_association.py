@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import pearsonr
 
 from veracity.core.errors import InputError, SpecError
-from veracity.interpret.association import correlation
+from veracity.statistics.convergence import correlation
 
 
 def pair(n, r, seed=0):

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from veracity.core.inputs import Signals
-from veracity.interpret.catalogue import blank_margin, catalogue, moves
 from veracity.perturb import CyclicShift, Mirror, NodePermutations, Permutations, SignFlip, WindowShift
+from veracity.studies.symmetry_scan import blank_margin, catalogue, moves
 
 
 def names(*shape, **settings):

@@ -7,8 +7,8 @@ import pytest
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.walks import Sampling
-from veracity.interpret.convergence import convergence, hoeffding, hoeffding_error
-from veracity.interpret.statistics import estimate
+from veracity.statistics.convergence import convergence, hoeffding, hoeffding_error
+from veracity.statistics.means import estimate
 
 
 def table(samples=7, draws=12, seed=0):

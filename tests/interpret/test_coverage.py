@@ -11,7 +11,7 @@ from torch import Tensor
 
 from veracity.core.spaces import FiniteSpace
 from veracity.core.walks import Walk, Walker
-from veracity.interpret.statistics import estimate
+from veracity.statistics.means import estimate
 from veracity.walk import Adaptive, MonteCarlo
 
 SAMPLES, ORDER, REPEATS, BOUNDS = 64, 441, 800, (-1.0, 1.0)

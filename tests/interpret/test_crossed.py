@@ -11,9 +11,10 @@ from scipy import stats
 from interpret_oracles import hidden, skewed
 from veracity.core.errors import InputError, SpecError
 from veracity.core.walks import Sampling
-from veracity.interpret.crossed import components, crossed_interval
-from veracity.interpret.intervals import mean_interval
-from veracity.interpret.statistics import crossed_differences, differences, estimate
+from veracity.statistics.crossed import components, crossed_interval
+from veracity.statistics.differences import crossed_differences, differences
+from veracity.statistics.intervals import mean_interval
+from veracity.statistics.means import estimate
 
 WIDE = (-1e9, 1e9)
 SHARED = Sampling(nested=False)

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from veracity.core.errors import InputError
-from veracity.interpret.differences import NONE_SEEN, bartlett, crossed_differences, differences
-from veracity.interpret.intervals import paired
+from veracity.statistics.differences import NONE_SEEN, bartlett, crossed_differences, differences
+from veracity.statistics.intervals import paired
 
 
 def explainers(count: int, n: int, seed: int = 0, shared: float = 1.0) -> dict[str, np.ndarray]:
@@ -141,7 +141,7 @@ def test_lengths_must_match() -> None:
 
 def test_simultaneous_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six explainers with unequal spread and correlation: all fifteen intervals hold at once in 95 % of repeats."""
-    monkeypatch.setattr("veracity.interpret.differences.SIMULATED", 4000)
+    monkeypatch.setattr("veracity.statistics.differences.SIMULATED", 4000)
     repeats, held, plain = 500, 0, 0
     centre = np.array([0.9, 0.9, 0.7, 0.5, 0.45, 0.0])
     for repeat in range(repeats):

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from masked import DEFAULTS, bare, explained, higher, inputs, linear, measure, pair, reading, value
 from veracity.core.errors import SpecError
 from veracity.core.registry import SCORES
-from veracity.interpret.assumptions import sentence
-from veracity.interpret.build import as_score
-from veracity.interpret.faithfulness import ModelFaithfulness, PixelFlipping
-from veracity.interpret.faithfulness.assumption import grows
 from veracity.perturb.masks import RandomOrderMasks
+from veracity.scores.assumptions import ModelFaithfulness, grows, sentence
+from veracity.scores.common import as_score
+from veracity.scores.faithfulness.curves import PixelFlipping
 from veracity.walk import MonteCarlo
 
 

@@ -9,10 +9,9 @@ from masked import DEFAULTS, bare, explained, higher, inputs, linear, pair, read
 from small import series_inputs, small_net
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured
-from veracity.interpret.build import as_score
-from veracity.interpret.faithfulness import Completeness
-from veracity.interpret.faithfulness.completeness import gap
 from veracity.perturb.masks import FullMask
+from veracity.scores.common import as_score
+from veracity.scores.faithfulness.content import Completeness, gap
 
 
 def test_by_hand():

@@ -8,9 +8,9 @@ from scipy.stats import entropy
 from masked import DEFAULTS, bare, explained, higher, inputs, pair, reading
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured, Reading, Subject, reads_after
-from veracity.explain.captum_adapters import Saliency
-from veracity.interpret.build import as_score
-from veracity.interpret.faithfulness import Complexity, Sparseness
+from veracity.explain.gradients import Saliency
+from veracity.scores.common import as_score
+from veracity.scores.faithfulness.content import Complexity, Sparseness
 
 NOTHING = Reading(torch.zeros(3, dtype=torch.long), {})
 

@@ -6,15 +6,15 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 
 from masked import DEFAULTS, bare, explained, higher, inputs, linear, measure, pair, reading, small_mlp, value
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured
-from veracity.interpret.build import as_score
-from veracity.interpret.faithfulness import FaithfulnessCorrelation, ModelFaithfulness, MuFidelity
-from veracity.interpret.faithfulness.cells import cell_side
-from veracity.interpret.faithfulness.correlation import still
 from veracity.perturb.masks import RandomMasks
+from veracity.scores.assumptions import ModelFaithfulness
+from veracity.scores.common import as_score
+from veracity.scores.faithfulness.correlation import FaithfulnessCorrelation, MuFidelity, still
+from veracity.scores.faithfulness.masked import cell_side
 from veracity.walk import MonteCarlo
 
 

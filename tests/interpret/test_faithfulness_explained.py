@@ -8,10 +8,10 @@ import torch
 from masked import bare, explained, reading
 from veracity.core.errors import InputError
 from veracity.core.explainers import Frame
-from veracity.core.outputs import Outputs
 from veracity.core.scores import Reading, Reads, Subject
-from veracity.explain.captum_adapters import Saliency
-from veracity.interpret.faithfulness.explained import attributed, maps, over_entries, prediction
+from veracity.core.targets import Outputs
+from veracity.explain.gradients import Saliency
+from veracity.scores.faithfulness.masked import attributed, maps, over_entries, prediction
 
 
 def test_a_prediction_is_the_explained_score_or_its_probability():

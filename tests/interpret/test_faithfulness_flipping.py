@@ -11,10 +11,10 @@ from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured
-from veracity.interpret.build import as_score
-from veracity.interpret.faithfulness import Deletion, Insertion, ModelFaithfulness, PixelFlipping, RegionPerturbation
-from veracity.interpret.faithfulness.flipping import area, area_over
 from veracity.perturb.masks import OrderedMasks
+from veracity.scores.assumptions import ModelFaithfulness
+from veracity.scores.common import as_score
+from veracity.scores.faithfulness.curves import Deletion, Insertion, PixelFlipping, RegionPerturbation, area, area_over
 from veracity.walk import MonteCarlo
 
 ALL = (PixelFlipping, RegionPerturbation, Deletion, Insertion)

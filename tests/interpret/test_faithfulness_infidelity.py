@@ -6,15 +6,14 @@ import torch
 from captum.metrics import infidelity
 
 from masked import DEFAULTS, bare, explained, higher, inputs, linear, measure, pair, reading, small_mlp, value
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
+from veracity.core.randomness import Draws
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured
-from veracity.interpret.build import as_score
-from veracity.interpret.faithfulness import Infidelity
-from veracity.interpret.faithfulness.infidelity import best_scale
 from veracity.perturb.masks import RandomMasks
 from veracity.perturb.noise import GaussianNoise
+from veracity.scores.common import as_score
+from veracity.scores.faithfulness.correlation import Infidelity, best_scale
 from veracity.walk import MonteCarlo
 
 

@@ -9,9 +9,8 @@ import torch
 from masked import DEFAULTS, bare, explained, higher, inputs, pair, reading
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured
-from veracity.interpret.build import as_score
-from veracity.interpret.faithfulness import Sufficiency
-from veracity.interpret.faithfulness.sufficiency import distance, share_alike
+from veracity.scores.common import as_score
+from veracity.scores.faithfulness.content import Sufficiency, distance, share_alike
 from veracity.walk import Exhaustive, MonteCarlo
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from veracity.core.explainers import Frame
 from veracity.core.spaces import Representation
-from veracity.interpret.flowchart import Assumption, Measured, diagnose
+from veracity.studies.flowchart import Assumption, Measured, diagnose
 
 LOW = Measured(frame=Frame.INPUT, score=0.4, low=0.3, high=0.5, self_agreement=1.0, model_invariance=1.0)
 

@@ -10,11 +10,12 @@ from scipy.stats import spearmanr
 from torch import Size, Tensor, nn
 
 from small import series_inputs, small_net
-from veracity import GEF, Audit, FastGEF, PublicFastGEF
+from veracity import Audit
 from veracity.core.errors import InputError, SpecError, VeracityError
 from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Subject
 from veracity.explain import Gradient
 from veracity.results import Result
+from veracity.scores import GEF, FastGEF, PublicFastGEF
 from veracity.walk import MonteCarlo
 
 

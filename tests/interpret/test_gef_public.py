@@ -15,15 +15,16 @@ from scipy.stats import spearmanr
 from torch import Size, Tensor, nn
 from torch.func import functional_call
 
-from veracity import Audit, PublicGEF
-from veracity.core.draws import Draws
+from veracity import Audit
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Subject
 from veracity.explain import Gradient
 from veracity.measure import angle
 from veracity.perturb.weights import FreshScaling
 from veracity.results import Result
+from veracity.scores import PublicGEF
 from veracity.walk import MonteCarlo
 
 COUNT, FEATURES = 9, 6

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from veracity.core.errors import InputError
-from veracity.interpret.gef_score import alignment, path_length
+from veracity.scores.gef import alignment, path_length
 
 
 def distortions(samples=6, draws=4, levels=5):

@@ -8,7 +8,7 @@ from scipy import stats
 
 from interpret_oracles import hidden, skewed, skewed_mean
 from veracity.core.errors import InputError, SpecError
-from veracity.interpret.intervals import Interval, mean_interval, paired, unseen, welch
+from veracity.statistics.intervals import Interval, mean_interval, paired, unseen, welch
 
 
 def numbers(n: int, seed: int) -> np.ndarray:

@@ -6,14 +6,15 @@ import pytest
 import torch
 from torch import Size
 
-from veracity import CyclicShift, Dihedral, Exhaustive, MonteCarlo, Rotation
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer, Frame
 from veracity.core.scores import Defaults, Pair, Reading, Reads, Subject
 from veracity.explain import Saliency, SmoothGrad
-from veracity.interpret import ActionFloor, Equivariance, Invariance, ModelInvariance, SelfAgreement
-from veracity.interpret.build import as_score
 from veracity.measure import spearman
+from veracity.perturb import CyclicShift, Dihedral, Rotation
+from veracity.scores.common import as_score
+from veracity.scores.symmetry import ActionFloor, Equivariance, Invariance, ModelInvariance, SelfAgreement
+from veracity.walk import Exhaustive, MonteCarlo
 
 SHAPE = Size((1, 4))
 SHIFT = Defaults(CyclicShift(axes=(-1,)), Exhaustive())

@@ -9,22 +9,26 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from veracity import Audit, CrossTrained, CyclicShift
-from veracity.app import audits
+from veracity import Audit, CrossTrained
+from veracity.app import answers
 from veracity.cli.reading import check_units
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.measures import Direction, Measure
 from veracity.core.registry import MEASURES, SCORES
 from veracity.core.scores import Reads, Score
-from veracity.interpret import AvgSensitivity, Equivariance, Infidelity, LocalLipschitz, MaxSensitivity, MeGe, ReCo
-from veracity.interpret.gef import FastGEF
-from veracity.interpret.relative import RelativeInputStability
 from veracity.measure import angle, l2
-from veracity.metaevaluation import MetaEvaluation
+from veracity.perturb import CyclicShift
 from veracity.report.figures.ranking import ranking_data
 from veracity.report.reading import read
 from veracity.report.section import section
 from veracity.results import Result
+from veracity.scores.faithfulness.correlation import Infidelity
+from veracity.scores.gef import FastGEF
+from veracity.scores.sensitivity import AvgSensitivity, LocalLipschitz, MaxSensitivity, RelativeInputStability
+from veracity.scores.stability.mege import MeGe
+from veracity.scores.stability.reco import ReCo
+from veracity.scores.symmetry import Equivariance
+from veracity.studies.meta import MetaEvaluation
 
 STABILITY = {"mege", "reco", "reco_auc", "reco_ks"}
 SMALL = {
@@ -204,7 +208,7 @@ def test_meta_evaluation_ranks_nobody_by_it(tmp_path: Path) -> None:
 
 
 def test_the_interface_says_no_better_direction(run: Result) -> None:
-    shown = {one["name"]: one for one in audits.numbers(Path(run.path), (0,))["scores"]}
+    shown = {one["name"]: one for one in answers.numbers(Path(run.path), (0,))["scores"]}
     assert shown["absolute"]["direction"] == ""
     assert "in each map's own units" in shown["absolute"]["title"]
     assert shown["max_sensitivity"]["direction"] == "lower"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from veracity.interpret.medians import central, median_differences, middle, order_ends, separate_medians
+from veracity.statistics.medians import central, median_differences, middle, order_ends, separate_medians
 
 ANY = (-np.inf, 0.0)
 NO = np.zeros(8, dtype=np.bool_)

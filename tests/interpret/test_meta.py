@@ -12,7 +12,7 @@ from scipy import stats
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.measures import Direction
-from veracity.interpret.meta import inter_consistency, intra_consistency, left_out, meta_consistency, signed_rank_p
+from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency, signed_rank_p
 
 HIGHER, LOWER = Direction.HIGHER, Direction.LOWER
 NAN = np.nan

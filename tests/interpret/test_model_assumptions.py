@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
 from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Subject, reads_after, reads_before
-from veracity.explain.captum_adapters import Gradient
-from veracity.interpret.assumptions import ModelRobustness, ModelSensitivity, kept, sentence, total_variation
-from veracity.interpret.build import as_score
-from veracity.interpret.faithfulness.assumption import ModelFaithfulness
-from veracity.interpret.relative import RelativeInputStability
+from veracity.explain.gradients import Gradient
 from veracity.perturb import Ball
 from veracity.perturb.noise import GaussianNoise
 from veracity.perturb.weights import FullRandomisation, LayerRandomisation
+from veracity.scores.assumptions import ModelFaithfulness, ModelRobustness, ModelSensitivity, kept, sentence, total_variation
+from veracity.scores.common import as_score
+from veracity.scores.sensitivity import RelativeInputStability
 from veracity.walk import MonteCarlo
 
 DEFAULTS = Defaults(None, MonteCarlo(draws=50))

@@ -6,13 +6,14 @@ import torch
 from scipy.stats import pearsonr
 
 from masked import DEFAULTS, explained, higher, inputs, linear, small_mlp, value
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError
+from veracity.core.randomness import Draws
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured
-from veracity.interpret.build import as_score
-from veracity.interpret.faithfulness import FaithfulnessCorrelation, ModelFaithfulness, MuF
 from veracity.perturb.masks import RandomMasks
+from veracity.scores.assumptions import ModelFaithfulness
+from veracity.scores.common import as_score
+from veracity.scores.faithfulness.correlation import FaithfulnessCorrelation, MuF
 from veracity.walk import MonteCarlo
 
 

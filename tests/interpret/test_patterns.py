@@ -11,13 +11,15 @@ import torch
 from scipy.stats import spearmanr
 from torch import Size, Tensor, nn
 
-from veracity import Audit, MonteCarlo, Result
-from veracity.core.draws import Draws
+from veracity import Audit, Result
 from veracity.core.errors import SpecError
+from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Subject
 from veracity.explain import Gradient
-from veracity.interpret import FastGEF, InputAlignment, InputGrowth, WeightGrowth
 from veracity.perturb import GaussianNoise
+from veracity.scores.gef import FastGEF
+from veracity.scores.patterns import InputAlignment, InputGrowth, WeightGrowth
+from veracity.walk import MonteCarlo
 
 FEATURES = 5
 SUBJECT = Subject("net", Gradient(), Size([FEATURES]))

@@ -14,17 +14,16 @@ from veracity import Audit
 from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
 from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Smoothing, Subject
-from veracity.engine import stacking
-from veracity.explain.captum_adapters import Gradient
+from veracity.engine.perturbation import weights
 from veracity.explain.controls import RandomUniform
-from veracity.interpret.assumptions import ModelSensitivity
-from veracity.interpret.build import as_score
-from veracity.interpret.randomisation import MPRT, EfficientMPRT, RandomLogit, SmoothMPRT
-from veracity.interpret.randomisation.efficient import relative_rise
+from veracity.explain.gradients import Gradient
 from veracity.measure import l2, ssim
 from veracity.perturb.noise import GaussianNoise
-from veracity.perturb.retarget import OtherClass
+from veracity.perturb.swaps import OtherClass
 from veracity.perturb.weights import FullRandomisation, LayerRandomisation
+from veracity.scores.assumptions import ModelSensitivity
+from veracity.scores.common import as_score
+from veracity.scores.randomisation import MPRT, EfficientMPRT, RandomLogit, SmoothMPRT, relative_rise
 from veracity.walk import MonteCarlo
 
 DEFAULTS = Defaults(None, MonteCarlo(draws=50))
@@ -192,7 +191,7 @@ def test_from_the_input_up_the_first_layer_alone_destroys_a_gradient():
 def test_batch_normalisation_forgets_its_statistics(tmp_path, monkeypatch, together):
     """Against a copy whose layers were reset by hand: at "all layers random" nothing of what was learnt is left."""
     if together:
-        monkeypatch.setattr(stacking, "GAINING", frozenset({"cpu"}))
+        monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)
         model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 3)).train()
@@ -209,8 +208,8 @@ def test_batch_normalisation_forgets_its_statistics(tmp_path, monkeypatch, toget
     for draw in range(2):
         fresh = deepcopy(model)
         fresh[1].reset_parameters()
-        weights = {name: value for name, value in space.perturbed(model, draw, 2, seed=0).items() if not name.startswith("1.running")}
-        fresh.load_state_dict({**fresh.state_dict(), **weights})
+        learnt = {name: value for name, value in space.perturbed(model, draw, 2, seed=0).items() if not name.startswith("1.running")}
+        fresh.load_state_dict({**fresh.state_dict(), **learnt})
         for number, value in enumerate(result.draws("mprt")["model", "gradient"][:, draw]):
             slopes = []
             for net in (model, fresh):

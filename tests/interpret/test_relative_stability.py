@@ -12,18 +12,18 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Defaults, Pair, Reading, Reads, Subject, reads_after, reads_before
-from veracity.explain.captum_adapters import Gradient
 from veracity.explain.controls import RandomUniform
-from veracity.interpret.assumptions import ModelRobustness
-from veracity.interpret.build import as_score
-from veracity.interpret.relative import (
+from veracity.explain.gradients import Gradient
+from veracity.perturb.noise import GaussianNoise
+from veracity.scores.assumptions import ModelRobustness
+from veracity.scores.common import as_score
+from veracity.scores.sensitivity import (
     LocalLipschitz,
     RelativeInputStability,
     RelativeOutputStability,
     RelativeRepresentationStability,
     relative_change,
 )
-from veracity.perturb.noise import GaussianNoise
 from veracity.walk import MonteCarlo
 
 DEFAULTS = Defaults(None, MonteCarlo(draws=50))

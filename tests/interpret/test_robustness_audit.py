@@ -6,12 +6,18 @@ import torch
 
 from small import series_inputs, small_net
 from veracity.audit import Audit
-from veracity.core.draws import Draws
-from veracity.interpret.assumptions import total_variation
-from veracity.interpret.randomisation import MPRT, EfficientMPRT, RandomLogit, SmoothMPRT
-from veracity.interpret.relative import LocalLipschitz, RelativeInputStability, RelativeOutputStability, RelativeRepresentationStability
-from veracity.interpret.relative.change import relative_change
-from veracity.interpret.sensitivity import AvgSensitivity, MaxSensitivity
+from veracity.core.randomness import Draws
+from veracity.scores.assumptions import total_variation
+from veracity.scores.randomisation import MPRT, EfficientMPRT, RandomLogit, SmoothMPRT
+from veracity.scores.sensitivity import (
+    AvgSensitivity,
+    LocalLipschitz,
+    MaxSensitivity,
+    RelativeInputStability,
+    RelativeOutputStability,
+    RelativeRepresentationStability,
+    relative_change,
+)
 
 SIGMA, DRAWS = 0.2, 5
 SCORES = [

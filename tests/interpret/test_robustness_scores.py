@@ -13,11 +13,11 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.measures import Direction
 from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Subject
 from veracity.explain import Gradient, Occlusion
-from veracity.interpret.robustness import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
-from veracity.interpret.robustness.base import Misinterpretation, loss
-from veracity.interpret.robustness.probability import by_counting, by_levels
 from veracity.measure import mse, ssim
 from veracity.perturb import Ball, Rotation
+from veracity.scores.robustness.base import Misinterpretation, loss
+from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde, by_counting, by_levels
+from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
 from veracity.walk import Genetic, GradientSearch, MonteCarlo, SimpleMonteCarlo, Strongest, SubsetSimulation
 
 NAN = math.nan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from veracity.core.walks import Sampling
-from veracity.interpret.statistics import estimate
+from veracity.statistics.means import estimate
 
 REPEATS = 2000
 

@@ -9,13 +9,13 @@ import torch
 from torch import nn
 
 from small import series_inputs, small_net
-from veracity.core.draws import Draws
 from veracity.core.graphs import pack
 from veracity.core.inputs import Signals
-from veracity.demo.networks import GlobalMax, circular
-from veracity.interpret.scan import Scanned, Verdict, catalogue, judged, null_agreement, ranked, size_of
+from veracity.core.randomness import Draws
+from veracity.demo import GlobalMax, circular
 from veracity.measure import cosine
 from veracity.perturb import Dihedral, Flips, Mirror, Permutations, Rotation, Rotations, Rotations3D
+from veracity.studies.symmetry_scan import Scanned, Verdict, catalogue, judged, null_agreement, ranked, size_of
 
 DRAWS = 24
 

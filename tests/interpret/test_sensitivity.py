@@ -7,17 +7,16 @@ from captum.attr import IntegratedGradients
 from captum.metrics import sensitivity_max
 
 from small import series_inputs, small_net
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
+from veracity.core.randomness import Draws
 from veracity.core.registry import SCORES
 from veracity.core.scores import Defaults, Pair, Reading, Reads, Subject
-from veracity.explain.captum_adapters import Gradient
 from veracity.explain.controls import RandomUniform
-from veracity.interpret.assumptions import ModelRobustness
-from veracity.interpret.build import as_score
-from veracity.interpret.common import largest
-from veracity.interpret.sensitivity import AvgSensitivity, MaxSensitivity
+from veracity.explain.gradients import Gradient
 from veracity.perturb import Ball
+from veracity.scores.assumptions import ModelRobustness
+from veracity.scores.common import as_score, largest
+from veracity.scores.sensitivity import AvgSensitivity, MaxSensitivity
 from veracity.walk import MonteCarlo
 
 DEFAULTS = Defaults(None, MonteCarlo(draws=50))

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from veracity.interpret.spots import discs, moving, noisy, partings, spots
+from veracity.studies.distances import discs, moving, noisy, partings, spots
 
 
 def test_a_spot_by_hand() -> None:

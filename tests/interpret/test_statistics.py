@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 from interpret_oracles import skewed_mean
-from veracity.core.confidence import betting_interval
 from veracity.core.errors import InputError
 from veracity.core.walks import Sampling
-from veracity.interpret import statistics
-from veracity.interpret.statistics import estimate
+from veracity.statistics import means
+from veracity.statistics.anytime import betting_interval
+from veracity.statistics.means import estimate
 
 BOUNDS = (-1.0, 1.0)
 NAN = math.nan
@@ -151,4 +151,4 @@ def test_values_must_be_a_table() -> None:
 
 
 def test_the_module_holds_every_statistic() -> None:
-    assert {"differences", "estimate", "paired", "welch"} <= set(statistics.__all__)
+    assert {"differences", "estimate", "paired", "welch"} <= set(means.__all__)

@@ -10,7 +10,7 @@ from scipy import stats
 
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
-from veracity.interpret.trend import holm, page_p, trend, verdict
+from veracity.statistics.trend import holm, page_p, trend, verdict
 
 DAMAGE = [0.0, 0.05, 0.10, 0.30]
 FALLING = np.array([[0.9, 0.8, 0.6, 0.5], [0.8, 0.7, 0.6, 0.2], [1.0, 0.9, 0.8, 0.7]])

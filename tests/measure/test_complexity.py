@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy import stats
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity.measure.complexity import complexity, discrete_entropy, sparseness
 
 MEASURES = [complexity, sparseness, discrete_entropy]

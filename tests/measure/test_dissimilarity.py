@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
 from veracity.core.measures import Direction, Measure
+from veracity.core.randomness import Draws
 from veracity.core.registry import MEASURES
 from veracity.measure import as_distance, cosine, l1, sorensen_dice
 

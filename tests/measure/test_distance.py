@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
 
-from veracity.core.draws import Draws
 from veracity.core.measures import Direction
+from veracity.core.randomness import Draws
 from veracity.measure import angle, l1, l2, mse, wasserstein
 
 DISTANCES = [l1, l2, mse, wasserstein]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from veracity.core.draws import Draws
-from veracity.measure.distortion import normalised
+from veracity.core.randomness import Draws
+from veracity.measure.distance import normalised
 
 
 def maps(dtype=torch.float64):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from veracity.core.draws import Draws
+from veracity.core.randomness import Draws
 from veracity.measure import average_ranks, rank, spearman
 
 rows = st.integers(1, 30).flatmap(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
 
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
+from veracity.core.randomness import Draws
 from veracity.measure import categorical_agreement, cosine, pearson, sorensen_dice
 
 

@@ -5,8 +5,8 @@ import torch
 from skimage.metrics import structural_similarity
 from torch import Tensor
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity.measure import ssim
 
 

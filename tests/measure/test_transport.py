@@ -11,10 +11,10 @@ from scipy import optimize, stats
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity.measure import sliced_wasserstein, wasserstein
-from veracity.measure.transport import projections, shares
+from veracity.measure.distance import projections, shares
 
 
 def maps(count: int, *shape: int, stream: str) -> Tensor:

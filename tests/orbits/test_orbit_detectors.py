@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from veracity.core.errors import InputError
 from veracity.core.fingerprint import of_model
-from veracity.interpret.orbit import Detection
 from veracity.orbits.detectors import TorchvisionDetector, TransformersDetector
+from veracity.orbits.tasks.detection import Detection
 
 
 class Listing(nn.Module):

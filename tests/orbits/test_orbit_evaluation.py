@@ -9,13 +9,15 @@ from torch import Tensor, nn
 
 from orbit_small import CLASSES, digits_like, images, labels, linear
 from small import set_net
-from veracity import Classification, CyclicShift, Dihedral, GroupOrbit, OrbitEvaluation, Permutations, Regression, RotationOrbit
+from veracity import OrbitEvaluation
 from veracity.core.errors import Note
-from veracity.demo.networks import GlobalMax, all_cnn
-from veracity.interpret.orbit import Metric
+from veracity.demo import GlobalMax, all_cnn
+from veracity.orbits import Classification, GroupOrbit, Regression, RotationOrbit
 from veracity.orbits.models import Called
-from veracity.perturb.group.outputs import AsInput
-from veracity.trainers.train import initialised
+from veracity.orbits.outputs import AsInput
+from veracity.orbits.tasks.base import Metric
+from veracity.perturb import CyclicShift, Dihedral, Permutations
+from veracity.trainers.training import initialised
 
 FLAT = 1e-5
 

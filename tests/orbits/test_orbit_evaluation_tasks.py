@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from orbit_small import WINDOW, Brightest, Gradient, detection, flow, scenes
-from veracity import AsInput, CropOrbit, CyclicShift, Detection, GroupOrbit, OrbitEvaluation, Regression
-from veracity.interpret.orbit import epe_map
+from veracity import OrbitEvaluation
+from veracity.orbits import AsInput, CropOrbit, Detection, GroupOrbit, Regression
+from veracity.orbits.tasks.flow import epe_map
+from veracity.perturb import CyclicShift
 
 ELEMENTS = 16
 

@@ -8,11 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from orbit_small import detection, digits_like, images, labels
-from veracity import Audit, CyclicShift, Dihedral, Equivariance, Exhaustive, GroupOrbit, Precomputed, SmoothGrad
+from veracity import Audit
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Context, Cost, Explainer
-from veracity.orbits import Live, OrbitResult
-from veracity.trainers.train import initialised
+from veracity.explain import Precomputed, SmoothGrad
+from veracity.orbits import GroupOrbit, Live, OrbitResult
+from veracity.perturb import CyclicShift, Dihedral
+from veracity.scores import Equivariance
+from veracity.trainers.training import initialised
+from veracity.walk import Exhaustive
 
 EXPLAINERS = {"saliency": "saliency", "input_x_gradient": "input_x_gradient", "smooth_grad": SmoothGrad(draws=4)}
 

@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 from orbit_small import detection, digits_like, flow, images, labels, linear
-from veracity import RotationOrbit
 from veracity.core.errors import InputError, SpecError
-from veracity.orbits import Live
+from veracity.orbits import Live, RotationOrbit
 
 
 def test_on_the_grid_live_answers_are_what_the_run_holds(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 from orbit_small import detection, digits_like, flow
 from veracity import OrbitEvaluation
 from veracity.engine.store import RunFolder
-from veracity.orbits import looked, measuring
+from veracity.orbits import loop, metrics
 
 
 @pytest.mark.parametrize("made", [digits_like, detection, flow], ids=["classification", "detection", "flow"])
@@ -32,27 +32,27 @@ def test_numbers_and_details_do_not_depend_on_the_memory(tmp_path: Path, made: C
 def test_models_share_moved_inputs_only_while_there_is_room_for_their_outputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, shown: list[int]
 ) -> None:
-    along, seen = measuring.along, []
+    along, seen = loop.along, []
 
     def watched(models: Any, *given: Any) -> Any:
         seen.append(len(models))
         return along(models, *given)
 
-    monkeypatch.setattr(measuring, "along", watched)
+    monkeypatch.setattr(loop, "along", watched)
     digits_like().run(tmp_path, memory=memory, progress=False)
     assert seen == shown
 
 
 def test_a_long_orbit_is_judged_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compared, seen = looked.compared, []
+    compared, seen = metrics.compared, []
 
     def watched(task: Any, space: Any, elements: Any, outputs: Any, held: Any) -> Any:
         seen.append(tuple(outputs.shape[:2]))
         return compared(task, space, elements, outputs, held)
 
-    monkeypatch.setattr(looked, "compared", watched)
+    monkeypatch.setattr(metrics, "compared", watched)
     pieces = 3
-    flow().run(tmp_path, memory=pieces * looked.COPIES * 4 * 2 * 8 * 8, progress=False)
+    flow().run(tmp_path, memory=pieces * metrics.COPIES * 4 * 2 * 8 * 8, progress=False)
     assert set(seen) == {(1, 3), (1, 1)}
     assert sum(length for _, length in seen) == 2 * 3 * 16
 

@@ -10,10 +10,12 @@ from torch import nn
 
 from orbit_small import CLASSES, Brightest, detection, digits_like, flow, images, labels, linear, scenes
 from small import NaNs
-from veracity import Classification, CropOrbit, Detection, Direction, Flow, OrbitEvaluation, Regression
+from veracity import OrbitEvaluation
 from veracity.core.errors import InputError, Note, SpecError, StoreError, VeracityError
-from veracity.interpret.orbit import Metric
-from veracity.interpret.orbit.classification import accuracy
+from veracity.core.measures import Direction
+from veracity.orbits import Classification, CropOrbit, Detection, Flow, Regression
+from veracity.orbits.tasks.base import Metric
+from veracity.orbits.tasks.outputs import accuracy
 
 
 class Restless(nn.Module):

@@ -9,9 +9,11 @@ from torch import Size
 
 from orbit_small import detection, digits_like, flow, images
 from small import set_net
-from veracity import Classification, CyclicShift, DiskOrbit, GroupOrbit, OrbitEvaluation, RotationOrbit
+from veracity import OrbitEvaluation
 from veracity.core.errors import SpecError
+from veracity.orbits import Classification, DiskOrbit, GroupOrbit, RotationOrbit
 from veracity.orbits.pictures import Picture, drawn, picture_of, restored, thumbnails
+from veracity.perturb import CyclicShift
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ import pytest
 
 from interpret_oracles import skewed_mean
 from orbit_small import digits_like, images, labels
-from veracity import OrbitResult, RotationOrbit
+from veracity import OrbitResult
 from veracity.core.errors import InputError, SpecError
 from veracity.engine.store.files import Files
-from veracity.orbits.summary import mean_along, summarised
+from veracity.orbits import RotationOrbit
+from veracity.orbits.statistics import mean_along, summarised
 
 HIGHER = {"low": 0.0, "high": 1.0, "higher_is_better": True}
 

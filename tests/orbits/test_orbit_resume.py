@@ -10,9 +10,10 @@ import torch
 
 from orbit_small import digits_like, images, labels, linear
 from stored import record
-from veracity import Audit, Classification, OrbitEvaluation, OrbitResult, Result, RotationOrbit
+from veracity import Audit, OrbitEvaluation, OrbitResult, Result
 from veracity.core.errors import StoreError
 from veracity.engine.store.files import Files
+from veracity.orbits import Classification, RotationOrbit
 from veracity.orbits import folder as files
 from veracity.perturb import Dihedral
 
@@ -64,7 +65,7 @@ def test_a_killed_run_goes_on_and_finds_the_same_numbers(tmp_path: Path, monkeyp
 def test_a_finished_run_measures_nothing_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluation().run(tmp_path, progress=False)
     created, before = OrbitResult(tmp_path).manifest["created"], stamps(tmp_path)
-    monkeypatch.setattr("veracity.orbits.measuring.along", lambda *given: pytest.fail("a model was asked again"))
+    monkeypatch.setattr("veracity.orbits.loop.along", lambda *given: pytest.fail("a model was asked again"))
     again = evaluation().run(tmp_path, progress=False)
     changed = {name for name, stamp in stamps(tmp_path).items() if before.get(name) != stamp}
     assert changed <= {"manifest.json", "lock"}

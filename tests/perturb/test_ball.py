@@ -6,8 +6,8 @@ import pytest
 import torch
 from scipy.stats import chi2, kstest
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS
 from veracity.perturb import Ball
 from veracity.testing import SpaceConformance

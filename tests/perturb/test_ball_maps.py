@@ -8,7 +8,7 @@ from scipy.special import gammaln
 from scipy.stats import beta, kstest
 from scipy.stats import norm as gaussian
 
-from veracity.core.draws import Draws
+from veracity.core.randomness import Draws
 from veracity.perturb import Ball
 
 NORMS = ("linf", "l2", "l1")

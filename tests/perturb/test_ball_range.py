@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity.perturb import Ball
 from veracity.testing import SpaceConformance
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from veracity.core.errors import InputError, SpecError
 from veracity.perturb import CyclicShift, Flips, Mirror, Permutations
-from veracity.perturb.group.action import flat_index, permute
+from veracity.perturb.groups.base import flat_index, permute
 
 
 def slow_permute(x, source, axes):

@@ -6,8 +6,8 @@ import pytest
 import torch
 from scipy import stats
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity.core.spaces import FiniteSpace, Representation
 from veracity.perturb import (
     CyclicShift,
@@ -23,7 +23,7 @@ from veracity.perturb import (
     WindowShift,
     floor,
 )
-from veracity.perturb.group.base import describe, numbered
+from veracity.perturb.groups.base import describe, numbered
 from veracity.testing import GroupConformance
 
 

@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs, OnGraphs
 from veracity.core.inputs import Signals
+from veracity.core.randomness import Draws
 from veracity.perturb import NodePermutations, Permutations
 from veracity.testing import GroupConformance
 

@@ -8,11 +8,11 @@ import torch
 from scipy.spatial.transform import Rotation as Oracle
 from scipy.stats import ks_2samp, kstest
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError
+from veracity.core.randomness import Draws
 from veracity.core.spaces import Representation
 from veracity.perturb import CubeRotations, Product, Rotations3D
-from veracity.perturb.group.rotation3 import cube, matrices
+from veracity.perturb.groups.rotations import cube, matrices
 from veracity.testing import GroupConformance
 
 

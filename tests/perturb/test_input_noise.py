@@ -7,8 +7,8 @@ import torch
 from scipy.stats import kstest
 from torch import Size
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity.perturb import Ball, GaussianNoise, UniformNoise
 from veracity.testing import SpaceConformance
 from veracity.walk import MonteCarlo

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Size
 
 from veracity.core.errors import SpecError
-from veracity.perturb.masks.units import check_patch, unit_count, unit_numbers, unit_sums
+from veracity.perturb.masks import check_patch, unit_count, unit_numbers, unit_sums
 
 
 def literal_numbers(shape, patch):

@@ -8,8 +8,8 @@ import torch
 from scipy.stats import chisquare
 from torch import Size
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS
 from veracity.perturb import FullMask, RandomMasks
 from veracity.perturb.masks import filling

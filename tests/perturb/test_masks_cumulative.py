@@ -11,8 +11,8 @@ from scipy.stats import chisquare
 from test_masks import MaskConformance
 from torch import Size
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity.core.spaces import FiniteSpace
 from veracity.perturb import OrderedMasks, RandomOrderMasks
 from veracity.walk import Exhaustive, MonteCarlo

@@ -6,20 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veracity.core.errors import InputError, SpecError
-from veracity.perturb import (
-    AsInput,
-    Crop,
-    CyclicShift,
-    Dihedral,
-    Fixed,
-    FlowOrbit,
-    Permutations,
-    Rotation,
-    Rotations,
-    ShiftedBoxes,
-    TurnedField,
-    WindowShift,
-)
+from veracity.orbits import AsInput, Fixed, FlowOrbit, ShiftedBoxes, TurnedField
+from veracity.perturb import Crop, CyclicShift, Dihedral, Permutations, Rotation, Rotations, WindowShift
 
 PAIRS = FlowOrbit()
 

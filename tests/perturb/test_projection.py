@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
-from veracity.perturb.projection import onto_l1, onto_l2, onto_linf
+from veracity.perturb.ball import onto_l1, onto_l2, onto_linf
 
 PROJECTIONS = {"linf": onto_linf, "l2": onto_l2, "l1": onto_l1}
 NORMS = {"linf": lambda z: z.abs().amax(1), "l2": lambda z: z.norm(dim=1), "l1": lambda z: z.abs().sum(1)}

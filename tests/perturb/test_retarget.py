@@ -4,8 +4,8 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError
+from veracity.core.randomness import Draws
 from veracity.perturb import OtherClass
 
 

@@ -11,8 +11,8 @@ from scipy.stats import kstest
 from torch import nn
 from weight_nets import conv_net, untouched
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity.perturb import ParameterScaling, WeightNeighbourhood
 from veracity.perturb.weights import RowWeightSpace
 from veracity.walk import MonteCarlo

@@ -11,9 +11,12 @@ import numpy as np
 from report_fakes import FakeRun, manifest, result, sample_rows
 
 from veracity.core.scores import Measured, Score
-from veracity.interpret import MPRT, Insertion, MaxSensitivity, ModelFaithfulness, ModelRobustness, PixelFlipping, RelativeInputStability
-from veracity.interpret.faithfulness.complexity import Sparseness
-from veracity.interpret.gef import GEF, FastGEF, PublicFastGEF
+from veracity.scores.assumptions import ModelFaithfulness, ModelRobustness
+from veracity.scores.faithfulness.content import Sparseness
+from veracity.scores.faithfulness.curves import Insertion, PixelFlipping
+from veracity.scores.gef import GEF, FastGEF, PublicFastGEF
+from veracity.scores.randomisation import MPRT
+from veracity.scores.sensitivity import MaxSensitivity, RelativeInputStability
 
 SCORES: dict[str, Score] = {
     "fast_gef": FastGEF(),

@@ -12,10 +12,10 @@ import pandas as pd
 from report_fakes import DIFFERENCE_COLUMNS, FakeRun, manifest, result
 
 from veracity.core.scores import Score
-from veracity.interpret.faithfulness import MuFidelity
-from veracity.interpret.stability import MeGe, ReCo, StabilityScore, mean_generalisability, relative_consistency
-from veracity.interpret.stability.consistency import consistency_gap
-from veracity.interpret.stability.sets import membership
+from veracity.scores.faithfulness.correlation import MuFidelity
+from veracity.scores.stability.base import StabilityScore, membership
+from veracity.scores.stability.mege import MeGe, mean_generalisability
+from veracity.scores.stability.reco import ReCo, consistency_gap, relative_consistency
 
 VALUES = {"mege": mean_generalisability, "reco": relative_consistency, "reco_ks": consistency_gap}
 # explainer: its mean distance where models agree, how much further apart they are where not, its fidelity, whether it is a control

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from orbit_run import evaluation
-from veracity import Classification, CyclicShift, Flow, FlowOrbit, GroupOrbit, OrbitEvaluation, OrbitResult, Regression
+from veracity import OrbitEvaluation, OrbitResult
 from veracity.core.errors import SpecError
+from veracity.orbits import Classification, Flow, FlowOrbit, GroupOrbit, Regression
+from veracity.perturb import CyclicShift
 from veracity.report.interactive import answers, render_offline
 from veracity.report.interactive.few import Few
 from veracity.report.interactive.packed import unpack

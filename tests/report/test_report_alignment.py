@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from report_pages import EVIL, EVIL_TOO
 
 from veracity.core.scores import Measured
-from veracity.interpret.gef import GEF, FastGEF, PublicGEF
 from veracity.report.figures.alignment import alignment_data, alignment_sentences, draw_alignment
 from veracity.report.figures.axis import axis_for, log_axis
 from veracity.report.figures.contours import contours, level_lines
 from veracity.report.figures.scatter import draw_scatter, scatter_data
 from veracity.report.measured import distortions
+from veracity.scores.gef import GEF, FastGEF, PublicGEF
 
 # two samples, one draw, three levels; the second sample has no model distortion at the last level
 CAUSED = np.array([[[1.0, 10.0, 100.0]], [[3.0, 30.0, math.nan]]])

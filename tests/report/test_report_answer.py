@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from veracity.report.answer import Verdict, answer, no_better_than_random, noise_limited, verdict
+from veracity.report.answer import answer, no_better_than_random, noise_limited
 from veracity.report.order import COLUMNS
+from veracity.report.verdict import Verdict, verdict
 from veracity.report.view import Result
 
 

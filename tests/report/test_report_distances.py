@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from report_pages import EVIL, EVIL_TOO, Page, drawings
 
-from veracity.distance_check import DistanceResult
-from veracity.interpret.distances import DistanceCurve
 from veracity.report import render_distances
 from veracity.report.figures.distances import distances_data, draw_distances
+from veracity.studies.distance_check import DistanceResult
+from veracity.studies.distances import DistanceCurve
 
 AT = np.linspace(0.0, 1.0, 11)
 

@@ -15,13 +15,13 @@ from torch import nn
 
 from veracity.audit import Audit
 from veracity.core.scores import Measured
-from veracity.interpret import MaxSensitivity
-from veracity.interpret.gef import FastGEF
 from veracity.report import render
 from veracity.report.figures.overview import overview_data
 from veracity.report.figures.ranking import ranking_data
 from veracity.report.reading import read
 from veracity.report.summary import leaders
+from veracity.scores.gef import FastGEF
+from veracity.scores.sensitivity import MaxSensitivity
 
 
 @pytest.fixture(scope="module")

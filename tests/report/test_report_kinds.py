@@ -11,14 +11,15 @@ import pytest
 from report_fakes import CONCEPTS, KINDS, NULLS, FakeRun, advice, concept_fact, kind_pairs, kinds_run, manifest, result, sample_rows
 from report_pages import EVIL, EVIL_TOO, Page, drawings
 
-from veracity.interpret import MaxSensitivity
 from veracity.report import render
-from veracity.report.answer import Verdict, answer
+from veracity.report.answer import answer
 from veracity.report.figures.boxes import boxes_data
 from veracity.report.figures.ranking import draw_ranking, headings, ranking_data
 from veracity.report.reading import read
+from veracity.report.verdict import Verdict
 from veracity.report.view import Result, results
 from veracity.report.wording import DEFINITIONS, frame_title, in_order
+from veracity.scores.sensitivity import MaxSensitivity
 
 MODELS = ["all-cnn", "augmented-cnn"]
 

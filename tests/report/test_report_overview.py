@@ -13,16 +13,6 @@ from report_fakes import result
 from report_pages import EVIL, EVIL_TOO
 
 from veracity.core.errors import InputError
-from veracity.interpret import (
-    Completeness,
-    Equivariance,
-    Infidelity,
-    LocalLipschitz,
-    MaxSensitivity,
-    ModelRobustness,
-    PixelFlipping,
-    RelativeInputStability,
-)
 from veracity.report.answer import answer
 from veracity.report.assumed import Assumed, assumed
 from veracity.report.figures.overview import draw_overview, overview_data
@@ -31,6 +21,12 @@ from veracity.report.kinds import definition, has_ceiling, has_null, in_map_unit
 from veracity.report.summary import failing, leaders
 from veracity.report.verdict import Verdict, against_chance
 from veracity.report.view import Result
+from veracity.scores.assumptions import ModelRobustness
+from veracity.scores.faithfulness.content import Completeness
+from veracity.scores.faithfulness.correlation import Infidelity
+from veracity.scores.faithfulness.curves import PixelFlipping
+from veracity.scores.sensitivity import LocalLipschitz, MaxSensitivity, RelativeInputStability
+from veracity.scores.symmetry import Equivariance
 
 
 def row(explainer: str, value: float, score: str = "fast_gef", model: str = "net", half: float = 0.05, **changes: Any) -> Result:

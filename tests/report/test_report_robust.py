@@ -19,7 +19,6 @@ from torch import nn
 from veracity.audit import Audit
 from veracity.core.errors import Note
 from veracity.core.scores import Measured
-from veracity.interpret.robustness import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
 from veracity.measure import mse
 from veracity.report.answer import answer
 from veracity.report.figures.adversaries import NONE, NOT_KEPT, Kept, Point, adversaries_data, draw_adversaries
@@ -38,6 +37,8 @@ from veracity.report.section import section
 from veracity.report.view import Result as Row
 from veracity.report.wording import MINUS
 from veracity.results import Result
+from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
+from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
 from veracity.walk import Genetic, GradientSearch, Strongest, SubsetSimulation
 
 SEARCH = Strongest(searches=(Genetic(population=8, generations=4, elites=2), GradientSearch(population=2, steps=4)))

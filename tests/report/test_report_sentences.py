@@ -18,11 +18,6 @@ import sentence_page
 from veracity.core.explainers import Frame
 from veracity.core.failures import failures_of
 from veracity.core.sentences import COUNTED, SENTENCES, tell
-from veracity.interpret.distances import Verdict as DistanceVerdict
-from veracity.interpret.flowchart import Assumption, Measured, diagnose
-from veracity.interpret.intervals import Interval
-from veracity.interpret.stability import MeGe, ReCo
-from veracity.interpret.trend import FOLLOWS, UNDEFINED
 from veracity.report import render
 from veracity.report.answer import answer
 from veracity.report.assumed import Assumed
@@ -53,6 +48,12 @@ from veracity.report.reading import read
 from veracity.report.stable import stability_sentences, undefined_pairs
 from veracity.report.summary import failing, leaders
 from veracity.report.view import Result
+from veracity.scores.stability.mege import MeGe
+from veracity.scores.stability.reco import ReCo
+from veracity.statistics.intervals import Interval
+from veracity.statistics.trend import FOLLOWS, UNDEFINED
+from veracity.studies.distances import Verdict as DistanceVerdict
+from veracity.studies.flowchart import Assumption, Measured, diagnose
 
 ROOT = Path(__file__).parents[2]
 UNIT = exact_scale(0.0, 1.0)

@@ -10,10 +10,12 @@ from faithful_fakes import FakeSeries, calibration
 from report_pages import EVIL, EVIL_TOO
 
 from veracity.core.scores import Measured
-from veracity.interpret import MPRT, Deletion, Infidelity, Insertion, PixelFlipping, RegionPerturbation
 from veracity.report.figures.calibration import calibration_data, calibration_sentences, draw_calibration
 from veracity.report.figures.curves import curves_data, curves_sentences, draw_curves
 from veracity.report.measured import Track, curves, track
+from veracity.scores.faithfulness.correlation import Infidelity
+from veracity.scores.faithfulness.curves import Deletion, Insertion, PixelFlipping, RegionPerturbation
+from veracity.scores.randomisation import MPRT
 
 
 def text(markup: object) -> str:

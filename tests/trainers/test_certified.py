@@ -6,7 +6,7 @@ from torch import nn
 
 from veracity.core.errors import InputError
 from veracity.trainers.certified import bound, certified_constant, symbol_norm
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 
 
 def operator_norm(model: nn.Module, *shape: int) -> float:

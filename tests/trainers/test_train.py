@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import torch
 
-from veracity.demo.digits import digits
-from veracity.demo.networks import flatten_cnn
-from veracity.trainers.train import accuracy, initialised, random_shift, train
+from veracity.demo import digits, flatten_cnn
+from veracity.trainers.training import accuracy, initialised, random_shift, train
 
 
 def test_training_follows_from_its_seed_and_learns() -> None:

@@ -10,9 +10,8 @@ from torch import Size, nn
 from veracity.core.component import encode
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import TRAINERS
-from veracity.trainers.holdout import BestEpoch, held_out, mean_loss
-from veracity.trainers.train import accuracy, as_inputs, initialised, random_shift, train
 from veracity.trainers.trainer import BaseTrainer, Trainer, without_single
+from veracity.trainers.training import BestEpoch, accuracy, as_inputs, held_out, initialised, mean_loss, random_shift, train
 
 
 def net(shape: Size, classes: int) -> nn.Module:

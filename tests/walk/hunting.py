@@ -9,9 +9,8 @@ import torch
 from scipy import special
 from torch import Size, Tensor
 
-from veracity.core.searches import Search, Searcher, Trace
 from veracity.core.spaces import Space
-from veracity.core.walks import Ask
+from veracity.core.walks import Ask, Search, Searcher, Trace
 from veracity.perturb import Ball
 
 CPU = torch.device("cpu")

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from walk_fakes import Line, Ring, by_draw, play
 
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
+from veracity.core.randomness import Draws
 from veracity.core.registry import WALKS
 from veracity.core.walks import Ask, Sampling
 from veracity.walk import Adaptive, MonteCarlo
-from veracity.walk.adaptive import Narrowing
+from veracity.walk.sampling import Narrowing
 
 BOUNDS = (-1.0, 1.0)
 ORDER = 300
@@ -73,7 +73,7 @@ def test_a_sample_stops_at_the_same_draw_in_every_block(rows: int, monkeypatch: 
     together = by_draw(samples, run(Adaptive(width=0.2), samples)[0])
     apart = {key: value for sample in samples for key, value in by_draw(sample[None], run(Adaptive(width=0.2), sample[None])[0]).items()}
     assert together == apart
-    monkeypatch.setattr("veracity.walk.adaptive.ROWS", rows)
+    monkeypatch.setattr("veracity.walk.sampling.ROWS", rows)
     assert by_draw(samples, run(Adaptive(width=0.2), samples)[0]) == together
 
 

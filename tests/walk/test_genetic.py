@@ -8,8 +8,8 @@ from hunting import CPU, drive, hunted, last, unit_box
 from torch import Tensor
 from walk_fakes import Line, Ring
 
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
+from veracity.core.randomness import Draws
 from veracity.core.registry import WALKS
 from veracity.core.walks import Ask
 from veracity.perturb import Rotation

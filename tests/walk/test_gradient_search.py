@@ -10,9 +10,8 @@ from walk_fakes import Line, Ring
 
 from veracity.core.errors import SpecError
 from veracity.core.registry import WALKS
-from veracity.core.searches import Searcher, Trace
 from veracity.core.spaces import Space
-from veracity.core.walks import Ask
+from veracity.core.walks import Ask, Searcher, Trace
 from veracity.perturb import Ball, Rotation
 from veracity.walk import GradientSearch
 from veracity.walk.gradient import FAR, NEAR, sloped

@@ -5,12 +5,12 @@ import torch
 from scipy import stats
 from walk_fakes import Line, Ring, SharedRing, by_draw, play
 
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
+from veracity.core.randomness import Draws
 from veracity.core.registry import WALKS
 from veracity.core.spaces import Space
 from veracity.core.walks import Sampling
-from veracity.walk import MonteCarlo, elements
+from veracity.walk import MonteCarlo, sampling
 
 BOUNDS = (-1.0, 1.0)
 SAMPLES = torch.tensor([12, 5, 40, 7])
@@ -70,7 +70,7 @@ def test_a_draw_is_the_same_element_in_every_block(space: Space, monkeypatch: py
     assert together == apart
     fewer = drawn(MonteCarlo(draws=5), space)
     assert fewer == {key: value for key, value in together.items() if key[1] < 5}
-    monkeypatch.setattr(elements, "SHUFFLED", 80)
+    monkeypatch.setattr(sampling, "SHUFFLED", 80)
     assert drawn(MonteCarlo(draws=12), space) == together
 
 

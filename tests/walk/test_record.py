@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import torch
 
-from veracity.core.draws import Draws
+from veracity.core.randomness import Draws
 from veracity.core.walks import Ask
-from veracity.walk.record import Record, group, owned
+from veracity.walk.search import Record, group, owned
 
 
 def ask_of(rows: list[int], first: int = 0) -> Ask:

@@ -7,8 +7,8 @@ import torch
 from hunting import CPU, drive, hunted, last, linear_event, ln_p, unit_box
 from torch import Tensor
 
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
+from veracity.core.randomness import Draws
 from veracity.core.walks import Ask
 from veracity.walk import SimpleMonteCarlo
 

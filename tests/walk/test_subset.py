@@ -10,13 +10,13 @@ from scipy import stats
 from torch import Size, Tensor
 from walk_fakes import Line
 
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
+from veracity.core.randomness import Draws
 from veracity.core.registry import WALKS
 from veracity.core.walks import Ask
 from veracity.perturb import Ball, Rotation
 from veracity.walk import CrankNicolson, SimpleMonteCarlo, SubsetSimulation, Window
-from veracity.walk.subset import Levels, likeness
+from veracity.walk.probability import Levels, likeness
 
 SLOPES = torch.tensor([1.0, 1.5, 2.0], dtype=torch.float64)
 TAILS = (1e-2, 1e-4, 1e-8, 1e-12)

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn.functional import interpolate
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
+from veracity.core.randomness import Draws
 from veracity_papers.data.corrupt import KINDS, WIDTHS, corrupt
 
 X = interpolate(torch.rand(5, 3, 5, 5, generator=torch.Generator().manual_seed(0)), (16, 16), mode="bilinear")

@@ -5,8 +5,7 @@ import torch
 
 from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs
-from veracity.core.inputs import TensorInputs
-from veracity.core.tokens import TokenInputs
+from veracity.core.inputs import TensorInputs, TokenInputs
 from veracity_papers.data.labelled import Labelled, check_split
 
 

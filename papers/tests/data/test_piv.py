@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 from veracity.core.errors import InputError
-from veracity.interpret.orbit import reversal_floor
+from veracity.orbits.tasks.flow import reversal_floor
 from veracity_papers.data import files
 from veracity_papers.data.piv import CLASSES, FILE, MORE, TYPES, more_pairs, piv
 

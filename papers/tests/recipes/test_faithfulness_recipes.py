@@ -17,10 +17,10 @@ from veracity import Audit
 from veracity.core.errors import InputError, StoreError
 from veracity.core.registry import RECIPES
 from veracity.engine.resolve import as_inputs
-from veracity.interpret import GEF, FastGEF
 from veracity.recipe import Scale, run_recipe
 from veracity.results import Result
-from veracity.several import Audits, JointResult
+from veracity.scores.gef import GEF, FastGEF
+from veracity.studies.several import Audits, JointResult
 from veracity_papers.data import files
 from veracity_papers.recipes.faithfulness_controls import UNFLOORED
 from veracity_papers.recipes.faithfulness_methods import A4, A4_MODELS, A5, A5_DATA, local_methods, published

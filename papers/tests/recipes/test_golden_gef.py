@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from veracity.core.scores import per_sample_mean
-from veracity.interpret.gef_score import alignment
+from veracity.scores.gef import alignment
 from veracity_papers.data import files
 
 GOLDEN = files.locate("golden_gef")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from veracity.core.registry import RECIPES
-from veracity.perturb.orbit import CropOrbit
+from veracity.orbits.layouts import CropOrbit
 from veracity.recipe import Scale, run_recipe
 from veracity_papers.data import bccd, files, piv
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from veracity.core.registry import RECIPES
-from veracity.interpret.orbit import Classification
 from veracity.orbits import OrbitResult
-from veracity.perturb.orbit import DiskOrbit, RotationOrbit
+from veracity.orbits.layouts import DiskOrbit, RotationOrbit
+from veracity.orbits.tasks.outputs import Classification
 from veracity.recipe import Scale, run_recipe
 from veracity_papers.data import files
 from veracity_papers.recipes.orbits_symmetry import explainers, quarter_turns

@@ -8,8 +8,8 @@ import pytest
 
 from veracity.cli import main
 from veracity.core.registry import RECIPES
-from veracity.metaevaluation import MetaEvaluation
 from veracity.recipe import Scale, run_recipe
+from veracity.studies.meta import MetaEvaluation
 from veracity_papers.data import files
 from veracity_papers.recipes.meta_evaluation import PUBLISHED, SCORES
 

@@ -16,7 +16,7 @@ from veracity.core.registry import RECIPES
 from veracity.engine.resolve import as_inputs
 from veracity.measure import pearson
 from veracity.recipe import Scale, run_recipe
-from veracity.several import Audits
+from veracity.studies.several import Audits
 from veracity.walk import Genetic, SubsetSimulation
 from veracity_papers.data import files
 from veracity_papers.recipes.robustness_cifar import FOUR, ONE, WHOLE

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from veracity.audit import Audit
 from veracity.core.registry import RECIPES, TRAINERS
-from veracity.degradation import DegradationResult
 from veracity.recipe import Scale, run_recipe
 from veracity.results import Result
+from veracity.studies.degradation import DegradationResult
 from veracity_papers.data import files
 from veracity_papers.recipes.stability_methods import SHORT, TABLE_2, TABLE_3, TABLE_5, TABLE_6, TABLE_7, published, some_of_each
 

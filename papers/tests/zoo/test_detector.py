@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from veracity.core.errors import InputError, SpecError
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 from veracity_papers.data import files
 from veracity_papers.data.scenes import scenes
 from veracity_papers.zoo.detector import DATA, JITTERS, Detector, Placed, build, peaks, pretrained

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.fingerprint import of_model
-from veracity.interpret.orbit import Flow, reversal_floor
-from veracity.perturb.orbit import FlowOrbit
+from veracity.orbits.layouts import FlowOrbit
+from veracity.orbits.tasks.flow import Flow, reversal_floor
 from veracity_papers.data.particles import particle_pairs
 from veracity_papers.zoo.farneback import Farneback
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from veracity.core.errors import InputError
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 from veracity_papers.data.particles import particle_pairs
 from veracity_papers.zoo.flow_net import FlowNet, costs, pretrained, warped
 from veracity_papers.zoo.store import facts

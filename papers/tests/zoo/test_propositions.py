@@ -14,24 +14,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from veracity import (
-    Audit,
-    CyclicShift,
-    Dihedral,
-    Exhaustive,
-    GradientShap,
-    MonteCarlo,
-    NodePermutations,
-    Permutations,
-    Rotations3D,
-    Symmetrised,
-    Symmetry,
-)
+from veracity import Audit
 from veracity.core.errors import Note
 from veracity.core.inputs import First
 from veracity.engine.resolve import as_inputs
-from veracity.explain import CAV, IntegratedGradients, Occlusion
-from veracity.trainers.train import initialised, train
+from veracity.explain import CAV, GradientShap, IntegratedGradients, Occlusion, Symmetrised
+from veracity.perturb import CyclicShift, Dihedral, NodePermutations, Permutations, Rotations3D
+from veracity.scores import Symmetry
+from veracity.trainers.training import initialised, train
+from veracity.walk import Exhaustive, MonteCarlo
 from veracity_papers.data import files
 from veracity_papers.data.ecg import ecg
 from veracity_papers.data.fashion import CONCEPTS, fashion_mnist

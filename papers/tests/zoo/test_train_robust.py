@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs
-from veracity.trainers.train import initialised, random_crop, train
+from veracity.trainers.training import initialised, random_crop, train
 from veracity_papers.zoo import train_robust
 from veracity_papers.zoo.robust import PGD, SCHEMES, HessianPenalty
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from veracity.core.tokens import TokenInputs
-from veracity.trainers.train import initialised
+from veracity.core.inputs import TokenInputs
+from veracity.trainers.training import initialised
 from veracity_papers.zoo import bag
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
-from veracity.trainers.train import accuracy, initialised
+from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.zoo import compact

@@ -8,8 +8,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from veracity.core.models import LayerScores
-from veracity.perturb.group import Dihedral
-from veracity.trainers.train import initialised
+from veracity.perturb.groups.dihedral import Dihedral
+from veracity.trainers.training import initialised
 from veracity_papers.zoo import cifar, train_cifar
 from veracity_papers.zoo.dihedral import d4_resnet, ordinary_resnet, random_d4, relaxed_resnet
 from veracity_papers.zoo.group_conv import GroupConv, Lift

@@ -8,7 +8,7 @@ from veracity.core.errors import SpecError
 from veracity.core.graphs import GraphInputs, OnGraphs
 from veracity.core.inputs import Signals
 from veracity.core.models import LayerScores
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 from veracity_papers.zoo import graph
 
 pytest.importorskip("torch_geometric")

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.functional import conv2d, linear, max_pool2d
 
 from veracity.core.errors import InputError, SpecError
-from veracity.trainers.train import accuracy, initialised
+from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
 from veracity_papers.data.fashion import fashion_mnist
 from veracity_papers.data.mnist import mnist

@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import avg_pool2d, conv2d, linear
 
 from veracity.core.errors import InputError, SpecError
-from veracity.trainers.train import accuracy, initialised
+from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
 from veracity_papers.zoo import lenet5
 from veracity_papers.zoo.store import facts, raw

@@ -9,7 +9,7 @@ from torch import Size, Tensor, nn
 from veracity.core.errors import SpecError
 from veracity.core.registry import TRAINERS
 from veracity.trainers.certified import certified_constant
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 from veracity_papers.zoo.lipschitz import Lipschitz, constrained, plain, released
 from veracity_papers.zoo.resnet18 import resnet18
 

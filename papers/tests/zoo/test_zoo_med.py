@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.functional import batch_norm, conv2d, linear, max_pool2d
 
-from veracity.trainers.train import accuracy
+from veracity.trainers.training import accuracy
 from veracity_papers.data import files
 from veracity_papers.data.pneumonia import REBUILT, pneumonia_mnist
 from veracity_papers.zoo import store

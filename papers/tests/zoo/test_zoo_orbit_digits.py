@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.interpret.orbit import Classification, equivariance_gap
+from veracity.orbits.layouts import RotationOrbit
+from veracity.orbits.statistics import equivariance_gap
+from veracity.orbits.tasks.outputs import Classification
 from veracity.perturb import Rotation
-from veracity.perturb.orbit import RotationOrbit
 from veracity_papers.data import files
 from veracity_papers.data.mnist import mnist
 from veracity_papers.zoo.orbit_digits import LAYER, NAMES, augmentation, build, digit_cnn, pretrained, random_rotation, score

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.nn.functional import batch_norm, linear
 
 from veracity.core.errors import InputError, SpecError
-from veracity.interpret.orbit import Classification
 from veracity.orbits import OrbitEvaluation
+from veracity.orbits.grids import GroupOrbit
+from veracity.orbits.tasks.outputs import Classification
 from veracity.perturb import Permutations, Rotations3D
-from veracity.perturb.orbit import GroupOrbit
-from veracity.trainers.train import accuracy, initialised
+from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
 from veracity_papers.data.modelnet import CLASSES, modelnet
 from veracity_papers.zoo import pointnet, sets

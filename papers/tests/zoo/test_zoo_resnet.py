@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import batch_norm, conv2d, linear
 
 from veracity.core.errors import InputError
-from veracity.trainers.train import accuracy, initialised
+from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.zoo import resnet

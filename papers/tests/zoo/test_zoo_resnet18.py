@@ -5,7 +5,7 @@ import torch
 from torch import Size, nn
 
 from veracity.core.registry import TRAINERS
-from veracity.trainers.train import random_shift
+from veracity.trainers.training import random_shift
 from veracity_papers.zoo.resnet18 import LAYER, resnet18
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from veracity import GraphInputs, TokenInputs, scan
-from veracity.interpret.scan import Verdict
+from veracity.studies.symmetry_scan import Verdict
 from veracity_papers.zoo import bag, cifar, graph, series, sets
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.models import LayerScores
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 from veracity_papers.zoo import sets
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import TensorInputs
-from veracity.trainers.train import accuracy, initialised, random_shift, train
+from veracity.trainers.training import accuracy, initialised, random_shift, train
 from veracity_papers.data.labelled import Labelled
 from veracity_papers.zoo import store
 from veracity_papers.zoo.script import arguments, fit

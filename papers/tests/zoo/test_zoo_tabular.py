@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from veracity.core.errors import InputError, SpecError
-from veracity.trainers.train import accuracy
+from veracity.trainers.training import accuracy
 from veracity_papers.data import files
 from veracity_papers.data.avila import avila
 from veracity_papers.data.tabular import openxai

@@ -1,5 +1,3 @@
 """The interactive interface as a local server."""
 
-from veracity.app.serving import serve, show
-
-__all__ = ["serve", "show"]
+from veracity.app.server import serve, show

@@ -11,8 +11,6 @@ from rich.console import Console
 from rich.markup import escape
 from torch import nn
 
-from veracity.advice import Advice
-from veracity.advice import advise as measured_advice
 from veracity.audit import Audit
 from veracity.cli import audit_file, tables
 from veracity.cli.main import app
@@ -24,8 +22,10 @@ from veracity.engine.resolve import as_models
 from veracity.engine.store.marks import recorded
 from veracity.recipe import Scale
 from veracity.results import Result
-from veracity.scanning import Scan
-from veracity.scanning import scan as scanned
+from veracity.studies.advice import Advice
+from veracity.studies.advice import advise as measured_advice
+from veracity.studies.symmetry_scan import Scan
+from veracity.studies.symmetry_scan import scan as scanned
 
 
 @app.command()

@@ -15,10 +15,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from veracity.audit import Audit
-from veracity.core.crosstrained import CrossTrained
 from veracity.core.errors import InputError, SpecError, unknown
-from veracity.core.importing import imported
-from veracity.core.registry import TRAINERS
+from veracity.core.registry import TRAINERS, imported
+from veracity.core.training import CrossTrained
 from veracity.engine.resolve import as_tensor
 
 KEYS = {

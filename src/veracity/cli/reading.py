@@ -15,23 +15,10 @@ from rich.table import Table
 from veracity.cli import tables
 from veracity.cli.gate import judge, orbit_rows, parsed
 from veracity.cli.main import app
-from veracity.cli.orbit_tables import orbit_results
 from veracity.cli.running import own_report
+from veracity.cli.tables import orbit_results
 from veracity.core.errors import SpecError, unknown
-from veracity.core.registry import (
-    EXPLAINERS,
-    GROUPS,
-    KERNELS,
-    MEASURES,
-    ORBITS,
-    RECIPES,
-    SCORES,
-    SPACES,
-    TARGETS,
-    TASKS,
-    TRAINERS,
-    WALKS,
-)
+from veracity.core.registry import EXPLAINERS, GROUPS, KERNELS, MEASURES, ORBITS, RECIPES, SCORES, SPACES, TARGETS, TASKS, TRAINERS, WALKS
 from veracity.engine.store import RunFolder
 from veracity.engine.store import folder as run_folder
 from veracity.orbits import OrbitResult

@@ -14,15 +14,15 @@ from rich.console import Console
 
 from veracity.cli import audit_file, tables
 from veracity.cli.main import app
-from veracity.cli.orbit_tables import orbit_results
+from veracity.cli.tables import orbit_results
 from veracity.core.errors import StoreError
-from veracity.distance_check import DistanceResult
 from veracity.engine.forecast import Forecast
 from veracity.engine.store.marks import made_from
 from veracity.orbits import OrbitResult
 from veracity.recipe import Found, Scale, run_recipe
 from veracity.results import Result
-from veracity.several import JointResult
+from veracity.studies.distance_check import DistanceResult
+from veracity.studies.several import JointResult
 
 Workers = typer.Option(None, help="Worker processes; by default one for each core, at most 8, and one for a GPU.")
 Device = typer.Option("cpu", help="Where the models run, such as cuda.")

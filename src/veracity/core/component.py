@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from veracity.core import fingerprint
-from veracity.core.origin import ours
+from veracity.core.fingerprint.origin import ours
 from veracity.core.registry import component
 from veracity.core.settings import Checking
 

@@ -12,9 +12,9 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.component import Component
-from veracity.core.draws import Draws
-from veracity.core.outputs import Outputs
+from veracity.core.randomness import Draws
 from veracity.core.spaces import InputSpace
+from veracity.core.targets import Outputs
 from veracity.core.training import Training
 
 

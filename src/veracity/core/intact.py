@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from veracity.core.object_parts import PLAIN, of_process
+from veracity.core.fingerprint.objects import PLAIN, of_process
 
 INTERNAL = frozenset(vars(nn.Module()))
 PARTS = frozenset({"_parameters", "_buffers", "_modules"})

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from veracity.core import fingerprint
-from veracity.core.origin import ours
+from veracity.core.fingerprint.origin import ours
 from veracity.core.registry import MEASURES
 from veracity.core.settings import check_settings
 

@@ -1,4 +1,7 @@
-"""Handling somebody's model with care: evaluation mode inside, everything as it was outside."""
+"""Handling somebody's model with care: evaluation mode inside, everything as it was outside.
+
+Whether an error means that memory ran out, on any device.
+"""
 
 from __future__ import annotations
 
@@ -174,3 +177,27 @@ class Heard(View):
                 f"A local explainer asks the model about its {rows} inputs alone, not about {len(given)} rows: set local = False."
             )
         return given
+
+
+WORDS = (
+    "defaultcpuallocator",
+    "not enough memory",
+    "allocate memory",
+    "out of memory",
+    "bad_alloc",
+    "status_alloc_failed",
+)
+"""What a plain RuntimeError says then: of the CPU's allocator in its several wordings, of CUDA, cuBLAS, cuDNN and MPS, and of C++."""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether a smaller batch may help.
+
+    >>> out_of_memory(RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."))
+    True
+    >>> out_of_memory(RuntimeError("CUDA error: out of memory")), out_of_memory(RuntimeError("shapes differ"))
+    (True, False)
+    """
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in WORDS)

@@ -1,4 +1,7 @@
-"""Names for components: what the command line lists, what an audit file may say, what plugins add."""
+"""Names for components: what the command line lists, what an audit file may say, what plugins add.
+
+What `module:attribute` names, for audit files and specs.
+"""
 
 from __future__ import annotations
 
@@ -112,13 +115,13 @@ GROUPS: Registry[Any] = Registry("group", "groups", "veracity.perturb")
 SPACES: Registry[Any] = Registry("space", "spaces", "veracity.perturb")
 """Spaces without algebra, beside the groups."""
 MEASURES: Registry[Any] = Registry("measure", "measures", "veracity.measure")
-SCORES: Registry[Any] = Registry("score", "scores", "veracity.interpret")
+SCORES: Registry[Any] = Registry("score", "scores", "veracity.scores")
 WALKS: Registry[Any] = Registry("walk", "walks", "veracity.walk")
 KERNELS: Registry[Any] = Registry("kernel", "kernels", "veracity.walk")
 TARGETS: Registry[Any] = Registry("target", "targets", "veracity.core.targets")
-ORBITS: Registry[Any] = Registry("orbit", "orbits", "veracity.perturb")
-TASKS: Registry[Any] = Registry("task", "tasks", "veracity.interpret")
-RECIPES: Registry[Any] = Registry("recipe", "recipes", "veracity.demo.symmetry_digits", more="veracity-papers")
+ORBITS: Registry[Any] = Registry("orbit", "orbits", "veracity.orbits")
+TASKS: Registry[Any] = Registry("task", "tasks", "veracity.orbits")
+RECIPES: Registry[Any] = Registry("recipe", "recipes", "veracity.demo", more="veracity-papers")
 TRAINERS: Registry[Any] = Registry("trainer", "trainers", "veracity.trainers", more="veracity-papers")
 
 
@@ -138,3 +141,23 @@ def component(role: str, spec: str | Mapping[str, Any]) -> Any:
     called = spec.get("name") if isinstance(spec, Mapping) else spec
     homes = HOMES[role]
     return next((home for home in homes if isinstance(called, str) and called in home), homes[0]).build(spec)
+
+
+def imported(path: str) -> Any:
+    """The attribute (dots allowed) of a module, with a suggestion if there is none.
+
+    >>> imported("math:pi")
+    3.141592653589793
+    """
+    module_name, _, attribute = path.partition(":")
+    if not attribute or not module_name:
+        raise SpecError(f"'{path}' must be written module:name.")
+    try:
+        value: Any = import_module(module_name)
+    except (ImportError, SyntaxError) as error:
+        raise SpecError(f"Cannot import '{module_name}' for '{path}': {error}.") from error
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            raise unknown(f"name in {module_name}:", part, [key for key in dir(value) if not key.startswith("_")])
+        value = getattr(value, part)
+    return value

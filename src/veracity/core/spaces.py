@@ -11,9 +11,9 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.component import Component
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
+from veracity.core.randomness import Draws
 
 
 class Representation(Enum):

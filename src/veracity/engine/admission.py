@@ -12,11 +12,9 @@ from torch.jit._trace import TracedModule
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.inputs import Inputs, Signals
-from veracity.core.memory import out_of_memory
-from veracity.core.models import check_weights, device_of, evaluating
-from veracity.core.outputs import Outputs
-from veracity.core.targets import Target, class_numbers
-from veracity.engine.batching import Budget, budget_for
+from veracity.core.models import check_weights, device_of, evaluating, out_of_memory
+from veracity.core.targets import Outputs, Target, class_numbers
+from veracity.engine.memory import Budget, budget_for
 from veracity.engine.problem import AuditedModel
 
 UNPACK = {"quantised": "dequantize()", "sparse": "to_dense()"}

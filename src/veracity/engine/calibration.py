@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from veracity.core import fingerprint
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.explainers import Cost
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
+from veracity.core.randomness import Draws
 from veracity.core.spaces import InputSpace, Space, WeightSpace
-from veracity.engine.batching import Budget
-from veracity.engine.copies import Copies
+from veracity.engine.memory import Budget
+from veracity.engine.perturbation.weights import Copies
 from veracity.engine.plan import ALGORITHMS
 from veracity.engine.problem import Problem
 from veracity.engine.progress import LATE, bar

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from veracity.core.explainers import Cost
 from veracity.core.inputs import Signals
-from veracity.core.memory import out_of_memory
-from veracity.core.models import device_of, evaluating
+from veracity.core.models import device_of, evaluating, out_of_memory
 from veracity.engine import calibration, learning
-from veracity.engine.batching import Budget, row_bytes
+from veracity.engine.memory import Budget, row_bytes
 from veracity.engine.plan import Job
 from veracity.engine.problem import Problem
 

@@ -10,12 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from veracity.core.draws import Draws
 from veracity.core.errors import StoreError, said
 from veracity.core.explainers import Context, Cost
 from veracity.core.models import device_of, evaluating
-from veracity.core.seeded import in_use, seeded
-from veracity.engine.batching import Budget
+from veracity.core.randomness import Draws, in_use, seeded
+from veracity.engine.memory import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.progress import LATE, bar
 from veracity.engine.store import RunFolder

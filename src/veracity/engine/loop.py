@@ -10,31 +10,25 @@ import torch
 from torch import Tensor
 
 from veracity.core import fingerprint
-from veracity.core.draws import Draws
 from veracity.core.errors import StoreError, said
 from veracity.core.explainers import Frame
 from veracity.core.models import device_of, evaluating
+from veracity.core.randomness import Draws, in_use, seeded
 from veracity.core.scores import OUTPUTS, Reading, Reads, Request
-from veracity.core.searches import Search
-from veracity.core.seeded import in_use, seeded
 from veracity.core.spaces import InputSpace, TrainingSpace, WeightSpace
-from veracity.core.walks import Ask
-from veracity.engine.batching import Budget
-from veracity.engine.copied import Copied, came_from
-from veracity.engine.copies import Copies
-from veracity.engine.hunt import Hunt
+from veracity.core.walks import Ask, Search
 from veracity.engine.learning import recall
-from veracity.engine.lines import Lines
-from veracity.engine.memory import MEMORY, Found
-from veracity.engine.perturbed import Perturbed, pair_of
+from veracity.engine.memory import MEMORY, Budget, Found
+from veracity.engine.perturbation.folds import Refitted, verdicts
+from veracity.engine.perturbation.inputs import Perturbed, Rows, pair_of, repeats
+from veracity.engine.perturbation.search import Hunt
+from veracity.engine.perturbation.weights import Copied, Copies, came_from
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
 from veracity.engine.reader import Reader
-from veracity.engine.refitted import Refitted, verdicts
-from veracity.engine.rows import Rows, repeats
 from veracity.engine.salvage import FAILED, Salvage
 from veracity.engine.store import Place, RunFolder
-from veracity.engine.tally import Tally
+from veracity.engine.tally import Lines, Tally
 from veracity.engine.trial import Guard
 
 EXPLANATIONS = "explanations"

@@ -1,13 +1,96 @@
-"""Outputs of perturbed models and inputs, kept a while: every explainer of a model asks for the same ones."""
+"""How many model rows fit into memory at once, and what to do when it was too many.
+
+Outputs of perturbed models and inputs, kept a while: every explainer of a model asks for the same ones.
+"""
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
+from veracity.core.inputs import Signals
+from veracity.core.models import out_of_memory
 from veracity.core.scores import Reads
+
+T = TypeVar("T")
+CPU_MEMORY = 1 << 30
+GPU_SHARE = 4
+MOST_ROWS = {"cpu": 512, "cuda": 16384}
+
+
+@dataclass
+class Budget:
+    """The largest number of model rows to run at once; it only ever shrinks."""
+
+    rows: int
+
+    def per_call(self, rows_each: int) -> int:
+        """How many explanations go into one call when each needs this many rows."""
+        return max(1, self.rows // max(1, rows_each))
+
+    def spend(self, count: int, rows_each: int, work: Callable[[slice], None]) -> None:
+        """Do the work in consecutive slices of 0..count, with half the rows whenever memory runs out."""
+        start = 0
+        while start < count:
+            stop = min(start + self.per_call(rows_each), count)
+            try:
+                work(slice(start, stop))
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error) or self.rows == 1:
+                    raise
+            else:
+                start = stop
+                continue
+            self.rows = max(1, self.rows // 2)
+            gc.collect()  # out of the except block, whose traceback keeps the tensors of the failed call
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+    def attempt(self, work: Callable[[], T]) -> T:
+        """What the work gives, tried again with half the rows whenever memory runs out; it reads `rows` anew each time."""
+        found: list[T] = []
+        self.spend(1, 1, lambda _: found.append(work()))
+        return found[0]
+
+
+@torch.no_grad()
+def row_bytes(model: nn.Module, row: Signals) -> int:
+    """What one input row (1, ...) makes the model allocate: every layer's output, kept once and differentiated once."""
+    total = row.nbytes
+
+    def count(_module: nn.Module, _inputs: Any, output: Any) -> None:
+        nonlocal total
+        if isinstance(output, Tensor):
+            total += output.nbytes
+
+    handles = [module.register_forward_hook(count) for module in model.modules() if not list(module.children())]
+    try:
+        row.through(model)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return 3 * total
+
+
+def memory_for(device: torch.device) -> int:
+    """The memory budget where none is given: 1 GiB on a CPU, a quarter of what is free on a GPU."""
+    return torch.cuda.mem_get_info(device)[0] // GPU_SHARE if device.type == "cuda" else CPU_MEMORY
+
+
+def budget_for(model: nn.Module, row: Signals, memory: int | None, rows: int | None, workers: int = 1) -> Budget:
+    """The given number of rows, or as many as a worker's share of the memory budget (bytes) allows and the device can use."""
+    if rows is not None:
+        return Budget(rows)
+    most = MOST_ROWS.get(row.values.device.type, MOST_ROWS["cpu"])
+    share = (memory_for(row.values.device) if memory is None else memory) // workers
+    return Budget(max(1, min(most, share // row_bytes(model, row))))
+
 
 Found = dict[Reads, Tensor]
 BYTES = 64 << 20

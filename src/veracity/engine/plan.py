@@ -15,7 +15,7 @@ from veracity.core.explainers import Cost, Explainer, Need
 from veracity.core.inputs import Inputs
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
 from veracity.core.spaces import TrainingSpace, WeightSpace
-from veracity.engine.batching import Budget
+from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
 

@@ -10,15 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Explainer, Frame
 from veracity.core.inputs import Inputs
 from veracity.core.models import viewed, weighted_layers
-from veracity.core.outputs import Outputs
+from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Score, Subject
 from veracity.core.spaces import InputSpace, Space, WeightSpace
-from veracity.core.targets import Target
+from veracity.core.targets import Outputs, Target
 from veracity.core.training import Checkpoint, Training
 from veracity.perturb.weights import RowWeightSpace
 

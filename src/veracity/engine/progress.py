@@ -11,7 +11,7 @@ from rich import progress as rich
 from rich.console import Console
 
 from veracity.core.explainers import Cost
-from veracity.engine.batching import Budget
+from veracity.engine.memory import Budget
 from veracity.engine.plan import Job
 
 

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.explainers import Cost, Explainer
 from veracity.core.inputs import Signals
 from veracity.core.models import Heard, LayerScores
+from veracity.core.randomness import Draws
 from veracity.core.scores import Reads, Smoothing
-from veracity.engine.batching import Budget
-from veracity.engine.memory import Found
+from veracity.engine.memory import Budget, Found
 from veracity.engine.problem import Problem
 
 

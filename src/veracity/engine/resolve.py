@@ -13,25 +13,25 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.crosstrained import CrossTrained
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer, Frame
+from veracity.core.fingerprint.origin import ours
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import Inputs, Signals, TensorInputs, check_readable
-from veracity.core.origin import ours
-from veracity.core.outputs import Outputs
+from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS, MEASURES, SCORES, WALKS
 from veracity.core.scores import Reads, Score, reads_after
 from veracity.core.settings import Within, checked, shown
 from veracity.core.spaces import InputSpace, Representation
+from veracity.core.targets import Outputs
+from veracity.core.training import CrossTrained
 from veracity.core.walks import Walk
 from veracity.engine.store.manifest import Spec, check
-from veracity.engine.store.sealed import DEEPEST, UNPRINTABLE, depth
+from veracity.engine.store.records import DEEPEST, UNPRINTABLE, depth
 from veracity.explain import CONTROLS, as_explainer
-from veracity.interpret import ActionFloor, Likeness, SelfAgreement, SymmetryScore
-from veracity.interpret.build import as_score
 from veracity.perturb import Group
+from veracity.scores import ActionFloor, Likeness, SelfAgreement, SymmetryScore
+from veracity.scores.common import as_score
 from veracity.walk import Exhaustive, MonteCarlo
 
 EXHAUSTIVE_UP_TO = 512

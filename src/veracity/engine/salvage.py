@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import ChangedModelError, StoreError, VeracityError, said
-from veracity.core.memory import out_of_memory
-from veracity.engine.lines import Lines, joined
+from veracity.core.models import out_of_memory
 from veracity.engine.plan import Cell, Job
 from veracity.engine.store import RunFolder
+from veracity.engine.tally import Lines, joined
 
 FAILED = "failed"
 """The name under which the explanations of a block say which of its rows failed."""

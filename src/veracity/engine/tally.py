@@ -1,19 +1,103 @@
-"""What the scores of fused cells observed, row by row, until it is stored."""
+"""The measurements of one cell, until they are stored.
+
+Keeps, while the values stream by, the perturbation that hurts each sample most.
+
+What the scores of fused cells observed, row by row, until it is stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from veracity.core.errors import SpecError, VeracityError, said
+from veracity.core.measures import Direction
 from veracity.core.scores import Pair, Reads
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Ask
-from veracity.engine.lines import Lines
 from veracity.engine.plan import Cell
-from veracity.engine.worst import Worst
+from veracity.engine.store import Place, RunFolder
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The sample, draw and level of each measurement, (R,), its quantities by name, and tensors of the pairs that are shown."""
+
+    sample: Tensor
+    draw: Tensor
+    level: Tensor
+    quantities: Mapping[str, Tensor]
+    worst: Mapping[str, Tensor] | None = None
+
+    def without(self, samples: Mapping[int, str]) -> Lines:
+        """With one undefined line for each of the samples that failed."""
+        if not samples:
+            return self
+        nothing = torch.full((len(samples),), torch.nan, dtype=torch.float64)
+        zero = torch.zeros(len(samples), dtype=torch.int64)
+        return joined([self, Lines(torch.tensor(list(samples)), zero, zero, dict.fromkeys(self.quantities, nothing))])
+
+    def write(self, key: str, folder: RunFolder, failed: Mapping[int, str], needed: Sequence[Place] = ()) -> None:
+        """Store the cell with the records it needs, and first the pairs that are shown."""
+        shown = [] if self.worst is None else [folder.write_tensors("worst", key, dict(self.worst))]
+        columns = {name: value.numpy() for name, value in self.quantities.items()}
+        folder.write_cell(key, self.sample.numpy(), self.draw.numpy(), self.level.numpy(), columns, [*needed, *shown], failed)
+
+
+def joined(parts: Sequence[Lines]) -> Lines:
+    """The lines of several parts of a block as one; a quantity that a part does not know is NaN there."""
+    if len(parts) == 1:
+        return parts[0]
+    sample, draw, level = (torch.cat([getattr(part, what) for part in parts]) for what in ("sample", "draw", "level"))
+    names = dict.fromkeys(name for part in parts for name in part.quantities)
+    columns = {name: torch.cat([part.quantities.get(name, blank(part)) for part in parts]) for name in names}
+    shown = [part.worst for part in parts if part.worst is not None]
+    worst = {name: torch.cat([one[name].cpu() for one in shown]) for name in shown[0]} if shown else None
+    return replace(parts[0], sample=sample, draw=draw, level=level, quantities=columns, worst=worst)
+
+
+def blank(lines: Lines) -> Tensor:
+    """Nothing for every line."""
+    return torch.full((len(lines.sample),), torch.nan, dtype=torch.float64)
+
+
+KEEP = 4
+
+
+class Worst:
+    """Per sample of a block: the worst value so far, its draw and element, and what was read there."""
+
+    def __init__(self, samples: int, direction: Direction) -> None:
+        self.sign = 1.0 if direction is Direction.HIGHER else -1.0
+        self.value = torch.full((samples,), torch.inf, dtype=torch.float64)
+        self.draw = torch.zeros(samples, dtype=torch.long)
+        self.element: Tensor | None = None
+        self.after: Tensor | None = None
+
+    def see(self, ask: Ask, values: Tensor, after: Tensor) -> None:
+        """Take in R values (on the CPU) of perturbations, and what was read there (R, ...)."""
+        badness = torch.where(values.isnan(), torch.inf, values.double() * self.sign)
+        lowest = self.value.clone().scatter_reduce_(0, ask.row, badness, reduce="amin")
+        hits = ((badness == lowest[ask.row]) & (badness < self.value[ask.row])).nonzero()[:, 0].flip(0)
+        if len(hits) == 0:
+            return
+        rows = ask.row[hits]
+        if self.element is None or self.after is None:
+            self.element = torch.zeros(len(self.value), ask.element.shape[1], dtype=ask.element.dtype)
+            self.after = torch.zeros(len(self.value), *after.shape[1:], dtype=after.dtype, device=after.device)
+        unique = torch.full((len(self.value),), -1, dtype=torch.long).scatter_(0, rows, hits)
+        rows = (unique >= 0).nonzero()[:, 0]
+        hits = unique[rows]
+        self.value[rows], self.draw[rows], self.element[rows] = badness[hits], ask.draw[hits], ask.element[hits]
+        self.after[rows.to(after.device)] = after[hits.to(after.device)]
+
+    def rows(self) -> Tensor:
+        """The few samples with the worst values, worst first."""
+        order = self.value.argsort(stable=True)[:KEEP]
+        return order[self.value[order].isfinite()]
 
 
 class Tally:

@@ -15,17 +15,14 @@ import numpy as np
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.errors import ChangedModelError, InputError, SpecError, VeracityError
 from veracity.core.explainers import Cost, Explainer, Frame
+from veracity.core.fingerprint.origin import ours
 from veracity.core.inputs import Signals
 from veracity.core.intact import Intact
-from veracity.core.memory import out_of_memory
-from veracity.core.models import device_of, evaluating
-from veracity.core.origin import ours
-from veracity.core.seeded import in_use, seeded
-from veracity.engine.batching import Budget
-from veracity.engine.memory import MEMORY
+from veracity.core.models import device_of, evaluating, out_of_memory
+from veracity.core.randomness import Draws, in_use, seeded
+from veracity.engine.memory import MEMORY, Budget
 from veracity.engine.problem import Problem
 from veracity.explain import Foreign
 

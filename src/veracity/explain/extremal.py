@@ -14,7 +14,7 @@ from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count, Inside, Positive
-from veracity.explain.gradient_based import GradientBased
+from veracity.explain.gradients import GradientBased
 from veracity.explain.passes import by_rows, pick
 from veracity.explain.patches import over_channels, space_of
 

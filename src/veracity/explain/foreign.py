@@ -17,16 +17,14 @@ import numpy as np
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.intact import untouched
-from veracity.core.memory import out_of_memory
-from veracity.core.models import evaluating
-from veracity.core.seeded import in_use, seeded
+from veracity.core.models import evaluating, out_of_memory
+from veracity.core.randomness import Draws, in_use, seeded
 from veracity.core.settings import Whole
-from veracity.explain.captum_adapters import quiet
 from veracity.explain.deep_lift import DeepLift
+from veracity.explain.gradients import quiet
 from veracity.explain.passes import Structure, by_rows
 
 PROBE = 2

@@ -18,7 +18,7 @@ from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.models import evaluating
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.grad_cam import interpolated
-from veracity.explain.gradient_based import GradientBased
+from veracity.explain.gradients import GradientBased
 from veracity.explain.passes import by_rows, pick
 
 OVER_POSITIONS = (_ConvNd, _BatchNorm, _InstanceNorm, nn.GroupNorm)  # layers with channels on the second axis

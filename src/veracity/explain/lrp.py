@@ -1,13 +1,27 @@
-"""Layer-wise relevance propagation, by rules at linear maps and activations, for any wiring of them."""
+"""How relevance passes through the steps of a network, as a gradient whose linear maps and activations pass back something else.
+
+At every tensor a the gradient c stands for the relevance R = a ⊙ c. Then sums, means, reshapes, paddings, maxima and
+ReLU share relevance out in proportion by their ordinary gradients, and only linear maps and curved activations need rules.
+The rules are put in while the model runs, where torch's functions are called: nothing is set on the model, and
+functional steps are treated as modules are.
+
+Layer-wise relevance propagation, by rules at linear maps and activations, for any wiring of them.
+"""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Size, Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost
@@ -15,9 +29,200 @@ from veracity.core.intact import untouched
 from veracity.core.models import evaluating
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Positive
-from veracity.explain.gradient_based import GradientBased
-from veracity.explain.lrp_rules import Relevance, Rule, epsilon_rule, watched, z_plus_rule
+from veracity.explain.gradients import GradientBased
+from veracity.explain.nonlinear import NonlinearSteps, Watch
 from veracity.explain.passes import Structure, at, by_rows, pick
+
+Op = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+"""A linear map of x with these weights and biases."""
+
+Rule = Callable[[Op, Tensor, Tensor, Tensor | None], Tensor]
+"""A linear map of x that has the map's value and the rule's gradient."""
+
+CONVOLUTIONS = {functional.conv1d, functional.conv2d, functional.conv3d}
+TRANSPOSED = {functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d}
+LINEAR: set[Any] = {functional.linear, *CONVOLUTIONS, *TRANSPOSED}
+POINTWISE = re.compile(
+    r"(hard|log_?|soft)?(sigmoid|tanh|swish)_?|(c|s)?elu_?|gelu|silu_?|mish_?|softplus|softsign|relu6|(tanh|soft|hard)shrink|"
+    r"(clamp|clip)(_min|_max)?_?"
+)
+PROPORTIONAL = re.compile(r"(leaky_|p|r)?relu|(adaptive_)?max_pool\dd|a?max|a?min|maximum|minimum|abs|threshold")
+PRODUCTS = re.compile(r"_*(r?mul|r?(true_?)?div(ide)?)_*")
+MATRIX_PRODUCTS = re.compile(r"_*(r?matmul|b?mm|mv|(a|ba)ddb?mm|einsum|bilinear|multi_head_attention_forward)_*")
+SMALLEST = 1e-20  # of the positive part that a z+ rule divides by
+NEAREST = 1e-12  # to zero that an activation's input is divided by
+
+
+class StandIn(torch.autograd.Function):
+    """The value of one tensor with the gradient of another, times a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, carrier: Tensor, value: Tensor, factor: Tensor) -> Tensor:
+        """A copy, so that the next step may work in place."""
+        ctx.save_for_backward(factor)
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, None, None]:
+        """To the carrier."""
+        (factor,) = ctx.saved_tensors
+        return gradients[0] * factor, None, None
+
+
+def stand_in(carrier: Tensor, value: Tensor, factor: Tensor) -> Tensor:
+    """`value`, whose gradient c goes to the carrier as c ⊙ factor."""
+    result: Tensor = StandIn.apply(carrier, value.detach(), factor.detach())  # type: ignore[no-untyped-call]
+    return result
+
+
+def away_from_zero(values: Tensor, distance: float) -> Tensor:
+    """Each value moved away from zero: v + distance · sign(v), with sign(0) = 1.
+
+    >>> away_from_zero(torch.tensor([-2.0, 0.0]), 0.5)
+    tensor([-2.5000,  0.5000])
+    """
+    return torch.where(values < 0, values - distance, values + distance)
+
+
+def epsilon_rule(epsilon: float) -> Rule:
+    """R_i = Σ_j x_i w_ij / (z_j + ε sign z_j) R_j with z_j = Σ_i x_i w_ij + b_j (Bach et al. 2015, eq. 58)."""
+
+    def rule(op: Op, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        z = op(x, weight, bias)
+        return stand_in(z, z, z / away_from_zero(z, epsilon))
+
+    return rule
+
+
+def z_plus_rule(op: Op, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """R_i = Σ_j (x_i w_ij)⁺ / (Σ_i' (x_i' w_i'j)⁺ + b_j⁺) R_j (Montavon et al. 2017), for inputs of either sign."""
+    z = op(x.detach(), weight, bias)
+    positive = op(functional.relu(x), weight.clamp(min=0), None if bias is None else bias.clamp(min=0))
+    if bool((x < 0).any()):
+        positive = positive + op(-functional.relu(-x), weight.clamp(max=0), None)
+    return stand_in(positive, z, torch.where(positive > SMALLEST, z / positive, 0.0))
+
+
+def has_no_rule(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether this is a product of two activations, or a matrix product with weights, which nothing is known of but its gradient."""
+    matrices = MATRIX_PRODUCTS.fullmatch(name) is not None
+    if not matrices and not PRODUCTS.fullmatch(name):
+        return False
+    active = [isinstance(arg, Tensor) and arg.grad_fn is not None for arg in args]
+    return sum(active) > 1 or (matrices and any(active) and any(isinstance(arg, nn.Parameter) for arg in args))
+
+
+class Made(NamedTuple):
+    """The output of a linear map, as it was when it was made, and what made it."""
+
+    output: Tensor
+    version: int
+    op: Op
+    x: Tensor
+    weight: Tensor
+    bias: Tensor | None
+
+
+class Relevance(TorchFunctionMode):
+    """While it is on, linear maps, batch normalisation and curved activations have the gradients of LRP.
+
+    linear     which linear maps were treated, by name
+    products   which products without a rule were met, by name
+    """
+
+    def __init__(self, rule: Rule, watch: Watch | None = None) -> None:
+        super().__init__()
+        self.rule, self.watch = rule, watch
+        self.linear: Counter[str] = Counter()
+        self.products: Counter[str] = Counter()
+        self.made: dict[int, Made] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """Treat what there is a rule for, do the rest as it would have been done."""
+        kwargs = kwargs or {}
+        x, name = args[0] if args else kwargs.get("input"), getattr(func, "__name__", "")
+        if has_no_rule(name, args):
+            self.products[name.strip("_")] += 1
+        if not isinstance(x, Tensor) or not x.requires_grad:
+            return func(*args, **kwargs)
+        if func in LINEAR:
+            return self.mapped(func, args, kwargs)
+        if func is functional.batch_norm:
+            return self.normalised(args, kwargs)
+        if POINTWISE.fullmatch(name):
+            return self.activated(func, x, args, kwargs)
+        return func(*args, **kwargs)
+
+    @contextmanager
+    def treating(self) -> Iterator[None]:
+        """Whatever runs here is not counted as a step without a rule."""
+        if self.watch is not None:
+            self.watch.depth += 1
+        try:
+            yield
+        finally:
+            if self.watch is not None:
+                self.watch.depth -= 1
+
+    def mapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        """A linear layer or a convolution."""
+        names = ("input", "weight", "bias")
+        given: dict[str, Any] = {"bias": None, **kwargs, **dict(zip(names, args, strict=False))}
+        x, weight, bias = (given[name] for name in names)
+        rest = {key: value for key, value in kwargs.items() if key not in names}
+
+        def op(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+            result: Tensor = func(x, weight, bias, *args[3:], **rest)
+            return result
+
+        self.linear[func.__name__] += 1
+        with self.treating():
+            weight, bias = weight.detach(), None if bias is None else bias.detach()
+            output = self.rule(op, x, weight, bias)
+        if func in CONVOLUTIONS or (func is functional.linear and output.ndim == 2):
+            self.made[id(output)] = Made(output, output._version, op, x, weight, bias)
+        return output
+
+    def normalised(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        """Batch normalisation by running statistics: one linear map with the layer right before it, or a linear map of its own."""
+        names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+        given = {"weight": None, "bias": None, "training": False, "eps": 1e-5, **kwargs, **dict(zip(names, args, strict=False))}
+        x, mean, variance = given["input"], given["running_mean"], given["running_var"]
+        if given["training"] or mean is None or variance is None:
+            return functional.batch_norm(*args, **kwargs)
+        with self.treating():
+            scale = (variance + given["eps"]).rsqrt() * (1.0 if given["weight"] is None else given["weight"].detach())
+            shift = (0.0 if given["bias"] is None else given["bias"].detach()) - mean * scale
+            made = self.made.get(id(x))
+            if made is not None and made.version == x._version:
+                weight = made.weight * scale.reshape(-1, *[1] * (made.weight.ndim - 1))
+                return self.rule(made.op, made.x, weight, shift if made.bias is None else made.bias * scale + shift)
+            shape = (-1, *[1] * (x.ndim - 2))
+
+            def op(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+                return x * weight if bias is None else x * weight + bias
+
+            return self.rule(op, x, scale.reshape(shape), shift.reshape(shape))
+
+    def activated(self, func: Any, x: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        """A curved activation a(z), through which relevance passes as it is: c ⊙ a / z."""
+        with self.treating():
+            z = x.detach()
+            value = func(z.clone(), *args[1:], **kwargs) if args else func(**{**kwargs, "input": z.clone()})
+            result = stand_in(x, value, value / away_from_zero(z, NEAREST))
+        in_place = kwargs.get("inplace", False) or func.__name__.endswith("_")
+        return x.copy_(result) if in_place else result
+
+
+@contextmanager
+def watched(rule: Rule) -> Iterator[tuple[Relevance, Counter[str]]]:
+    """The rules, and what they met without having a rule for it, complete at the end."""
+    steps, missing = NonlinearSteps(), Counter[str]()
+    watch = Watch(steps)
+    with Relevance(rule, watch) as relevance, watch:
+        yield relevance, missing
+    missing.update({name: count for name, count in steps.outside.items() if not PROPORTIONAL.fullmatch(name)})
+    missing.update(relevance.products)
 
 
 def relevance(model: nn.Module, points: Tensor, targets: Tensor, structure: Structure, rule: Rule) -> Tensor:

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Explainer
-from veracity.core.importing import imported
-from veracity.core.registry import EXPLAINERS
+from veracity.core.registry import EXPLAINERS, imported
 from veracity.core.settings import shown
 from veracity.explain.foreign import CaptumMethod, Function
 from veracity.explain.precomputed import Precomputed

@@ -10,8 +10,8 @@ import torch
 from torch import Size, Tensor, nn
 from torch.nn import functional
 
-from veracity.core.draws import Draws
 from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count, Inside
 from veracity.explain.passes import mean_of, scores

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from veracity.core.explainers import Explainer
-from veracity.explain.captum_adapters import InputXSaliency, IntegratedGradients, Saliency
 from veracity.explain.controls import RandomUniform
-from veracity.explain.grad_cam import GradCam
-from veracity.explain.grad_cam_plus import GradCamPlusPlus
+from veracity.explain.grad_cam import GradCam, GradCamPlusPlus
+from veracity.explain.gradients import InputXSaliency, IntegratedGradients, Saliency
 from veracity.explain.rise import Rise
 from veracity.explain.smooth_grad import SmoothGrad
 

@@ -5,7 +5,7 @@
 >>> weights = torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])  # two copies
 >>> x, targets = torch.ones(1, 2), torch.tensor([0])
 >>> from veracity.core.explainers import BARE
->>> from veracity.explain.captum_adapters import Gradient
+>>> from veracity.explain.gradients import Gradient
 >>> form = stacked(Gradient())
 >>> vmap(lambda w: form(lambda x: functional_call(net, {"weight": w}, (x,)), x, targets, BARE))(weights)
 tensor([[[1., 2.]],
@@ -23,13 +23,11 @@ from torch import Tensor
 from torch.func import grad
 
 from veracity.core.explainers import Context, Explainer
-from veracity.explain.baselines import as_row
-from veracity.explain.captum_adapters import Gradient, InputXGradient, InputXSaliency, IntegratedGradients, Saliency
-from veracity.explain.gradient_shap import GradientShap
+from veracity.explain.ablation import as_row
+from veracity.explain.gradients import Gradient, InputXGradient, InputXSaliency, IntegratedGradients, Saliency, points_and_weights
 from veracity.explain.passes import Structure, Terms, at, pairs, pick
 from veracity.explain.precomputed import Precomputed
-from veracity.explain.quadrature import points_and_weights
-from veracity.explain.smooth_grad import SmoothGrad
+from veracity.explain.smooth_grad import GradientShap, SmoothGrad
 
 Call = Callable[..., Tensor]
 """From inputs (R, ...) and their structure to scores (R, K): torch operations alone, the weights bound to it."""

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, SpecError, missing_extra
 from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.randomness import Draws
 from veracity.core.settings import Count, Positive, Within
-from veracity.explain.baselines import Baseline, as_row, check_baseline
+from veracity.explain.ablation import Baseline, as_row, check_baseline
 from veracity.explain.patches import masked_scores, space_of, spread_over
 
 TOGETHER = 2**22  # entries of masks that are held at once

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Need
 from veracity.core.inputs import Signals
+from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.core.spaces import FiniteSpace, InputSpace

@@ -1,13 +1,20 @@
-"""Similarities: larger is more alike."""
+"""Similarities: larger is more alike.
+
+Structural similarity: maps compared window by window.
+"""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from veracity.core.errors import InputError
 from veracity.core.measures import Direction, measure
-from veracity.core.settings import Fraction
-from veracity.measure.rows import angle, centred, rows, unit_scale
+from veracity.core.settings import Fraction, Positive
+from veracity.measure.rows import angle, centred, paired, rows, unit_scale
 
 ROUNDING = 1e-6
 
@@ -81,3 +88,66 @@ def membership(x: Tensor, seats: int) -> Tensor:
     above, tied = x > border, x == border
     left = seats - above.sum(dim=1, keepdim=True)
     return above.double() + tied.double() * (left / tied.sum(dim=1, keepdim=True))
+
+
+C1, C2 = 0.01**2, 0.03**2
+
+
+@measure("ssim", direction=Direction.HIGHER, range=(-1.0, 1.0), reference="Wang, Bovik, Sheikh and Simoncelli 2004, eq. (13)")
+def ssim(
+    a: Tensor,
+    b: Tensor,
+    window: Literal["gaussian", "uniform"] = "gaussian",
+    size: int = 11,
+    sigma: Positive = 1.5,
+    data_range: Positive | None = None,
+) -> Tensor:
+    """The structural similarity index of two maps: brightness, contrast and pattern, averaged over windows and channels.
+
+    (2 mu_a mu_b + c1)(2 s_ab + c2) / ((mu_a^2 + mu_b^2 + c1)(s_a^2 + s_b^2 + c2)) in every window that lies inside the map,
+    c1 = (0.01 L)^2 and c2 = (0.03 L)^2; from (N, C, H, W) or (N, C, T), twice, to (N,). L is `data_range`, or the distance
+    from the smallest to the largest value of the pair; a pair without any range is undefined: NaN. The `window` is
+    "gaussian" (of width `sigma`, cut to `size` entries an axis) or "uniform".
+
+    >>> a = torch.arange(49.0).reshape(1, 1, 7, 7)
+    >>> ssim.using(window="uniform", size=7)(a, a.flip(2))
+    tensor([-0.9499], dtype=torch.float64)
+    """
+    a, b = paired(a, b)
+    if a.ndim not in (3, 4):
+        raise InputError(f"The measure 'ssim' compares maps (N, C, H, W) or series (N, C, T), not {tuple(a.shape)}.")
+    if size < 3 or size % 2 == 0 or size > min(a.shape[2:]):
+        extent = " x ".join(str(length) for length in a.shape[2:])
+        raise InputError(f"The window of 'ssim' must have an odd size from 3 up to the map's {extent}, not {size}: set size=...")
+    a, b = in_units_of_range(a, b, data_range)
+    moments = smooth(torch.stack((a, b, a * a, b * b, a * b)), weights(window, size, sigma, a.device))
+    mean_a, mean_b, square_a, square_b, product = moments.unbind()
+    var_a, var_b, covariance = square_a - mean_a**2, square_b - mean_b**2, product - mean_a * mean_b
+    likeness = (2.0 * mean_a * mean_b + C1) * (2.0 * covariance + C2)
+    index = likeness / ((mean_a**2 + mean_b**2 + C1) * (var_a + var_b + C2))
+    return index.mean(dim=1).clamp(-1.0, 1.0)
+
+
+def in_units_of_range(a: Tensor, b: Tensor, data_range: float | None) -> tuple[Tensor, Tensor]:
+    """Both maps divided by the given range, or by the range of each pair; NaN where a pair has none."""
+    if data_range is not None:
+        return a / data_range, b / data_range
+    low, high = torch.aminmax(torch.cat((a, b), dim=1).flatten(1), dim=1)
+    span = (high - low).where(high > low, float("nan")).reshape(-1, *(1,) * (a.ndim - 1))
+    return a / span, b / span
+
+
+def weights(window: str, size: int, sigma: float, device: torch.device) -> Tensor:
+    """The window along one axis, (size,), summing to one."""
+    offset = torch.arange(size, dtype=torch.float64, device=device) - size // 2
+    taps = torch.exp(-0.5 * (offset / sigma) ** 2) if window == "gaussian" else torch.ones_like(offset)
+    return taps / taps.sum()
+
+
+def smooth(maps: Tensor, taps: Tensor) -> Tensor:
+    """Weighted means of maps (5, N, C, H, W) or series (5, N, C, T), wherever the whole window fits."""
+    planes = maps.reshape(-1, 1, *((1,) if maps.ndim == 4 else ()), *maps.shape[3:])
+    planes = functional.conv2d(planes, taps.reshape(1, 1, 1, -1))
+    if maps.ndim == 5:
+        planes = functional.conv2d(planes, taps.reshape(1, 1, -1, 1))
+    return planes.reshape(*maps.shape[:3], *planes.shape[2:]).flatten(2)

@@ -1,11 +1,10 @@
-"""Orbits: models evaluated along the orbit of every input, against the truth and against their own consensus (NERO evaluation).
-
-A run folder holds every metric of every model at every element of every sample's orbit, and what is looked at of outputs and inputs.
-"""
+"""Orbits: models evaluated along the orbit of every input, against the truth and against their own consensus (NERO evaluation)."""
 
 from veracity.orbits.detectors import TorchvisionDetector, TransformersDetector
 from veracity.orbits.evaluation import OrbitEvaluation
+from veracity.orbits.grids import Axis, GroupOrbit, Layout, Orbit
+from veracity.orbits.layouts import CropOrbit, DiskOrbit, FlowOrbit, RotationOrbit
 from veracity.orbits.live import Live, Moved
+from veracity.orbits.outputs import AsInput, Fixed, OutputAction, ShiftedBoxes, TurnedField
 from veracity.orbits.result import OrbitResult
-
-__all__ = ["Live", "Moved", "OrbitEvaluation", "OrbitResult", "TorchvisionDetector", "TransformersDetector"]
+from veracity.orbits.tasks import Classification, Detection, Flow, Metric, Regression, Task

@@ -18,17 +18,16 @@ from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, placed
 from veracity.core.settings import Inside, Whole, check_fields
-from veracity.engine.mending import mend
 from veracity.engine.resolve import as_whole, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import ORBITS
-from veracity.interpret.orbit import Task
-from veracity.orbits.measuring import measure
+from veracity.engine.store.mending import mend
+from veracity.orbits.grids import Orbit
+from veracity.orbits.loop import measure
 from veracity.orbits.models import as_modules
-from veracity.orbits.prepared import Prepared
-from veracity.orbits.preparing import Asked, prepare
+from veracity.orbits.prepare import Asked, Prepared, prepare
 from veracity.orbits.result import OrbitResult
-from veracity.perturb.orbit import Orbit
+from veracity.orbits.tasks import Task
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,8 +1,14 @@
-"""The files of an orbit evaluation: metrics as labelled tables, outputs and pictures as tensors, one of each a block of samples."""
+"""What the columns of a table of metrics are called.
+
+Blocks of samples, and the files that are to be measured of them, under keys that say everything a file depends on.
+
+The files of an orbit evaluation: metrics as labelled tables, outputs and pictures as tensors, one of each a block of samples.
+"""
 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +16,97 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load
-from torch import Tensor
+from torch import Size, Tensor
 
 from veracity.core.errors import StoreError
 from veracity.engine.store import RunFolder
-from veracity.engine.store.measurements import columns, opened
+from veracity.engine.store.records import columns, open_parquet
+
+TRUTH, CONSENSUS = "truth", "consensus"
+"""What outputs are judged against."""
+DISTANCE = "distance"
+"""How far an output, undone, is from the one at the identity."""
+WHOLE = "whole"
+"""Whether the moved truth has lost nothing, 1 or 0."""
+
+
+def column(metric: str, reference: str) -> str:
+    """A metric against a reference.
+
+    >>> column("accuracy", "truth")
+    'accuracy@truth'
+    """
+    return f"{metric}@{reference}"
+
+
+def followed(explainer: str) -> str:
+    """How well an explanation moves along with its input, s[e(g x), g e(x)].
+
+    >>> followed("saliency")
+    'equivariance: saliency'
+    """
+    return f"equivariance: {explainer}"
+
+
+ALGORITHMS = 3
+"""To be raised whenever a change of this package changes numbers, so that old files are not mixed with new ones."""
+BLOCK = 64
+HELD = 64 << 20
+"""How many bytes of one model's outputs are held at once; a block is one sample at least."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive samples, and the key of their pictures."""
+
+    start: int
+    stop: int
+    pictures: str
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def samples(self) -> Tensor:
+        """Their numbers, (n,)."""
+        return torch.arange(self.start, self.stop)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one block: what one table of metrics holds; with an explainer, how that follows the orbit."""
+
+    key: str
+    model: str
+    explainer: str
+    block: Block
+
+    def entry(self) -> dict[str, Any]:
+        """The cell's line in the manifest."""
+        return {"key": self.key, "model": self.model, "explainer": self.explainer, "start": self.block.start, "stop": self.block.stop}
+
+
+def block_length(output: Size, elements: int) -> int:
+    """How many samples make a block, where one output has this shape: 64, or fewer whose float32 outputs can be held.
+
+    >>> block_length(Size([10]), 72), block_length(Size([2, 256, 256]), 16)
+    (64, 8)
+    """
+    return min(BLOCK, max(1, HELD // (4 * max(1, math.prod(output)) * elements)))
+
+
+def spans(samples: int, length: int) -> Sequence[tuple[int, int]]:
+    """Where blocks of this length begin and end.
+
+    >>> spans(5, 2)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    return [(start, min(start + length, samples)) for start in range(0, samples, length)]
+
 
 Array = NDArray[Any]
 Values = NDArray[np.float32]
@@ -71,7 +160,7 @@ def read_metrics(folder: RunFolder, key: str, wanted: Sequence[str], length: int
     """Some metrics of one block of n samples, (n, K) each."""
     data = folder.records.get(METRICS, key)
     try:
-        table = columns(opened(data or b"", count * length), wanted)
+        table = columns(open_parquet(data or b"", count * length), wanted)
         return {column: table[column].cast(pa.float32()).to_numpy().reshape(count, length) for column in wanted}
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         what = f"The metrics {key} in {folder.root} are not those that its manifest lists"

@@ -20,11 +20,10 @@ from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import MANIFEST
-from veracity.orbits.columns import CONSENSUS, TRUTH
-from veracity.orbits.details import arrows, small_errors
 from veracity.orbits.evaluation import OrbitEvaluation
-from veracity.orbits.explaining import Following
-from veracity.orbits.judged import judged_at
+from veracity.orbits.explanations import Following
+from veracity.orbits.folder import CONSENSUS, TRUTH
+from veracity.orbits.metrics import arrows, judged_at, small_errors
 from veracity.orbits.models import Examined, passed, read_by
 from veracity.orbits.pictures import Picture, drawn
 from veracity.orbits.result import MOVED, OrbitResult

@@ -12,12 +12,11 @@ from torch import Size, Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.inputs import Inputs, Signals
-from veracity.core.memory import out_of_memory
-from veracity.core.models import device_of, evaluating
+from veracity.core.models import device_of, evaluating, out_of_memory
 from veracity.engine.admission import check_mixing, check_ready, precision, refusal
-from veracity.engine.batching import Budget, budget_for
-from veracity.interpret.orbit import Task
-from veracity.perturb.orbit import Orbit
+from veracity.engine.memory import Budget, budget_for
+from veracity.orbits.grids import Orbit
+from veracity.orbits.tasks import Task
 
 LOOKED_AT = 256
 """How many unmoved samples a classifier is looked at with, to tell logits from probabilities, whatever fits into memory at once; other

@@ -23,13 +23,12 @@ from veracity.core.inputs import Signals
 from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import ORBITS
 from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
-from veracity.interpret.orbit import METHODS, agreement, embed, equivariance_gap
 from veracity.orbits import folder as files
-from veracity.orbits.columns import CONSENSUS, DISTANCE, TRUTH, WHOLE, column
-from veracity.orbits.described import Described
+from veracity.orbits.folder import CONSENSUS, DISTANCE, TRUTH, WHOLE, column
+from veracity.orbits.manifest import Described, orbit_or_none
 from veracity.orbits.pictures import Picture, drawn, restored
-from veracity.orbits.rebuilt import orbit_or_none
-from veracity.orbits.summary import bounds_of, mean_along, summarised
+from veracity.orbits.reduction import METHODS, embed
+from veracity.orbits.statistics import agreement, bounds_of, equivariance_gap, mean_along, summarised
 
 Array = NDArray[Any]
 Values = NDArray[np.float32]

@@ -1,99 +1,29 @@
 """What can be perturbed: the input by a group element, by noise or by masks, the model's weights, the target, or nothing at all."""
 
 from veracity.perturb.ball import Ball
+from veracity.perturb.damage import ConvolutionNoise, WrongLabels, wrong_labels
 from veracity.perturb.folds import Folds
-from veracity.perturb.group import (
-    AsInput,
+from veracity.perturb.groups import (
     Crop,
     CubeRotations,
     CyclicShift,
     Dihedral,
     FiniteGroup,
-    Fixed,
     Flips,
     Group,
     Mirror,
     NodePermutations,
-    OutputAction,
     PermutationAction,
     Permutations,
     Product,
     Rotation,
     Rotations,
     Rotations3D,
-    ShiftedBoxes,
     SignFlip,
-    TurnedField,
     WindowShift,
     floor,
 )
-from veracity.perturb.labels import WrongLabels, wrong_labels
 from veracity.perturb.masks import FullMask, OrderedMasks, RandomMasks, RandomOrderMasks
 from veracity.perturb.noise import GaussianNoise, UniformNoise
-from veracity.perturb.orbit import Axis, CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, Layout, Orbit, RotationOrbit
-from veracity.perturb.others import Others
-from veracity.perturb.redraw import Redraw
-from veracity.perturb.retarget import OtherClass
-from veracity.perturb.weights import (
-    ConvolutionNoise,
-    FullRandomisation,
-    LayerRandomisation,
-    ParameterNoise,
-    ParameterScaling,
-    WeightNeighbourhood,
-    stack,
-)
-
-__all__ = [
-    "AsInput",
-    "Axis",
-    "Ball",
-    "ConvolutionNoise",
-    "Crop",
-    "CropOrbit",
-    "CubeRotations",
-    "CyclicShift",
-    "Dihedral",
-    "DiskOrbit",
-    "FiniteGroup",
-    "Fixed",
-    "Flips",
-    "FlowOrbit",
-    "Folds",
-    "FullMask",
-    "FullRandomisation",
-    "GaussianNoise",
-    "Group",
-    "GroupOrbit",
-    "LayerRandomisation",
-    "Layout",
-    "Mirror",
-    "NodePermutations",
-    "Orbit",
-    "OrderedMasks",
-    "OtherClass",
-    "Others",
-    "OutputAction",
-    "ParameterNoise",
-    "ParameterScaling",
-    "PermutationAction",
-    "Permutations",
-    "Product",
-    "RandomMasks",
-    "RandomOrderMasks",
-    "Redraw",
-    "Rotation",
-    "RotationOrbit",
-    "Rotations",
-    "Rotations3D",
-    "ShiftedBoxes",
-    "SignFlip",
-    "TurnedField",
-    "UniformNoise",
-    "WeightNeighbourhood",
-    "WindowShift",
-    "WrongLabels",
-    "floor",
-    "stack",
-    "wrong_labels",
-]
+from veracity.perturb.swaps import OtherClass, Others, Redraw
+from veracity.perturb.weights import FullRandomisation, LayerRandomisation, ParameterNoise, ParameterScaling, WeightNeighbourhood, stack

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import InputError
+from veracity.core.randomness import seeded
 from veracity.core.registry import SPACES
-from veracity.core.seeded import seeded
 from veracity.core.settings import Within
 from veracity.core.spaces import TrainingSpace
 

@@ -11,8 +11,8 @@ import pandas as pd
 
 from veracity.core.errors import VeracityError
 from veracity.core.sentences import tell
-from veracity.interpret.assumptions import sentence
 from veracity.report.kinds import score_of
+from veracity.scores.assumptions import sentence
 
 
 @dataclass(frozen=True, kw_only=True)

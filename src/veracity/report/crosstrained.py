@@ -11,7 +11,6 @@ import numpy as np
 from markupsafe import Markup
 
 from veracity.core.sentences import tell
-from veracity.interpret.stability import MeGe, ReCo, StabilityScore
 from veracity.report.figures.chart import legend
 from veracity.report.figures.folded import COMPARABLE, Folded, FoldedData, draw_folded, folded_data
 from veracity.report.figures.histograms import DIFFER, SAME, SET_COLOURS, draw_histograms, histograms_data
@@ -22,6 +21,7 @@ from veracity.report.reading import Reading
 from veracity.report.stable import setting, stable
 from veracity.report.view import explanation_scores
 from veracity.report.wording import count, number, word_of
+from veracity.scores.stability import MeGe, ReCo, StabilityScore
 
 FIDELITY = ("mu_f", "mu_fidelity", "faithfulness_correlation")
 """Scores of fidelity beside which stability is read, the paper's own first."""

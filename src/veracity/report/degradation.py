@@ -10,12 +10,12 @@ import pandas as pd
 from markupsafe import Markup
 
 from veracity.core.failures import failures_of
-from veracity.interpret.trend import FOLLOWS, UNDEFINED
 from veracity.report.figures.damage import MODEL, damage_data, draw_damage, draw_keys
 from veracity.report.page import saved, template
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.view import as_number
 from veracity.report.wording import count, interval, number, title_of
+from veracity.statistics.trend import FOLLOWS, UNDEFINED
 
 TITLE = "Do scores follow the damage?"
 

@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from veracity.core.sentences import tell
-from veracity.interpret.robustness.base import Hunted, Misinterpretation
-from veracity.interpret.robustness.probability import Rare
-from veracity.interpret.robustness.worst import Sol
 from veracity.report.kinds import score_of
 from veracity.report.wording import AT_MOST, compact, count
+from veracity.scores.robustness.base import Hunted, Misinterpretation
+from veracity.scores.robustness.probability import Rare
+from veracity.scores.robustness.worst import Sol
 from veracity.walk import Strongest
 
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
@@ -28,7 +28,7 @@ def hunted(manifest: Mapping[str, Any], label: str) -> Hunted | None:
 def outcome(score: Hunted, row: Mapping[Any, Any]) -> str:
     """How the samples of one table row ended: feasible or not, censored, stuck, undefined; and how many evaluations had no value.
 
-    >>> from veracity.interpret.robustness import LnPHat, SolHat
+    >>> from veracity.scores.robustness import LnPHat, SolHat
     >>> outcome(SolHat(), {"n": 4, "undefined": 6, "infeasible": 6})
     '4 of 10 feasible'
     >>> outcome(LnPHat(), {"n": 10, "undefined": 1, "censored": 2, "stuck": 1})

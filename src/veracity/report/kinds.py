@@ -7,13 +7,13 @@ from typing import Any
 
 from veracity.core.errors import VeracityError
 from veracity.core.scores import Score
-from veracity.interpret import Likeness
-from veracity.interpret.build import as_read
-from veracity.interpret.faithfulness.complexity import ShapeScore
-from veracity.interpret.robustness import Hunted
-from veracity.interpret.stability import StabilityScore
 from veracity.report.sampling import about
 from veracity.report.wording import DEFINITIONS
+from veracity.scores import Likeness
+from veracity.scores.common import as_read
+from veracity.scores.faithfulness.content import ShapeScore
+from veracity.scores.robustness import Hunted
+from veracity.scores.stability import StabilityScore
 
 
 def score_of(manifest: Mapping[str, Any], label: str) -> Score | None:

@@ -14,10 +14,10 @@ from torch import Size
 
 from veracity.core.errors import VeracityError
 from veracity.core.scores import Score, per_sample_mean
-from veracity.interpret.faithfulness.flipping import CurveScore, Insertion, RegionPerturbation
-from veracity.interpret.gef import Alignment
-from veracity.interpret.randomisation import MPRT
 from veracity.report.view import SeriesView
+from veracity.scores.faithfulness.curves import CurveScore, Insertion, RegionPerturbation
+from veracity.scores.gef import Alignment
+from veracity.scores.randomisation import MPRT
 
 Array = NDArray[np.float64]
 Subject = tuple[str, str]

@@ -17,9 +17,6 @@ from markupsafe import Markup
 from veracity.core.errors import StoreError
 from veracity.core.failures import failures_of
 from veracity.engine.store.files import write_whole
-from veracity.interpret import SymmetryScore
-from veracity.interpret.gef import Alignment
-from veracity.interpret.stability import MeGe, ReCo, StabilityScore
 from veracity.report.answer import headcount
 from veracity.report.crosstrained import crosstraining
 from veracity.report.faithful import calibration_plot
@@ -40,6 +37,9 @@ from veracity.report.summary import MANY, failing, leaders
 from veracity.report.verdict import KEPT, SYMMETRY_SCORES
 from veracity.report.view import Result, RunView, explanation_scores, model_scores
 from veracity.report.wording import DEFINITIONS, compact, count, day, decimals, frame_title, interval, number, title_of
+from veracity.scores import SymmetryScore
+from veracity.scores.gef import Alignment
+from veracity.scores.stability import MeGe, ReCo, StabilityScore
 
 
 def render(run: RunView) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from veracity.interpret import Likeness
 from veracity.report.assumed import Assumed, assumed
 from veracity.report.families import relatives, specs_of
 from veracity.report.figures.exhibit import group_names
@@ -19,6 +18,7 @@ from veracity.report.order import Pairs, ahead, behind, no_differences, pairs_of
 from veracity.report.sampling import about
 from veracity.report.settled import Settled
 from veracity.report.view import Result, RunView, explanation_scores, frames_of, missing, model_names, results
+from veracity.scores import Likeness
 
 
 @dataclass(frozen=True, kw_only=True)

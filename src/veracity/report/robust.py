@@ -8,9 +8,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from veracity.interpret.robustness.base import Hunted, Misinterpretation
-from veracity.interpret.robustness.probability import Rare
-from veracity.interpret.robustness.worst import Sol
 from veracity.report.figures.adversaries import AdversariesData, Kept, Subject, adversaries_data, draw_adversaries
 from veracity.report.figures.chart import legend
 from veracity.report.figures.dots import ARROW, dots_data, draw_dots
@@ -22,6 +19,9 @@ from veracity.report.plot import Plot, sign, signs
 from veracity.report.reading import Reading
 from veracity.report.view import WorstPair
 from veracity.report.wording import compact
+from veracity.scores.robustness.base import Hunted, Misinterpretation
+from veracity.scores.robustness.probability import Rare
+from veracity.scores.robustness.worst import Sol
 
 SEED = sign('<line class="seed" x1="-12" x2="12"/>', "one seed")
 MIDDLE = sign('<line class="curve" x1="-12" x2="12"/><circle class="dot" r="4.2"/>', "the middle seed")

@@ -9,11 +9,6 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from veracity.core.scores import Score
-from veracity.interpret.relative import LocalLipschitz
-from veracity.interpret.robustness.base import Hunted, Misinterpretation
-from veracity.interpret.robustness.probability import Rare
-from veracity.interpret.sensitivity import Sensitivity
-from veracity.interpret.stability import StabilityScore
 from veracity.report.answer import Answer, answer, pending_sentences
 from veracity.report.caveats import caveats
 from veracity.report.figures.boxes import boxes_data, draw_boxes
@@ -30,6 +25,10 @@ from veracity.report.stable import setting as stable_setting
 from veracity.report.stable import stability_sentences, undefined_pairs
 from veracity.report.view import Result, frames_of
 from veracity.report.wording import ABSOLUTE, DEFINITIONS, frame_title, title_of
+from veracity.scores.robustness.base import Hunted, Misinterpretation
+from veracity.scores.robustness.probability import Rare
+from veracity.scores.sensitivity import LocalLipschitz, Sensitivity
+from veracity.scores.stability import StabilityScore
 
 
 @dataclass(frozen=True, kw_only=True)

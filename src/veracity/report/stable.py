@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from veracity.interpret.stability import MeGe, StabilityScore
 from veracity.report.chance import chance_sentences
 from veracity.report.figures.histograms import DIFFER, SAME
 from veracity.report.kinds import score_of
@@ -18,6 +17,7 @@ from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.verdict import ALPHA
 from veracity.report.view import Result, digits_of
 from veracity.report.wording import count, number, word_of
+from veracity.scores.stability import MeGe, StabilityScore
 
 FLOOR = 0.5
 """Below this MeGe cannot fall where distances are at most 1."""

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from veracity.core.scores import Measured, Score
 from veracity.engine.store.state import Progress, State
-from veracity.interpret.robustness import Hunted
-from veracity.interpret.trend import holm
 from veracity.report.hunted import outcome
 from veracity.report.kinds import has_ceiling, has_null, in_map_units, score_of
 from veracity.report.wording import centre, count, decimals, in_order, interval
+from veracity.scores.robustness import Hunted
+from veracity.statistics.trend import holm
 
 
 class WorstPair(Protocol):

@@ -2,7 +2,4 @@
 
 from veracity.results.comparison import compared
 from veracity.results.run import Result
-from veracity.results.series import Series
-from veracity.results.worst import WorstPair
-
-__all__ = ["Result", "Series", "WorstPair", "compared"]
+from veracity.results.series import Series, WorstPair

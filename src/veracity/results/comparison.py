@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 
 from veracity.core.errors import InputError, Note
 from veracity.core.scores import Score
-from veracity.interpret import medians, pooled, statistics
-from veracity.interpret.differences import alike_status
 from veracity.results.run import Result
 from veracity.results.series import Series, censored, mean
+from veracity.statistics import medians, pooled
+from veracity.statistics.crossed import crossed_interval
+from veracity.statistics.differences import Difference, alike_status, crossed_differences, differences
+from veracity.statistics.intervals import Interval, unseen, welch
+from veracity.statistics.means import Estimate
 
 Array = NDArray[np.float64]
-Ends = statistics.Interval | statistics.Estimate
+Ends = Interval | Estimate
 NOTHING = dict.fromkeys(("before", "after", "difference", "low", "high", "unseen"), math.nan)
 UNBOUNDED = {"before_bound": False, "after_bound": False, "bound": ""}
 
@@ -75,23 +78,23 @@ def versus(one: Series, other: Series, same: bool, confidence: float, centre: st
     if any(not part.sampling.nested and not part.sampling.exhaustive for part in (one, other)):
         tables = [part.values[rows] if plain else part.per_sample[rows][:, None] for part, rows in ((other, there), (one, here))]
         if same and tables[0].shape == tables[1].shape:
-            (row,) = statistics.crossed_differences({"after": tables[0], "before": tables[1]}, confidence)
+            (row,) = crossed_differences({"after": tables[0], "before": tables[1]}, confidence)
             return {**found, **means, **difference(row)}
-        new, old = (statistics.crossed_interval(table, confidence) for table in tables)
+        new, old = (crossed_interval(table, confidence) for table in tables)
         return {**found, **means, **apart(new, old)}
     if same:
-        (row,) = statistics.differences({"after": after, "before": before}, confidence)
+        (row,) = differences({"after": after, "before": before}, confidence)
         return {**found, **means, **difference(row)}
-    gap = statistics.welch(after, before, confidence)
+    gap = welch(after, before, confidence)
     numbers: dict[str, Any] = {"difference": gap.value, "low": gap.low, "high": gap.high, "status": "ok", "unseen": math.nan}
     if math.isnan(gap.low):
         numbers["status"] = "too few"
     elif gap.low == gap.high:
-        numbers |= {"status": alike_status(gap.value, 0.0), "unseen": statistics.unseen(gap.n, confidence)}
+        numbers |= {"status": alike_status(gap.value, 0.0), "unseen": unseen(gap.n, confidence)}
     return {**found, **means, **numbers}
 
 
-def difference(row: statistics.Difference) -> dict[str, Any]:
+def difference(row: Difference) -> dict[str, Any]:
     """A paired difference as columns."""
     return {"difference": row.difference, "low": row.low, "high": row.high, "status": row.status, "unseen": row.unseen}
 

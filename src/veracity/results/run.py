@@ -25,13 +25,27 @@ from veracity.core.scores import Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import as_advice
-from veracity.engine.store.sealed import LARGEST
+from veracity.engine.store.records import LARGEST
 from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
-from veracity.interpret import medians, pooled, statistics
-from veracity.interpret.build import as_read
-from veracity.interpret.stability import StabilityScore
-from veracity.results.series import Series, censored, derived, evaluations, failed_samples, gathered, mean, null_of, summed, undefined
-from veracity.results.worst import WorstPair, badness_first, unpacked
+from veracity.results.series import (
+    Series,
+    WorstPair,
+    badness_first,
+    censored,
+    derived,
+    evaluations,
+    failed_samples,
+    gathered,
+    mean,
+    null_of,
+    summed,
+    undefined,
+    unpacked,
+)
+from veracity.scores.common import as_read
+from veracity.scores.stability import StabilityScore
+from veracity.statistics import means, medians, pooled
+from veracity.statistics.differences import crossed_differences, differences
 
 Array = NDArray[np.float64]
 COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "samples_failed", "self_agreement", "random_control"]
@@ -214,9 +228,9 @@ class Result:
             plain = self.manifest["score_specs"][score]["reduce"] == "mean"
             if shared:
                 tables = {getattr(one, own): one.values if plain else one.per_sample[:, None] for one in alike}
-                found = statistics.crossed_differences(tables, confidence=confidence)
+                found = crossed_differences(tables, confidence=confidence)
             else:
-                found = statistics.differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
+                found = differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
             rows += [{other: group, **asdict(row)} for row in found]
         return pd.DataFrame(rows, columns=[other, "first", "second", *DIFFERENCE])
 
@@ -309,18 +323,18 @@ class Result:
     def _estimate(self, one: Series, confidence: float) -> dict[str, Any]:
         """A score's mean and intervals; one that reduces its draws in its own way has none over draws."""
         if not len(one.samples) or (one.pending and self.pools(one.score)):
-            return asdict(statistics.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=confidence))
+            return asdict(means.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=confidence))
         if self.pools(one.score):
             return asdict(self._pooled(one, confidence).estimate)
         if self._centre(one.score) == "median":
             middle = medians.middle(one.per_sample, one.errors, one.bounds, censored=censored(one), confidence=confidence)
             return {**asdict(middle), "undefined_draws": undefined(one)}
-        found = asdict(statistics.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
+        found = asdict(means.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
         if "undefined" in one.measured.quantities:
             found["undefined_draws"] = undefined(one)
         if self.manifest["score_specs"][one.score]["reduce"] == "mean":
             return found
-        own = asdict(statistics.estimate(one.per_sample, one.sampling, one.bounds, confidence=confidence))
+        own = asdict(means.estimate(one.per_sample, one.sampling, one.bounds, confidence=confidence))
         return {**own, "undefined_draws": found["undefined_draws"], "draws": found["draws"]}
 
     def _centre(self, score: str) -> str:

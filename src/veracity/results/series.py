@@ -1,9 +1,12 @@
-"""One score of one subject over all samples, from stored measurements; and the numbers that are read off it."""
+"""Single perturbations that hurt, kept for the eye.
+
+One score of one subject over all samples, from stored measurements; and the numbers that are read off it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,14 +14,74 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from torch import Tensor
 
 from veracity.core.errors import StoreError
 from veracity.core.explainers import Frame
 from veracity.core.measures import Direction
 from veracity.core.scores import Measured, per_sample_mean
 from veracity.core.walks import Sampling
-from veracity.interpret import medians
-from veracity.interpret.build import as_read
+from veracity.scores.common import as_read
+from veracity.statistics import medians
+
+
+@dataclass(frozen=True, repr=False)
+class WorstPair:
+    """One perturbation that hurt: the input and its explanation, before and after."""
+
+    model: str
+    explainer: str
+    sample: int
+    draw: int
+    element: list[float]
+    value: float
+    input: Tensor
+    moved: Tensor
+    explanation: Tensor
+    expected: Tensor
+    found: Tensor
+    merit: float | None = None
+    label: int | None = None
+    predicted: int | None = None
+
+    def __repr__(self) -> str:
+        """Who, where and how bad; not its tensors."""
+        return f"WorstPair(model={self.model!r}, explainer={self.explainer!r}, sample={self.sample}, value={self.value:.3f})"
+
+
+def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPair]:
+    """The stored pairs of one cell; raises if a part of them is not there."""
+    parts = [kept.get(name) for name in (*PARTS, *(name for name in SEARCHED if name in kept))]
+    if any(part is None or not part.ndim or len(part) != len(kept["sample"]) for part in parts):
+        raise StoreError(f"The worst pairs of the cell {cell['key']} are damaged: delete their file and run the same command again.")
+    for number in range(len(kept["sample"])):
+        known: dict[str, Any] = {name: kind(kept[name][number]) for name, kind in SEARCHED.items() if name in kept}
+        yield WorstPair(
+            model=cell["model"],
+            explainer=cell["explainer"],
+            sample=int(kept["sample"][number]),
+            draw=int(kept["draw"][number]),
+            element=[float(part) for part in kept["element"][number]],
+            value=float(kept["value"][number]),
+            input=kept["input"][number],
+            moved=kept["moved"][number],
+            explanation=kept["explanation"][number],
+            expected=kept["expected"][number],
+            found=kept["found"][number],
+            **known,
+        )
+
+
+PARTS = ("sample", "draw", "element", "value", "input", "moved", "explanation", "expected", "found")
+"""What is kept of every pair."""
+SEARCHED: dict[str, Callable[[Tensor], Any]] = {"merit": float, "label": int, "predicted": int}
+"""What is kept of a pair that a search found."""
+
+
+def badness_first(pair: WorstPair, sign: float) -> float:
+    """What pairs are sorted by: a search knows how bad its own are; else the value counts."""
+    return sign * pair.value if pair.merit is None else -pair.merit
+
 
 Array = NDArray[np.float64]
 SPARSE = 256

@@ -3,5 +3,3 @@
 from veracity.testing.explainers import ExplainerConformance
 from veracity.testing.measures import MeasureConformance
 from veracity.testing.spaces import GroupConformance, SpaceConformance
-
-__all__ = ["ExplainerConformance", "GroupConformance", "MeasureConformance", "SpaceConformance"]

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.explainers import Context, Explainer, Frame
+from veracity.core.randomness import Draws
 
 
 class Counted(nn.Module):

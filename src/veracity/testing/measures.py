@@ -14,8 +14,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from veracity.core.draws import Draws
 from veracity.core.measures import Direction, Measure
+from veracity.core.randomness import Draws
 
 
 class MeasureConformance(ABC):

@@ -16,9 +16,9 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from veracity.core.draws import Draws
+from veracity.core.randomness import Draws
 from veracity.core.spaces import FiniteSpace, InputSpace, Representation
-from veracity.perturb.group.base import Group
+from veracity.perturb.groups.base import Group
 
 COUNTABLE = 4096
 

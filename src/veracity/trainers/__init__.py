@@ -3,10 +3,3 @@
 from veracity.trainers.certified import certified_constant
 from veracity.trainers.small_cnn import SmallCNN
 from veracity.trainers.trainer import BaseTrainer, Trainer
-
-__all__ = [
-    "BaseTrainer",
-    "SmallCNN",
-    "Trainer",
-    "certified_constant",
-]

@@ -17,8 +17,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.settings import Count, NonNegative, Positive, Within
 from veracity.trainers.certified import certified_constant
-from veracity.trainers.holdout import BestEpoch, held_out, mean_loss
-from veracity.trainers.train import Augmentation, as_inputs, initialised, train
+from veracity.trainers.training import Augmentation, BestEpoch, as_inputs, held_out, initialised, mean_loss, train
 
 DEVICE: Any = field(default=None, metadata={"spec": False})
 
@@ -42,7 +41,7 @@ class BaseTrainer(Component, ABC):
     validation                   the share of every class that is not learnt from but judges each epoch; 0 for none
     patience                     how many epochs of the second half, where the rate falls, may pass without a lower validation loss
                                  before the training ends; None for all
-    augment                      a function (batch, generator) -> batch, such as `veracity.trainers.train.random_crop(4)`
+    augment                      a function (batch, generator) -> batch, such as `veracity.trainers.training.random_crop(4)`
     device                       where to train, such as "cuda"; by default where the inputs are
     """
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from veracity.core.draws import Draws
 from veracity.core.errors import SpecError
+from veracity.core.randomness import Draws
 from veracity.core.registry import WALKS
-from veracity.core.searches import Search, Searcher, Trace
 from veracity.core.settings import Count, Positive
 from veracity.core.spaces import Space
-from veracity.core.walks import Ask
-from veracity.walk.record import NOTHING, Record
+from veracity.core.walks import Ask, Search, Searcher, Trace
+from veracity.walk.search import NOTHING, Record
 
 FAR = 4.0
 """How far from zero a latent may go: of a cube, all but 6e-5 lies within, and from there a few steps still lead back."""

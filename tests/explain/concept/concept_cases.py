@@ -8,9 +8,9 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.explainers import Context, Explainer
 from veracity.core.inputs import TensorInputs
+from veracity.core.randomness import Draws
 from veracity.core.training import Training
 
 

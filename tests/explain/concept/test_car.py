@@ -9,8 +9,8 @@ from sklearn.svm import SVC
 
 from veracity.core.errors import SpecError
 from veracity.core.models import LayerScores
-from veracity.explain.concept import CAR, CAV
-from veracity.explain.concept.sets import concept_set, shown
+from veracity.explain.concepts.activations import CAR, CAV
+from veracity.explain.concepts.base import concept_set, shown
 
 X = normal(30, 6, stream="test inputs")
 

@@ -17,8 +17,8 @@ from veracity.core.explainers import Frame, Need
 from veracity.core.inputs import TensorInputs
 from veracity.core.models import LayerScores
 from veracity.core.training import Training
-from veracity.explain.concept import CAR, CAV, ConceptExplainer
-from veracity.explain.concept.sets import concept_set, shown
+from veracity.explain.concepts.activations import CAR, CAV
+from veracity.explain.concepts.base import ConceptExplainer, concept_set, shown
 from veracity.testing.explainers import no_trace
 
 X = normal(30, 6, stream="test inputs")

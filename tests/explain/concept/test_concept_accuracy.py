@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from veracity.explain.concept.accuracy import above_chance, exact_interval, rows_of
+from veracity.explain.concepts.base import above_chance, exact_interval, rows_of
 
 
 @pytest.mark.parametrize(("correct", "total"), [(0, 5), (5, 5), (3, 7), (120, 200), (199, 200)])

@@ -9,11 +9,12 @@ import torch
 from concept_cases import context_of, learnt, normal
 from torch import Tensor, nn
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs, OnGraphs
+from veracity.core.randomness import Draws
 from veracity.core.training import Training
-from veracity.explain.concept import CAR, CAV, ConceptExplainer, ConceptSensitivity
+from veracity.explain.concepts.activations import CAR, CAV, ConceptSensitivity
+from veracity.explain.concepts.base import ConceptExplainer
 from veracity.perturb import NodePermutations
 
 KINDS = pytest.mark.parametrize("kind", [CAV, CAR, ConceptSensitivity])

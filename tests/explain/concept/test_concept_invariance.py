@@ -11,7 +11,8 @@ from shift_invariant import Digits
 from torch import Tensor
 
 from veracity.core.explainers import Explainer
-from veracity.explain.concept import CAR, CAV, ConceptExplainer, ConceptSensitivity
+from veracity.explain.concepts.activations import CAR, CAV, ConceptSensitivity
+from veracity.explain.concepts.base import ConceptExplainer
 from veracity.measure import categorical_agreement, cosine
 from veracity.perturb import CyclicShift
 

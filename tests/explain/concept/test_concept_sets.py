@@ -6,7 +6,7 @@ import torch
 from veracity.core.errors import InputError
 from veracity.core.inputs import TensorInputs
 from veracity.core.training import Training
-from veracity.explain.concept.sets import concept_set, concept_sets, shown, sizes
+from veracity.explain.concepts.base import concept_set, concept_sets, shown, sizes
 
 MASK = torch.arange(1000) % 3 == 0
 

@@ -8,8 +8,7 @@ from concept_cases import context_of, learnt, network, normal, numbers
 
 from veracity.core.errors import InputError
 from veracity.core.explainers import Cost, Frame
-from veracity.explain.concept import RandomConcepts, RandomSensitivities
-from veracity.explain.concept.control import ConceptControl
+from veracity.explain.concepts.controls import ConceptControl, RandomConcepts, RandomSensitivities
 from veracity.measure import categorical_agreement, cosine
 
 X = normal(2000, 6)

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from veracity.core.errors import InputError
 from veracity.core.targets import Custom, Neuron
-from veracity.explain.concept import CAV, ConceptSensitivity, tcav_scores
-from veracity.explain.concept.tcav import layer_gradients
+from veracity.explain.concepts.activations import CAV, ConceptSensitivity, layer_gradients, tcav_scores
 from veracity.testing.explainers import Counted, no_trace
 
 X = normal(12, 6, stream="test inputs")

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from veracity.core.draws import Draws
 from veracity.core.explainers import Context, Explainer
 from veracity.core.inputs import TensorInputs
-from veracity.core.outputs import Outputs
+from veracity.core.randomness import Draws
+from veracity.core.targets import Outputs
 from veracity.core.training import Checkpoint, Training
 
 

@@ -12,17 +12,19 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 from torch.nn.utils.parametrize import register_parametrization
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Explainer, Frame, Need
 from veracity.core.graphs import GraphInputs, OnGraphs
 from veracity.core.inputs import TensorInputs
 from veracity.core.models import LayerScores
-from veracity.core.outputs import Outputs
+from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
-from veracity.core.targets import Custom, Neuron
+from veracity.core.targets import Custom, Neuron, Outputs
 from veracity.core.training import Checkpoint, Training
-from veracity.explain.example import InfluenceFunctions, RandomExamples, RandomMixture, RepresentationSimilarity, SimplEx, TracIn
+from veracity.explain.examples.controls import RandomExamples, RandomMixture
+from veracity.explain.examples.influence import InfluenceFunctions
+from veracity.explain.examples.representation import RepresentationSimilarity, SimplEx
+from veracity.explain.examples.tracin import TracIn
 from veracity.testing.explainers import no_trace
 
 LOSS = [InfluenceFunctions(), InfluenceFunctions(layer="dense"), InfluenceFunctions(layer="conv2"), TracIn(), TracIn(layer="conv1")]

@@ -11,11 +11,14 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 from torch.nn.functional import pad
 
-from veracity.core.draws import Draws
 from veracity.core.explainers import Context, Explainer
 from veracity.core.inputs import TensorInputs
+from veracity.core.randomness import Draws
 from veracity.core.training import Checkpoint, Training
-from veracity.explain.example import InfluenceFunctions, RandomExamples, RepresentationSimilarity, SimplEx, TracIn
+from veracity.explain.examples.controls import RandomExamples
+from veracity.explain.examples.influence import InfluenceFunctions
+from veracity.explain.examples.representation import RepresentationSimilarity, SimplEx
+from veracity.explain.examples.tracin import TracIn
 
 POOLED, CONVOLUTION = "6", "4"
 

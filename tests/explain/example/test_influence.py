@@ -16,10 +16,11 @@ from torch.utils.data import TensorDataset
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import TensorInputs
-from veracity.core.outputs import Outputs
+from veracity.core.targets import Outputs
 from veracity.core.training import Training
-from veracity.explain.example import InfluenceFunctions, influence
-from veracity.explain.example.gradients import Place
+from veracity.explain.examples import influence
+from veracity.explain.examples.influence import InfluenceFunctions
+from veracity.explain.examples.layer_gradients import Place
 
 L2 = 1e-2
 COUNT = 1200

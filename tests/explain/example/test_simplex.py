@@ -15,9 +15,9 @@ from veracity.core.errors import SpecError
 from veracity.core.inputs import Signals, TensorInputs
 from veracity.core.models import LayerScores
 from veracity.core.training import Training
-from veracity.explain.example import RepresentationSimilarity, SimplEx, faces
-from veracity.explain.example.faces import Hull
-from veracity.explain.example.hull import nearest
+from veracity.explain.examples import convex_hull
+from veracity.explain.examples.convex_hull import Hull, nearest
+from veracity.explain.examples.representation import RepresentationSimilarity, SimplEx
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -175,7 +175,7 @@ def test_targets_that_are_not_finite(odd: float) -> None:
 def test_the_same_without_room_for_inner_products(count: int, features: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vertices, targets = normal(count, features), 0.3 * normal(9, features, seed=1)
     expected = solved(vertices, targets)
-    monkeypatch.setattr(faces, "LARGEST", 1)
+    monkeypatch.setattr(convex_hull, "LARGEST", 1)
     torch.testing.assert_close(solved(vertices, targets), expected, rtol=0, atol=1e-8)
 
 

@@ -15,7 +15,7 @@ from veracity.core.errors import InputError
 from veracity.core.explainers import Cost, Need
 from veracity.core.inputs import TensorInputs
 from veracity.core.training import Checkpoint, Training
-from veracity.explain.example import TracIn
+from veracity.explain.examples.tracin import TracIn
 
 RATES = (0.5, 0.1, 0.02)
 SEEDS = (3, 4, 5)

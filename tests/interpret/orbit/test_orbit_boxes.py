@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veracity.core.errors import InputError
-from veracity.interpret.orbit.boxes import best_of, clipped, found_objects, inside, overlap, ranked
-from veracity.interpret.orbit.detections import detections
+from veracity.orbits.tasks.detection import best_of, clipped, detections, found_objects, inside, overlap, ranked
 
 NAN = float("nan")
 side = st.integers(0, 7)

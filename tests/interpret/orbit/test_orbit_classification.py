@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from veracity.core.errors import InputError
-from veracity.core.outputs import Outputs
-from veracity.interpret.orbit.classification import Classification, accuracy, confidence
+from veracity.core.targets import Outputs
+from veracity.orbits.tasks.outputs import Classification, accuracy, confidence
 from veracity.perturb import CyclicShift
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from veracity.core.errors import InputError
-from veracity.interpret.orbit.detection import Detection, confidence, iou, iou_confidence, precision, recall, voted
+from veracity.orbits.tasks.detection import Detection, confidence, iou, iou_confidence, precision, recall, voted
 from veracity.perturb import Crop
 
 NAN = float("nan")

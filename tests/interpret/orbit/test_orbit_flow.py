@@ -6,10 +6,10 @@ import torch
 from scipy.ndimage import map_coordinates
 
 from veracity.core.errors import InputError
-from veracity.interpret.orbit.flow import Flow, epe, epe_map, mae, mse, reversal_floor, rmse
-from veracity.interpret.orbit.regression import Regression
-from veracity.interpret.orbit.regression import rmse as plain_rmse
-from veracity.perturb import FlowOrbit
+from veracity.orbits import FlowOrbit
+from veracity.orbits.tasks.flow import Flow, epe, epe_map, mae, mse, reversal_floor, rmse
+from veracity.orbits.tasks.outputs import Regression
+from veracity.orbits.tasks.outputs import rmse as plain_rmse
 
 
 def fields(count, side=6, seed=0):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from veracity.core.errors import InputError, SpecError
-from veracity.interpret.orbit import METHODS, embed, reduction
+from veracity.orbits import reduction
+from veracity.orbits.reduction import METHODS, embed
 
 NAN = float("nan")
 FAST = ("pca", "ica", "isomap", "tsne")

@@ -8,10 +8,13 @@ import torch
 
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
-from veracity.interpret.orbit import Classification, Detection, Flow, Metric, Regression, equivariance_gap
-from veracity.interpret.orbit.base import orbit_mean
-from veracity.interpret.orbit.classification import accuracy, confidence
-from veracity.perturb import AsInput, CropOrbit, CyclicShift, FlowOrbit, GroupOrbit, Permutations, RotationOrbit
+from veracity.orbits import AsInput, CropOrbit, FlowOrbit, GroupOrbit, RotationOrbit
+from veracity.orbits.statistics import equivariance_gap
+from veracity.orbits.tasks.base import Metric, orbit_mean
+from veracity.orbits.tasks.detection import Detection
+from veracity.orbits.tasks.flow import Flow
+from veracity.orbits.tasks.outputs import Classification, Regression, accuracy, confidence
+from veracity.perturb import CyclicShift, Permutations
 
 
 def along(task, orbit, model, x):
@@ -129,7 +132,7 @@ def test_metrics_of_ones_own():
     assert "code" in spec["function"]
     other = Classification(metrics=(Metric(name="top_margin", function=lambda output, truth: output[:, 0], bounds=(0.0, 1.0)),))
     assert other.spec() != task.spec()
-    place = "veracity.interpret.orbit.classification:"
+    place = "veracity.orbits.tasks.outputs:"
     assert Classification().spec()["metrics"] == [
         {"name": "accuracy", "direction": "higher", "function": {"import": f"{place}accuracy"}},
         {"name": "confidence", "direction": "higher", "function": {"import": f"{place}confidence"}},

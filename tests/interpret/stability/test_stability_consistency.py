@@ -10,9 +10,17 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from veracity.core.errors import InputError
-from veracity.interpret.stability import consistency_area, consistency_gap, mean_generalisability, relative_consistency, tallies
-from veracity.interpret.stability.consistency import largest_balance, largest_gap, mean_balance
-from veracity.interpret.stability.tallies import relabelled
+from veracity.scores.stability import reco
+from veracity.scores.stability.mege import mean_generalisability
+from veracity.scores.stability.reco import (
+    consistency_area,
+    consistency_gap,
+    largest_balance,
+    largest_gap,
+    mean_balance,
+    relabelled,
+    relative_consistency,
+)
 
 FORMS: list[Callable[..., np.ndarray]] = [mean_generalisability, relative_consistency, consistency_area, consistency_gap]
 
@@ -67,7 +75,7 @@ def test_rows_at_once_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     distance, member = generator.random((30, 4)), generator.integers(-1, 2, (30, 4)).astype(np.int8)
     weights, orders = generator.integers(0, 3, (17, 30)).astype(float), np.argsort(generator.random((17, 30)), axis=1)
     before = [form(distance, member, weights) for form in FORMS], relabelled(mean_balance, distance, member, orders)
-    monkeypatch.setattr(tallies, "AT_ONCE", 1)
+    monkeypatch.setattr(reco, "AT_ONCE", 1)
     after = [form(distance, member, weights) for form in FORMS], relabelled(mean_balance, distance, member, orders)
     np.testing.assert_array_equal(np.array(before[0]), np.array(after[0]))
     np.testing.assert_array_equal(before[1], after[1])

@@ -14,12 +14,14 @@ from torch import Size, Tensor
 from veracity.core.errors import SpecError
 from veracity.core.measures import Direction
 from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Subject, reads_after, reads_before
-from veracity.explain.captum_adapters import Gradient
 from veracity.explain.controls import RandomUniform
-from veracity.interpret.build import as_score
-from veracity.interpret.stability import MeGe, ReCo, ReCoAUC, ReCoKS, StabilityScore
+from veracity.explain.gradients import Gradient
 from veracity.measure import cosine, l1
 from veracity.perturb.folds import Folds
+from veracity.scores.common import as_score
+from veracity.scores.stability.base import StabilityScore
+from veracity.scores.stability.mege import MeGe
+from veracity.scores.stability.reco import ReCo, ReCoAUC, ReCoKS
 from veracity.walk import Exhaustive, MonteCarlo
 
 SCORES = [MeGe(), ReCo(), ReCoAUC(), ReCoKS()]

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veracity.core.errors import InputError, SpecError
-from veracity.perturb import CropOrbit, CyclicShift, DiskOrbit, FlowOrbit, GroupOrbit, Layout, RotationOrbit, Rotations3D
-from veracity.perturb.group.rotation3 import matrices
+from veracity.orbits import CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, Layout, RotationOrbit
+from veracity.perturb import CyclicShift, Rotations3D
+from veracity.perturb.groups.rotations import matrices
 
 ORBITS = [
     (RotationOrbit(step=15.0), (1, 9, 9)),

@@ -4,14 +4,12 @@ import pytest
 import torch
 
 from veracity.core.errors import SpecError
+from veracity.orbits import CropOrbit, GroupOrbit, Layout
 from veracity.perturb import (
-    CropOrbit,
     CyclicShift,
     Dihedral,
     FullMask,
     GaussianNoise,
-    GroupOrbit,
-    Layout,
     NodePermutations,
     Others,
     Permutations,

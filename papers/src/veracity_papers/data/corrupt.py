@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, conv2d, pad
 
-from veracity.core.draws import Draws
 from veracity.core.errors import InputError, unknown
+from veracity.core.randomness import Draws
 
 DEVIATIONS = (0.04, 0.06, 0.08, 0.12, 0.16)
 WIDTHS = (0.4, 0.6, 0.8, 1.1, 1.5)

@@ -12,7 +12,7 @@ import json
 
 import torch
 
-from veracity.core.tokens import TokenInputs
+from veracity.core.inputs import TokenInputs
 from veracity_papers.data import files
 from veracity_papers.data.labelled import Labelled, check_split
 from veracity_papers.data.words import numbered, vocabulary, words

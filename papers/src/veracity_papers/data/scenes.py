@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 from veracity.core.errors import InputError
-from veracity.demo.digits import digits
+from veracity.demo import digits
 from veracity_papers.data.labelled import check_split
 from veracity_papers.data.mnist import mnist
 

@@ -11,7 +11,7 @@ from torch import Tensor
 def whole(load: Callable[[str], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     """The training split and then the test split of a loader, such as `whole(cifar10)`: inputs (N, ...) and labels (N,).
 
-    >>> from veracity.demo.digits import digits
+    >>> from veracity.demo import digits
     >>> images, labels = whole(digits)
     >>> images.shape, labels.bincount().sum()
     (torch.Size([1797, 1, 14, 14]), tensor(1797))

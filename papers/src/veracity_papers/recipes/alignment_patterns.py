@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from veracity.audit import Audit
-from veracity.interpret import GEF, FastGEF, InputAlignment
 from veracity.recipe import Scale, recipe
-from veracity.several import Audits
+from veracity.scores import GEF, FastGEF, InputAlignment
+from veracity.studies.several import Audits
 from veracity_papers.recipes.faithfulness_methods import PAPER, SIGMA, local_methods
 from veracity_papers.recipes.faithfulness_tasks import TASKS
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from veracity.audit import Audit
 from veracity.core.scores import Score
-from veracity.interpret import InputGrowth, ModelFaithfulness, ModelRobustness, ModelSensitivity, WeightGrowth
 from veracity.recipe import Scale, recipe
-from veracity.several import Audits
+from veracity.scores import InputGrowth, ModelFaithfulness, ModelRobustness, ModelSensitivity, WeightGrowth
+from veracity.studies.several import Audits
 from veracity.walk import MonteCarlo
 from veracity_papers.recipes.faithfulness_methods import PAPER, SIGMA
 from veracity_papers.recipes.faithfulness_tasks import TASKS

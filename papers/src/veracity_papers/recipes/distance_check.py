@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from veracity.distance_check import DistanceCheck
 from veracity.recipe import Scale, recipe
+from veracity.studies.distance_check import DistanceCheck
 
 
 @recipe("distance-check", reference="Fel et al. 2022, appendix F, Figures 6 and 7")

@@ -12,12 +12,12 @@ import pandas as pd
 from veracity.audit import Audit
 from veracity.core.scores import Score
 from veracity.explain import RandomUniform, Saliency
-from veracity.interpret import GEF, FastGEF
-from veracity.interpret.build import as_score
-from veracity.interpret.gef import Alignment
 from veracity.recipe import Scale, recipe
 from veracity.results import Result
-from veracity.several import Audits
+from veracity.scores import GEF, FastGEF
+from veracity.scores.common import as_score
+from veracity.scores.gef import Alignment
+from veracity.studies.several import Audits
 from veracity_papers.data.avila import avila
 from veracity_papers.data.mnist import mnist
 from veracity_papers.recipes.faithfulness_methods import PAPER, SAMPLES, SIGMA

@@ -8,11 +8,11 @@ from typing import Any
 from veracity.audit import Audit
 from veracity.core.scores import Score
 from veracity.explain import Gradient
-from veracity.interpret import GEF, FastGEF, PublicFastGEF, PublicGEF
-from veracity.interpret.faithfulness import FaithfulnessCorrelation
-from veracity.interpret.randomisation import MPRT
-from veracity.interpret.relative import RelativeInputStability
 from veracity.recipe import Scale, recipe
+from veracity.scores import GEF, FastGEF, PublicFastGEF, PublicGEF
+from veracity.scores.faithfulness import FaithfulnessCorrelation
+from veracity.scores.randomisation import MPRT
+from veracity.scores.sensitivity import RelativeInputStability
 from veracity_papers.data.pneumonia import pneumonia_mnist
 from veracity_papers.recipes.faithfulness_methods import PAPER
 from veracity_papers.zoo.med import pretrained

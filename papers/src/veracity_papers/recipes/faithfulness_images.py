@@ -8,8 +8,8 @@ from torch import Tensor
 
 from veracity.audit import Audit
 from veracity.core.scores import Score
-from veracity.interpret import GEF, FastGEF, PublicFastGEF
 from veracity.recipe import Scale, recipe
+from veracity.scores import GEF, FastGEF, PublicFastGEF
 from veracity_papers.data.fashion import fashion_mnist as fashion_images
 from veracity_papers.data.mnist import mnist as digit_images
 from veracity_papers.recipes.faithfulness_methods import A5, A5_CAVEATS, A5_DATA, PAPER, SAMPLES, SIGMA, local_methods, published, some

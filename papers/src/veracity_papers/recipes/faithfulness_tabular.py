@@ -7,9 +7,9 @@ from pathlib import Path
 
 from veracity.audit import Audit
 from veracity.core.scores import Score
-from veracity.interpret import GEF, FastGEF, PublicGEF
 from veracity.recipe import Scale, recipe
-from veracity.several import Audits
+from veracity.scores import GEF, FastGEF, PublicGEF
+from veracity.studies.several import Audits
 from veracity_papers.data.avila import avila
 from veracity_papers.data.tabular import Table, adult, compas, german, heloc
 from veracity_papers.recipes.faithfulness_methods import A4, A4_MODELS, PAPER, SIGMA, local_methods, published, some

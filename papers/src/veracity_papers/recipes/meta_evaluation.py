@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from veracity.core.scores import Score
-from veracity.interpret import (
+from veracity.recipe import Scale, recipe
+from veracity.scores import (
     GEF,
     MPRT,
     EfficientMPRT,
@@ -18,8 +19,7 @@ from veracity.interpret import (
     RelativeRepresentationStability,
     SmoothMPRT,
 )
-from veracity.metaevaluation import MetaEvaluation
-from veracity.recipe import Scale, recipe
+from veracity.studies.meta import MetaEvaluation
 from veracity_papers.data.mnist import mnist
 from veracity_papers.recipes.faithfulness_methods import PAPER, local_methods
 from veracity_papers.zoo.lenet import LAYER, pretrained

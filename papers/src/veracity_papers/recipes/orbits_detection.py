@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from veracity.interpret.orbit import Detection
 from veracity.orbits import OrbitEvaluation
-from veracity.perturb.orbit import CropOrbit
+from veracity.orbits.layouts import CropOrbit
+from veracity.orbits.tasks import Detection
 from veracity.recipe import Scale, recipe, trained_once
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 from veracity_papers.data import bccd
 from veracity_papers.data.mnist import CLASSES as DIGITS
 from veracity_papers.data.scenes import SOURCES, WINDOW, Boxed, scenes

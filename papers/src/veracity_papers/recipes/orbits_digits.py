@@ -7,12 +7,12 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from veracity.demo.digits import digits
-from veracity.interpret.orbit import Classification
+from veracity.demo import digits
 from veracity.orbits import OrbitEvaluation
-from veracity.perturb.orbit import RotationOrbit
+from veracity.orbits.layouts import RotationOrbit
+from veracity.orbits.tasks import Classification
 from veracity.recipe import Scale, recipe, trained_once
-from veracity.trainers.train import accuracy, initialised, train
+from veracity.trainers.training import accuracy, initialised, train
 from veracity_papers.data.mnist import CLASSES, mnist
 from veracity_papers.zoo import orbit_digits
 

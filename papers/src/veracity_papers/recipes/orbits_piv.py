@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from veracity.interpret.orbit import Flow, reversal_floor
 from veracity.orbits import OrbitEvaluation
-from veracity.perturb.orbit import FlowOrbit
+from veracity.orbits.layouts import FlowOrbit
+from veracity.orbits.tasks.flow import Flow, reversal_floor
 from veracity.recipe import Scale, recipe
 from veracity_papers.data.particles import KINDS, particle_pairs
 from veracity_papers.data.piv import CLASSES, EACH, Pairs, piv

@@ -8,11 +8,11 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from veracity.core.inputs import Inputs
-from veracity.interpret.orbit import Classification
 from veracity.orbits import OrbitEvaluation
-from veracity.perturb.orbit import DiskOrbit
+from veracity.orbits.layouts import DiskOrbit
+from veracity.orbits.tasks import Classification
 from veracity.recipe import Scale, recipe, trained_once
-from veracity.trainers.train import initialised, train
+from veracity.trainers.training import initialised, train
 from veracity_papers.data import files
 from veracity_papers.data.furniture import furniture
 from veracity_papers.data.modelnet import CLASSES, modelnet

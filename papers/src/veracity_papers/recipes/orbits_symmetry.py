@@ -7,10 +7,10 @@ from typing import Any
 
 from veracity.audit import Audit
 from veracity.explain import IntegratedGradients
-from veracity.interpret.orbit import Classification
 from veracity.orbits import OrbitEvaluation
+from veracity.orbits.layouts import RotationOrbit
+from veracity.orbits.tasks import Classification
 from veracity.perturb import Rotations
-from veracity.perturb.orbit import RotationOrbit
 from veracity.recipe import Scale, recipe
 from veracity.walk import Exhaustive
 from veracity_papers.data.mnist import CLASSES

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from veracity.audit import Audit
 from veracity.recipe import Scale, recipe
-from veracity.several import Audits
+from veracity.studies.several import Audits
 from veracity.walk import SubsetSimulation
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.recipes.robustness_methods import METHODS, PAPER, Effort, both, compared, first_correct, standing

@@ -12,10 +12,10 @@ import pandas as pd
 
 from veracity.audit import Audit
 from veracity.core.scores import Score
-from veracity.interpret import LnPHat, SolHat, SolTilde
 from veracity.recipe import Scale, recipe
 from veracity.results import Result, Series
-from veracity.several import Audits
+from veracity.scores import LnPHat, SolHat, SolTilde
+from veracity.studies.several import Audits
 from veracity.walk import Genetic, SimpleMonteCarlo, SubsetSimulation
 from veracity_papers.recipes.robustness_methods import PAPER, first_correct, searched
 from veracity_papers.zoo import lenet5

@@ -10,11 +10,11 @@ import pandas as pd
 import torch
 
 from veracity.core.measures import Measure
-from veracity.interpret import SolHat
 from veracity.measure import mse, pearson, ssim
 from veracity.recipe import Scale, recipe
 from veracity.results import Result
-from veracity.several import Audits
+from veracity.scores import SolHat
+from veracity.studies.several import Audits
 from veracity_papers.recipes.robustness_methods import EFFORT, PAPER, first_correct, searched
 from veracity_papers.zoo import lenet5
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from veracity.audit import Audit
 from veracity.core.scores import Score
-from veracity.interpret import LnPHat, SolHat
 from veracity.recipe import Scale, recipe
-from veracity.several import Audits
+from veracity.scores import LnPHat, SolHat
+from veracity.studies.several import Audits
 from veracity.walk import GradientSearch
 from veracity_papers.data.fashion import fashion_mnist
 from veracity_papers.recipes.robustness_methods import (

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from veracity.audit import Audit
 from veracity.core.explainers import Explainer
 from veracity.core.scores import Score
-from veracity.core.searches import Search
+from veracity.core.walks import Search
 from veracity.explain import DeepLift, GradCam, InputXGradient, IntegratedGradients
-from veracity.interpret import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
 from veracity.recipe import Scale
 from veracity.results import Result
-from veracity.several import bounded
+from veracity.scores import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
+from veracity.studies.several import bounded
 from veracity.walk import Genetic, GradientSearch, Strongest, SubsetSimulation
 
 PAPER = "Huang et al. 2023, SAFARI"

@@ -10,14 +10,13 @@ from torch import nn
 
 from veracity.audit import Audit
 from veracity.core.scores import Score
-from veracity.core.searches import Search
 from veracity.core.spaces import Space
-from veracity.demo.digits import digits
-from veracity.demo.networks import flatten_cnn
-from veracity.interpret import LnPHat, LnPMisclassified, SolHat, WorstLoss
+from veracity.core.walks import Search
+from veracity.demo import digits, flatten_cnn
 from veracity.perturb import Rotation, WeightNeighbourhood
 from veracity.recipe import Scale, recipe, trained_once
-from veracity.trainers.train import initialised, train
+from veracity.scores import LnPHat, LnPMisclassified, SolHat, WorstLoss
+from veracity.trainers.training import initialised, train
 from veracity.walk import Genetic, SimpleMonteCarlo, SubsetSimulation
 from veracity_papers.recipes.robustness_methods import PAPER, first_correct, searched
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from veracity.audit import Audit
-from veracity.interpret import LnPHat, LnPMisclassified, SolHat, SolTilde, WorstLoss
 from veracity.recipe import Scale, recipe
+from veracity.scores import LnPHat, LnPMisclassified, SolHat, SolTilde, WorstLoss
 from veracity_papers.recipes.robustness_methods import EFFORT, PAPER, first_correct, methods, searched
 from veracity_papers.zoo import lenet5
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from veracity.core.crosstrained import CrossTrained
-from veracity.degradation import DegradationCheck
-from veracity.demo.digits import digits
-from veracity.interpret.faithfulness.mu_f import MuF
+from veracity.core.training import CrossTrained
+from veracity.demo import digits
 from veracity.perturb import ConvolutionNoise
 from veracity.perturb.folds import members
 from veracity.recipe import Scale, recipe
+from veracity.scores.faithfulness.correlation import MuF
+from veracity.studies.degradation import DegradationCheck
 from veracity.trainers.small_cnn import SmallCNN
 from veracity_papers.data.whole import whole
 from veracity_papers.recipes.stability_methods import PAPER, Effort, some_of_each

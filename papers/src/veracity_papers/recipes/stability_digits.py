@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from veracity.audit import Audit
-from veracity.demo.digits import digits
+from veracity.demo import digits
 from veracity.recipe import Scale, recipe
 from veracity.trainers.small_cnn import SmallCNN
 from veracity_papers.data.whole import whole

@@ -9,9 +9,9 @@ import torch
 
 from veracity.audit import Audit
 from veracity.explain import CAR, CAV, FeaturePermutation, GradientShap, IntegratedGradients, symmetrised_family
-from veracity.interpret import MaxSensitivity
 from veracity.perturb import CyclicShift
 from veracity.recipe import Scale, recipe
+from veracity.scores import MaxSensitivity
 from veracity.walk import Exhaustive, MonteCarlo
 from veracity_papers.data.ecg import ecg
 from veracity_papers.recipes.kinds import EXAMPLES, by_concept, by_example

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from torch import Tensor, nn
 
 from veracity.core.errors import unknown
-from veracity.demo.networks import GlobalMean
+from veracity.demo import GlobalMean
 from veracity_papers.zoo.dihedral import Standardise
 from veracity_papers.zoo.store import loaded
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from veracity.demo.networks import GlobalMean
-from veracity.perturb.group import Dihedral
+from veracity.demo import GlobalMean
+from veracity.perturb.groups import Dihedral
 from veracity.trainers.certified import bound
 from veracity_papers.zoo.group_conv import ORDER, GroupConv, Lift
 

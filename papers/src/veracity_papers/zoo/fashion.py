@@ -9,7 +9,7 @@ from __future__ import annotations
 from torch import Size, nn
 
 from veracity.core.training import Checkpoint
-from veracity.demo.networks import GlobalMean, all_cnn, flatten_cnn
+from veracity.demo import GlobalMean, all_cnn, flatten_cnn
 from veracity_papers.zoo.store import checkpoints as shipped
 from veracity_papers.zoo.store import loaded
 

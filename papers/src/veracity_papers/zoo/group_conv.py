@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from veracity.perturb.group import Dihedral
+from veracity.perturb.groups import Dihedral
 
 ORDER = 8
 

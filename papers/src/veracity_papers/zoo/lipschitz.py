@@ -25,8 +25,8 @@ from veracity.core.errors import missing_extra
 from veracity.core.registry import TRAINERS
 from veracity.core.settings import Count, NonNegative, Positive, Within
 from veracity.trainers.small_cnn import images
-from veracity.trainers.train import initialised
 from veracity.trainers.trainer import BaseTrainer
+from veracity.trainers.training import initialised
 
 WIDTHS = (48, 96, 96)
 LAYER = "conv3"  # where Grad-CAM looks: the last maps before their means

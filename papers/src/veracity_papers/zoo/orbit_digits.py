@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import unknown
-from veracity.perturb.group import Rotation
-from veracity.perturb.group.rotation import TURN
-from veracity.trainers.train import Augmentation
+from veracity.perturb.groups import Rotation
+from veracity.perturb.groups.rotations import TURN
+from veracity.trainers.training import Augmentation
 from veracity_papers.zoo.rotation_averaged import RotationAveraged
 from veracity_papers.zoo.store import facts, loaded
 

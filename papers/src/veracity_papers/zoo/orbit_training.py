@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from veracity.trainers.train import Augmentation, accuracy, initialised, train
+from veracity.trainers.training import Augmentation, accuracy, initialised, train
 from veracity_papers.zoo.script import say
 from veracity_papers.zoo.store import save
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError, unknown
-from veracity.perturb.group import Rotations3D
-from veracity.trainers.train import Augmentation
+from veracity.perturb.groups import Rotations3D
+from veracity.trainers.training import Augmentation
 from veracity_papers.data.modelnet import CLASSES
 from veracity_papers.zoo.foreign import fetched
 from veracity_papers.zoo.store import loaded

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from veracity.core.errors import InputError
-from veracity.demo.networks import GlobalMean
+from veracity.demo import GlobalMean
 from veracity.trainers.certified import bound
 from veracity_papers.zoo.dihedral import Standardise
 from veracity_papers.zoo.foreign import fetched

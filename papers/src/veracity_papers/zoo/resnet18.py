@@ -22,7 +22,7 @@ from torch import Size, nn
 
 from veracity.core.registry import TRAINERS
 from veracity.core.settings import Count, Within
-from veracity.demo.networks import GlobalMean
+from veracity.demo import GlobalMean
 from veracity.trainers.small_cnn import images
 from veracity.trainers.trainer import BaseTrainer
 from veracity_papers.zoo.resnet import Block

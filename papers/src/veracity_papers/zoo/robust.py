@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.models import evaluating
 from veracity.perturb.ball import Ball
-from veracity.trainers.train import train
+from veracity.trainers.training import train
 from veracity_papers.zoo.store import loaded
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -154,9 +154,9 @@ class PGD:
 
 
 def train_robust(model: Network, inputs: Tensor, labels: Tensor, scheme: Scheme, *, epochs: int, **settings: Any) -> Network:
-    """Train in place in a scheme and return the model in evaluation mode; `settings` are those of `veracity.trainers.train.train`.
+    """Train in place in a scheme and return the model in evaluation mode; `settings` are those of `veracity.trainers.training.train`.
 
-    >>> from veracity.trainers.train import initialised
+    >>> from veracity.trainers.training import initialised
     >>> x, y = torch.eye(2).repeat(8, 1), torch.arange(2).repeat(8)
     >>> model = train_robust(initialised(lambda: nn.Linear(2, 2), 0), x, y, PGD(radius=0.1, range=(0.0, 1.0)), epochs=20, rate=0.1)
     >>> model(torch.eye(2)).argmax(dim=1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from veracity.trainers.train import accuracy, initialised, train
+from veracity.trainers.training import accuracy, initialised, train
 from veracity_papers.data.labelled import Labelled
 from veracity_papers.zoo.store import save
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from veracity.trainers.train import accuracy, initialised, random_shift, train
+from veracity.trainers.training import accuracy, initialised, random_shift, train
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.zoo.cifar import NAMES, build
 from veracity_papers.zoo.dihedral import random_d4

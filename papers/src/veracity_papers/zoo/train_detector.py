@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, l1_loss
 
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 from veracity_papers.data import bccd
 from veracity_papers.data.mnist import mnist
 from veracity_papers.data.scenes import WINDOW, Boxed, clipped, composed, cut, scenes

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from veracity.trainers.train import random_shift
+from veracity.trainers.training import random_shift
 from veracity_papers.data.ecg import LENGTH, ecg
 from veracity_papers.zoo.script import arguments, fit
 from veracity_papers.zoo.series import NAMES, build

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from veracity.trainers.train import accuracy, initialised, random_shift, train
+from veracity.trainers.training import accuracy, initialised, random_shift, train
 from veracity_papers.data.fashion import fashion_mnist
 from veracity_papers.zoo.fashion import NAMES, PADDING, build
 from veracity_papers.zoo.store import save

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from veracity.trainers.train import initialised
+from veracity.trainers.training import initialised
 from veracity_papers.data import files
 from veracity_papers.data.particles import particle_pairs
 from veracity_papers.data.piv import FILE, piv

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from veracity.trainers.train import Augmentation, accuracy, initialised, random_crop, random_shift
+from veracity.trainers.training import Augmentation, accuracy, initialised, random_crop, random_shift
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.zoo import compact, lenet5, resnet
 from veracity_papers.zoo.robust import PGD, GradientPenalty, HessianPenalty, Plain, Scheme, train_robust

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from veracity.engine.executors.inline import Inline
+from veracity.engine.executors.inline import Inline, Task
 from veracity.engine.executors.local import Local, check_main
-from veracity.engine.executors.task import Task
 from veracity.engine.plan import Job
 from veracity.engine.progress import Watch
 
@@ -23,6 +22,3 @@ class Executor(Protocol):
 def executor(workers: int) -> Executor:
     """In this process for one worker, in spawned ones for more."""
     return Inline() if workers <= 1 else Local(workers)
-
-
-__all__ = ["Executor", "Inline", "Local", "Task", "check_main", "executor"]

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from veracity.core.errors import InputError, StoreError, said
-from veracity.engine.executors.task import Task
+from veracity.engine.executors.inline import Task
 from veracity.engine.plan import Job
 from veracity.engine.progress import Watch, weight
 from veracity.engine.store import RunFolder

@@ -2,5 +2,3 @@
 
 from veracity.engine.store.folder import SCHEMA, RunFolder
 from veracity.engine.store.records import Place
-
-__all__ = ["SCHEMA", "Place", "RunFolder"]

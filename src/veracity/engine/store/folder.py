@@ -45,9 +45,7 @@ from veracity.core.errors import StoreError
 from veracity.engine.store import lock, marks
 from veracity.engine.store.files import Files
 from veracity.engine.store.manifest import MANIFEST, MODELS, check
-from veracity.engine.store.measurements import measurements
-from veracity.engine.store.records import Damaged, Place, Records
-from veracity.engine.store.sealed import LARGEST, opened, parsed, printable, sealed
+from veracity.engine.store.records import LARGEST, Damaged, Place, Records, measurements, parsed, printable, sealed, unsealed
 from veracity.engine.store.state import COMMAND, Progress, progress
 
 Array = NDArray[Any]
@@ -99,7 +97,7 @@ class RunFolder:
     def _said_by(self, name: str) -> dict[str, Any]:
         """What a sealed file holds; nothing if it is not there or is damaged."""
         try:
-            return opened(self.files.read(name, LARGEST)) if self.files.exists(name) else {}
+            return unsealed(self.files.read(name, LARGEST)) if self.files.exists(name) else {}
         except (ValueError, OSError, StoreError):
             return {}
 
@@ -153,7 +151,7 @@ class RunFolder:
             raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.{hint}")
         schema = self._schema()
         try:
-            manifest = opened(self.files.read(MANIFEST, LARGEST)) if schema == SCHEMA else {}
+            manifest = unsealed(self.files.read(MANIFEST, LARGEST)) if schema == SCHEMA else {}
             found = manifest.get("kind", AUDIT)
             if schema == SCHEMA:
                 if manifest.get("schema") != SCHEMA:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from veracity.core.explainers import Frame
-from veracity.engine.store.sealed import UNPRINTABLE, opened
+from veracity.engine.store.records import UNPRINTABLE, unsealed
 
 MANIFEST = "manifest.json"
 BLOCK = 4096
@@ -464,14 +464,14 @@ def told(error: ValidationError) -> str:
 
 def as_study(data: bytes) -> dict[str, Any]:
     """What the file of a study says, once it is checked."""
-    found = opened(data)
+    found = unsealed(data)
     check(Study, found)
     return found
 
 
 def as_advice(data: bytes) -> list[dict[str, Any]]:
     """The records of advice.json, once they are checked."""
-    found = opened(data).get("advice")
+    found = unsealed(data).get("advice")
     if not isinstance(found, list):
         raise ValueError("it holds no list")
     for record in found:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from veracity.core.errors import StoreError
-from veracity.engine.store import sealed
+from veracity.engine.store import records
 from veracity.engine.store.files import Files
 from veracity.engine.store.manifest import MANIFEST
 
@@ -99,4 +99,4 @@ def private(place: Path) -> bytes:
 
 def fingerprint(files: Files) -> str:
     """The hash of a folder's manifest."""
-    return hashlib.sha256(files.read(MANIFEST, sealed.LARGEST)).hexdigest()
+    return hashlib.sha256(files.read(MANIFEST, records.LARGEST)).hexdigest()

@@ -10,13 +10,13 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from veracity.interpret.convergence import convergence, hoeffding_error
 from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Place, Plane, draw_band, draw_paths, draw_plane, group
 from veracity.report.figures.scale import exact_scale, tight_scale
 from veracity.report.phrases import name, say, sentences
 from veracity.report.sampling import Drawn
 from veracity.report.wording import count, interval, number
+from veracity.statistics.convergence import convergence, hoeffding_error
 
 Array = NDArray[np.float64]
 LEAST = 5

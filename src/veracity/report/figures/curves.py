@@ -9,13 +9,13 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from veracity.interpret.intervals import mean_interval
 from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import Place, Plane, draw_band, draw_paths, draw_plane, group
 from veracity.report.figures.scale import Scale, exact_scale, scale_for
 from veracity.report.measured import Track
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.wording import compact, number
+from veracity.statistics.intervals import mean_interval
 
 Array = NDArray[np.float64]
 Curves = Mapping[tuple[str, str], Array]

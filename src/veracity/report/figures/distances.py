@@ -9,12 +9,12 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from veracity.interpret.distances import DistanceCurve, growth
 from veracity.report.figures.axis import from_zero
 from veracity.report.figures.facets import Facet, draw_grid
 from veracity.report.figures.plane import Plane, draw_band, draw_paths, draw_plane, group
 from veracity.report.figures.scale import Scale, exact_scale
 from veracity.report.wording import number
+from veracity.studies.distances import DistanceCurve, growth
 
 Array = NDArray[np.float64]
 

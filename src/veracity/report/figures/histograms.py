@@ -10,13 +10,13 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from veracity.interpret.stability.consistency import balance
 from veracity.report.figures.axis import from_zero
 from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import Plane, draw_paths, draw_plane, stretched
 from veracity.report.figures.plane import line as outline
 from veracity.report.figures.scale import Scale
 from veracity.report.wording import number
+from veracity.scores.stability.reco import balance
 
 Array = NDArray[np.float64]
 Sets = Mapping[tuple[str, str], tuple[Array, Array]]

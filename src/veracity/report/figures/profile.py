@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from veracity.interpret.robustness.base import Hunted
 from veracity.report.figures.axis import Axis, axis_for
 from veracity.report.figures.dots import ARROW
 from veracity.report.figures.facets import Facet, draw_facets
@@ -18,6 +17,7 @@ from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, d
 from veracity.report.figures.scale import Scale, mark, tight_scale
 from veracity.report.view import Result
 from veracity.report.wording import NAMES, compact, word_of
+from veracity.scores.robustness.base import Hunted
 
 Family = dict[float, str]
 
@@ -45,7 +45,7 @@ class Profile:
 def radius_families(scores: Mapping[str, Hunted]) -> list[tuple[str, Family]]:
     """Scores that are one and the same but for their radius: [(name, {radius: label})], those of one radius left out.
 
-    >>> from veracity.interpret.robustness import SolHat
+    >>> from veracity.scores.robustness import SolHat
     >>> radius_families({"a": SolHat(radius=0.2), "b": SolHat(radius=0.1), "c": SolHat(radius=0.1, norm="l2")})
     [('sol_f_hat', {0.1: 'b', 0.2: 'a'})]
     """

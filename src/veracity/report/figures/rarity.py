@@ -10,13 +10,13 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from veracity.core.scores import Measured
-from veracity.interpret.robustness.base import Hunted, Misinterpretation
 from veracity.report.figures.axis import Axis
 from veracity.report.figures.fans import Fan, Panel, Path, draw_fans, path, shown
 from veracity.report.figures.scale import tight_scale
 from veracity.report.figures.search import harm, harmed, limit_line
 from veracity.report.view import SeriesView
 from veracity.report.wording import compact
+from veracity.scores.robustness.base import Hunted, Misinterpretation
 
 Array = NDArray[np.float64]
 NEEDED = {"probability", "threshold", "state"}

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from veracity.core.measures import Direction
 from veracity.core.scores import Measured
 from veracity.core.sentences import SENTENCES
-from veracity.interpret.robustness.base import Hunted, Misinterpretation
 from veracity.report.figures.axis import Axis
 from veracity.report.figures.fans import Fan, Panel, draw_fans, path, shown
 from veracity.report.figures.scale import exact_scale, tight_scale
 from veracity.report.phrases import name, say, sentences
 from veracity.report.view import SeriesView
 from veracity.report.wording import compact, number
+from veracity.scores.robustness.base import Hunted, Misinterpretation
 from veracity.walk import Strongest
 
 Array = NDArray[np.float64]
@@ -59,7 +59,7 @@ def harm(score: Hunted, merit: Array) -> Array:
 def harmed(score: Hunted, merit: Array) -> Array:
     """The agreement (or the prediction loss) at which a score has this merit; NaN where the constraint is broken.
 
-    >>> from veracity.interpret.robustness import SolHat, SolTilde
+    >>> from veracity.scores.robustness import SolHat, SolTilde
     >>> harmed(SolHat(), np.array([0.75, -0.1])), harmed(SolTilde(), np.array([1.75]))
     (array([0.25,  nan]), array([0.75]))
     """

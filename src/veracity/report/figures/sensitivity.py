@@ -11,13 +11,13 @@ import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from veracity.interpret.association import correlation
-from veracity.interpret.intervals import Interval
 from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Plane, draw_cloud, draw_plane, group
 from veracity.report.figures.scale import Scale, scale_for, tight_scale
 from veracity.report.phrases import say, sentences
 from veracity.report.wording import interval, number
+from veracity.statistics.convergence import correlation
+from veracity.statistics.intervals import Interval
 
 Array = NDArray[np.float64]
 POINTS = 300

@@ -2,5 +2,3 @@
 
 from veracity.report.interactive.offline import render_offline, write_offline
 from veracity.report.interactive.view import MovedView, OrbitView
-
-__all__ = ["MovedView", "OrbitView", "render_offline", "write_offline"]

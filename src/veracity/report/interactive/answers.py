@@ -21,7 +21,7 @@ import numpy as np
 
 from veracity.core.errors import SpecError
 from veracity.core.failures import failures_of
-from veracity.interpret.orbit.reduction import METHODS
+from veracity.orbits.reduction import METHODS
 from veracity.report.interactive.packed import pack
 from veracity.report.interactive.view import Array, MovedView, OrbitView
 

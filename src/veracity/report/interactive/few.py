@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from veracity.engine.store.state import Progress
-from veracity.interpret.orbit import embed
+from veracity.orbits.reduction import embed
 from veracity.report.interactive.view import Array, Floats, OrbitView
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from veracity import __version__
 from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.core.sentences import tell
-from veracity.interpret.orbit.reduction import METHODS
+from veracity.orbits.reduction import METHODS
 from veracity.report.interactive import answers
 from veracity.report.interactive.bundle import bundled
 from veracity.report.interactive.chosen import chosen

@@ -1,0 +1,332 @@
+"""Whether searches for misinterpretations make sense for the models, targets and spaces of an audit; raised before anything runs.
+
+What a reader must know of a run besides its numbers: which samples are left out, where the ball ends, what could not be searched.
+
+An audit that has been looked at and planned, and the manifest that its folder will carry.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field, asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+from torch import Size, Tensor
+
+from veracity import __version__
+from veracity.core import fingerprint
+from veracity.core.errors import InputError, Note, SpecError
+from veracity.core.explainers import Explainer
+from veracity.core.scores import Reads, Request, reads_after, reads_before
+from veracity.core.spaces import InputSpace, WeightSpace
+from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
+from veracity.core.walks import Sampling, Search, Walk
+from veracity.engine.admission import mixed
+from veracity.engine.memory import Budget
+from veracity.engine.plan import Cell, Job, fusion
+from veracity.engine.problem import Problem
+from veracity.engine.resolve import Scores
+from veracity.engine.store import RunFolder
+from veracity.engine.store.folder import AUDIT
+from veracity.engine.trial import tried
+from veracity.scores import SymmetryScore
+from veracity.scores.robustness import Hunted, Misinterpretation
+from veracity.walk.gradient import sloped
+
+BALL = ("radius", "norm", "range")
+"""Settings of the ball that any other space takes the place of."""
+
+
+def check_hunted(score: Hunted, request: Request, target: Target, shape: Size) -> None:
+    """Raise if a score of misinterpretation cannot be measured with this space, walk and target on inputs of this shape."""
+    space, walk = request.space, request.walk
+    if score.space is not None and (idle := [item.name for item in fields(score) if item.name in BALL and changed(score, item)]):
+        raise SpecError(f"The score '{score.name}' looks in the space '{space.name}', and not in a ball: leave out {', '.join(idle)}.")
+    if not isinstance(target, (Predicted, Label, Class)):
+        raise SpecError(f"The score '{score.name}' is about predicted classes, and the target '{target.name}' looks at something else.")
+    if request.follow and isinstance(target, Class):
+        raise SpecError(
+            f"The score '{score.name}' explains the class predicted for each perturbed input, and the target '{target.name}' "
+            "is another: pass target='predicted', or give the score follow=False."
+        )
+    if isinstance(space, WeightSpace):
+        raise SpecError(
+            f"The space '{space.name}' knows copies of a model by their number alone, which '{score.name}' cannot search: "
+            "use WeightNeighbourhood(sigma=...)."
+        )
+    if space.levels > 1:
+        raise SpecError(f"The score '{score.name}' looks at one set of points, and the space '{space.name}' has {space.levels} levels.")
+    if walk.adaptive and not isinstance(walk, Search):
+        raise SpecError(f"The walk '{walk.name}' stops when a mean is known, which '{score.name}' is not: use the walk 'monte_carlo'.")
+    if isinstance(score, Misinterpretation):
+        check_threshold(score)
+        score.compare(*torch.rand((2, 1, *shape), generator=torch.Generator().manual_seed(0)))
+
+
+def changed(score: Hunted, item: Field[Any]) -> bool:
+    """Whether a setting is not the usual one."""
+    return bool(getattr(score, item.name) != item.default)
+
+
+def check_threshold(score: Misinterpretation) -> None:
+    """Raise on a threshold that is no number, or that no agreement could pass."""
+    value, (low, high) = score.threshold, score.compare.range
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or not low <= value <= high:
+        raise SpecError(
+            f"The threshold of '{score.name}' is a value of its measure '{score.compare.name}', from {low:g} to {high:g}, not {value!r}."
+        )
+
+
+def check_classes(problem: Problem, labels: Tensor | None) -> None:
+    """Raise if a score that starts from correctly classified samples is asked of something that does not classify."""
+    name = next((label for label, score in problem.scores.items() if score.seeds), None)
+    if name is None:
+        return
+    for model, audited in problem.models.items():
+        if audited.classes is None or audited.classes < 2:
+            raise InputError(f"The score '{name}' needs a model with an output for each of at least two classes, which '{model}' has not.")
+        if labels is not None:
+            class_numbers(labels, audited.classes, f"model '{model}'", fix=f"the score '{name}' needs to know which samples it gets right")
+
+
+SHOWN = 10
+"""How many samples are named before the rest is only counted."""
+
+
+def remarks(problem: Problem, jobs: Sequence[Job]) -> list[dict[str, str]]:
+    """Every remark once, as {model, explainer, text}; warned about, too, unless it only says what was chosen."""
+    urgent = once((*seeds(problem), *caveats(jobs), *searches(problem, jobs)))
+    for note in urgent:
+        warnings.warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}", Note, stacklevel=4)
+    return urgent + once(spans(problem, jobs))
+
+
+def once(notes: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    """Each of them once, in order."""
+    return list({tuple(one.values()): one for one in notes}.values())
+
+
+def seeds(problem: Problem) -> Iterator[dict[str, str]]:
+    """Scores that start from correctly classified samples leave the others out."""
+    names = [label for label, score in problem.scores.items() if score.seeds]
+    models = {problem.label(name): problem.correct(problem.label(name)) for name in problem.models}
+    known = [correct for correct in models.values() if correct is not None]
+    if names and known and len(known) == len(models) and not any(one.any() for one in known):
+        raise InputError(f"No model classifies any of the {len(known[0])} samples correctly, so that '{names[0]}' has no seed.")
+    for name, correct in models.items() if names else ():
+        if correct is None:
+            text = "the labels are not known, and the model's own predictions stand for them: pass targets=... to leave out its mistakes."
+            yield {"model": name, "explainer": "", "text": text}
+            continue
+        wrong = (~correct).nonzero()[:, 0].tolist()
+        if wrong:
+            listed = ", ".join(str(number) for number in wrong[:SHOWN]) + (", ..." if len(wrong) > SHOWN else "")
+            text = f"{len(wrong)} of {len(correct)} samples are misclassified and have no {', '.join(names)}: {listed}."
+            yield {"model": name, "explainer": "", "text": text}
+
+
+def caveats(jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
+    """How spaces draw."""
+    for job in jobs:
+        for cell in job.cells:
+            if cell.request.space.caveat is not None:
+                yield {"model": "", "explainer": "", "text": cell.request.space.caveat}
+
+
+def spans(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
+    """Where the data end, if that was read off the data."""
+    for job in jobs:
+        for cell in job.cells:
+            space = cell.request.space
+            if isinstance(cell.score, Hunted) and cell.score.space is None and cell.score.range == "data" and isinstance(space, InputSpace):
+                low, high = problem.span
+                text = f"the data are taken to lie between {low:g} and {high:g}, the smallest and largest value of the inputs (range=...)."
+                yield {"model": "", "explainer": "", "text": text}
+
+
+def searches(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
+    """Searches that had to do without slopes."""
+    for job in jobs:
+        if job.explainer and problem.explainers[job.explainer].control:
+            continue
+        for cell in job.cells:
+            walk = getattr(cell.score, "walk", None)
+            if isinstance(walk, Search) and walk.follows_slopes and walk.spec() != cell.request.walk.spec():
+                sloping = isinstance(cell.request.space, InputSpace) and sloped(cell.request.space)
+                why = "no differentiable form of the explainer is known" if sloping else "elements of the space do not vary smoothly"
+                text = f"'{cell.name}' is searched without gradients, since {why}: its worst case may be weaker."
+                yield {"model": problem.label(job.model), "explainer": job.explainer, "text": text}
+
+
+PACKAGES = (
+    *("veracity", "torch", "torch_geometric", "captum", "scikit-learn", "numpy", "scipy", "pandas", "pyarrow", "safetensors"),
+    *("opencv-python-headless", "umap-learn"),
+)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An audit that has been looked at and planned."""
+
+    spec: dict[str, Any]
+    title: str | None
+    problem: Problem
+    jobs: list[Job]
+    budgets: dict[str, Budget]
+    accuracies: dict[str, float | None]
+    notes: list[dict[str, str]]
+    scores: Scores
+    folds: tuple[dict[str, Any], ...] = ()
+    facts: tuple[dict[str, Any], ...] = ()
+    calibrations: tuple[dict[str, Any], ...] = ()
+
+    def manifest(self, store: RunFolder) -> dict[str, Any]:
+        """Everything that a reader of the folder needs besides the measurements."""
+        problem, space = self.problem, self.problem.defaults.space
+        before = store.manifest_before(AUDIT)
+        return {
+            "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
+            "title": self.title,
+            "seed": problem.seed,
+            "symmetry": described(space, problem.defaults.walk) if space else "",
+            "spec": self.spec,
+            "scores": list(self.scores.asked),
+            "assumptions": self.scores.assumptions,
+            "score_specs": {name: score.about() for name, score in problem.scores.items()},
+            "versions": versions(),
+            "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()},
+            "models": {name: self.about(name) for name in self.accuracies},
+            **({"folds": self.folds, "blocks": self.blocks()} if self.folds else {}),
+            "notes": self.notes,
+            "facts": self.facts,
+            "calibrations": self.calibrations,
+            "cells": [entry for job in self.jobs for entry in self.entries(job)],
+        }
+
+    def about(self, name: str) -> dict[str, Any]:
+        """A model's line in the manifest; of a cross-trained one, all folds' models together."""
+        problem = self.problem
+        parts = [model for key, model in problem.models.items() if problem.label(key) == name]
+        hashes = [model.fingerprint for model in parts]
+        whole = hashes[0] if parts[0].place is None else fingerprint.of_json(hashes)
+        return {"fingerprint": whole, "accuracy": self.accuracies[name], "outputs": parts[0].outputs.value}
+
+    def blocks(self) -> dict[str, dict[str, list[int]]]:
+        """The samples of every block of a cross-trained model, by the model's name and the first of them."""
+        found: dict[str, dict[str, list[int]]] = {}
+        for job in self.jobs:
+            if self.problem.models[job.model].place is not None:
+                found.setdefault(self.problem.label(job.model), {})[str(job.samples[0])] = list(job.samples)
+        return found
+
+    def entries(self, job: Job) -> list[dict[str, Any]]:
+        """The manifest's lines on one job's cells."""
+        explainer = self.problem.explainers.get(job.explainer)
+        return [
+            {
+                "key": cell.key,
+                "base": job.base_key,
+                "model": self.problem.label(job.model),
+                "explainer": job.explainer,
+                "control": explainer is not None and explainer.control,
+                "signed": explainer is None or explainer.signed,
+                "frame": explainer.frame.value if explainer else "",
+                "categorical": explainer is not None and explainer.categorical,
+                "score": cell.name,
+                "start": job.samples[0],
+                "stop": job.samples[-1] + 1,
+                "sampling": asdict(sampling_of(cell, explainer)),
+                "bounds": [str(bound) for bound in cell.score.bounds],
+                "direction": cell.score.direction.value,
+            }
+            for cell in job.cells
+        ]
+
+
+def sampling_of(cell: Cell, explainer: Explainer | None) -> Sampling:
+    """How a cell's draws came about: as its walk says, with the explainer's own noise in each if it has any."""
+    space = cell.request.space
+    found = replace(cell.request.walk.sampling(space), nested=space.nested)
+    noisy = explainer is not None and explainer.stochastic and not cell.request.common_draws
+    return found.noisy() if noisy else found
+
+
+def examined(
+    problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int, str], None] = lambda step, text: None
+) -> tuple[Problem, list[dict[str, str]]]:
+    """The problem with its explainers after a trial on each model, and what each has to say; warned about, and kept with the result.
+
+    An explainer is random, or mixes the rows of a batch, if it did so on any model. `heard` is told of every one that is tried.
+    """
+    notes: list[dict[str, str]] = []
+    settled: dict[str, Explainer] = {}
+    mixing: set[str] = set()
+    for name, model in problem.models.items():
+        if model.place is not None and model.place.fold > 0:
+            continue
+        for label in problem.explainers:
+            heard(0, f"trying {label} on {name}")
+            found = budgets[name].attempt(partial(tried, problem, name, label, budgets[name]))
+            heard(1, f"trying {label} on {name}")
+            notes += [{"model": problem.label(name), "explainer": label, "text": text} for text in found.notes]
+            mixing |= {label} if found.mixing else set()
+            if label not in settled or found.explainer.stochastic:
+                settled[label] = found.explainer
+    for name, model in {problem.label(key): model for key, model in problem.models.items()}.items():
+        if model.doubt and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values()):
+            notes.append({"model": name, "explainer": "", "text": model.doubt})
+        if model.mixing:
+            notes.append({"model": name, "explainer": "", "text": mixed(model.mixing)})
+    for note in notes:
+        warnings.warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}", Note, stacklevel=4)
+    return replace(problem, explainers=settled, mixing=frozenset(mixing)), notes
+
+
+def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> None:
+    """Every space must make sense on every input, and every walk must be able to start on its space."""
+    if not any(cell.name in asked for job in jobs for cell in job.cells):
+        raise InputError("There is nothing to measure: no score applies to these models and explainers.")
+    measured = {(job.explainer, cell.name) for job in jobs for cell in job.cells}
+    for name, score in problem.scores.items():
+        left_out = [label for label, one in problem.explainers.items() if not one.control and (label, name) not in measured]
+        if isinstance(score, SymmetryScore) and score.reads is Reads.EXPLANATION and left_out:
+            warnings.warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.", Note, stacklevel=4)
+    requests = {fusion(cell): (cell.request, cell.score) for job in jobs for cell in job.cells}
+    for request, score in requests.values():
+        if isinstance(score, Hunted):
+            check_hunted(score, request, problem.target, problem.inputs.shape)
+        if isinstance(request.walk, Search) and isinstance(score, Hunted):
+            request.walk.hunt(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.target, torch.device("cpu"))
+        else:
+            request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.bounds)
+    for space in {fingerprint.of_json(request.space.spec()): request.space for request, _ in requests.values()}.values():
+        if not isinstance(space, InputSpace):
+            continue
+        for part in torch.arange(problem.inputs.size()).split(256):
+            space.check(problem.inputs.take(part).values)
+
+
+def described(space: InputSpace, walk: Walk) -> str:
+    """The symmetry in words."""
+    settings = ", ".join(f"{key} {value}" for key, value in space.spec().items() if key != "name" and value is not None)
+    size = f"{space.order} elements" if space.order is not None and space.order < 10**9 else "more elements than can be counted out"
+    visits = "all of them" if walk.sampling(space).exhaustive else f"{walk.length(space)} draws a sample ({walk.name})"
+    return f"{space.name}{f' ({settings})' if settings else ''}: {size}, {visits}"
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = __version__ if package == "veracity" else "not installed"
+    return found

@@ -1,0 +1,261 @@
+"""A window that moves over a scene.
+
+Points in space, turned about the axes of a plane.
+
+Two frames, turned, mirrored, and played backwards.
+
+An image turned about its centre.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Size, Tensor
+
+from veracity.core.errors import InputError, SpecError
+from veracity.core.registry import ORBITS
+from veracity.core.settings import Count
+from veracity.orbits.grids import WHOLE_TURN, Axis, Layout, Orbit, crossed, turns
+from veracity.perturb.groups.base import UNMOVED, describe
+from veracity.perturb.groups.dihedral import Dihedral, Mirror
+from veracity.perturb.groups.product import FiniteGroupProduct
+from veracity.perturb.groups.rotations import TURN, Rotation, Rotations3D
+from veracity.perturb.groups.shifts import Crop
+
+
+@ORBITS.add
+@dataclass(frozen=True, kw_only=True)
+class CropOrbit(Orbit):
+    """Windows of a scene whose key object lies at the centre, moved by (dx, dy) from -reach to reach - step: real pixels at every shift.
+
+    Element number row * columns + column has dx of its column and dy of its row. As the window goes right, what it shows goes left.
+
+    >>> orbit = CropOrbit(window=8, reach=4, step=2)
+    >>> orbit.coordinates().shape, orbit.identity, orbit.label(orbit.coordinates()[0])
+    (torch.Size([16, 2]), 10, '(-4, -4) px')
+    """
+
+    name = "crop_orbit"
+    reference = "Zhao et al., Evaluating machine learning models with NERO, section 3.1 and Figure 7"
+
+    window: Count = 128
+    reach: Count = 64
+    step: Count = 4
+
+    @property
+    def layout(self) -> Layout:
+        """A heat map."""
+        return Layout.HEATMAP
+
+    @property
+    def space(self) -> Crop:
+        """The shifts of the window."""
+        return Crop(window=self.window, reach=self.reach)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Columns and rows, in pixels."""
+        low, high = float(-self.reach), float(self.reach - self.step)
+        across = Axis(name="dx", label="shift to the right", unit="px", low=low, high=high, step=float(self.step))
+        return across, Axis(name="dy", label="shift down", unit="px", low=low, high=high, step=float(self.step))
+
+    @property
+    def identity(self) -> int:
+        """The window at the centre."""
+        half = self.checked()
+        return half * 2 * half + half
+
+    def coordinates(self) -> Tensor:
+        """(dx, dy) in pixels, (K, 2)."""
+        self.checked()
+        along = torch.arange(-self.reach, self.reach, self.step, dtype=torch.float64)
+        return crossed(along, along)
+
+    def locate(self, at: Tensor) -> Tensor:
+        """The nearest whole pixels within reach."""
+        return at.double().round().clamp(-self.reach, self.reach).long()
+
+    def label(self, at: Tensor) -> str:
+        """(dx, dy), the whole pixels that the window moves by."""
+        dx, dy = self.locate(at[None])[0].tolist()
+        return f"({dx}, {dy}) px"
+
+    def checked(self) -> int:
+        """How many steps make the reach; raises unless it is a whole number of them."""
+        if self.reach % self.step:
+            raise SpecError(f"{describe(self)} needs a reach that is a multiple of the step, such as 64 and 4.")
+        return self.reach // self.step
+
+
+HALF_TURN = 180.0
+PLANES = ("xy", "xz", "yz")
+
+
+@ORBITS.add
+@dataclass(frozen=True, kw_only=True)
+class DiskOrbit(Orbit):
+    """Clouds (P, 3) turned about an axis in a plane: its direction 0, step ... and the angle step, 2 step ... 180 degrees.
+
+    On a disk the polar angle is the axis' direction and the radius the angle of rotation, so that the identity, listed once and
+    first, is the centre. Opposite points of the rim are the same rotation, by 180 degrees either way: it is listed once, for
+    directions below 180.
+
+    >>> orbit = DiskOrbit(plane="xy", step=90.0)
+    >>> len(orbit.coordinates()), orbit.label(orbit.coordinates()[4])
+    (7, '180° about 90° in xy')
+    """
+
+    name = "disk_orbit"
+    reference = "Zhao et al., Evaluating machine learning models with NERO, section 3.3 and Figure 11"
+
+    plane: str = "xy"
+    step: float = 15.0
+
+    @property
+    def layout(self) -> Layout:
+        """A disk."""
+        return Layout.DISK
+
+    @property
+    def space(self) -> Rotations3D:
+        """SO(3)."""
+        return Rotations3D()
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Where the axis points, and by how much is turned about it."""
+        direction = Axis(
+            name="direction",
+            label=f"direction of the axis in {self.plane}",
+            unit="°",
+            low=0.0,
+            high=WHOLE_TURN - self.step,
+            period=WHOLE_TURN,
+            step=self.step,
+        )
+        return direction, Axis(name="angle", label="angle of rotation", unit="°", low=0.0, high=HALF_TURN, step=self.step)
+
+    def coordinates(self) -> Tensor:
+        """(direction, angle) in degrees, (K, 2): the identity, then direction by direction; every rotation once."""
+        half = turns(self, self.step, HALF_TURN)
+        disk = torch.cat((torch.zeros(1, 2, dtype=torch.float64), crossed(turns(self, self.step), half + self.step).flip(1)))
+        again = (disk > HALF_TURN - self.step / 2).all(dim=1)
+        return disk[~again]
+
+    def locate(self, at: Tensor) -> Tensor:
+        """Unit quaternions (cos a / 2, sin a / 2 u) about u = cos d e_1 + sin d e_2, where the plane's axes are e_1 and e_2."""
+        if self.plane not in PLANES:
+            raise SpecError(f"{describe(self)} needs one of the planes {', '.join(PLANES)}, not {self.plane!r}.")
+        direction, half = at[:, 0].double().deg2rad(), at[:, 1].double().clamp(0.0, HALF_TURN).deg2rad() / 2.0
+        found = torch.zeros(len(at), 4, dtype=torch.float64)
+        found[:, 0] = half.cos()
+        first, second = (1 + "xyz".index(axis) for axis in self.plane)
+        found[:, first], found[:, second] = half.sin() * direction.cos(), half.sin() * direction.sin()
+        return found
+
+    def label(self, at: Tensor) -> str:
+        """The angle and the axis."""
+        direction, angle = float(at[0]), float(at[1])
+        return f"{angle:g}° about {direction:g}° in {self.plane}" if angle else "0°"
+
+
+@ORBITS.add
+@dataclass(frozen=True, kw_only=True)
+class FlowOrbit(Orbit):
+    """Pairs of square frames (2, H, H) under D4 x time reversal: 16 transforms, as four rows of four quarter turns.
+
+    Element number turn + 4 mirrored + 8 reversed mirrors left to right, then turns anticlockwise, and swaps the frames.
+
+    >>> orbit = FlowOrbit()
+    >>> orbit.coordinates()[13].tolist(), orbit.label(orbit.coordinates()[13])
+    ([1.0, 1.0, 1.0], 'mirrored, turned by 90°, reversed')
+    """
+
+    name = "flow_orbit"
+    reference = "Zhao et al., Evaluating machine learning models with NERO, section 3.2 and Figure 10"
+
+    @property
+    def layout(self) -> Layout:
+        """Tiles."""
+        return Layout.TILES
+
+    @property
+    def space(self) -> FiniteGroupProduct:
+        """Time reversal x D4."""
+        return FiniteGroupProduct(factors=(Mirror(axis=-3), Dihedral()))
+
+    def fit(self, shape: Size) -> Self:
+        """The same orbit, if one sample is two square frames."""
+        if len(shape) != 3 or shape[0] != 2 or shape[1] != shape[2]:
+            raise InputError(f"{describe(self)} needs pairs of square frames, of shape (2, side, side), but one sample has {tuple(shape)}.")
+        return self
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Quarter turns, then whether it is mirrored and reversed."""
+        turn = Axis(name="turn", label="quarter turns", low=0.0, high=3.0, period=4.0, step=1.0)
+        mirrored = Axis(name="mirrored", label="mirrored", low=0.0, high=1.0, step=1.0)
+        return turn, mirrored, Axis(name="reversed", label="reversed in time", low=0.0, high=1.0, step=1.0)
+
+    def coordinates(self) -> Tensor:
+        """(turn, mirrored, reversed), (16, 3)."""
+        number = torch.arange(16)
+        return torch.stack((number % 4, number // 4 % 2, number // 8), dim=1).double()
+
+    def locate(self, at: Tensor) -> Tensor:
+        """The nearest transforms."""
+        turn, mirrored, backwards = at.double().round().long().unbind(dim=1)
+        return torch.stack((backwards.clamp(0, 1), turn.remainder(4) + 4 * mirrored.clamp(0, 1)), dim=1)
+
+    def label(self, at: Tensor) -> str:
+        """What is done, in words."""
+        backwards, square = self.locate(at[None])[0]
+        done = [word for word in (Dihedral().words(square[None]), "reversed" if backwards else UNMOVED) if word != UNMOVED]
+        return ", ".join(done) or UNMOVED
+
+
+@ORBITS.add
+@dataclass(frozen=True, kw_only=True)
+class RotationOrbit(Orbit):
+    """An image at every angle from 0 degrees, anticlockwise, by `step`; a whole turn is 0 again and not listed.
+
+    >>> orbit = RotationOrbit(step=90.0)
+    >>> orbit.coordinates().flatten().tolist(), orbit.label(orbit.coordinates()[1])
+    ([0.0, 90.0, 180.0, 270.0], '90°')
+    """
+
+    name = "rotation_orbit"
+    reference = "Zhao et al., Evaluating machine learning models with NERO, Figures 3 and 13 (SO(2))"
+
+    step: float = 5.0
+
+    @property
+    def layout(self) -> Layout:
+        """A polar line."""
+        return Layout.POLAR
+
+    @property
+    def space(self) -> Rotation:
+        """SO(2)."""
+        return Rotation()
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The angle."""
+        last = float(self.coordinates()[-1])
+        return (Axis(name="angle", label="angle", unit="°", low=0.0, high=last, period=WHOLE_TURN, step=self.step),)
+
+    def coordinates(self) -> Tensor:
+        """Angles in degrees, (K, 1)."""
+        return turns(self, self.step)[:, None]
+
+    def locate(self, at: Tensor) -> Tensor:
+        """The angles in [0, 2 pi)."""
+        return at.double().remainder(WHOLE_TURN) * (TURN / WHOLE_TURN)
+
+    def label(self, at: Tensor) -> str:
+        """The angle."""
+        return f"{float(at[0]):g}°"

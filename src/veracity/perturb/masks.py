@@ -1,0 +1,391 @@
+"""What every mask does: some entries of a sample give way to a baseline.
+
+Units that are masked together: single entries of a sample, or square patches of it with all their channels.
+
+Masks that nobody ordered: a random subset of a sample's units, or all of it.
+
+Masks that grow step by step, in the order of an explanation or in a random one.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import torch
+from torch import Size, Tensor
+from torch.nn.functional import pad
+
+from veracity.core.errors import InputError, SpecError, unknown
+from veracity.core.randomness import Draws
+from veracity.core.settings import Count
+from veracity.core.spaces import FiniteSpace, InputSpace, Representation
+
+BASELINES = ("black", "mean", "white")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masks(InputSpace, ABC):
+    """Some entries of a sample give way to the `baseline`, the others stay: x'_i = m_i b(x) + (1 - m_i) x_i.
+
+    The baseline is "black" (the sample's own smallest value), "white" (its largest), "mean" (its mean) or a number. Made
+    concrete, elements are masks (N, d) over a sample's d entries, True where the baseline is put; `act` takes masks over
+    units (N, units) too.
+    """
+
+    moves_frame = False
+    representation = Representation.APPROXIMATE
+
+    baseline: float | str = "black"
+    shape: tuple[int, ...] | None = None
+
+    def fit(self, shape: Size) -> Self:
+        """The masks of samples of this shape."""
+        check_baseline(self.name, self.baseline)
+        if self.shape not in (None, tuple(shape)):
+            raise InputError(f"These {self.name} were made for samples of shape {self.shape}, but one sample has shape {tuple(shape)}.")
+        return replace(self, shape=tuple(shape))
+
+    @property
+    def known_shape(self) -> Size:
+        """One sample's shape, once it is known."""
+        if self.shape is None:
+            raise SpecError(f"The space '{self.name}' does not know the inputs' shape yet: call fit(shape) with one sample's shape.")
+        return Size(self.shape)
+
+    @property
+    @abstractmethod
+    def units(self) -> int:
+        """How many units there are to mask."""
+
+    @abstractmethod
+    def spread(self, masks: Tensor) -> Tensor:
+        """Masks over units (N, units) as masks over entries (N, d)."""
+
+    def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
+        """Nothing, (B, 1), but masks over units are still to be made masks over entries."""
+        return x.new_zeros(len(x), 1)
+
+    def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
+        """Masks over entries (N, d)."""
+        return self.spread(elements)
+
+    def act(self, elements: Tensor, x: Tensor) -> Tensor:
+        """The inputs with the baseline wherever the mask is True."""
+        if elements.dtype != torch.bool:
+            raise InputError(
+                f"The space '{self.name}' acts by masks of True and False, not by {elements.dtype}: use at(...) and steer(...)."
+            )
+        masks = self.spread(elements) if elements.shape[1:] == (self.units,) else elements
+        needed = (len(x), math.prod(x.shape[1:]))
+        if masks.shape != needed:
+            raise InputError(
+                f"Inputs of shape {tuple(x.shape)} need masks of shape {needed}, but the space '{self.name}' got {tuple(masks.shape)}."
+            )
+        return torch.where(masks.to(x.device).reshape(x.shape), filling(self.baseline, x), x)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchMasks(Masks, ABC):
+    """Masks over single entries, or over square patches of `patch` positions a side with all their channels."""
+
+    patch: Count = 1
+
+    def fit(self, shape: Size) -> Self:
+        """The masks of samples of this shape."""
+        check_patch(f"the space '{self.name}'", self.patch, shape)
+        return super().fit(shape)
+
+    @property
+    def units(self) -> int:
+        """The number of entries, or of patches."""
+        return unit_count(self.known_shape, self.patch)
+
+    def spread(self, masks: Tensor) -> Tensor:
+        """Every entry as its unit."""
+        return masks if self.patch == 1 else masks[:, unit_numbers(self.known_shape, self.patch).to(masks.device)]
+
+
+def filling(baseline: float | str, x: Tensor) -> Tensor:
+    """The value that stands for "nothing there" in each sample, as it broadcasts against x (N, ...).
+
+    >>> filling("black", torch.tensor([[1.0, 2.0], [3.0, 5.0]])).flatten()
+    tensor([1., 3.])
+    """
+    if not isinstance(baseline, str):
+        return torch.as_tensor(baseline, dtype=x.dtype, device=x.device)
+    flat = x.flatten(1)
+    value = flat.mean(dim=1) if baseline == "mean" else flat.amin(dim=1) if baseline == "black" else flat.amax(dim=1)
+    return value.reshape(-1, *[1] * (x.ndim - 1))
+
+
+def check_baseline(name: str, baseline: float | str) -> None:
+    """Raise unless the baseline is one of the words or a finite number."""
+    if isinstance(baseline, str):
+        if baseline not in BASELINES:
+            raise unknown(f"baseline of the space '{name}'", baseline, BASELINES)
+    elif isinstance(baseline, bool) or not isinstance(baseline, (int, float)) or not math.isfinite(baseline):
+        raise SpecError(f"The baseline of the space '{name}' must be a number, 'black', 'white' or 'mean', not {baseline!r}.")
+
+
+def positions(shape: Size) -> Size:
+    """The axes that patches run over: the last two of (C, H, W), the last one of (C, T) or of (features,).
+
+    >>> positions(Size((3, 8, 9))), positions(Size((2, 7)))
+    (torch.Size([8, 9]), torch.Size([7]))
+    """
+    return shape[-2:] if len(shape) > 2 else shape[-1:]
+
+
+def unit_count(shape: Size, patch: int) -> int:
+    """How many units a sample has; with patches of 1 every entry of every channel is one.
+
+    >>> unit_count(Size((3, 8, 9)), 1), unit_count(Size((3, 8, 9)), 4)
+    (216, 6)
+    """
+    return shape.numel() if patch == 1 else Size(-(-length // patch) for length in positions(shape)).numel()
+
+
+def unit_numbers(shape: Size, patch: int) -> Tensor:
+    """The unit of each of the d entries of a flattened sample, (d,); patches at the far edge may be smaller.
+
+    >>> unit_numbers(Size((2, 3)), 2)
+    tensor([0, 0, 1, 0, 0, 1])
+    """
+    if patch == 1:
+        return torch.arange(shape.numel())
+    number = torch.zeros((), dtype=torch.int64)
+    for length in positions(shape):
+        number = number.unsqueeze(-1) * (-(-length // patch)) + torch.arange(length) // patch
+    return number.expand(shape).flatten()
+
+
+def unit_sums(values: Tensor, patch: int) -> Tensor:
+    """The sum of the values (N, ...) over each unit's entries, (N, units); patches are summed in float64.
+
+    >>> unit_sums(torch.tensor([[1.0, 2.0, 4.0]]), 2)
+    tensor([[3., 4.]], dtype=torch.float64)
+    """
+    if patch == 1:
+        return values.flatten(1)
+    shape = values.shape[1:]
+    space = positions(shape)
+    sums = values.double().reshape(len(values), shape.numel() // space.numel(), *space).sum(dim=1)
+    sums = pad(sums, [side for length in reversed(space) for side in (0, -length % patch)])
+    for axis in range(sums.ndim - 1, 0, -1):
+        sums = sums.unflatten(axis, (-1, patch)).sum(dim=axis + 1)
+    return sums.flatten(1)
+
+
+def check_patch(name: str, patch: int, shape: Size) -> None:
+    """Raise unless patches of this size fit into a sample of this shape."""
+    if patch > max(positions(shape), default=1):
+        raise SpecError(f"The patch of {name} is {patch}, larger than the sample's positions {tuple(positions(shape))}: use a smaller one.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomMasks(PatchMasks):
+    """A random subset S of a sample's units, all subsets of its size as likely: the masked inputs of eq. 24.
+
+    `size` counts the units of a subset if it is a whole number (224, say), or is their share of all (0.2, say). Units are
+    single entries, or patches with all their channels. Elements (N, units) are True inside the subset.
+
+    >>> masks = RandomMasks(size=2).fit(Size([4]))
+    >>> masks.decode(torch.tensor([[0.3, -1.0, 2.0, 0.1]]))
+    tensor([[False,  True, False,  True]])
+    """
+
+    name = "random_masks"
+    reference = "Bhatt et al., Evaluating and aggregating feature-based model explanations, IJCAI 2020"
+
+    size: int | float
+
+    def fit(self, shape: Size) -> Self:
+        """The subsets of samples of this shape, if there are that many units."""
+        size, fitted = self.size, super().fit(shape)
+        if isinstance(size, bool) or not isinstance(size, (int, float)) or not (0 < size < 1 or (isinstance(size, int) and size >= 1)):
+            raise SpecError(f"The size of random masks must be a whole number, such as 224, or a share, such as 0.2, not {size!r}.")
+        if size > fitted.units:
+            raise InputError(
+                f"Random masks of {size} units do not fit a sample of {fitted.units}: use a smaller size, or a share such as 0.2."
+            )
+        return fitted
+
+    @property
+    def count(self) -> int:
+        """How many units a subset has: at least one."""
+        return self.size if isinstance(self.size, int) else max(1, round(self.size * self.units))
+
+    @property
+    def latents(self) -> int:
+        """One for each unit."""
+        return self.units
+
+    def drawn(self, draws: Draws) -> Tensor:
+        """Random subsets; only the order of their latents counts, so that plain random words do."""
+        return self.decode(draws.words(self.units, stream="walk"))
+
+    def decode(self, latent: Tensor) -> Tensor:
+        """The units with the smallest latents (N, units)."""
+        chosen = latent.topk(self.count, dim=1, largest=False, sorted=False).indices
+        return torch.zeros_like(latent, dtype=torch.bool).scatter_(1, chosen, True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullMask(Masks, FiniteSpace):
+    """Everything is masked: the whole sample gives way to the baseline. There is just this one element, (N, 1).
+
+    >>> FullMask(baseline="white").fit(Size([3])).act(torch.tensor([[True]]), torch.tensor([[1.0, 2.0, 5.0]]))
+    tensor([[5., 5., 5.]])
+    """
+
+    name = "full_mask"
+
+    @property
+    def order(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def units(self) -> int:
+        """The sample as a whole."""
+        return 1
+
+    def unrank(self, index: Tensor) -> Tensor:
+        """True, whatever the number."""
+        return torch.ones(len(index), 1, dtype=torch.bool)
+
+    def spread(self, masks: Tensor) -> Tensor:
+        """The same for every entry."""
+        return masks.expand(-1, self.known_shape.numel())
+
+
+@dataclass(frozen=True, kw_only=True)
+class CumulativeMasks(PatchMasks, ABC):
+    """Units are masked in some order, more at each level, until all are.
+
+    `features` is how many units each step masks (the last may mask fewer), one if nothing is said; `steps` alone divides
+    all units into as many equal steps; both together stop after so many steps. With `insertion` everything starts masked
+    and each step brings units back. `origin` adds a level before the first step.
+    """
+
+    features: Count | None = None
+    steps: Count | None = None
+    insertion: bool = False
+    origin: bool = False
+
+    @property
+    def levels(self) -> int:
+        """One for each step, and one for the origin where it is asked for."""
+        whole = -(-self.units // (self.features or 1))
+        return min(whole, self.steps or whole) + self.origin
+
+    def count(self, level: Tensor) -> Tensor:
+        """How many units have had their turn at each level (N,)."""
+        step = level + (not self.origin)
+        if self.features is None and self.steps is not None:
+            return step * self.units // min(self.steps, self.units)
+        return (step * (self.features or 1)).clamp(max=self.units)
+
+    def reached(self, ranks: Tensor, count: Tensor) -> Tensor:
+        """From each unit's place in the order (N, units) and the count (N, 1) to masks (N, units)."""
+        return ranks >= count if self.insertion else ranks < count
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderedMasks(CumulativeMasks, FiniteSpace):
+    """Units are masked in the order of the sample's own explanation, the most relevant first (section A.4.5, eq. 25, 26).
+
+    A unit's relevance is the sum of the explanation over its entries; equals keep their order in the sample. `ascending`
+    takes the least relevant first. Nothing is random: there is one element, (N, 1), at each level the number of units that
+    have had their turn, and the explanation's order makes it a mask.
+
+    >>> masks = OrderedMasks(features=2).fit(torch.Size([3]))
+    >>> x = torch.zeros(1, 3)
+    >>> order = masks.guide(x, torch.tensor([[0.1, 0.9, 0.5]]))
+    >>> first = masks.at(masks.enumerate(), torch.tensor([0]))
+    >>> masks.levels, masks.steer(first, order)
+    (2, tensor([[False,  True,  True]]))
+    """
+
+    name = "ordered_masks"
+    guided: ClassVar[bool] = True
+    reference = "Bach et al., On pixel-wise explanations for non-linear classifier decisions, PLoS ONE 2015"
+
+    ascending: bool = False
+
+    @property
+    def order(self) -> int:
+        """One."""
+        return 1
+
+    def unrank(self, index: Tensor) -> Tensor:
+        """Nothing has had its turn."""
+        return torch.zeros(len(index), 1, dtype=torch.int64)
+
+    def at(self, elements: Tensor, level: Tensor) -> Tensor:
+        """How many units have had their turn, (N, 1)."""
+        return self.count(level)[:, None]
+
+    def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
+        """Each unit's place in the order of the explanation, (B, units)."""
+        if explanation is None:
+            raise InputError(f"The space '{self.name}' masks in the order of an explanation, and there is none: give explainers.")
+        return places(unit_sums(like(explanation, x), self.patch), descending=not self.ascending)
+
+    def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
+        """Masks over entries (N, d)."""
+        return self.spread(self.reached(guide, elements.to(guide.device)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomOrderMasks(CumulativeMasks):
+    """Units are masked in a random order, shared by all levels of a draw, so that a draw is one path (Assumption 3).
+
+    Drawn elements (N, units) are each unit's place in the order; at a level they are masks.
+
+    >>> masks = RandomOrderMasks(features=1).fit(torch.Size([3]))
+    >>> order = masks.decode(torch.tensor([[0.3, -1.0, 2.0]]))
+    >>> masks.at(order, torch.tensor([1]))
+    tensor([[ True,  True, False]])
+    """
+
+    name = "random_order_masks"
+    reference = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignment of Functional Distortions (TMLR 2025)"
+
+    @property
+    def latents(self) -> int:
+        """One for each unit."""
+        return self.units
+
+    def decode(self, latent: Tensor) -> Tensor:
+        """Each unit's place in the order of the latents (N, units)."""
+        return places(latent, descending=False)
+
+    def at(self, elements: Tensor, level: Tensor) -> Tensor:
+        """Masks over units (N, units)."""
+        return self.reached(elements, self.count(level)[:, None])
+
+
+def places(values: Tensor, *, descending: bool) -> Tensor:
+    """The place of each entry in the order of its row, from 0; equals keep their order: (N, n) int32.
+
+    >>> places(torch.tensor([[5.0, 7.0, 5.0]]), descending=True)
+    tensor([[1, 0, 2]], dtype=torch.int32)
+    """
+    order = values.argsort(dim=1, descending=descending, stable=True)
+    number = torch.arange(values.shape[1], dtype=torch.int32, device=values.device)
+    return torch.empty_like(order, dtype=torch.int32).scatter_(1, order, number.expand_as(order))
+
+
+def like(explanation: Tensor, x: Tensor) -> Tensor:
+    """The explanation in the inputs' shape; one map for all channels counts for each of them."""
+    fits = explanation.ndim == x.ndim and all(own in (1, other) for own, other in zip(explanation.shape[1:], x.shape[1:], strict=True))
+    if not fits or len(explanation) != len(x):
+        raise InputError(
+            f"An explanation of shape {tuple(explanation.shape)} gives no order to inputs of shape {tuple(x.shape)}: masking by relevance "
+            "needs explanations in the input's frame."
+        )
+    return explanation.expand_as(x)

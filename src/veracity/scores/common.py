@@ -1,0 +1,120 @@
+"""What scores of perturbed explanations have in common: whose random numbers, which draw, which level.
+
+Scores from what users write: an object, a name, or a name with settings.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from veracity.core.errors import SpecError, unknown
+from veracity.core.explainers import Explainer
+from veracity.core.measures import Measure
+from veracity.core.registry import SCORES
+from veracity.core.scores import Array, Score, per_sample_mean
+from veracity.core.settings import shown
+from veracity.core.spaces import InputSpace
+
+LEVELS = ("mean", "last")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeatable(Score, ABC):
+    """A score of explanations before and after a perturbation.
+
+    With `common_draws` a random explainer uses the same random numbers for both, so that its own noise is not taken for an
+    effect of the perturbation. Controls always draw afresh: random maps that were drawn once would look perfectly stable.
+    """
+
+    common_draws: bool = True
+
+    def shares(self, explainer: Explainer) -> bool:
+        """Whether this explainer reuses its random numbers."""
+        return self.common_draws and not explainer.control
+
+
+def share_of(distance: Tensor, explanation: Tensor, measure: Measure) -> Tensor:
+    """Distances (N,) as shares of how far the explanations (N, ...) are from zero; NaN where one is zero.
+
+    >>> from veracity.measure import l2
+    >>> share_of(torch.tensor([1.0, 1.0]), torch.tensor([[3.0, 4.0], [0.0, 0.0]]), l2)
+    tensor([0.2000,    nan], dtype=torch.float64)
+    """
+    length = measure(explanation, torch.zeros_like(explanation))
+    return distance / length.masked_fill(length == 0, torch.nan)
+
+
+def largest(values: Array) -> Array:
+    """The maximum of the finite values along the last axis; NaN where there is none.
+
+    >>> largest(np.array([[1.0, 3.0, np.nan], [np.nan, np.nan, np.nan]]))
+    array([ 3., nan])
+    """
+    found = np.where(np.isfinite(values), values, -np.inf).max(axis=-1, initial=-np.inf)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def across_levels(values: Array, which: str) -> Array:
+    """From values (samples, draws, levels) to (samples, draws): the "mean" over the levels where there is one, or the "last".
+
+    >>> across_levels(np.array([[[1.0, np.nan, 0.0]]]), "mean"), across_levels(np.array([[[1.0, 0.5]]]), "last")
+    (array([[0.5]]), array([[0.5]]))
+    """
+    check_levels(which)
+    if which == "last":
+        return values[:, :, -1]
+    samples, draws, levels = values.shape
+    return per_sample_mean(values.reshape(samples * draws, levels)).reshape(samples, draws)
+
+
+def check_levels(which: str) -> None:
+    """Raise if nobody knows which levels are meant."""
+    if which not in LEVELS:
+        raise unknown("choice of layers", str(which), LEVELS)
+
+
+def as_score(value: Any) -> Score:
+    """A score from an object, a name or a table with a name."""
+    score = SCORES.build(value)
+    if not isinstance(score, Score):
+        raise SpecError(f"A score is a Score, a name or a table with a name, not {shown(value)}.")
+    return score
+
+
+def as_read(spec: Mapping[str, Any]) -> Score:
+    """The score of a stored run, which is only read: a space from outside that nobody registered is known by its name alone."""
+    space = spec.get("space")
+    foreign = isinstance(space, Mapping) and "code" in space
+    return as_score({**spec, "space": Elsewhere(called=str(space["name"]))} if foreign else spec)  # type: ignore[index]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere(InputSpace):
+    """A space that a run was made with and that is not at hand."""
+
+    name = "elsewhere"
+    called: str
+
+    @property
+    def latents(self) -> int:
+        """Unknown."""
+        return self.unknown()
+
+    def decode(self, latent: Tensor) -> Tensor:
+        """Nobody knows."""
+        return torch.zeros(self.unknown())
+
+    def act(self, elements: Tensor, x: Tensor) -> Tensor:
+        """Nobody knows."""
+        return torch.zeros(self.unknown())
+
+    def unknown(self) -> int:
+        """Raise: it cannot be walked."""
+        raise SpecError(f"The space '{self.called}' of this run is not at hand: register it with SPACES.add to walk it again.")

@@ -1,0 +1,7 @@
+"""Scores of faithfulness by masking or perturbing the input, what they assume of the model, and how complex an explanation is."""
+
+from __future__ import annotations
+
+from veracity.scores.faithfulness.content import Completeness, Complexity, Sparseness, Sufficiency
+from veracity.scores.faithfulness.correlation import FaithfulnessCorrelation, Infidelity, MuF, MuFidelity
+from veracity.scores.faithfulness.curves import Deletion, Insertion, PixelFlipping, RegionPerturbation

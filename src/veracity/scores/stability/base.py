@@ -1,0 +1,183 @@
+"""Which distances between the explanations of two models belong to which set: S= and S!=.
+
+What scores of stability share: explanations of a model that never saw the sample beside those of models that did.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from veracity.core import fingerprint
+from veracity.core.errors import InputError, unknown
+from veracity.core.measures import Direction, Measure
+from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
+from veracity.measure.distance import as_distance
+from veracity.measure.rank import rank_distance
+from veracity.perturb.folds import Folds
+from veracity.scores.common import Repeatable
+from veracity.scores.stability.reco import Index, Statistic, relabelled, weighted
+from veracity.statistics.pooled import expanded_hull
+from veracity.walk import Exhaustive
+
+Members = NDArray[np.int8]
+
+ALIKE, UNLIKE, NEITHER = 0, 1, -1
+"""In S=, in S!=, in none of them."""
+WAYS = ("both_right", "same_prediction")
+
+
+def membership(distance: Array, right: Array, other_right: Array, same: Array, pairs: str = "both_right") -> Members:
+    """Where each pair of models belongs: 0 in S=, 1 in S!=, -1 where it is ignored or undefined; all shapes (samples, pairs).
+
+    By "both_right", S= holds the distances of pairs that are both right, S!= of those of which exactly one is (eqs. 3 and 4);
+    pairs that are both wrong are ignored. By "same_prediction", as in a public implementation, S= holds those of pairs that
+    predict the same class, right or wrong, and S!= all others. A pair without a distance belongs nowhere.
+
+    >>> distance, right, other = np.array([[0.1, 0.2, 0.3, np.nan]]), np.array([[1.0, 1, 0, 1]]), np.array([[1.0, 0, 0, 1]])
+    >>> membership(distance, right, other, same=np.array([[1.0, 0, 1, 1]]))
+    array([[ 0,  1, -1, -1]], dtype=int8)
+    >>> membership(distance, right, other, same=np.array([[1.0, 0, 1, 1]]), pairs="same_prediction")
+    array([[ 0,  1,  0, -1]], dtype=int8)
+    """
+    check_pairs(pairs)
+    shapes = {distance.shape, right.shape, other_right.shape, same.shape}
+    if len(shapes) > 1 or distance.ndim != 2:
+        raise InputError(f"Distances and who is right must all have one shape (samples, pairs), not {sorted(shapes)}.")
+    told = np.where(np.isfinite(distance), labels(right, other_right, same, pairs), NEITHER)
+    return told.astype(np.int8)
+
+
+def labels(right: Array, other_right: Array, same: Array, pairs: str) -> Members:
+    """Where each pair (samples, pairs) would belong if it had a distance; -1 where it is ignored, or not known."""
+    if pairs == "same_prediction":
+        found = np.select([same == 1.0, same == 0.0], [ALIKE, UNLIKE], NEITHER)
+    else:
+        known = np.isfinite(right) & np.isfinite(other_right)
+        found = np.select([known & (right + other_right == 2.0), known & (right + other_right == 1.0)], [ALIKE, UNLIKE], NEITHER)
+    return found.astype(np.int8)
+
+
+def check_pairs(pairs: str) -> None:
+    """Raise if nobody knows which pairs are meant."""
+    if pairs not in WAYS:
+        raise unknown("choice of pairs", str(pairs), WAYS)
+
+
+PAPER = "Fel, Vigouroux, Cadène and Serre, How good is your explanation? (WACV 2022)"
+READ = frozenset({Reads.EXPLANATION, Reads.CORRECT, Reads.CLASS})
+
+
+@dataclass(frozen=True, kw_only=True)
+class StabilityScore(Repeatable, ABC):
+    """A score of the distances d(e_i(x), e_j(x)): x lies in fold i, which model i never saw, and every other model j did (eq. 1).
+
+    It applies to cross-trained models alone. Distances are 1 - |Spearman's rho| unless another `measure` is given; of a
+    similarity, what it lacks to its largest value. `pairs` says which distances belong to S= and S!=: "both_right" (both models
+    right, exactly one right), or "same_prediction" (both predict the same class, or not). One number of the whole data set;
+    a sample's own value is the mean of its distances. A constant explanation has no distance, which is counted.
+    """
+
+    reference: ClassVar[str] = PAPER
+    before: ClassVar[frozenset[Reads]] = READ
+    after: ClassVar[frozenset[Reads]] = READ
+    quantities: ClassVar[tuple[str, ...]] = ("distance", "right", "other_right", "same")
+    pooled: ClassVar[bool] = True
+    least: ClassVar[float] = 5
+    """From how many samples on an interval is given; see `support`. Chosen by measurement: benchmarks/coverage.py."""
+    by_ends: ClassVar[bool] = False
+    """Whether a difference is known by the two values' own intervals alone, since replicates of the value are biased."""
+    measure: Measure | None = field(default_factory=lambda: rank_distance)
+    pairs: str = "both_right"
+
+    direction = Direction.HIGHER
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """For every explanation of a cross-trained model: all models that saw the sample."""
+        self.checked()
+        if subject.explainer is None or subject.folds == 0:
+            return ()
+        return (Request(Folds(k=subject.folds), Exhaustive(), self.shares(subject.explainer)),)
+
+    def checked(self) -> bool:
+        """True; raises on settings that are not known."""
+        check_pairs(self.pairs)
+        as_distance(self.compare)
+        return True
+
+    def observe(self, pair: Pair) -> Tensor:
+        """The distance, who is right, and whether both predict the same class, (R, 4)."""
+        before, after = pair.before, pair.after
+        measure = fingerprint.of_json(self.compare.spec())
+        distance = pair.once(f"distance {measure}", lambda: as_distance(self.compare)(before.explanation, after.explanation).double())
+        same = torch.eq(before.predicted, after.predicted)
+        return torch.stack((distance, *(one.to(distance) for one in (before.correct, after.correct, same))), dim=1)
+
+    def sets(self, measured: Measured) -> tuple[Array, Members]:
+        """The distances (samples, pairs), and where each belongs: 0 in S=, 1 in S!=, -1 in neither."""
+        distance, right, other_right, same = (measured[name][:, :, 0] for name in self.quantities)
+        return distance, membership(distance, right, other_right, same, self.pairs)
+
+    def sizes(self, measured: Measured) -> tuple[int, int]:
+        """How many distances are in S= and in S!=."""
+        member = self.sets(measured)[1]
+        return int((member == ALIKE).sum()), int((member == UNLIKE).sum())
+
+    def support(self, measured: Measured) -> int:
+        """How many samples decide the value: here those with a distance in S=."""
+        return int((self.sets(measured)[1] == ALIKE).any(axis=1).sum())
+
+    def enough(self, measured: Measured) -> bool:
+        """Whether enough samples decide the value for an interval that holds as often as it says."""
+        return self.support(measured) >= self.least
+
+    def interval(self, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
+        """The interval of a value, from its bootstrap replicates (B,)."""
+        return expanded_hull(value, replicates, self.support(measured), confidence)
+
+    def values(self, measured: Measured) -> Array:
+        """The distances (samples, pairs) that the score looks at, NaN elsewhere: here those of both sets."""
+        distance, member = self.sets(measured)
+        return np.where(member >= 0, distance, np.nan)
+
+    def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
+        """Samples without any distance, since an explanation is constant: "no_distance"."""
+        return {"no_distance": np.asarray(~np.isfinite(measured["distance"]).any(axis=(1, 2)))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsistencyScore(StabilityScore, ABC):
+    """A score of how well thresholds on the distance tell S= from S!=."""
+
+    least: ClassVar[float] = 10
+
+    @property
+    def in_map_units(self) -> bool:
+        """No: thresholds move along with all distances."""
+        return False
+
+    @property
+    @abstractmethod
+    def statistic(self) -> Statistic:
+        """From the tallies of both sets to the score."""
+
+    def support(self, measured: Measured) -> int:
+        """How many samples decide the value: those of the smaller set."""
+        member = self.sets(measured)[1]
+        return min(int((member == kind).any(axis=1).sum()) for kind in (ALIKE, UNLIKE))
+
+    def pool(self, measured: Measured, weights: Array) -> Array:
+        """The score (B,) under weights (B, samples)."""
+        return weighted(self.statistic, *self.sets(measured), weights)
+
+    def permuted(self, measured: Measured, orders: Index) -> Array:
+        """The score (B,) if sample n keeps its distances and has the labels of sample orders[b, n], all its pairs' together."""
+        distance, right, other_right, same = (measured[name][:, :, 0] for name in self.quantities)
+        return relabelled(self.statistic, distance, labels(right, other_right, same, self.pairs), orders)

@@ -1,0 +1,1 @@
+"""From measured values to numbers with uncertainty: intervals, differences, trends and permutation nulls."""

@@ -1,0 +1,8 @@
+"""Studies: questions that take more than one audit to answer."""
+
+from veracity.studies.advice import Advice, advise
+from veracity.studies.degradation import DegradationCheck, DegradationResult
+from veracity.studies.distance_check import DistanceCheck, DistanceResult
+from veracity.studies.meta import MetaEvaluation, MetaResult
+from veracity.studies.several import Audits, JointResult
+from veracity.studies.symmetry_scan import Scan, scan

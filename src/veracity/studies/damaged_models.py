@@ -1,0 +1,132 @@
+"""One seed of a degradation check: the undamaged model, what is made of it, and what is measured."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from veracity.audit import Audit
+from veracity.core.errors import InputError, Note
+from veracity.core.spaces import WeightSpace
+from veracity.core.training import CrossTrained
+from veracity.engine.crosstrain.folds import trained_folds
+from veracity.engine.perturbation.weights import Copies
+from veracity.engine.resolve import as_inputs, as_labels
+from veracity.engine.store import RunFolder
+from veracity.perturb import WrongLabels
+from veracity.perturb.folds import members
+from veracity.perturb.weights.copies import key
+from veracity.results import Result
+from veracity.studies.degradation import Case, Damage
+
+Model = nn.Module | CrossTrained
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured of one case: rows, failed cells, and why nothing could be measured, if so."""
+
+    case: Case
+    rows: pd.DataFrame
+    failed: pd.DataFrame
+    lost: str = ""
+
+
+class Block:
+    """One seed: `audit` measures its undamaged model and what is made of that, which learns from `labels` where it learns."""
+
+    def __init__(self, audit: Audit, model: Model, labels: Tensor | None, seed: int, root: str, settings: Mapping[str, Any]) -> None:
+        self.audit, self.labels, self.seed, self.root, self.settings = audit, labels, seed, root, settings
+        self.base = retrained(model, labels, seed)
+        self.before = pd.DataFrame()
+
+    def measured(self, case: Case, damages: Mapping[str, Damage]) -> Outcome:
+        """The scores of one case. What only a damaged model cannot stand is no mistake of the user's: it is counted."""
+        if not case.damage:
+            outcome = self.audited(case, self.base)
+            self.before = outcome.rows
+            return outcome
+        damage = damages[case.damage]
+        spaces = [] if isinstance(damage, WrongLabels) else [damage.of(module) for module in self.modules]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", Note)
+                model = self.mislabelled(case, damage) if isinstance(damage, WrongLabels) else self.noised(case, spaces)
+                return self.audited(case, model)
+        except InputError as error:
+            rows = self.before.assign(damage=case.damage, share=case.share, value=np.nan, accuracy=np.nan)
+            return Outcome(case, rows, pd.DataFrame(), lost=str(error))
+
+    def audited(self, case: Case, model: Model) -> Outcome:
+        """Measure one model."""
+        result = replace(self.audit, models={"model": model}).run(f"{self.root}/{case.name}", **self.settings)
+        failed = result.failures().drop(columns="model")
+        failed.insert(0, "case", case.name)
+        return Outcome(case, rows_of(result, case), failed)
+
+    @cached_property
+    def modules(self) -> tuple[nn.Module, ...]:
+        """The undamaged networks, one a fold; just the model where there are no folds."""
+        if not isinstance(self.base, CrossTrained):
+            return (self.base,)
+        inputs = as_inputs(self.audit.inputs)
+        store = RunFolder(f"{self.root}/{Case('', 0.0, 0, self.seed).name}")
+        return trained_folds(self.base, inputs, as_labels(self.audit.targets, inputs.size()), store, progress=False).modules
+
+    def noised(self, case: Case, spaces: Sequence[WeightSpace]) -> Model:
+        """The undamaged networks with damaged weights, each in its own way."""
+        seed = key("degradation", self.audit.seed, case.damage)
+        made = [noisy(module, space, case.level, fold, seed) for fold, (module, space) in enumerate(zip(self.modules, spaces, strict=True))]
+        return replace(self.base, fit=None, build=None, models=made) if isinstance(self.base, CrossTrained) else made[0]
+
+    def mislabelled(self, case: Case, damage: WrongLabels) -> Model:
+        """The model trained on labels of which some are wrong; the folds stay."""
+        if not isinstance(self.base, CrossTrained) or self.labels is None:
+            raise InputError("Wrong labels need a model that can be trained anew: pass CrossTrained(fit=...).")
+        wrong = damage.of(self.labels, case.share, self.audit.seed)
+        inputs, place = (self.base.data[0], self.base.place) if self.base.data else (self.audit.inputs, torch.arange(len(self.labels)))
+        return replace(self.base, data=(inputs, wrong), place=place)
+
+
+def retrained(model: Model, labels: Tensor | None, seed: int) -> Model:
+    """The model of a seed. The folds are fixed by the true labels, so that wrong ones do not move them."""
+    if not isinstance(model, CrossTrained) or model.fit is None or labels is None:
+        return model
+    return replace(model, seed=model.seed + seed, folds=members(model.folds, labels, model.seed + seed))
+
+
+def noisy(model: nn.Module, space: WeightSpace, level: int, draw: int, seed: int) -> nn.Module:
+    """A copy of the model with damaged weights."""
+    copies = Copies(model, seed)
+    return deepcopy(copies.become(copies.weights(space, [(draw, level)]), 0))
+
+
+def rows_of(result: Result, case: Case) -> pd.DataFrame:
+    """One row a score and explainer; the value is NaN where it is undefined or no more than a bound."""
+    table = result.table()
+    bounds = {(one.explainer, one.score): one.bounds for one in result.series}
+    ends = np.array([bounds[one] for one in zip(table["explainer"], table["score"], strict=True)]).reshape(-1, 2)
+    accuracy = result.manifest["models"]["model"]["accuracy"]
+    return pd.DataFrame(
+        {
+            "damage": case.damage,
+            "share": case.share,
+            "seed": case.seed,
+            "score": table["score"],
+            "explainer": table["explainer"],
+            "value": table["value"].where(~table["bound"].astype(bool)).astype(float),
+            "accuracy": np.nan if accuracy is None else float(accuracy),
+            "direction": table["direction"],
+            "least": ends[:, 0],
+            "most": ends[:, 1],
+        }
+    )

@@ -1,0 +1,337 @@
+"""What is damaged, and how much of it.
+
+What a degradation check found: scores against damage, and whether they follow it.
+
+Which scores to check under which damages, and the run that does it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import Tensor, nn
+
+from veracity.audit import Audit
+from veracity.core.errors import InputError, SpecError, unknown
+from veracity.core.failures import failures_of
+from veracity.core.inputs import Inputs
+from veracity.core.measures import Direction
+from veracity.core.models import as_device, placed
+from veracity.core.settings import Count, Inside, Whole, check_fields
+from veracity.core.spaces import WeightSpace
+from veracity.core.training import CrossTrained
+from veracity.engine.crosstrain.folds import found_folds
+from veracity.engine.crosstrain.models import on_device
+from veracity.engine.progress import bar
+from veracity.engine.resolve import as_inputs, as_labels, as_tensor, labelled
+from veracity.engine.store import RunFolder
+from veracity.engine.store.files import Files
+from veracity.engine.store.records import sealed
+from veracity.engine.store.state import studying
+from veracity.perturb import ConvolutionNoise, WrongLabels
+from veracity.perturb.damage import check_labels, check_shares
+from veracity.statistics.intervals import mean_interval
+from veracity.statistics.trend import SEEDS, holm, trend, verdict
+from veracity.studies.damaged_models import Block, Model, Outcome
+
+UNDAMAGED = "undamaged"
+
+Damage = WeightSpace | WrongLabels
+DAMAGES: dict[str, Damage] = {"weights": ConvolutionNoise(), "labels": WrongLabels()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One damaged model: which damage, how much of it, its level, and the seed; the undamaged one has the share 0."""
+
+    damage: str
+    share: float
+    level: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The case's folder.
+
+        >>> Case("weights", 0.05, 0, 2).name, Case("", 0.0, 0, 2).name
+        ('weights-0.05-2', 'undamaged-2')
+        """
+        return f"{self.damage}-{self.share:g}-{self.seed}" if self.damage else f"{UNDAMAGED}-{self.seed}"
+
+
+def as_damages(given: Any) -> dict[str, Damage]:
+    """Damages by name, from names, objects, or a mapping to either."""
+    if isinstance(given, str):
+        raise SpecError(f"The damages are a list, such as ['{given}'], not one name.")
+    listed = (
+        given.items() if isinstance(given, Mapping) else [(one if isinstance(one, str) else getattr(one, "name", ""), one) for one in given]
+    )
+    found: dict[str, Damage] = {}
+    for name, one in listed:
+        if isinstance(one, str) and one not in DAMAGES:
+            raise unknown("damage", one, DAMAGES)
+        damage = DAMAGES[one] if isinstance(one, str) else one
+        if not isinstance(damage, (WeightSpace, WrongLabels)):
+            raise SpecError(
+                f"A damage is 'weights', 'labels', a space of weights such as ConvolutionNoise(), or WrongLabels(), not {one!r}."
+            )
+        if name in found or name == UNDAMAGED or not re.fullmatch(r"[\w .=-]+", str(name)):
+            raise SpecError(f"Each damage needs a name of its own, of letters and digits, such as {{'weights': ...}}, not {name!r}.")
+        found[str(name)] = damage
+    if not found:
+        raise SpecError("There is no damage to check: pass damages=['weights', 'labels'], or one of them.")
+    return found
+
+
+TITLE = "Do scores follow the damage?"
+
+
+@dataclass(frozen=True)
+class DegradationResult:
+    """Every score of every explainer under every damage: `rows` has one a damage, share, seed, score and explainer.
+
+    What is undamaged stands in the rows of the share 0, once. `lost` says, by the case's name, why a damaged model could not be
+    measured at all; its values are NaN.
+    """
+
+    rows: pd.DataFrame
+    damages: tuple[str, ...]
+    lost: Mapping[str, str]
+    failed: pd.DataFrame
+    title: str | None = None
+    confidence: float = 0.95
+
+    def table(self) -> pd.DataFrame:
+        """One row a damage, share, score and explainer: the mean over seeds with its t interval, and the mean accuracy.
+
+        Intervals are cut to the bounds of the score; `n` seeds have a value, `undefined` have none. A damage that leaves the
+        accuracy as it was is none.
+        """
+        found = []
+        for (damage, score, explainer), here in self._groups():
+            for share, part in here.groupby("share", sort=True):
+                middle = asdict(mean_interval(part["value"].to_numpy(dtype=np.float64), self.confidence))
+                ends = np.clip([middle["low"], middle["high"]], part["least"].iloc[0], part["most"].iloc[0])
+                beside = {"undefined": int(part["value"].isna().sum()), "accuracy": part["accuracy"].mean()}
+                named = {"damage": damage, "share": share, "score": score, "explainer": explainer}
+                found.append({**named, **middle, "low": ends[0], "high": ends[1], **beside, "direction": part["direction"].iloc[0]})
+        return pd.DataFrame(found)
+
+    def trends(self) -> pd.DataFrame:
+        """One row a damage, score and explainer: does the score follow the damage?
+
+        `slope` is in units of the score per unit of damage, with its t interval over seeds; `p` is of Page's one-sided test in the
+        direction in which the score is worse, `p_adjusted` by Holm's correction over the explainers of a score and damage. The
+        verdict is "follows", "does not follow", "goes the other way" or "undefined". `accuracy_drop` is how much accuracy the largest
+        damage costs.
+        """
+        found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for (damage, score, explainer), here in self._groups():
+            values = here.pivot(index="seed", columns="share", values="value").sort_index(axis=1)
+            accuracies = here.groupby("share", sort=True)["accuracy"].mean()
+            direction = Direction(here["direction"].iloc[0])
+            one = trend(values.to_numpy(dtype=np.float64), [float(share) for share in values.columns], direction, self.confidence)
+            drop = float(accuracies.iloc[0] - accuracies.iloc[-1])
+            named = {"damage": damage, "score": score, "explainer": explainer}
+            row = {**named, "found": one, "direction": direction, "accuracy_drop": drop}
+            found.setdefault((damage, score), []).append(row)
+        return pd.DataFrame([row for alike in found.values() for row in self._judged(alike)])
+
+    def failures(self) -> pd.DataFrame:
+        """What could not be measured, and why: one row a case, or a case's explainer and score."""
+        lost = [{"case": name, "explainer": "", "score": "", "error": reason} for name, reason in self.lost.items()]
+        return pd.concat([pd.DataFrame(lost, columns=["case", "explainer", "score", "error"]), self.failed], ignore_index=True)
+
+    def save_report(self, path: str | Path) -> Path:
+        """Write the report, one HTML file that opens anywhere."""
+        from veracity import report
+
+        return report.write_degradation(self.table(), self.trends(), self.failures(), path, self.title or TITLE)
+
+    def __str__(self) -> str:
+        """The trends as text, then what could not be measured."""
+        shown = self.trends().drop(columns=["direction"])
+        lines = [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3g}", na_rep=""))]
+        lost = failures_of({**row, "model": row["case"]} for row in self.failures().to_dict("records"))
+        return "\n".join([*lines, *map(str, lost)])
+
+    def _judged(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """The explainers of one damage and score, with adjusted p-values and verdicts."""
+        adjusted = holm(np.array([row["found"].p for row in rows]))
+        for row, p in zip(rows, adjusted, strict=True):
+            one, direction = row.pop("found"), row.pop("direction")
+            said = verdict(float(p), one, self.confidence)
+            numbers = {"slope": one.slope, "low": one.low, "high": one.high, "p": one.p, "p_adjusted": float(p), "verdict": said}
+            drop = row.pop("accuracy_drop")
+            yield {**row, **numbers, "n": one.n, "undefined": one.undefined, "accuracy_drop": drop, "direction": direction.value}
+
+    def _groups(self) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
+        """The rows of each damage, score and explainer, the undamaged ones among them."""
+        for damage in self.damages:
+            mine = self.rows[self.rows["damage"].isin(["", damage])]
+            for (score, explainer), here in mine.groupby(["score", "explainer"], sort=False):
+                yield (damage, str(score), str(explainer)), here
+
+
+def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON can write them: without NaN and infinity."""
+    finite = rows.replace([np.inf, -np.inf], np.nan)
+    records = finite.astype(object).where(finite.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in record.items()} for record in records]
+
+
+MARK = "degradation.json"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DegradationCheck:
+    """Which scores to check, on a model, data and explainers, under which damages.
+
+    model      a CrossTrained, trained anew for every seed; or one torch.nn.Module, whose weights alone can be damaged
+    inputs     what is audited, and with targets what a CrossTrained learns from
+    targets    the true labels (samples,): wrong ones are only learnt from
+    explainers, scores, symmetry, walk, reference, outputs as in an Audit; any score of the package
+    damages    "weights" and "labels"; or objects: ConvolutionNoise(sigma=0.2), WrongLabels(), any space of weights with one level a
+               share; a list or {"name": ...}
+    shares     how much is damaged, ascending: of each convolution's entries, of the labels
+    seeds      how often everything is repeated, three times at least; seed s trains with the model's seed + s, and damages and
+               explains with random numbers of its own
+    """
+
+    model: Model
+    inputs: Tensor | Inputs | Sequence[Any]
+    targets: Tensor | None = None
+    explainers: Sequence[Any] | Mapping[str, Any]
+    scores: Sequence[Any] | Mapping[str, Any]
+    damages: Sequence[Any] | Mapping[str, Any] = ("weights", "labels")
+    shares: Sequence[float] = (0.05, 0.10, 0.30)
+    seeds: Count = 3
+    seed: Whole = 0
+    symmetry: Any = None
+    walk: Any = None
+    outputs: str | None = None
+    reference: Tensor | None = None
+    confidence: Inside = 0.95
+    title: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check every plain setting; what names or holds data is looked at by `check`."""
+        check_fields(
+            self,
+            "the degradation check",
+            others=("model", "inputs", "targets", "explainers", "scores", "damages", "shares", "outputs", "reference"),
+        )
+
+    def run(self, folder: str | Path, *, workers: int = 1, batch: int | None = None, progress: bool = True) -> DegradationResult:
+        """Train and measure what the folder does not hold yet, seed after seed; every case has a run folder of its own."""
+        damages = self.check()
+        root = str(folder)
+        files = Files(root)
+        if not begun(folder):
+            RunFolder(root).check_writable()
+        about = {"what": "a degradation check", "seed": self.seed, "title": self.title}
+        names = [case.name for seed in range(self.seeds) for case in self.cases(damages, seed)]
+        settings: dict[str, Any] = {"workers": workers, "batch": batch, "progress": False}
+        found: list[Outcome] = []
+        with studying(files, MARK, about, names), bar("damaging", len(names), progress) as advance:
+            for seed in range(self.seeds):
+                block = Block(self.audit(seed), self.model, self.learnt(), seed, root, settings)
+                for case in self.cases(damages, seed):
+                    advance(0, case.name)
+                    found.append(block.measured(case, damages))
+                    advance(1, case.name)
+        rows = pd.concat([one.rows for one in found], ignore_index=True)
+        failed = pd.concat([one.failed for one in found], ignore_index=True)
+        lost = {one.case.name: one.lost for one in found if one.lost}
+        result = DegradationResult(rows, tuple(damages), lost, failed, self.title, self.confidence)
+        files.write("values.json", sealed({"rows": plain(rows)}))
+        return result
+
+    def on(self, device: str) -> DegradationCheck:
+        """The same check with its models on a device."""
+        if isinstance(self.model, CrossTrained):
+            return replace(self, model=on_device(self.model, device))
+        return replace(self, model=placed("model", self.model, as_device(device)))
+
+    def audit(self, seed: int) -> Audit:
+        """The audit of every case of a seed."""
+        return Audit(
+            models={"model": self.model},
+            inputs=self.inputs,
+            targets=self.targets,
+            explainers=self.explainers,
+            scores=self.scores,
+            symmetry=self.symmetry,
+            walk=self.walk,
+            outputs=self.outputs,
+            reference=self.reference,
+            controls=False,
+            companions=False,
+            seed=self.seed + seed,
+            confidence=self.confidence,
+        )
+
+    def cases(self, damages: Mapping[str, Damage], seed: int) -> Iterator[Case]:
+        """The undamaged model of a seed, and every damaged one."""
+        yield Case("", 0.0, 0, seed)
+        for damage in damages:
+            for level, share in enumerate(self.shares):
+                yield Case(damage, float(share), level, seed)
+
+    def check(self) -> dict[str, Damage]:
+        """The damages by name; raises on what could not work."""
+        check_shares(self.shares, "The shares that are damaged")
+        if self.seeds < SEEDS:
+            raise InputError(f"A trend needs at least {SEEDS} seeds a level, not {self.seeds}: pass seeds={SEEDS} or more.")
+        least = math.factorial(len(self.shares) + 1) ** -self.seeds
+        if least > 1.0 - self.confidence:
+            raise InputError(
+                f"With {len(self.shares)} share and {self.seeds} seeds no trend can be told from chance (p is {least:.3f} at best): give "
+                "more shares or seeds."
+            )
+        if not isinstance(self.model, (nn.Module, CrossTrained)):
+            raise InputError(f"A degradation check is of one CrossTrained, or of one torch.nn.Module, not {type(self.model).__name__}.")
+        fixed = [label for label, one in labelled(self.explainers, controls=False).items() if one.fixed]
+        if fixed:
+            raise InputError(f"Damaged models are explained anew, and '{fixed[0]}' is maps without their explainer: leave it out.")
+        damages = {name: self.suited(name, damage) for name, damage in as_damages(self.damages).items()}
+        trained = isinstance(self.model, CrossTrained) and self.model.fit is not None
+        if any(isinstance(one, WrongLabels) for one in damages.values()):
+            if not trained:
+                raise InputError("Wrong labels need a model that can be trained anew: pass CrossTrained(fit=...), or damages=['weights'].")
+            check_labels(self.learnt())
+        return damages
+
+    def suited(self, name: str, damage: Damage) -> Damage:
+        """A damage with one level for each share, if the model has what it damages."""
+        if isinstance(damage, WrongLabels):
+            return damage
+        space = replace(damage, shares=tuple(self.shares)) if isinstance(damage, ConvolutionNoise) else damage
+        if isinstance(self.model, CrossTrained):
+            inputs = as_inputs(self.inputs)
+            known = found_folds(self.model, inputs, as_labels(self.targets, inputs.size()), None)
+            network = known.modules[0] if known is not None else None
+        else:
+            network = self.model
+        fitted = space if network is None else space.of(network)
+        if network is not None and fitted.levels != len(self.shares):
+            raise SpecError(f"The damage '{name}' has {fitted.levels} levels for {len(self.shares)} shares: it needs one for each.")
+        return fitted
+
+    def learnt(self) -> Tensor | None:
+        """The true labels that a CrossTrained learns from."""
+        given = self.model.data[1] if isinstance(self.model, CrossTrained) and self.model.data is not None else self.targets
+        found = as_tensor(given, "targets")
+        return None if found is None else found.cpu()
+
+
+def begun(folder: str | Path) -> bool:
+    """Whether a folder already holds a degradation check."""
+    return Files(str(folder)).exists(MARK)

@@ -1,0 +1,132 @@
+"""Several audits under one name: run one after the other, each into a folder of its own, and read together."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from veracity.audit import Audit
+from veracity.core.errors import StoreError
+from veracity.engine.store import lock
+from veracity.engine.store.files import Files
+from veracity.engine.store.state import State, studying
+from veracity.results import Result
+
+MARK = "audits.json"
+SHOWN = ["explainer", "score", "value", "low", "high", "undefined", "published", "state", "failed"]
+Summary = Callable[[Mapping[str, Result]], pd.DataFrame]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Audits:
+    """Audits of different data that belong together, by name; `summary` reads a further table off their results.
+
+    A run's folder holds one run folder for each audit, under its name. Running it again measures what is missing.
+    """
+
+    audits: Mapping[str, Audit]
+    title: str | None = None
+    summary: Summary | None = None
+
+    def on(self, device: str) -> Audits:
+        """The same audits with their models on a device."""
+        return replace(self, audits={name: audit.on(device) for name, audit in self.audits.items()})
+
+    def run(
+        self, folder: str | Path, *, workers: int = 1, batch: int | None = None, memory: int | None = None, progress: bool = True
+    ) -> JointResult:
+        """Measure what the folder does not hold yet, one audit after the other."""
+        files = Files(str(folder))
+        if not begun(folder) and files.everything() - {lock.NAME}:
+            raise StoreError(f"{folder} holds other files and no {MARK}: choose an empty or a new folder.")
+        about = {"what": "several audits", "title": self.title, "audits": list(self.audits)}
+        with studying(files, MARK, about, list(self.audits)):
+            found = {
+                name: audit.run(f"{folder}/{name}", workers=workers, batch=batch, memory=memory, progress=progress)
+                for name, audit in self.audits.items()
+            }
+        return JointResult(found, self.title, self.summary)
+
+
+def begun(folder: str | Path) -> bool:
+    """Whether a folder already holds several audits."""
+    return Files(str(folder)).exists(MARK)
+
+
+@dataclass(frozen=True)
+class JointResult:
+    """The results of several audits by name, as one table."""
+
+    results: Mapping[str, Result]
+    title: str | None = None
+    summarise: Summary | None = None
+
+    def table(self) -> pd.DataFrame:
+        """Every audit's table, below each other, with the audit's name in the first column."""
+        return pd.concat([named(name, one.table()) for name, one in self.results.items()], ignore_index=True)
+
+    def failures(self) -> pd.DataFrame:
+        """What could not be measured, and why, with the audit's name in the first column."""
+        return pd.concat([named(name, one.failures()) for name, one in self.results.items()], ignore_index=True)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame | None:
+        """What is read off all results together; None if nothing is."""
+        return None if self.summarise is None else self.summarise(self.results)
+
+    def __str__(self) -> str:
+        """The summary, then the numbers of every model."""
+        parts = [] if self.summary is None else [plain(self.summary, 28)]
+        for (audit, model), rows in self.table().groupby(["audit", "model"], sort=False):
+            parts.append(f"{audit} / {model}\n{plain(shown(rows))}")
+        return "\n\n".join(parts)
+
+    def save_report(self, path: str | Path) -> Path:
+        """Write every audit's own report into its folder, and one page that leads to them and holds the joint numbers."""
+        from veracity import report
+
+        target, links = Path(path), {}
+        for name, one in self.results.items():
+            written = one.save_report(Path(one.path) / "report.html")
+            links[name] = Path(os.path.relpath(written, target.parent)).as_posix()
+        tables = {} if self.summary is None else {"Taken together": self.summary}
+        for (audit, model), rows in self.table().groupby(["audit", "model"], sort=False):
+            tables[f"{audit}: {model}"] = shown(rows)
+        return report.write_joint(self.title or "Explanation audits", links, tables, target)
+
+
+def named(name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """A table with an audit's name in its first column."""
+    found = table.copy()
+    found.insert(0, "audit", name)
+    return found
+
+
+def shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """The columns that have something to say: not those that are empty, or 0 for all; bounds as such, open ends empty."""
+    found = rows[SHOWN].replace([np.inf, -np.inf], np.nan)
+    if rows["bound"].any():
+        found["value"] = [bounded(row) for row in rows.to_dict("records")]
+    return found.loc[:, [bool((found[name].notna() & ~found[name].isin(["", 0, State.DONE.value])).any()) for name in SHOWN]]
+
+
+def bounded(row: Mapping[Any, Any]) -> str:
+    """A value as text, and as a bound where it is only one.
+
+    >>> bounded({"value": -100.0, "bound": True}), bounded({"value": 0.25, "bound": False})
+    ('≤ -100.0', '0.250')
+    """
+    return "" if math.isnan(row["value"]) else f"≤ {row['value']:.1f}" if row["bound"] else f"{row['value']:.3f}"
+
+
+def plain(table: pd.DataFrame, widest: int | None = None) -> str:
+    """A table as text, its columns cut at a width if one is given."""
+    return str(table.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep="", max_colwidth=widest))

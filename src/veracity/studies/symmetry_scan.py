@@ -1,0 +1,360 @@
+"""Which symmetries an input may have: every group here that fits its shape.
+
+Symmetry scan: which of the catalogued symmetries does a model keep? The null that it is held against, and the ranking.
+
+Symmetry scan: given a model and data and nothing else, which symmetries does the model keep?
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Size, Tensor, nn
+
+from veracity.audit import Audit
+from veracity.core.errors import InputError, Note
+from veracity.core.inputs import First, Inputs, Signals
+from veracity.core.models import evaluating
+from veracity.core.randomness import Draws
+from veracity.core.sentences import tell
+from veracity.core.spaces import InputSpace
+from veracity.core.walks import Walk
+from veracity.engine.admission import sweep
+from veracity.engine.prepare import Prepared
+from veracity.engine.progress import bar
+from veracity.engine.resolve import as_inputs, as_whole
+from veracity.perturb import (
+    CubeRotations,
+    CyclicShift,
+    Dihedral,
+    Flips,
+    Mirror,
+    NodePermutations,
+    Permutations,
+    Rotation,
+    Rotations,
+    Rotations3D,
+    SignFlip,
+    WindowShift,
+)
+from veracity.perturb.groups.base import describe
+from veracity.statistics.intervals import Array, mean_interval
+from veracity.walk import Exhaustive, MonteCarlo
+
+
+def catalogue(shape: Size, structured: bool = False, margin: int = 0) -> list[InputSpace]:
+    """Every catalogued symmetry of inputs of this shape (one sample's values) that moves anything, fitted.
+
+    Of a graph's values (V, F), which are `structured`: node and feature permutations. One axis (F,), a table: permutations,
+    shifts and reversal. Two axes, series (C, T), points (P, 3) or tokens (T, V): the same along each axis, rotations in
+    space where there are three coordinates, an image's symmetries where it is square. Three axes or more, images
+    (C, H, W): shifts, turns and mirror images of the last two, permutations of the channels. Inputs with a blank `margin`
+    (see `blank_margin`) can be shifted inside it.
+
+    >>> [space.name for space in catalogue(Size([5]))]
+    ['cyclic_shift', 'mirror', 'permutations', 'sign_flip']
+    """
+    found = [fitted for space in candidates(shape, structured, margin) if (fitted := fits(space, shape)) is not None]
+    return [space for space in found if space.order is None or space.order > 1]
+
+
+def candidates(shape: Size, structured: bool, margin: int) -> list[InputSpace]:
+    """What may be tried on inputs with so many axes, whether it fits or not."""
+    points: list[InputSpace] = [Rotations3D(), CubeRotations()]
+    if structured:
+        return [NodePermutations(), Permutations(axis=-1), *points, SignFlip()]
+    image: list[InputSpace] = [CyclicShift(axes=(-2, -1)), Dihedral(), Rotations(), Flips(), Rotation()]
+    axes = [axis for axis in (-1, -2) if len(shape) >= -axis and shape[axis] > 1]
+    along = [one for axis in axes for one in (CyclicShift(axes=(axis,)), Mirror(axis=axis))]
+    window = [WindowShift(margin=margin, axes=(-2, -1) if len(shape) > 2 else (-1,))] if margin > 0 else []
+    if len(shape) > 2:
+        return [*(image if len(axes) == 2 else []), *along, *window, Permutations(axis=-3), SignFlip()]
+    square = image if len(axes) == 2 and shape[0] == shape[1] else []
+    return [*square, *along, *window, *(Permutations(axis=axis) for axis in axes), *points, SignFlip()]
+
+
+def fits(space: InputSpace, shape: Size) -> InputSpace | None:
+    """The space fitted to this shape, None if it cannot be."""
+    try:
+        return space.fit(shape)
+    except InputError:
+        return None
+
+
+def moves(space: InputSpace, signals: Signals) -> bool:
+    """Whether one random element for each of these inputs changes anything: what does not move them is kept by any model.
+
+    >>> moves(Permutations(axis=-2, size=3), Signals(torch.ones(8, 3, 4)))
+    False
+    """
+    latent = Draws.of(0, torch.arange(len(signals))).normal(space.latents, stream="moves")
+    moved = space.move(space.decode(latent), signals)
+    pairs = zip((moved.values, *moved.structure), (signals.values, *signals.structure), strict=True)
+    return not all(torch.equal(after, before) for after, before in pairs)
+
+
+def blank_margin(x: Tensor) -> int:
+    """How many outer entries are blank in every one of N inputs (N, ...): along rows and columns of images, else the last axis.
+
+    Blank is one value a sample and channel, as `WindowShift` asks; 0 if nothing at all is to be seen.
+
+    >>> blank_margin(torch.tensor([[[0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0]]]))
+    2
+    """
+    sizes = x.shape[-2:] if x.ndim > 3 else x.shape[-1:]
+    flat = x.reshape(-1, math.prod(sizes))
+    visible = (flat != flat[:, :1]).any(dim=0).reshape(sizes).nonzero()
+    if len(visible) == 0:
+        return 0
+    return int(torch.minimum(visible, visible.new_tensor(sizes) - 1 - visible).min())
+
+
+TOLERANCE = 1e-4
+"""How much of the way from a perfect symmetry to the null a kept symmetry may stray."""
+
+ROUNDING = 1e-7
+"""Different inputs whose outputs agree to this are not told apart."""
+
+NAMED = 10**9
+"""Up to how many elements an order is written out."""
+
+
+def null_agreement(outputs: Tensor) -> float:
+    """How alike outputs (N, K) of different inputs are: the mean cosine over all pairs, (|sum of unit rows|^2 - n) / (n (n - 1)).
+
+    A symmetry that agrees no better is none. 1 for a constant model, NaN for fewer than two outputs with a direction.
+
+    >>> import torch
+    >>> round(null_agreement(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]])), 4)
+    0.3333
+    """
+    rows = outputs.detach().double().flatten(1)
+    lengths = rows.norm(dim=1, keepdim=True)
+    units = (rows / lengths)[(lengths[:, 0] > 0) & rows.isfinite().all(dim=1)]
+    n = len(units)
+    return float((units.sum(dim=0).square().sum() - n) / (n * (n - 1))) if n > 1 else math.nan
+
+
+class Verdict(Enum):
+    """What a scan says of one symmetry, best first."""
+
+    KEPT = "kept"
+    EMPTY = "says nothing"
+    BROKEN = "not kept"
+    UNDEFINED = "undefined"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scanned:
+    """One symmetry's invariance over n samples.
+
+    `invariance` is its mean as defined (eq. 1). `moved` is the mean without the identity, which every model keeps and
+    which counts for much in a small group; `lowest` is the worst sample's. `null` is what different inputs reach.
+    `place` and `why` are set by `ranked`.
+    """
+
+    space: InputSpace
+    invariance: float
+    moved: float
+    lowest: float
+    null: float
+    n: int
+    undefined: int
+    verdict: Verdict
+    place: int = 0
+    why: str = ""
+
+    @classmethod
+    def of(cls, space: InputSpace, values: Array, null: float, tolerance: float = TOLERANCE) -> Scanned:
+        """From one invariance a sample (samples,), NaN where undefined, and the `null_agreement` of the model's outputs."""
+        x = values[np.isfinite(values)]
+        away = without_identity(x, space.order)
+        lowest = float(away.min()) if len(x) else math.nan
+        return cls(
+            space=space,
+            invariance=float(x.mean()) if len(x) else math.nan,
+            moved=float(away.mean()) if len(x) else math.nan,
+            lowest=lowest,
+            null=null,
+            n=len(x),
+            undefined=len(values) - len(x),
+            verdict=judged(lowest, null, tolerance),
+        )
+
+
+def without_identity(values: Array, order: int | None) -> Array:
+    """Means over all `order` elements as means over all but the identity, at which the agreement is 1: (order v - 1) / (order - 1).
+
+    Exact for an exhaustive walk, right on average for a random one: visit small groups as a whole.
+
+    >>> without_identity(np.array([0.5, 1.0]), 2)
+    array([0., 1.])
+    """
+    return values - (1.0 - values) * (1 / (order - 1)) if order is not None and order > 1 else values
+
+
+def judged(lowest: float, null: float, tolerance: float = TOLERANCE) -> Verdict:
+    """Kept if even the worst sample has 1 - lowest <= tolerance min(1, 1 - null); without a null the tolerance stands alone.
+
+    Measured by the distance to the null, since the outputs of a model that hardly reacts are alike whatever happens.
+
+    >>> judged(0.99995, null=0.2), judged(0.99995, null=0.9999), judged(1.0, null=1.0)
+    (<Verdict.KEPT: 'kept'>, <Verdict.BROKEN: 'not kept'>, <Verdict.EMPTY: 'says nothing'>)
+    """
+    if math.isnan(lowest):
+        return Verdict.UNDEFINED
+    if null >= 1.0 - ROUNDING and 1.0 - lowest <= tolerance:
+        return Verdict.EMPTY
+    room = 1.0 if math.isnan(null) else min(1.0, 1.0 - null)
+    return Verdict.KEPT if 1.0 - lowest <= tolerance * room else Verdict.BROKEN
+
+
+def ranked(rows: Sequence[Scanned]) -> list[Scanned]:
+    """The symmetries, best first, each with its place and the reason for it.
+
+    Kept ones come first, the one with the most elements before all others: where a group is kept, so are its parts. One
+    without end is larger than any finite one. The rest follow by their invariance without the identity. Ties are
+    broken by name, since differences within the tolerance are rounding.
+    """
+    order = sorted(rows, key=standing)
+    above = (None, *order)
+    return [replace(row, place=number + 1, why=reason(row, above[number])) for number, row in enumerate(order)]
+
+
+def standing(row: Scanned) -> tuple[int, tuple[int, int], float, tuple[int, int], str]:
+    """What a row is sorted by, least first."""
+    size = (0, 0) if row.space.order is None else (1, -row.space.order)
+    by_size = row.verdict in (Verdict.KEPT, Verdict.EMPTY)
+    agreement = 0.0 if by_size or math.isnan(row.moved) else -row.moved
+    return list(Verdict).index(row.verdict), size if by_size else (0, 0), agreement, size, describe(row.space)
+
+
+def reason(row: Scanned, above: Scanned | None) -> str:
+    """Why a row stands where it stands, in one sentence."""
+    if row.verdict is Verdict.UNDEFINED:
+        return tell("scan.undefined", undefined=1)
+    if row.verdict is Verdict.EMPTY:
+        return tell("scan.empty", samples=row.n)
+    if row.verdict is Verdict.BROKEN:
+        null = "" if math.isnan(row.null) else f" (different inputs: {row.null:.3f} on average)"
+        chance = "; no more alike than different inputs" if row.moved <= row.null else ""
+        return tell("scan.broken", row.moved, row.lowest, null, chance, samples=row.n)
+    kept = f"Kept on every sample ({row.n}{f', undefined on {row.undefined}' if row.undefined else ''})"
+    if above is None:
+        return tell("scan.first", kept, size_of(row.space), samples=row.n)
+    if above.space.order == row.space.order:
+        return tell("scan.tied", kept, size_of(row.space), describe(above.space), samples=row.n)
+    return tell("scan.fewer", kept, size_of(row.space), describe(above.space), samples=row.n)
+
+
+def size_of(space: InputSpace) -> str:
+    """How many elements there are, in words.
+
+    >>> from veracity.perturb import Dihedral, Permutations, Rotation
+    >>> size_of(Dihedral()), size_of(Permutations(size=20)), size_of(Rotation())
+    ('8 elements', 'about 10^18 elements', 'elements without end')
+    """
+    if space.order is None:
+        return "elements without end"
+    return f"{space.order:,} elements" if space.order < NAMED else f"about 10^{math.floor(math.log10(space.order))} elements"
+
+
+WHOLE = 64
+"""Up to this order a symmetry is tried as a whole."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The catalogued symmetries that fit the input, best kept first."""
+
+    rows: list[Scanned]
+    values: dict[str, Array]
+
+    def table(self) -> pd.DataFrame:
+        """One row a symmetry, best kept first: its invariance with a 95 % interval over samples, the worst sample, the null.
+
+        The identity, which every model keeps, is left out of the invariance.
+        """
+        records = []
+        for row in self.rows:
+            found = mean_interval(without_identity(self.values[describe(row.space)], row.space.order))
+            records.append(
+                {
+                    "symmetry": describe(row.space),
+                    "elements": row.space.order,
+                    "verdict": row.verdict.value,
+                    "invariance": found.value,
+                    "low": found.low,
+                    "high": found.high,
+                    "worst": row.lowest,
+                    "null": row.null,
+                    "n": row.n,
+                    "why": row.why,
+                }
+            )
+        return pd.DataFrame(records)
+
+
+def scan(
+    model: nn.Module,
+    inputs: Any,
+    *,
+    samples: int = 32,
+    draws: int = 16,
+    folder: str | Path | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Scan:
+    """Measure a model's invariance to every catalogued symmetry that fits its inputs, and rank them.
+
+    The first `samples` inputs are moved: by all elements of a symmetry with at most 64, else by `draws` random ones. What
+    is measured stays in `folder`, if there is one, and is not measured again.
+    """
+    as_whole(samples, "samples", least=2)
+    as_whole(draws, "draws", least=1)
+    given = as_inputs(inputs)
+    some = First(given, min(samples, given.size()))
+    signals = some.take(torch.arange(some.count))
+    margin = 0 if signals.structure else blank_margin(signals.values)
+    spaces = [space for space in catalogue(some.shape, bool(signals.structure), margin) if moves(space, signals)]
+    if not spaces:
+        raise InputError(f"No catalogued symmetry moves inputs of shape {tuple(some.shape)}.")
+    kept = nullcontext(str(folder)) if folder is not None else tempfile.TemporaryDirectory()
+    values: dict[str, Array] = {}
+    with kept as root, bar("scanning", len(spaces), progress) as advance:
+        null = null_of(audit_of(model, some, spaces[0], draws, seed).prepare())
+        for number, space in enumerate(spaces):
+            advance(0, describe(space))
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "model / outputs: ", Note)
+                result = audit_of(model, some, space, draws, seed).run(Path(root) / f"{number:02d}-{space.name}", progress=False)
+            values[describe(space)] = result.samples("model_invariance")["value"].to_numpy(dtype=np.float64)
+            advance(1, describe(space))
+    rows = [Scanned.of(space, values[describe(space)], null) for space in spaces]
+    return Scan(ranked(rows), values)
+
+
+def audit_of(model: nn.Module, inputs: Inputs, space: InputSpace, draws: int, seed: int) -> Audit:
+    """The audit of one symmetry."""
+    small = space.order is not None and space.order <= WHOLE
+    walk: Walk = Exhaustive() if small else MonteCarlo(draws=draws)
+    return Audit(models={"model": model}, inputs=inputs, symmetry=space, walk=walk, scores=["model_invariance"], seed=seed)
+
+
+def null_of(prepared: Prepared) -> float:
+    """How alike the model's probabilities on different inputs are."""
+    model = prepared.problem.models["model"]
+    with evaluating(model.module):
+        outputs = sweep("model", model.module, prepared.problem.inputs, prepared.budgets["model"])
+    return null_agreement(model.outputs.read(outputs))
