@@ -31,7 +31,7 @@ from scipy import stats
 
 from benchmarks.populations import COPIES, DRAWN, SIGMA, Array, Generator, audited, drawn_pairs, rows_of, stable, turned
 from benchmarks.robustness import quiet
-from veracity.core.scores import Measured, Score
+from veracity.core.scores import Measured, PooledScore
 from veracity.core.walks import Sampling
 from veracity.orbits.statistics import equivariance_gap, mean_along
 from veracity.scores.stability.base import StabilityScore
@@ -186,7 +186,7 @@ def rare_effects(rng: Generator) -> Outcome:
     return of_pairs({"one": one, "other": other}, {"one": 0.001, "other": 0.0}, shared=True)
 
 
-def of_pooled(score: Score, population: Measured, truth: float, n: int, rng: Generator) -> Outcome:
+def of_pooled(score: PooledScore, population: Measured, truth: float, n: int, rng: Generator) -> Outcome:
     """The interval of a score that pools the data set, beside the percentile interval of its replicates."""
     size = len(population[score.quantities[0]])
     data = rows_of(population, rng.integers(0, size, n))
@@ -198,7 +198,7 @@ def of_pooled(score: Score, population: Measured, truth: float, n: int, rng: Gen
     return Outcome(cut(low, score.bounds), cut(high, score.bounds), truth, float(most - least))
 
 
-def of_pooled_pairs(score: Score, population: Mapping[str, Measured], truth: float, n: int, rng: Generator) -> Outcome:
+def of_pooled_pairs(score: PooledScore, population: Mapping[str, Measured], truth: float, n: int, rng: Generator) -> Outcome:
     """The interval of a difference of two explainers' pooled scores."""
     order = rng.integers(0, len(next(iter(population.values()))[score.quantities[0]]), n)
     (row,) = pooled_differences(score, {name: rows_of(one, order) for name, one in population.items()}, LEVEL)

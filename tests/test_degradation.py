@@ -24,7 +24,8 @@ from veracity.perturb.weights.copies import key
 from veracity.recipe import Recipe, Scale, run_recipe
 from veracity.results import Result
 from veracity.statistics.trend import holm, trend
-from veracity.studies.degradation import DegradationCheck, DegradationResult, as_damages, begun
+from veracity.studies.damaged_models import as_damages
+from veracity.studies.degradation import DegradationCheck, DegradationResult, begun
 
 SHARES = (0.2, 0.5)
 

@@ -26,7 +26,8 @@ from veracity.cli import main
 from veracity.core.errors import Note, StoreError
 from veracity.engine.store import RunFolder, lock
 from veracity.engine.store.files import Files
-from veracity.engine.store.state import Stage, commanded, study_progress, studying
+from veracity.engine.store.state import Stage, commanded
+from veracity.engine.store.study import study_progress, studying
 from veracity.orbits import OrbitResult
 from veracity.results.series import Series
 from veracity.studies.several import Audits

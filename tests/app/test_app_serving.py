@@ -122,7 +122,7 @@ def test_many_clients_come_and_go(running: Running) -> None:
 
 
 def test_no_more_sockets_than_there_is_room_for(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veracity.app.live.CLIENTS", 1)
+    monkeypatch.setattr("veracity.app.socket.CLIENTS", 1)
     with running.socket() as one:
         assert answered(one, 1)
         with running.socket() as other:

@@ -9,7 +9,7 @@ from scipy import stats
 from torch import Tensor
 
 from veracity.core.errors import InputError
-from veracity.measure import as_distance, l1, rank, signed_rank_distance, sliced_wasserstein, ssim, wasserstein
+from veracity.measure import as_distance, l1, rank_distance, signed_rank_distance, sliced_wasserstein, ssim, wasserstein
 from veracity.studies.distances import Verdict, curve, growth, moving, noisy
 
 AT = np.linspace(0.0, 1.0, 21)
@@ -101,15 +101,15 @@ def verdict(distance: object, **settings: bool) -> Verdict:
 
 
 def test_a_rank_distance_without_sign_takes_the_opposite_corner_for_near() -> None:
-    assert verdict(rank) is Verdict.PASSES
-    assert verdict(rank, diagonal=True) is Verdict.FAILS
+    assert verdict(rank_distance) is Verdict.PASSES
+    assert verdict(rank_distance, diagonal=True) is Verdict.FAILS
     assert verdict(signed_rank_distance, diagonal=True) is Verdict.PASSES
 
 
 def test_only_what_knows_positions_tells_far_from_further_once_nothing_overlaps() -> None:
     assert verdict(sliced_wasserstein, disc=True) is Verdict.PASSES
     assert verdict(l1, disc=True) is Verdict.SATURATES
-    assert verdict(rank, disc=True) is Verdict.SATURATES
+    assert verdict(rank_distance, disc=True) is Verdict.SATURATES
     assert verdict(wasserstein, disc=True) is Verdict.FAILS
     assert verdict(ssim, disc=True) is Verdict.FAILS
 

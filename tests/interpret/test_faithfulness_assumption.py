@@ -10,9 +10,10 @@ from masked import DEFAULTS, bare, explained, higher, inputs, linear, measure, p
 from veracity.core.errors import SpecError
 from veracity.core.registry import SCORES
 from veracity.perturb.masks import RandomOrderMasks
-from veracity.scores.assumptions import ModelFaithfulness, grows, sentence
+from veracity.scores.assumptions import sentence
 from veracity.scores.common import as_score
 from veracity.scores.faithfulness.curves import PixelFlipping
+from veracity.scores.faithfulness.masked import ModelFaithfulness, grows
 from veracity.walk import MonteCarlo
 
 

@@ -11,10 +11,9 @@ from veracity.core.randomness import Draws
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured
 from veracity.perturb.masks import RandomMasks
-from veracity.scores.assumptions import ModelFaithfulness
 from veracity.scores.common import as_score
 from veracity.scores.faithfulness.correlation import FaithfulnessCorrelation, MuFidelity, still
-from veracity.scores.faithfulness.masked import cell_side
+from veracity.scores.faithfulness.masked import ModelFaithfulness, cell_side
 from veracity.walk import MonteCarlo
 
 

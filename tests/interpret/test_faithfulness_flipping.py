@@ -12,9 +12,9 @@ from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured
 from veracity.perturb.masks import OrderedMasks
-from veracity.scores.assumptions import ModelFaithfulness
 from veracity.scores.common import as_score
 from veracity.scores.faithfulness.curves import Deletion, Insertion, PixelFlipping, RegionPerturbation, area, area_over
+from veracity.scores.faithfulness.masked import ModelFaithfulness
 from veracity.walk import MonteCarlo
 
 ALL = (PixelFlipping, RegionPerturbation, Deletion, Insertion)

@@ -15,8 +15,9 @@ from veracity.explain.gradients import Gradient
 from veracity.perturb import Ball
 from veracity.perturb.noise import GaussianNoise
 from veracity.perturb.weights import FullRandomisation, LayerRandomisation
-from veracity.scores.assumptions import ModelFaithfulness, ModelRobustness, ModelSensitivity, kept, sentence, total_variation
+from veracity.scores.assumptions import ModelRobustness, ModelSensitivity, kept, sentence, total_variation
 from veracity.scores.common import as_score
+from veracity.scores.faithfulness.masked import ModelFaithfulness
 from veracity.scores.sensitivity import RelativeInputStability
 from veracity.walk import MonteCarlo
 

@@ -11,17 +11,9 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.scores import Measured
 from veracity.scores.stability.mege import MeGe
 from veracity.scores.stability.reco import ReCo, ReCoAUC, ReCoKS
-from veracity.statistics import pooled
-from veracity.statistics.pooled import (
-    bootstrapped,
-    expanded_hull,
-    permutation_null,
-    permutations,
-    pooled_differences,
-    pooled_estimate,
-    resamplings,
-    whole,
-)
+from veracity.statistics import resampling
+from veracity.statistics.pooled import bootstrapped, permutation_null, pooled_differences, pooled_estimate, whole
+from veracity.statistics.resampling import expanded_hull, permutations, resamplings
 
 CONSISTENCY = [ReCo(), ReCoAUC(), ReCoKS()]
 ALL = [MeGe(), *CONSISTENCY]
@@ -133,7 +125,7 @@ def test_all_right_is_undefined_without_a_null(score: ReCo) -> None:
 
 @pytest.mark.parametrize("score", CONSISTENCY, ids=lambda score: score.name)
 def test_the_null_is_that_of_labels_moved_from_sample_to_sample(score: ReCo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooled, "REPLICATES", 150)
+    monkeypatch.setattr(resampling, "REPLICATES", 150)
     found = drawn(np.random.default_rng(7), samples=20, shift=0.7)
     found["distance"][4] = np.nan
     (orders,) = permutations(np.isfinite(found["distance"]).any(axis=(1, 2)))
@@ -155,7 +147,7 @@ def test_no_signal_gives_uniform_p_values_by_sample_and_not_by_pair(monkeypatch:
 
     ReCo has few values where the largest distances decide it, so that ties are broken at random before p is held against uniform.
     """
-    monkeypatch.setattr(pooled, "REPLICATES", 99)
+    monkeypatch.setattr(resampling, "REPLICATES", 99)
     generator = np.random.default_rng(9)
     sets = [drawn(generator, samples=40, pairs=3) for _ in range(500)]
     (orders,) = permutations(np.ones(40, dtype=bool))
@@ -304,7 +296,7 @@ def test_numbers_come_again_and_the_global_state_stays() -> None:
 
 def test_rows_at_once_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     whole_table = np.concatenate(list(resamplings(7)))
-    monkeypatch.setattr(pooled, "AT_ONCE", 7 * 300)
+    monkeypatch.setattr(resampling, "AT_ONCE", 7 * 300)
     pieces = list(resamplings(7))
     assert [len(piece) for piece in pieces] == [300, 300, 300, 100]
     assert sum(len(piece) for piece in permutations(np.ones(7, dtype=bool))) == 1000

@@ -10,15 +10,15 @@ from scipy import stats
 
 from veracity.core.measures import Direction
 from veracity.core.randomness import Draws
-from veracity.measure import rank, root_rank_distance, signed_rank_distance
+from veracity.measure import rank_distance, root_rank_distance, signed_rank_distance
 
-ALL = [rank, signed_rank_distance, root_rank_distance]
+ALL = [rank_distance, signed_rank_distance, root_rank_distance]
 
 
 def test_rank_distances_by_hand() -> None:
     a = torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]])
     b = torch.tensor([[2.0, 1.0, 4.0, 3.0, 5.0]])
-    assert rank(a, b).item() == pytest.approx(0.2)
+    assert rank_distance(a, b).item() == pytest.approx(0.2)
     assert signed_rank_distance(a, -b).item() == pytest.approx(1.8)
     assert root_rank_distance(a, b).item() == pytest.approx(math.sqrt(0.2))
 
@@ -38,7 +38,7 @@ def test_rank_distances_are_of_scipys_correlation(entries: list[tuple[int, int]]
 
 def test_an_inverted_map_is_equal_but_for_the_signed_distance() -> None:
     a = Draws.of(0, torch.arange(5)).normal(1, 6, 6, stream="a")
-    assert rank(a, -a).tolist() == [0.0] * 5
+    assert rank_distance(a, -a).tolist() == [0.0] * 5
     assert root_rank_distance(a, -a).tolist() == [0.0] * 5
     assert signed_rank_distance(a, -a).tolist() == [2.0] * 5
 

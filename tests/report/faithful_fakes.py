@@ -11,9 +11,10 @@ import numpy as np
 from report_fakes import FakeRun, manifest, result, sample_rows
 
 from veracity.core.scores import Measured, Score
-from veracity.scores.assumptions import ModelFaithfulness, ModelRobustness
+from veracity.scores.assumptions import ModelRobustness
 from veracity.scores.faithfulness.content import Sparseness
 from veracity.scores.faithfulness.curves import Insertion, PixelFlipping
+from veracity.scores.faithfulness.masked import ModelFaithfulness
 from veracity.scores.gef import GEF, FastGEF, PublicFastGEF
 from veracity.scores.randomisation import MPRT
 from veracity.scores.sensitivity import MaxSensitivity, RelativeInputStability

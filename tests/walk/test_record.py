@@ -4,7 +4,7 @@ import torch
 
 from veracity.core.randomness import Draws
 from veracity.core.walks import Ask
-from veracity.walk.search import Record, group, owned
+from veracity.walk.record import Record, group, owned
 
 
 def ask_of(rows: list[int], first: int = 0) -> Ask:

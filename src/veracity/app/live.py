@@ -15,16 +15,12 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI, WebSocket
 from numpy.typing import NDArray
-from starlette.websockets import WebSocketDisconnect
 
-from veracity.app.runs import Opened
-from veracity.core.errors import InputError, VeracityError, said
+from veracity.core.errors import InputError, said
 from veracity.report.interactive.packed import pack
 
 Answer = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
@@ -126,52 +122,3 @@ class Client:
             return pack({"seq": seq, "at": asked.at, **header, "seconds": time.perf_counter() - started}, arrays)
         except Exception as error:
             return pack({"seq": number(text) if seq is None else seq, "error": said(error)}, {})
-
-
-CLIENTS = 128
-"""How many sockets may be open at once."""
-FULL = f"{CLIENTS} clients are connected already: close one of them."
-TEXT = "A question is text, not bytes."
-
-
-def add_socket(app: FastAPI, opened: Opened) -> None:
-    """Add the socket that answers live."""
-
-    @app.websocket("/api/runs/{number}/live")
-    async def live(websocket: WebSocket, number: str) -> None:
-        await websocket.accept()
-        try:
-            client = Client(await asyncio.to_thread(opened.answering, number))
-        except VeracityError as error:
-            await farewell(websocket, str(error))
-            return
-        if len(opened.sockets) >= CLIENTS:
-            await farewell(websocket, FULL)
-            return
-        opened.sockets.add(websocket)
-        attending = asyncio.create_task(client.attend(opened.inference, websocket.send_bytes))
-        try:
-            await listen(websocket, client)
-        finally:
-            opened.sockets.discard(websocket)
-            attending.cancel()
-            with suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError, OSError):
-                await attending
-
-
-async def listen(websocket: WebSocket, client: Client) -> None:
-    """Hand every question to the client until the other side leaves."""
-    while True:
-        message = await websocket.receive()
-        if message["type"] == "websocket.disconnect":
-            return
-        if message.get("text") is None:
-            await farewell(websocket, TEXT)
-            return
-        client.ask(message["text"])
-
-
-async def farewell(websocket: WebSocket, sentence: str) -> None:
-    """Say why, and close."""
-    await websocket.send_bytes(pack({"seq": None, "error": sentence}, {}))
-    await websocket.close(1008)

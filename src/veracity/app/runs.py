@@ -23,7 +23,8 @@ from veracity.engine.store.files import Files
 from veracity.engine.store.folder import ORBITS, RUN, SEVERAL
 from veracity.engine.store.manifest import MANIFEST, as_study
 from veracity.engine.store.records import LARGEST, printable
-from veracity.engine.store.state import Progress, study_progress
+from veracity.engine.store.state import Progress
+from veracity.engine.store.study import study_progress
 from veracity.orbits import Live, OrbitEvaluation, OrbitResult
 from veracity.recipe import Scale, without_training
 from veracity.report.interactive import answers

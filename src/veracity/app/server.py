@@ -22,8 +22,8 @@ from starlette.types import ASGIApp
 
 from veracity.app.answers import add_answers
 from veracity.app.guard import LOCAL, Guard
-from veracity.app.live import add_socket
 from veracity.app.runs import Opened
+from veracity.app.socket import add_socket
 from veracity.core.errors import InputError, StoreError, VeracityError, missing_extra
 from veracity.report.interactive.bundle import bundled
 from veracity.report.interactive.plain import encoded

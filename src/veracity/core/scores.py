@@ -185,8 +185,7 @@ class Score(Component, ABC):
 
     `reads` is what the score is about; `before` and `after` are what must be read of the unperturbed and of the perturbed
     subject, just that unless said otherwise. `quantities` names the columns of what it observes. With `seeds` it is defined
-    for samples that the model classifies correctly, where their labels are known. A `pooled` score is one number of the whole
-    data set, which no mean over samples gives.
+    for samples that the model classifies correctly, where their labels are known.
     """
 
     role = "score"
@@ -196,6 +195,7 @@ class Score(Component, ABC):
     quantities: ClassVar[tuple[str, ...]] = ("value",)
     seeds: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
+    """Whether the score is one number for the whole data set: see `PooledScore`."""
     measure: Measure | None = None
 
     def suited(self, subject: Subject) -> Score:
@@ -267,14 +267,6 @@ class Score(Component, ABC):
         """What must be said of some samples (samples,): "censored", "infeasible", "stuck", "stiff"; here nothing."""
         return {}
 
-    def pool(self, measured: Measured, weights: Array) -> Array:
-        """The data set's value (B,), where a score is `pooled`, if sample n counts weights[b, n] times; weights (B, samples)."""
-        raise SpecError(f"The score '{self.name}' is not pooled over the data set.")
-
-    def permuted(self, measured: Measured, orders: NDArray[np.int64]) -> Array | None:
-        """The value (B,) if sample n had the labels of sample orders[b, n]; None where there is no such null."""
-        return None
-
     @property
     def centre(self) -> str:
         """How samples are summed up: by their "mean", or by their "median" where values may be censored."""
@@ -291,6 +283,35 @@ class Score(Component, ABC):
             **({"pooled": True} if self.pooled else {}),
             "values": "plain" if type(self).values is Score.values and self.quantities == ("value",) else "own",
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledScore(Score, ABC):
+    """A score of the whole data set, which no mean over samples gives. Its interval comes from a bootstrap over the samples."""
+
+    pooled: ClassVar[bool] = True
+    by_ends: ClassVar[bool] = False
+    """Whether a difference is known only by the two values' own intervals, because bootstrap replicates of the value are biased."""
+
+    @abstractmethod
+    def pool(self, measured: Measured, weights: Array) -> Array:
+        """The data set's values (B,) if sample n counts weights[b, n] times; weights (B, samples)."""
+
+    @abstractmethod
+    def interval(self, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
+        """The interval of a value, from its bootstrap replicates (B,)."""
+
+    def permuted(self, measured: Measured, orders: NDArray[np.int64]) -> Array | None:
+        """The values (B,) if sample n had the labels of sample orders[b, n]; None where there is no such null."""
+        return None
+
+    def sizes(self, measured: Measured) -> tuple[int, ...]:
+        """How many measurements each of the compared sets holds; empty where no sets are compared."""
+        return ()
+
+    def enough(self, measured: Measured) -> bool:
+        """Whether there are enough samples for an interval that covers what it claims."""
+        return True
 
 
 def reads_before(score: Score) -> frozenset[Reads]:

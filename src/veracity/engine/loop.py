@@ -20,7 +20,8 @@ from veracity.core.walks import Ask, Search
 from veracity.engine.learning import recall
 from veracity.engine.memory import MEMORY, Budget, Found
 from veracity.engine.perturbation.folds import Refitted, verdicts
-from veracity.engine.perturbation.inputs import Perturbed, Rows, pair_of, repeats
+from veracity.engine.perturbation.inputs import Perturbed, pair_of
+from veracity.engine.perturbation.rows import Rows, repeats
 from veracity.engine.perturbation.search import Hunt
 from veracity.engine.perturbation.weights import Copied, Copies, came_from
 from veracity.engine.plan import Cell, Job, fusion

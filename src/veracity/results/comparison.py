@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from veracity.core.errors import InputError, Note
-from veracity.core.scores import Score
+from veracity.core.scores import PooledScore
 from veracity.results.run import Result
 from veracity.results.series import Series, censored, mean
 from veracity.statistics import medians, pooled
@@ -51,7 +51,7 @@ def compared(first: Result, second: Result) -> pd.DataFrame:
     centres = {key: first.manifest["score_specs"][key[2]].get("centre", "mean") for key in shared}
     return pd.DataFrame(
         [
-            versus_pooled(first.score(key[2]), series[0][key], series[1][key], same, confidence)
+            versus_pooled(first.pooled_score(key[2]), series[0][key], series[1][key], same, confidence)
             if first.pools(key[2])
             else versus(series[0][key], series[1][key], same, confidence, centres[key], plain[key])
             for key in shared
@@ -106,7 +106,7 @@ def apart(new: Ends, old: Ends) -> dict[str, Any]:
     return {"difference": gap, "low": low, "high": high, "status": "too few" if math.isnan(low) else "ok", "unseen": math.nan}
 
 
-def versus_pooled(score: Score, one: Series, other: Series, same: bool, confidence: float) -> dict[str, Any]:
+def versus_pooled(score: PooledScore, one: Series, other: Series, same: bool, confidence: float) -> dict[str, Any]:
     """One row of a comparison of pooled scores: by the same resamplings where the samples are the same, else of two estimates."""
     names = {"model": one.model, "explainer": one.explainer, "score": one.score, **UNBOUNDED, "paired": same}
     if one.missing or other.missing:

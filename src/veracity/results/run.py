@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veracity.core.errors import InputError, StoreError, unknown
+from veracity.core.errors import InputError, SpecError, StoreError, unknown
 from veracity.core.explainers import Frame
 from veracity.core.failures import failures_of
 from veracity.core.measures import Direction
-from veracity.core.scores import Score
+from veracity.core.scores import PooledScore, Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import as_advice
@@ -217,7 +217,7 @@ class Result:
             alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
             if self.pools(score):
                 measured = {getattr(one, own): one.measured for one in alike}
-                rows += [{other: group, **asdict(row)} for row in pooled.pooled_differences(self.score(score), measured, confidence)]
+                rows += [{other: group, **asdict(row)} for row in pooled.pooled_differences(self.pooled_score(score), measured, confidence)]
                 continue
             if self._centre(score) == "median":
                 below = {getattr(one, own): censored(one) for one in alike}
@@ -355,11 +355,18 @@ class Result:
         """A score as it was measured."""
         return as_read(self.manifest["score_specs"][score]["spec"])
 
+    def pooled_score(self, score: str) -> PooledScore:
+        """A score of the whole data set, as it was measured."""
+        found = self.score(score)
+        if not isinstance(found, PooledScore):
+            raise SpecError(f"The score '{score}' is not pooled over the data set: install the distribution that it was measured with.")
+        return found
+
     def _pooled(self, one: Series, confidence: float) -> pooled.PooledEstimate:
         """A pooled score's value, interval and null; found once, since both are resampled."""
         key = (one.model, one.explainer, one.score)
         if key not in self._known:
-            self._known[key] = pooled.pooled_estimate(self.score(one.score), one.measured, one.bounds, confidence)
+            self._known[key] = pooled.pooled_estimate(self.pooled_score(one.score), one.measured, one.bounds, confidence)
         return self._known[key]
 
     def _beside(self, one: Series, confidence: float) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from veracity.scores.assumptions import ModelFaithfulness, ModelRobustness, ModelSensitivity
+from veracity.scores.assumptions import ModelRobustness, ModelSensitivity
 from veracity.scores.faithfulness import (
     Completeness,
     Complexity,
@@ -17,6 +17,7 @@ from veracity.scores.faithfulness import (
     Sparseness,
     Sufficiency,
 )
+from veracity.scores.faithfulness.masked import ModelFaithfulness
 from veracity.scores.gef import GEF, FastGEF, PublicFastGEF, PublicGEF
 from veracity.scores.patterns import InputAlignment, InputGrowth, WeightGrowth
 from veracity.scores.randomisation import MPRT, EfficientMPRT, RandomLogit, SmoothMPRT

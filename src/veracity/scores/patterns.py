@@ -18,7 +18,8 @@ from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request
 from veracity.core.settings import Count, Positive
 from veracity.core.walks import Walk
 from veracity.perturb import GaussianNoise, ParameterScaling
-from veracity.scores.assumptions import Assumption, grows
+from veracity.scores.assumptions import Assumption
+from veracity.scores.faithfulness.masked import grows
 from veracity.scores.gef import Alignment
 from veracity.walk import MonteCarlo
 

@@ -8,77 +8,19 @@ held fixed, so nothing is said about other trainings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from veracity.core.errors import InputError
-from veracity.core.scores import Array, Measured, Score
+from veracity.core.scores import Array, Measured, PooledScore
 from veracity.core.settings import as_confidence
-from veracity.scores.stability import StabilityScore
 from veracity.statistics.differences import Difference, alike_status
-from veracity.statistics.intervals import t_quantile, unseen
+from veracity.statistics.intervals import unseen
 from veracity.statistics.means import Estimate, cut
-
-Index = NDArray[np.int64]
-
-REPLICATES = 1000
-SEED = 20_110
-AT_ONCE = 2_000_000
-"""How many weights or places there are at a time: 16 MB."""
-
-
-def resamplings(samples: int) -> Iterator[Array]:
-    """How often each sample counts if as many as there are were drawn with replacement: tables (B, samples), REPLICATES rows in all.
-
-    >>> tables = list(resamplings(5))
-    >>> len(tables), tables[0].shape, bool((tables[0].sum(axis=1) == 5).all())
-    (1, (1000, 5), True)
-    """
-    generator = np.random.Generator(np.random.PCG64(SEED))
-    for count in parts(samples):
-        drawn = generator.integers(0, max(1, samples), (count, samples)) + samples * np.arange(count)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=count * samples).reshape(count, samples).astype(np.float64)
-
-
-def permutations(movable: NDArray[np.bool_]) -> Iterator[Index]:
-    """Orders (B, samples) that permute the samples (samples,) that may move and leave the others in their place, REPLICATES rows in all.
-
-    >>> next(permutations(np.array([True, False, True])))[:, 1].max()
-    np.int64(1)
-    """
-    generator = np.random.Generator(np.random.PCG64(SEED + 1))
-    place = np.flatnonzero(movable)
-    for count in parts(len(movable)):
-        orders = np.tile(np.arange(len(movable)), (count, 1))
-        orders[:, place] = generator.permuted(orders[:, place], axis=1)
-        yield orders
-
-
-def parts(samples: int) -> Iterator[int]:
-    """REPLICATES, cut into the numbers of rows of so many samples that are handled at once."""
-    step = max(1, AT_ONCE // max(1, samples))
-    yield from (min(step, REPLICATES - start) for start in range(0, REPLICATES, step))
-
-
-def expanded_hull(value: float, replicates: Array, samples: int, confidence: float) -> tuple[float, float]:
-    """The smallest interval around a value that holds its percentile and its basic bootstrap interval, made wider for few samples.
-
-    Replicates (B,) of k samples spread too little, by sqrt((k - 1) / k), and know their own spread no better than Student's t says:
-    the ends lie further from the value by the factor t_{k-1} / z sqrt(k / (k - 1)).
-
-    >>> low, high = expanded_hull(0.5, np.linspace(0.4, 0.8, 1001), 10**9, 0.9)
-    >>> round(low, 3), round(high, 3)
-    (0.22, 0.78)
-    """
-    low, high = np.quantile(replicates, [(1.0 - confidence) / 2, (1.0 + confidence) / 2])
-    factor = float(t_quantile(confidence, samples - 1) / ndtri(0.5 + confidence / 2) * np.sqrt(samples / (samples - 1)))
-    reach = factor * float(max(value - low, high - value))
-    return value - reach, value + reach
-
+from veracity.statistics.resampling import REPLICATES, permutations, resamplings
 
 HIGH = 0.95
 DEFINED = 0.99
@@ -115,7 +57,7 @@ class PooledEstimate:
     null: Null | None
 
 
-def pooled_estimate(score: Score, measured: Measured, bounds: tuple[float, float], confidence: float = 0.95) -> PooledEstimate:
+def pooled_estimate(score: PooledScore, measured: Measured, bounds: tuple[float, float], confidence: float = 0.95) -> PooledEstimate:
     """The data set's value, an interval by the bootstrap clustered by sample, cut to the `bounds`, and the permutation null by sample.
 
     1,000 replicates and 1,000 orders, always the same ones. How an interval comes from the replicates is up to the score (its
@@ -152,20 +94,20 @@ def pooled_estimate(score: Score, measured: Measured, bounds: tuple[float, float
         draws=float(made.sum() / len(made)) if len(made) else np.nan,
         unseen=unseen(n, confidence) if low == high else np.nan,
     )
-    sizes = score.sizes(measured) if isinstance(score, StabilityScore) else ()
+    sizes = score.sizes(measured)
     null = permutation_null(score, measured, value)
     return PooledEstimate(estimate=estimate, sizes=sizes, undefined_replicates=REPLICATES - len(defined), null=null)
 
 
-def ends(score: Score, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
+def ends(score: PooledScore, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
     """The interval's ends, from the replicates (B,), NaN where undefined; NaN where there are too few samples for it."""
     defined = replicates[np.isfinite(replicates)]
-    if not np.isfinite(value) or len(defined) < DEFINED * REPLICATES or not isinstance(score, StabilityScore) or not score.enough(measured):
+    if not np.isfinite(value) or len(defined) < DEFINED * REPLICATES or not score.enough(measured):
         return np.nan, np.nan
     return score.interval(measured, value, defined, confidence)
 
 
-def permutation_null(score: Score, measured: Measured, value: float) -> Null | None:
+def permutation_null(score: PooledScore, measured: Measured, value: float) -> Null | None:
     """The null of a score whose value is this: labels permuted among the samples that have a distance, all pairs of a sample together."""
     if not np.isfinite(value):
         return None
@@ -182,7 +124,7 @@ def permutation_null(score: Score, measured: Measured, value: float) -> Null | N
     return Null(mean=mean, high=high, p_value=(1 + reached) / (1 + len(found)), orders=len(found))
 
 
-def pooled_differences(score: Score, measured: Mapping[str, Measured], confidence: float = 0.95) -> list[Difference]:
+def pooled_differences(score: PooledScore, measured: Mapping[str, Measured], confidence: float = 0.95) -> list[Difference]:
     """Every pair's difference of the data set's values, first - second, with intervals that all hold at once with this confidence.
 
         d +- q se(d),   q the `confidence` quantile of max over pairs of |d_b - d| / se(d)
@@ -212,7 +154,7 @@ def pooled_differences(score: Score, measured: Mapping[str, Measured], confidenc
     usable = [name for name, value in values.items() if np.isfinite(value)]
     found = bootstrapped(score, [kept[name] for name in usable], int(shared.sum()))
     found = found[np.isfinite(found).all(axis=1)]
-    by_ends = isinstance(score, StabilityScore) and score.by_ends
+    by_ends = score.by_ends
     level = 1.0 - (1.0 - confidence) / max(1, len(usable)) if by_ends else confidence
     own = np.full((len(names), 2), np.nan)
     for column, name in enumerate(usable):
@@ -292,23 +234,23 @@ def status(gap: float, width: float, out: bool, apart: bool) -> str:
     return "overlapping" if out and not apart else "ok"
 
 
-def bootstrapped(score: Score, measured: Sequence[Measured], samples: int) -> Array:
+def bootstrapped(score: PooledScore, measured: Sequence[Measured], samples: int) -> Array:
     """The values (REPLICATES, subjects) of some subjects on the same resamplings of their samples."""
     parts = [np.stack([score.pool(one, weights) for one in measured], axis=1) for weights in resamplings(samples) if measured]
     return np.concatenate([np.empty((0, len(measured))), *parts])
 
 
-def whole(score: Score, measured: Measured) -> float:
+def whole(score: PooledScore, measured: Measured) -> float:
     """The value of all samples, each counted once."""
     return float(score.pool(measured, np.ones((1, len(distances(score, measured)))))[0])
 
 
-def distances(score: Score, measured: Measured) -> Flags:
+def distances(score: PooledScore, measured: Measured) -> Flags:
     """Which samples (samples,) have a distance: what the score observes first."""
     return np.asarray(np.isfinite(measured[score.quantities[0]]).any(axis=(1, 2)))
 
 
-def entering(score: Score, measured: Measured) -> Flags:
+def entering(score: PooledScore, measured: Measured) -> Flags:
     """Which samples (samples,) the value is made of."""
     return np.asarray(np.isfinite(score.values(measured)).any(axis=1))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -15,18 +16,69 @@ import torch
 from torch import Tensor, nn
 
 from veracity.audit import Audit
-from veracity.core.errors import InputError, Note
+from veracity.core.errors import InputError, Note, SpecError, unknown
 from veracity.core.spaces import WeightSpace
 from veracity.core.training import CrossTrained
 from veracity.engine.crosstrain.folds import trained_folds
 from veracity.engine.perturbation.weights import Copies
 from veracity.engine.resolve import as_inputs, as_labels
 from veracity.engine.store import RunFolder
-from veracity.perturb import WrongLabels
+from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.folds import members
 from veracity.perturb.weights.copies import key
 from veracity.results import Result
-from veracity.studies.degradation import Case, Damage
+
+UNDAMAGED = "undamaged"
+
+
+Damage = WeightSpace | WrongLabels
+
+
+DAMAGES: dict[str, Damage] = {"weights": ConvolutionNoise(), "labels": WrongLabels()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One damaged model: which damage, how much of it, its level, and the seed; the undamaged one has the share 0."""
+
+    damage: str
+    share: float
+    level: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The case's folder.
+
+        >>> Case("weights", 0.05, 0, 2).name, Case("", 0.0, 0, 2).name
+        ('weights-0.05-2', 'undamaged-2')
+        """
+        return f"{self.damage}-{self.share:g}-{self.seed}" if self.damage else f"{UNDAMAGED}-{self.seed}"
+
+
+def as_damages(given: Any) -> dict[str, Damage]:
+    """Damages by name, from names, objects, or a mapping to either."""
+    if isinstance(given, str):
+        raise SpecError(f"The damages are a list, such as ['{given}'], not one name.")
+    listed = (
+        given.items() if isinstance(given, Mapping) else [(one if isinstance(one, str) else getattr(one, "name", ""), one) for one in given]
+    )
+    found: dict[str, Damage] = {}
+    for name, one in listed:
+        if isinstance(one, str) and one not in DAMAGES:
+            raise unknown("damage", one, DAMAGES)
+        damage = DAMAGES[one] if isinstance(one, str) else one
+        if not isinstance(damage, (WeightSpace, WrongLabels)):
+            raise SpecError(
+                f"A damage is 'weights', 'labels', a space of weights such as ConvolutionNoise(), or WrongLabels(), not {one!r}."
+            )
+        if name in found or name == UNDAMAGED or not re.fullmatch(r"[\w .=-]+", str(name)):
+            raise SpecError(f"Each damage needs a name of its own, of letters and digits, such as {{'weights': ...}}, not {name!r}.")
+        found[str(name)] = damage
+    if not found:
+        raise SpecError("There is no damage to check: pass damages=['weights', 'labels'], or one of them.")
+    return found
+
 
 Model = nn.Module | CrossTrained
 

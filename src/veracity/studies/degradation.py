@@ -8,7 +8,6 @@ Which scores to check under which damages, and the run that does it.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,13 +18,12 @@ import pandas as pd
 from torch import Tensor, nn
 
 from veracity.audit import Audit
-from veracity.core.errors import InputError, SpecError, unknown
+from veracity.core.errors import InputError, SpecError
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.measures import Direction
 from veracity.core.models import as_device, placed
 from veracity.core.settings import Count, Inside, Whole, check_fields
-from veracity.core.spaces import WeightSpace
 from veracity.core.training import CrossTrained
 from veracity.engine.crosstrain.folds import found_folds
 from veracity.engine.crosstrain.models import on_device
@@ -34,61 +32,12 @@ from veracity.engine.resolve import as_inputs, as_labels, as_tensor, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
 from veracity.engine.store.records import sealed
-from veracity.engine.store.state import studying
+from veracity.engine.store.study import studying
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.damage import check_labels, check_shares
 from veracity.statistics.intervals import mean_interval
 from veracity.statistics.trend import SEEDS, holm, trend, verdict
-from veracity.studies.damaged_models import Block, Model, Outcome
-
-UNDAMAGED = "undamaged"
-
-Damage = WeightSpace | WrongLabels
-DAMAGES: dict[str, Damage] = {"weights": ConvolutionNoise(), "labels": WrongLabels()}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One damaged model: which damage, how much of it, its level, and the seed; the undamaged one has the share 0."""
-
-    damage: str
-    share: float
-    level: int
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """The case's folder.
-
-        >>> Case("weights", 0.05, 0, 2).name, Case("", 0.0, 0, 2).name
-        ('weights-0.05-2', 'undamaged-2')
-        """
-        return f"{self.damage}-{self.share:g}-{self.seed}" if self.damage else f"{UNDAMAGED}-{self.seed}"
-
-
-def as_damages(given: Any) -> dict[str, Damage]:
-    """Damages by name, from names, objects, or a mapping to either."""
-    if isinstance(given, str):
-        raise SpecError(f"The damages are a list, such as ['{given}'], not one name.")
-    listed = (
-        given.items() if isinstance(given, Mapping) else [(one if isinstance(one, str) else getattr(one, "name", ""), one) for one in given]
-    )
-    found: dict[str, Damage] = {}
-    for name, one in listed:
-        if isinstance(one, str) and one not in DAMAGES:
-            raise unknown("damage", one, DAMAGES)
-        damage = DAMAGES[one] if isinstance(one, str) else one
-        if not isinstance(damage, (WeightSpace, WrongLabels)):
-            raise SpecError(
-                f"A damage is 'weights', 'labels', a space of weights such as ConvolutionNoise(), or WrongLabels(), not {one!r}."
-            )
-        if name in found or name == UNDAMAGED or not re.fullmatch(r"[\w .=-]+", str(name)):
-            raise SpecError(f"Each damage needs a name of its own, of letters and digits, such as {{'weights': ...}}, not {name!r}.")
-        found[str(name)] = damage
-    if not found:
-        raise SpecError("There is no damage to check: pass damages=['weights', 'labels'], or one of them.")
-    return found
-
+from veracity.studies.damaged_models import Block, Case, Damage, Model, Outcome, as_damages
 
 TITLE = "Do scores follow the damage?"
 

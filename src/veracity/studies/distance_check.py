@@ -23,7 +23,7 @@ from veracity.engine.progress import bar
 from veracity.engine.store import lock
 from veracity.engine.store.files import Files
 from veracity.engine.store.records import sealed
-from veracity.engine.store.state import studying
+from veracity.engine.store.study import studying
 from veracity.measure.distance import Distance, as_distance
 from veracity.studies.distances import Array, DistanceCurve, curve, growth, partings
 

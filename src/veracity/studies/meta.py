@@ -38,7 +38,7 @@ from veracity.engine.resolve import all_scores, as_inputs, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
 from veracity.engine.store.records import sealed
-from veracity.engine.store.state import studying
+from veracity.engine.store.study import studying
 from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling, UniformNoise
 from veracity.perturb.weights.copies import key, parameters_of

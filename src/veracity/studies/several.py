@@ -17,7 +17,8 @@ from veracity.audit import Audit
 from veracity.core.errors import StoreError
 from veracity.engine.store import lock
 from veracity.engine.store.files import Files
-from veracity.engine.store.state import State, studying
+from veracity.engine.store.state import State
+from veracity.engine.store.study import studying
 from veracity.results import Result
 
 MARK = "audits.json"

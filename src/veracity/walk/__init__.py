@@ -4,4 +4,4 @@ from veracity.walk.genetic import Genetic
 from veracity.walk.gradient import GradientSearch
 from veracity.walk.probability import CrankNicolson, SimpleMonteCarlo, SubsetSimulation, Window
 from veracity.walk.sampling import Adaptive, Exhaustive, MonteCarlo
-from veracity.walk.search import Strongest
+from veracity.walk.strongest import Strongest

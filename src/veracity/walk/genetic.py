@@ -14,7 +14,7 @@ from veracity.core.registry import WALKS
 from veracity.core.settings import Count, Whole, Within
 from veracity.core.spaces import Space
 from veracity.core.walks import Ask, Search, Searcher, Trace
-from veracity.walk.search import NOTHING, Record, owned
+from veracity.walk.record import NOTHING, Record, owned
 
 LARGEST = 4.0
 """How far from the middle a latent may go; Phi(4) is the wall of a box but for 3e-5 of its width."""

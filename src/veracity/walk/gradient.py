@@ -13,7 +13,7 @@ from veracity.core.registry import WALKS
 from veracity.core.settings import Count, Positive
 from veracity.core.spaces import Space
 from veracity.core.walks import Ask, Search, Searcher, Trace
-from veracity.walk.search import NOTHING, Record
+from veracity.walk.record import NOTHING, Record
 
 FAR = 4.0
 """How far from zero a latent may go: of a cube, all but 6e-5 lies within, and from there a few steps still lead back."""

@@ -21,7 +21,7 @@ from veracity.core.registry import KERNELS, WALKS
 from veracity.core.settings import Count, Inside, Within
 from veracity.core.spaces import Space
 from veracity.core.walks import Ask, Search, Searcher, Trace
-from veracity.walk.search import NOTHING, Record, owned
+from veracity.walk.record import NOTHING, Record, owned
 
 EDGE = 1e-7
 

@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from veracity.core.errors import InputError
-from veracity.orbits import statistics
-from veracity.orbits.statistics import equivariance_gap, spread
+from veracity.orbits.statistics import agreement, equivariance_gap, spread
 
 NAN = float("nan")
 
@@ -46,7 +45,7 @@ def test_agreement_is_pearsons_per_sample_and_of_the_means():
     rng = np.random.default_rng(1)
     truth = rng.random((5, 9))
     consensus = truth + 0.3 * rng.random((5, 9))
-    found = statistics(truth, consensus)
+    found = agreement(truth, consensus)
     expected = [stats.pearsonr(a, b).statistic for a, b in zip(truth, consensus, strict=True)]
     assert found.samples.tolist() == pytest.approx(expected)
     assert found.correlation == pytest.approx(np.mean(expected))
@@ -58,11 +57,11 @@ def test_constant_plots_correlate_with_nothing():
     """Also those that are constant up to float32 rounding."""
     line = np.array([0.1, 0.2, 0.7])
     nearly = np.float32(0.3) + np.array([0.0, 1e-8, -1e-8])
-    found = statistics([line, line, nearly], [line, [0.5, 0.5, 0.5], line])
+    found = agreement([line, line, nearly], [line, [0.5, 0.5, 0.5], line])
     assert found.samples[0] == pytest.approx(1.0)
     assert np.isnan(found.samples[1:]).all()
     assert (found.n, found.undefined) == (1, 2)
-    flat = statistics(np.ones((2, 4)), np.ones((2, 4)))
+    flat = agreement(np.ones((2, 4)), np.ones((2, 4)))
     assert np.isnan(flat.aggregate)
     assert np.isnan(flat.correlation)
 
@@ -71,17 +70,17 @@ def test_only_what_the_mask_keeps_counts():
     truth = np.array([[0.0, 1.0, 2.0, 50.0], [0.0, 1.0, 2.0, -9.0]])
     consensus = np.array([[0.0, 1.0, 2.0, -7.0], [2.0, 1.0, 0.0, NAN]])
     mask = np.array([[True, True, True, False], [True, True, True, True]])
-    found = statistics(truth, consensus, mask)
+    found = agreement(truth, consensus, mask)
     assert found.samples.tolist() == pytest.approx([1.0, -1.0])
     assert np.isnan(found.aggregate)  # the mean of the consensus is 1 everywhere
     with pytest.raises(InputError, match="one shape"):
-        statistics(truth, consensus, mask[:, :3])
+        agreement(truth, consensus, mask[:, :3])
     with pytest.raises(InputError, match="one shape"):
-        statistics(truth, consensus[:1])
+        agreement(truth, consensus[:1])
 
 
 def test_the_interval_of_a_correlation_stays_within_what_a_correlation_can_be() -> None:
-    found = statistics([[0.0, 1.0, 2.0], [0.0, 1.0, 2.5]], [[0.0, 1.0, 2.0], [1.0, 0.2, 0.9]])
+    found = agreement([[0.0, 1.0, 2.0], [0.0, 1.0, 2.5]], [[0.0, 1.0, 2.0], [1.0, 0.2, 0.9]])
     assert found.low == -1.0
     assert found.high == 1.0
     assert -1.0 < found.correlation < 1.0

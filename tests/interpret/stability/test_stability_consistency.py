@@ -10,7 +10,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from veracity.core.errors import InputError
-from veracity.scores.stability import reco
+from veracity.scores.stability import base
+from veracity.scores.stability.base import relabelled
 from veracity.scores.stability.mege import mean_generalisability
 from veracity.scores.stability.reco import (
     consistency_area,
@@ -18,7 +19,6 @@ from veracity.scores.stability.reco import (
     largest_balance,
     largest_gap,
     mean_balance,
-    relabelled,
     relative_consistency,
 )
 
@@ -75,7 +75,7 @@ def test_rows_at_once_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     distance, member = generator.random((30, 4)), generator.integers(-1, 2, (30, 4)).astype(np.int8)
     weights, orders = generator.integers(0, 3, (17, 30)).astype(float), np.argsort(generator.random((17, 30)), axis=1)
     before = [form(distance, member, weights) for form in FORMS], relabelled(mean_balance, distance, member, orders)
-    monkeypatch.setattr(reco, "AT_ONCE", 1)
+    monkeypatch.setattr(base, "AT_ONCE", 1)
     after = [form(distance, member, weights) for form in FORMS], relabelled(mean_balance, distance, member, orders)
     np.testing.assert_array_equal(np.array(before[0]), np.array(after[0]))
     np.testing.assert_array_equal(before[1], after[1])

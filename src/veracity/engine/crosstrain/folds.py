@@ -6,91 +6,22 @@ Cross-training: one model for each fold of the data, trained without it, once; k
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, said
 from veracity.core.inputs import Inputs
-from veracity.core.models import as_device, device_of, evaluating
+from veracity.core.models import as_device, device_of
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain import folds
+from veracity.engine.crosstrain import artefacts
 from veracity.engine.crosstrain.training import STEPS, Course
 from veracity.engine.progress import bar
 from veracity.engine.store import RunFolder
-
-KIND = "models"
-WEIGHTS, FACTS, PROBE = "weights.", "facts.", "probe"
-PROBED = 8
-"""How many inputs a model is known by."""
-
-
-def keep(store: RunFolder, key: str, model: nn.Module, inputs: Inputs, facts: Mapping[str, float]) -> None:
-    """Store a trained model's weights and buffers, its answers to the first inputs, and what is known about its training."""
-    state = model.state_dict()
-    odd = next((name for name, value in state.items() if not isinstance(value, Tensor)), None)
-    if odd is not None:
-        raise InputError(f"The model keeps '{odd}', which is no tensor, in its state_dict, so that it cannot be stored: make it a buffer.")
-    tensors = {f"{WEIGHTS}{name}": value for name, value in state.items()}
-    known = {f"{FACTS}{name}": torch.tensor(value, dtype=torch.float64) for name, value in facts.items()}
-    store.write_tensors(KIND, key, {**tensors, **known, PROBE: answers(model, inputs)})
-
-
-def exists(store: RunFolder, key: str) -> bool:
-    """Whether a model lies in the folder."""
-    return store.records.has(KIND, key)
-
-
-def found(store: RunFolder, key: str) -> dict[str, Tensor] | None:
-    """What is stored under a key; None if it is damaged, so that the model is trained again."""
-    return store.recovered(KIND, key)
-
-
-def facts_of(stored: Mapping[str, Tensor]) -> dict[str, float]:
-    """What is known about a stored model's training."""
-    return {name.removeprefix(FACTS): float(value) for name, value in stored.items() if name.startswith(FACTS)}
-
-
-def revived(stored: dict[str, Tensor], network: nn.Module, inputs: Inputs) -> nn.Module | None:
-    """A copy of the network with stored weights, of their own precision; None unless it answers with them as the trained one did.
-
-    A network that keeps more than its state_dict, such as a mean in a plain attribute, does not.
-    """
-    model = deepcopy(network)
-    state = {name.removeprefix(WEIGHTS): value for name, value in stored.items() if name.startswith(WEIGHTS)}
-    try:
-        model.load_state_dict(state, assign=True)
-        now = answers(model, inputs)
-    except (RuntimeError, InputError):
-        return None
-    before = stored[PROBE]
-    same = before.shape == now.shape and torch.allclose(before, now, rtol=1e-3, atol=1e-4 * float(before.abs().max()))
-    return model.eval() if same else None
-
-
-def differs(first: nn.Module, second: nn.Module) -> str | None:
-    """The name of the first weight or buffer that two networks do not share the shape of, and both shapes; None if they are alike."""
-    one, other = ({name: tuple(value.shape) for name, value in model.state_dict().items()} for model in (first, second))
-    for name in (*one, *other):
-        if one.get(name) != other.get(name):
-            return f"'{name}' is {one.get(name, 'missing')} in one and {other.get(name, 'missing')} in the other"
-    return None
-
-
-@torch.no_grad()
-def answers(model: nn.Module, inputs: Inputs) -> Tensor:
-    """The outputs for the first few inputs, on the CPU."""
-    few = inputs.take(torch.arange(min(PROBED, inputs.size()))).to(device_of(model))
-    with evaluating(model):
-        outputs = few.through(inputs.adapt(model))
-    if not isinstance(outputs, Tensor):
-        raise InputError(f"The model must return one tensor with a row for each input, not {type(outputs).__name__}.")
-    return outputs.cpu()
 
 
 @dataclass(frozen=True)
@@ -124,7 +55,7 @@ def trained_folds(
         return as_given(course)
     modules: list[nn.Module] = []
     records = []
-    course.where(store).files.sweep(folds.KIND)
+    course.where(store).files.sweep(artefacts.KIND)
     with bar(f"training {name}", course.k * STEPS, progress) as advance:
         for fold in range(course.k):
             model, facts = course.model(fold, store, modules, advance)
@@ -149,8 +80,8 @@ def found_folds(given: CrossTrained, inputs: Inputs, labels: Tensor | None, stor
     if network is None:
         return None
     where = course.where(store) if store is not None and course.finished(store) else None
-    stored = [] if where is None else [folds.found(where, key) for key in course.keys]
-    revived = [None if one is None else folds.revived(one, network, course.inputs) for one in stored]
+    stored = [] if where is None else [artefacts.found(where, key) for key in course.keys]
+    revived = [None if one is None else artefacts.revived(one, network, course.inputs) for one in stored]
     whole = [model for model in revived if model is not None]
     if len(whole) == course.k:
         return gathered(course, whole, course.sizes())
@@ -168,7 +99,7 @@ def missing_folds(given: CrossTrained, inputs: Inputs, labels: Tensor | None, st
     if given.models:
         return 0
     where = None if store is None and given.kept is None else course.where(store or RunFolder(str(given.kept)))
-    return course.k if where is None else sum(not folds.exists(where, key) for key in course.keys)
+    return course.k if where is None else sum(not artefacts.exists(where, key) for key in course.keys)
 
 
 def as_given(course: Course) -> Trained:
@@ -176,7 +107,7 @@ def as_given(course: Course) -> Trained:
     classes = int(course.labels.max()) + 1
     for fold, model in enumerate(course.given.models):
         try:
-            outputs = folds.answers(model, course.inputs)
+            outputs = artefacts.answers(model, course.inputs)
         except InputError:
             raise
         except Exception as error:

@@ -21,7 +21,7 @@ from veracity.core.models import device_of, evaluating
 from veracity.core.randomness import seeded
 from veracity.core.targets import class_numbers
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain import folds
+from veracity.engine.crosstrain import artefacts
 from veracity.engine.memory import Budget
 from veracity.engine.resolve import as_inputs, as_tensor
 from veracity.engine.store import RunFolder
@@ -81,18 +81,18 @@ class Course:
 
     def finished(self, store: RunFolder) -> bool:
         """Whether the models of all folds lie in the folder."""
-        return all(folds.exists(self.where(store), key) for key in self.keys)
+        return all(artefacts.exists(self.where(store), key) for key in self.keys)
 
     def model(self, fold: int, store: RunFolder, before: list[nn.Module], advance: Advance) -> tuple[nn.Module, dict[str, float]]:
         """The model of a fold, found or trained; the seconds that its training took, and what the trainer knows about it."""
         key, where = self.keys[fold], self.where(store)
-        stored = folds.found(where, key)
+        stored = artefacts.found(where, key)
         if stored is not None:
             network = before[0] if before else self.network() or self.glimpsed()
-            model = None if network is None else folds.revived(stored, network, self.inputs)
+            model = None if network is None else artefacts.revived(stored, network, self.inputs)
             if model is not None:
                 advance(STEPS, f"{self.name}: fold {fold} found")
-                return model, folds.facts_of(stored)
+                return model, artefacts.facts_of(stored)
             warnings.warn(
                 f"{self.name}: the stored model of fold {fold} cannot be brought back from its weights alone, and is trained again: "
                 f"{'' if self.given.build else 'pass CrossTrained(build=...), and '}keep everything that it learns in its state_dict.",
@@ -101,14 +101,14 @@ class Course:
             )
         start = time.perf_counter()
         model = self.trained(fold, advance)
-        if before and (where_else := folds.differs(before[0], model)):
+        if before and (where_else := artefacts.differs(before[0], model)):
             raise InputError(f"Model '{self.name}': fit gives different networks for folds 0 and {fold}: {where_else}.")
         known = None if before else self.network()
-        if known is not None and (unlike := folds.differs(known, model)):
+        if known is not None and (unlike := artefacts.differs(known, model)):
             raise InputError(f"Model '{self.name}': build=... makes another network than fit returns: {unlike}.")
         facts_by: Any = getattr(self.fit, "facts", None)
         facts = {"seconds": time.perf_counter() - start, **({} if facts_by is None else facts_by(model, self.inputs.shape))}
-        folds.keep(where, key, model, self.inputs, facts)
+        artefacts.keep(where, key, model, self.inputs, facts)
         return model, facts
 
     def trained(self, fold: int, advance: Advance) -> nn.Module:

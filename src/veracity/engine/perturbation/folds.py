@@ -15,7 +15,8 @@ from veracity.core.scores import OUTPUTS, Pair, Reading, Reads, Request
 from veracity.core.walks import Ask
 from veracity.engine.learning import recall
 from veracity.engine.memory import MEMORY, Found
-from veracity.engine.perturbation.inputs import Rows, pair_of
+from veracity.engine.perturbation.inputs import pair_of
+from veracity.engine.perturbation.rows import Rows
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import weight
 from veracity.engine.reader import Reader

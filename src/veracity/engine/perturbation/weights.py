@@ -28,7 +28,7 @@ from veracity.core.spaces import WeightSpace
 from veracity.core.walks import Ask
 from veracity.engine.memory import MEMORY, Found
 from veracity.engine.perturbation import weights
-from veracity.engine.perturbation.inputs import Rows
+from veracity.engine.perturbation.rows import Rows
 from veracity.engine.progress import weight
 from veracity.engine.reader import Reader
 from veracity.explain.stacked import Form, stacked

@@ -24,8 +24,8 @@ from veracity.core.explainers import Context
 from veracity.core.models import device_of, evaluating
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count, Inside, Positive
-from veracity.explain.examples.base import LossBased, examples, in_parts, learnt, loss_gradient, residual, roots, training_of
-from veracity.explain.examples.layer_gradients import Factors, Place
+from veracity.explain.examples.base import LossBased, examples, in_parts, learnt, loss_gradient, training_of
+from veracity.explain.examples.layer_gradients import Factors, Place, residual, roots
 
 
 def conjugate_gradients(

@@ -16,18 +16,9 @@ from veracity.core.inputs import Signals
 from veracity.core.models import LayerScores, device_of, evaluating
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Positive
-from veracity.explain.examples.base import (
-    ExampleBased,
-    chosen_layer,
-    examples,
-    first_examples,
-    given_to,
-    in_parts,
-    learnt,
-    training_of,
-    with_parameters,
-)
+from veracity.explain.examples.base import ExampleBased, examples, first_examples, in_parts, learnt, training_of
 from veracity.explain.examples.convex_hull import nearest
+from veracity.explain.examples.layer_gradients import chosen_layer, given_to, with_parameters
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,8 +27,7 @@ from veracity.core.spaces import InputSpace
 from veracity.measure.correlation import pearson, spearman
 from veracity.perturb.masks import RandomMasks
 from veracity.perturb.noise import GaussianNoise
-from veracity.scores.assumptions import ModelFaithfulness
-from veracity.scores.faithfulness.masked import BOTH, MODEL, attributed, cell_side, drop, maps, over_entries
+from veracity.scores.faithfulness.masked import BOTH, MODEL, ModelFaithfulness, attributed, cell_side, drop, maps, over_entries
 from veracity.walk import MonteCarlo
 
 

@@ -16,8 +16,7 @@ from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
 from veracity.core.settings import Count, Positive
 from veracity.perturb.masks import OrderedMasks
-from veracity.scores.assumptions import ModelFaithfulness
-from veracity.scores.faithfulness.masked import BOTH, MODEL, drop, maps, prediction
+from veracity.scores.faithfulness.masked import BOTH, MODEL, ModelFaithfulness, drop, maps, prediction
 from veracity.walk import MonteCarlo
 
 ORDERS = {"morf": Direction.HIGHER, "lerf": Direction.LOWER}

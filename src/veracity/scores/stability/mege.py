@@ -11,8 +11,7 @@ import numpy as np
 
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Measured
-from veracity.scores.stability.base import ALIKE, Members, StabilityScore
-from veracity.scores.stability.reco import counted
+from veracity.scores.stability.base import ALIKE, Members, StabilityScore, counted
 from veracity.statistics.intervals import equal, skewed_reach, spread, t_quantile, third_cumulant
 
 
