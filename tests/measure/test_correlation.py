@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from veracity.core.errors import InputError
-from veracity.measure.correlation import pearson, spearman
+from veracity.statistics.correlation import pearson, spearman
 
 SCIPY = {pearson: stats.pearsonr, spearman: stats.spearmanr}
 numbers = st.one_of(st.integers(-3, 3).map(float), st.just(np.nan))

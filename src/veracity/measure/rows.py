@@ -41,7 +41,7 @@ def centred(x: Tensor) -> Tensor:
     return x - x.mean(dim=1, keepdim=True)
 
 
-def angle(a: Tensor, b: Tensor) -> Tensor:
+def cosine_of_rows(a: Tensor, b: Tensor) -> Tensor:
     """The cosine of the angle between rows (N, D), NaN where a row is zero; their squares must fit into float64."""
     lengths = ((a * a).sum(dim=1) * (b * b).sum(dim=1)).sqrt()
     return ((a * b).sum(dim=1) / lengths).clamp(-1.0, 1.0)

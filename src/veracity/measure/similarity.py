@@ -14,7 +14,7 @@ from torch.nn import functional
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction, measure
 from veracity.core.settings import Fraction, Positive
-from veracity.measure.rows import angle, centred, paired, rows, unit_scale
+from veracity.measure.rows import centred, cosine_of_rows, paired, rows, unit_scale
 
 ROUNDING = 1e-6
 
@@ -32,7 +32,7 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
     """
     wide = torch.float64 in (a.dtype, b.dtype)
     a, b = rows(a, b)
-    return angle(unit_scale(a), unit_scale(b)) if wide else angle(a, b)
+    return cosine_of_rows(unit_scale(a), unit_scale(b)) if wide else cosine_of_rows(a, b)
 
 
 @measure("pearson", direction=Direction.HIGHER, range=(-1.0, 1.0), reference="Pearson 1895")
@@ -45,7 +45,7 @@ def pearson(a: Tensor, b: Tensor) -> Tensor:
     tensor([0.7559], dtype=torch.float64)
     """
     a, b = rows(a, b)
-    return angle(centred(a), centred(b))
+    return cosine_of_rows(centred(a), centred(b))
 
 
 @measure("categorical_agreement", direction=Direction.HIGHER, range=(0.0, 1.0), reference="Crabbé and van der Schaar 2023, section 2.2")

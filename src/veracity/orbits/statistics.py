@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from veracity.core.errors import InputError
 from veracity.core.scores import per_sample_mean
-from veracity.measure.correlation import pearson
+from veracity.statistics.correlation import pearson
 from veracity.statistics.intervals import EQUAL, mean_interval, skewed_reach, t_quantile, third_cumulant, unseen
 from veracity.statistics.means import scale
 

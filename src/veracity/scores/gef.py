@@ -30,10 +30,10 @@ from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
 from veracity.core.settings import Count, Positive
 from veracity.measure import angle, l2
-from veracity.measure.correlation import pearson, spearman
 from veracity.measure.distance import normalised
 from veracity.perturb.weights import FreshScaling, ParameterScaling
 from veracity.scores.common import Repeatable
+from veracity.statistics.correlation import pearson, spearman
 from veracity.walk import MonteCarlo
 
 

@@ -14,10 +14,10 @@ from scipy.stats import rankdata
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError
-from veracity.measure.correlation import spearman
 from veracity.recipe import Scale, recipe
 from veracity.results import Result
 from veracity.scores import GEF, FastGEF
+from veracity.statistics.correlation import spearman
 from veracity.studies.several import Audits
 from veracity_papers.data.mnist import mnist
 from veracity_papers.recipes.faithfulness_images import lenet_audit

@@ -24,10 +24,10 @@ from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
 from veracity.core.settings import Count, Portion, Positive
 from veracity.core.spaces import InputSpace
-from veracity.measure.correlation import pearson, spearman
 from veracity.perturb.masks import RandomMasks
 from veracity.perturb.noise import GaussianNoise
 from veracity.scores.faithfulness.masked import BOTH, MODEL, ModelFaithfulness, attributed, cell_side, drop, maps, over_entries
+from veracity.statistics.correlation import pearson, spearman
 from veracity.walk import MonteCarlo
 
 

@@ -22,7 +22,7 @@ def pearson(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
     array([0.5, nan])
     """
     a, b, both = pairs(a, b, axis)
-    return angle(centred(a, both), centred(b, both))
+    return cosine_along(centred(a, both), centred(b, both))
 
 
 def spearman(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
@@ -35,7 +35,7 @@ def spearman(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
     0.8
     """
     a, b, both = pairs(a, b, axis)
-    return angle(centred(ranks(a, both), both), centred(ranks(b, both), both))
+    return cosine_along(centred(ranks(a, both), both), centred(ranks(b, both), both))
 
 
 def pairs(a: ArrayLike, b: ArrayLike, axis: int) -> tuple[Array, Array, Mask]:
@@ -68,7 +68,7 @@ def centred(x: Array, both: Mask) -> Array:
     return np.where(both, x - mean, 0.0)
 
 
-def angle(a: Array, b: Array) -> Array:
+def cosine_along(a: Array, b: Array) -> Array:
     """The cosine of the angle between vectors along the last axis; NaN where one of them is zero."""
     lengths = np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1))
     with np.errstate(invalid="ignore"):
