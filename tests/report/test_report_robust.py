@@ -35,7 +35,7 @@ from veracity.report.reading import read
 from veracity.report.robust import adversaries, kept_of
 from veracity.report.section import section
 from veracity.report.view import Result as Row
-from veracity.report.wording import MINUS
+from veracity.core.wording import MINUS
 from veracity.results import Result
 from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
 from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss

@@ -29,8 +29,9 @@ from veracity.report.stable import columns, stable
 from veracity.report.strengths import strength_lines
 from veracity.report.verdict import SYMMETRY_SCORES
 from veracity.report.view import COARSE, missing
-from veracity.report.wording import ARROWS, MINUS, SHARED, UNSEEN, centre, decimals, frame_title, in_order, interval, percentage, title_of
-from veracity.report.wording import number as written
+from veracity.report.wording import ARROWS, frame_title, in_order, title_of
+from veracity.core.wording import MINUS, SHARED, UNSEEN, centre, decimals, interval, percentage
+from veracity.core.wording import number as written
 from veracity.results import Result
 from veracity.scores.gef import Alignment
 from veracity.scores.robustness import Hunted

@@ -16,7 +16,8 @@ from veracity.report.order import no_differences, order_sentences, pairs_of, pla
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.verdict import AGAINST_CHANCE, KEPT, KEPT_OR_NOT, PHRASES, SYMMETRY_SCORES, Verdict, against_chance, verdict
 from veracity.report.view import Result, digits_of, frames_of
-from veracity.report.wording import UNDEFINED, count, frame_title, interval, number, percentage, word_of
+from veracity.report.wording import frame_title, word_of
+from veracity.core.wording import UNDEFINED, count, interval, number, percentage
 
 SLACK = 0.01
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.verdict import AGAINST_CHANCE, Verdict, against_chance
 from veracity.report.view import Result
-from veracity.report.wording import decimals, number
+from veracity.core.wording import decimals, number
 
 RANDOM = "random_"
 """How the names of controls begin whose explanations are drawn at random."""

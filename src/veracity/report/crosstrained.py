@@ -20,7 +20,8 @@ from veracity.report.plot import Plot, sign, signs
 from veracity.report.reading import Reading
 from veracity.report.stable import setting, stable
 from veracity.report.view import explanation_scores
-from veracity.report.wording import count, number, word_of
+from veracity.report.wording import word_of
+from veracity.core.wording import count, number
 from veracity.scores.stability import MeGe, ReCo, StabilityScore
 
 FIDELITY = ("mu_f", "mu_fidelity", "faithfulness_correlation")

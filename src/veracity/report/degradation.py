@@ -14,7 +14,8 @@ from veracity.report.figures.damage import MODEL, damage_data, draw_damage, draw
 from veracity.report.page import saved, template
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.view import as_number
-from veracity.report.wording import count, interval, number, title_of
+from veracity.report.wording import title_of
+from veracity.core.wording import count, interval, number
 from veracity.statistics.trend import FOLLOWS, UNDEFINED
 
 TITLE = "Do scores follow the damage?"

@@ -12,7 +12,7 @@ from veracity.report.figures.distances import distances_data, draw_distances
 from veracity.report.joint import cell
 from veracity.report.page import saved, template
 from veracity.report.phrases import listing, name, piece, say, sentences
-from veracity.report.wording import count
+from veracity.core.wording import count
 from veracity.studies.distances import DistanceCurve, Verdict
 
 AXES = {"noise": "standard deviation of the noise"}

@@ -10,7 +10,7 @@ import pandas as pd
 
 from veracity.core.sentences import tell
 from veracity.report.kinds import score_of
-from veracity.report.wording import AT_MOST, compact, count
+from veracity.core.wording import AT_MOST, compact, count
 from veracity.scores.robustness.base import Hunted, Misinterpretation
 from veracity.scores.robustness.probability import Rare
 from veracity.scores.robustness.worst import Sol

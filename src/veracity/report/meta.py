@@ -14,7 +14,8 @@ from veracity.report.figures.scale import DIAMOND
 from veracity.report.page import saved, template
 from veracity.report.phrases import listing, name, say, sentences
 from veracity.report.plot import sign, signs
-from veracity.report.wording import count, number, title_of
+from veracity.report.wording import title_of
+from veracity.core.wording import count, number
 
 
 def render_meta(table: pd.DataFrame, title: str = "Which scores can be trusted?") -> str:

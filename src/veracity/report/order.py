@@ -10,7 +10,8 @@ from markupsafe import Markup
 
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.view import Result, digits_of, frames_of
-from veracity.report.wording import count, frame_title, title_of, word_of
+from veracity.report.wording import frame_title, title_of, word_of
+from veracity.core.wording import count
 
 FEW = 6
 """With fewer samples than this, their number is said where explainers cannot be told apart."""

@@ -36,7 +36,8 @@ from veracity.report.section import Section, section
 from veracity.report.summary import MANY, failing, leaders
 from veracity.report.verdict import KEPT, SYMMETRY_SCORES
 from veracity.report.view import Result, RunView, explanation_scores, model_scores
-from veracity.report.wording import DEFINITIONS, compact, count, day, decimals, frame_title, interval, number, title_of
+from veracity.report.wording import DEFINITIONS, frame_title, title_of
+from veracity.core.wording import compact, count, day, decimals, interval, number
 from veracity.scores import SymmetryScore
 from veracity.scores.gef import Alignment
 from veracity.scores.stability import MeGe, ReCo, StabilityScore

@@ -18,7 +18,7 @@ from veracity.report.hunted import hunted
 from veracity.report.plot import Plot, sign, signs
 from veracity.report.reading import Reading
 from veracity.report.view import WorstPair
-from veracity.report.wording import compact
+from veracity.core.wording import compact
 from veracity.scores.robustness.base import Hunted, Misinterpretation
 from veracity.scores.robustness.probability import Rare
 from veracity.scores.robustness.worst import Sol

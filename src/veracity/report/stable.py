@@ -16,7 +16,8 @@ from veracity.report.order import named, order_sentences, pairs_of, place
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.verdict import ALPHA
 from veracity.report.view import Result, digits_of
-from veracity.report.wording import count, number, word_of
+from veracity.report.wording import word_of
+from veracity.core.wording import count, number
 from veracity.scores.stability import MeGe, StabilityScore
 
 FLOOR = 0.5

@@ -9,7 +9,8 @@ from markupsafe import Markup
 from veracity.report.assumed import Assumed
 from veracity.report.figures.overview import OverviewData
 from veracity.report.phrases import listing, name, piece, say, sentences
-from veracity.report.wording import count, word_of
+from veracity.report.wording import word_of
+from veracity.core.wording import count
 
 MANY = 3
 """More scores than this are summed up."""

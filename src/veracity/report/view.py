@@ -16,7 +16,8 @@ from veracity.core.scores import Measured, Score
 from veracity.engine.store.state import Progress, State
 from veracity.report.hunted import outcome
 from veracity.report.kinds import has_ceiling, has_null, in_map_units, score_of
-from veracity.report.wording import centre, count, decimals, in_order, interval
+from veracity.report.wording import in_order
+from veracity.core.wording import centre, count, decimals, interval
 from veracity.scores.robustness import Hunted
 from veracity.statistics.trend import holm
 

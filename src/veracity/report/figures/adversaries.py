@@ -14,7 +14,7 @@ from veracity.report.figures.gallery import breakable
 from veracity.report.figures.pixels import Array, bounds, reach, to_array
 from veracity.report.figures.tiles import draw_input, draw_map, one_map, tile
 from veracity.report.view import WorstPair
-from veracity.report.wording import number
+from veracity.core.wording import number
 
 SEEDS = 2
 """How many seeds are shown of each model."""

@@ -14,7 +14,8 @@ from veracity.report.figures.ranking import span
 from veracity.report.figures.scale import CIRCLE, Scale, mark, scale_for
 from veracity.report.phrases import listing, name, piece, say
 from veracity.report.view import as_number, as_text
-from veracity.report.wording import GUIDELINES, interval, number
+from veracity.report.wording import GUIDELINES
+from veracity.core.wording import interval, number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import NEUTRAL, Place, Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale
 from veracity.report.phrases import name, piece, say, sentences
-from veracity.report.wording import number
+from veracity.core.wording import number
 
 Array = NDArray[np.float64]
 Distortions = Mapping[tuple[str, str], tuple[Array, Array]]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from veracity.report.figures.scale import TINY, Scale, tight_scale
-from veracity.report.wording import compact
+from veracity.core.wording import compact
 
 WIDE = 20.0
 """Values whose largest is that many times the smallest need a logarithmic axis."""

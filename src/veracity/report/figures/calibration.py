@@ -14,7 +14,7 @@ from veracity.report.figures.plane import NEUTRAL, Plane, Spot, draw_paths, draw
 from veracity.report.figures.scale import Scale
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.strengths import between, chance_in_words
-from veracity.report.wording import compact, number
+from veracity.core.wording import compact, number
 
 SHARES = Scale(0.0, 1.0, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
 

@@ -15,7 +15,7 @@ from veracity.report.figures.plane import Place, Plane, draw_band, draw_paths, d
 from veracity.report.figures.scale import exact_scale, tight_scale
 from veracity.report.phrases import name, say, sentences
 from veracity.report.sampling import Drawn
-from veracity.report.wording import count, interval, number
+from veracity.core.wording import count, interval, number
 from veracity.statistics.convergence import convergence, hoeffding_error
 
 Array = NDArray[np.float64]

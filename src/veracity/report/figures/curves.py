@@ -14,7 +14,7 @@ from veracity.report.figures.plane import Place, Plane, draw_band, draw_paths, d
 from veracity.report.figures.scale import Scale, exact_scale, scale_for
 from veracity.report.measured import Track
 from veracity.report.phrases import listing, name, piece, say, sentences
-from veracity.report.wording import compact, number
+from veracity.core.wording import compact, number
 from veracity.statistics.intervals import mean_interval
 
 Array = NDArray[np.float64]

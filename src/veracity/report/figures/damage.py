@@ -13,7 +13,8 @@ from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import Place, Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale, key, tight_scale
 from veracity.report.view import as_number
-from veracity.report.wording import ARROWS, compact, interval, number, title_of
+from veracity.report.wording import ARROWS, title_of
+from veracity.core.wording import compact, interval, number
 
 COLUMNS = ("damage", "share", "score", "explainer", "value", "low", "high", "accuracy", "direction")
 HEIGHT = 220

@@ -13,7 +13,7 @@ from veracity.report.figures.axis import from_zero
 from veracity.report.figures.facets import Facet, draw_grid
 from veracity.report.figures.plane import Plane, draw_band, draw_paths, draw_plane, group
 from veracity.report.figures.scale import Scale, exact_scale
-from veracity.report.wording import number
+from veracity.core.wording import number
 from veracity.studies.distances import DistanceCurve, growth
 
 Array = NDArray[np.float64]

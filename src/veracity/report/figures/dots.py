@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import Plane, Spot, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale, mark, tight_scale
-from veracity.report.wording import compact, count, number
+from veracity.core.wording import compact, count, number
 
 ARROW = "M0 -5V4M-3.4 .8L0 4.8L3.4 .8"
 CLASSES = {"stuck": "arrow stuck", "censored": "arrow"}

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from veracity.report.figures.scale import key
-from veracity.report.wording import count, frame_title, in_order
+from veracity.report.wording import frame_title, in_order
+from veracity.core.wording import count
 
 SHOWN = 12
 

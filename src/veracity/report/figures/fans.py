@@ -12,7 +12,7 @@ from veracity.report.figures.axis import Axis
 from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import NEUTRAL, Place, Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale
-from veracity.report.wording import number
+from veracity.core.wording import number
 
 HEIGHT = 220
 SEEDS = 12

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane
 from veracity.report.figures.ranking import mean_of, span
 from veracity.report.figures.scale import Scale, key, mark, shape_of, tight_scale
-from veracity.report.wording import count, interval, number
+from veracity.core.wording import count, interval, number
 
 COMPARABLE = 0.03
 """How far accuracies may lie apart and still count as comparable (section 3.3)."""

@@ -15,7 +15,8 @@ from veracity.report.figures.series import CHANNELS
 from veracity.report.figures.tiles import draw_tiles, tile
 from veracity.report.figures.vectors import draw_vectors, thinned
 from veracity.report.view import WorstPair
-from veracity.report.wording import compact, in_order, number
+from veracity.report.wording import in_order
+from veracity.core.wording import compact, number
 
 EACH = 4
 EACH_OF_SEVERAL = 2

@@ -15,7 +15,7 @@ from veracity.report.figures.facets import Facet, draw_facets
 from veracity.report.figures.plane import Plane, draw_paths, draw_plane, stretched
 from veracity.report.figures.plane import line as outline
 from veracity.report.figures.scale import Scale
-from veracity.report.wording import number
+from veracity.core.wording import number
 from veracity.scores.stability.reco import balance
 
 Array = NDArray[np.float64]

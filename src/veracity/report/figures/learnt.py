@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from veracity.core.sentences import tell
 from veracity.report.view import as_number, as_text, missing
-from veracity.report.wording import compact, count, interval, number, title_of
+from veracity.report.wording import title_of
+from veracity.core.wording import compact, count, interval, number
 
 FIRST = ("model", "explainer", "concept")
 ENDS = ("low", "high")

@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from veracity.report.view import as_text
-from veracity.report.wording import centre, interval
+from veracity.core.wording import centre, interval
 
 
 @dataclass(frozen=True, kw_only=True)

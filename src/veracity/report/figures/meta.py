@@ -15,7 +15,8 @@ from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_ch
 from veracity.report.figures.ranking import mean_of
 from veracity.report.figures.scale import DIAMOND, Scale, mark
 from veracity.report.view import as_number
-from veracity.report.wording import compact, number, title_of
+from veracity.report.wording import title_of
+from veracity.core.wording import compact, number
 
 PARTS = {"iac_nr": "IAC, minor", "iac_ar": "IAC, disruptive", "iec_nr": "IEC, minor", "iec_ar": "IEC, disruptive"}
 COLUMNS = ("score", "test", "mc", "sd", *PARTS)

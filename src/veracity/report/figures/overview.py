@@ -10,7 +10,8 @@ from markupsafe import Markup
 from veracity.report.assumed import Assumed
 from veracity.report.verdict import Verdict, against_chance
 from veracity.report.view import Result, digits_of
-from veracity.report.wording import ARROWS, number, title_of
+from veracity.report.wording import ARROWS, title_of
+from veracity.core.wording import number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from veracity.report.figures.scale import Scale, colour_class, mark, shape_of
-from veracity.report.wording import compact
+from veracity.core.wording import compact
 
 HEIGHT = 150
 WIDE = 1000

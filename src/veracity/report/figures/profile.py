@@ -16,7 +16,8 @@ from veracity.report.figures.fans import HEIGHT
 from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale, mark, tight_scale
 from veracity.report.view import Result
-from veracity.report.wording import NAMES, compact, word_of
+from veracity.report.wording import NAMES, word_of
+from veracity.core.wording import compact
 from veracity.scores.robustness.base import Hunted
 
 Family = dict[float, str]

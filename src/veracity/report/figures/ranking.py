@@ -12,7 +12,8 @@ from veracity.engine.store.state import State
 from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane, lane_centre
 from veracity.report.figures.scale import DIAMOND, Scale, mark, scale_for, shape_of
 from veracity.report.view import Result, digits_of, frames_of
-from veracity.report.wording import frame_title, interval, number, word_of
+from veracity.report.wording import frame_title, word_of
+from veracity.core.wording import interval, number
 
 FLOOR = "M3 -6H0V6H3"
 CEILING = "M-3 -6H0V6H-3"

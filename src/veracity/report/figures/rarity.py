@@ -15,7 +15,7 @@ from veracity.report.figures.fans import Fan, Panel, Path, draw_fans, path, show
 from veracity.report.figures.scale import tight_scale
 from veracity.report.figures.search import harm, harmed, limit_line
 from veracity.report.view import SeriesView
-from veracity.report.wording import compact
+from veracity.core.wording import compact
 from veracity.scores.robustness.base import Hunted, Misinterpretation
 
 Array = NDArray[np.float64]

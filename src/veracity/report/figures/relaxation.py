@@ -14,7 +14,7 @@ from veracity.report.figures.scale import Scale, scale_for, tight_scale
 from veracity.report.phrases import listing, name, piece, say, sentences
 from veracity.report.verdict import KEPT, KEPT_OR_NOT, Verdict, verdict
 from veracity.report.view import Result
-from veracity.report.wording import count, interval, number
+from veracity.core.wording import count, interval, number
 
 APART = 1e-3
 """Models whose invariance differs by less are the same in this respect."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from veracity.report.wording import compact
+from veracity.core.wording import compact
 
 COLOURS = 6
 TINY = 1e-30

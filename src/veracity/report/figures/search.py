@@ -18,7 +18,7 @@ from veracity.report.figures.fans import Fan, Panel, draw_fans, path, shown
 from veracity.report.figures.scale import exact_scale, tight_scale
 from veracity.report.phrases import name, say, sentences
 from veracity.report.view import SeriesView
-from veracity.report.wording import compact, number
+from veracity.core.wording import compact, number
 from veracity.scores.robustness.base import Hunted, Misinterpretation
 from veracity.walk import Strongest
 

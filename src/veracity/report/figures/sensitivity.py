@@ -15,7 +15,7 @@ from veracity.report.figures.facets import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Plane, draw_cloud, draw_plane, group
 from veracity.report.figures.scale import Scale, scale_for, tight_scale
 from veracity.report.phrases import say, sentences
-from veracity.report.wording import interval, number
+from veracity.core.wording import interval, number
 from veracity.statistics.convergence import correlation
 from veracity.statistics.intervals import Interval
 

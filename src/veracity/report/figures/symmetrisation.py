@@ -17,7 +17,7 @@ from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, d
 from veracity.report.figures.scale import Scale, scale_for
 from veracity.report.verdict import KEPT
 from veracity.report.view import Result
-from veracity.report.wording import count, interval, number
+from veracity.core.wording import count, interval, number
 
 BARE = 0
 """The explainer as it is. It is not the mean over one random transform, which looks at g x and never at x itself."""

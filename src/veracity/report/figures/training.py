@@ -14,7 +14,7 @@ from veracity.report.figures.plane import NEUTRAL, Plane, Spot, draw_paths, draw
 from veracity.report.figures.scale import Scale, exact_scale, scale_for
 from veracity.report.phrases import name, piece, say, sentences
 from veracity.report.view import Result
-from veracity.report.wording import compact, interval, number
+from veracity.core.wording import compact, interval, number
 
 
 @dataclass(frozen=True, kw_only=True)

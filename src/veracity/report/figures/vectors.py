@@ -8,7 +8,7 @@ from veracity.report.figures.bars import draw_bars, largest
 from veracity.report.figures.exhibit import Exhibit
 from veracity.report.figures.pixels import Array, bounds, reach
 from veracity.report.figures.tiles import draw_input, tile, words
-from veracity.report.wording import number
+from veracity.core.wording import number
 
 NAMED = 12
 """More concepts than this are drawn as bars."""
