@@ -284,7 +284,7 @@ class Score(Component, ABC):
         return ""
 
     def outcome(self, counts: Mapping[str, int]) -> str | None:
-        """How a search ended, from the counts n, undefined, infeasible, censored, stuck, stiff and undefined_draws; None without a search."""
+        """How a search ended, from the counts n, undefined, infeasible, censored, stuck, stiff, undefined_draws; None without a search."""
         return None
 
     @property

@@ -1,85 +1,24 @@
-"""Numbers and names as a reader sees them."""
+"""Numbers and names as a reader sees them.
+
+Sentences with their parts, escaped.
+
+Which explainers of a run are one and the same but for how many transforms they average over, by their specs.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
 
-DEFINITIONS = {
-    "equivariance": (
-        "How well an explanation moves with its input: the mean, over transforms g, of how alike e(g x), the explanation of the "
-        "transformed input, and g e(x), the transformed explanation of the input, are."
-    ),
-    "invariance": (
-        "How little an explanation changes when its input moves: the mean, over transforms g, of how alike e(g x) and e(x) are. It "
-        "suits explanations that do not live in the input's frame."
-    ),
-    "symmetry": (
-        "How well an explanation does what its kind asks when the input moves. A feature map should move along: the mean, over "
-        "transforms g, of how alike e(g x) and g e(x) are, its equivariance. Examples and concepts should stay: the mean of how alike "
-        "e(g x) and e(x) are, their invariance."
-    ),
-    "max_sensitivity": (
-        "How far a small change of the input can move an explanation, as a share of it: the largest |e(x') - e(x)| / |e(x)| among random "
-        "inputs x' in a small ball around x."
-    ),
-    "sol_f_hat": (
-        "The worst misinterpretation found that leaves the label as it is (F-hat): how alike the explanations of the input and of the "
-        "most differently explained point close to it are. A search finds a bound: the true worst case can only be worse."
-    ),
-    "sol_f_tilde": (
-        "The worst misinterpretation found that changes the label (F-tilde): how alike the explanations of the input and of the most "
-        "similarly explained point of another class close to it are. Samples around which no point of another class was found have "
-        "no value and are counted as not feasible."
-    ),
-    "worst_loss": (
-        "The largest prediction loss found close to the input: by how much the score of another class exceeds that of the predicted "
-        "one. From 0 on the point is misclassified."
-    ),
-    "ln_p_f_hat": (
-        "How likely it is that a random point close to the input keeps its label and is explained otherwise (F-hat), as the natural "
-        "logarithm of that probability. Samples are summed up by their median, since some are only known to lie below a floor."
-    ),
-    "ln_p_f_tilde": (
-        "How likely it is that a random point close to the input changes its label and is explained alike (F-tilde), as the natural "
-        "logarithm of that probability. Samples are summed up by their median, since some are only known to lie below a floor."
-    ),
-    "ln_p_misclassified": (
-        "How likely it is that a random point close to the input changes its label, as the natural logarithm of that probability; the "
-        "median over samples."
-    ),
-    "mege": (
-        "How little an explanation depends on whether the model learnt from the sample: 1 / (1 + the mean distance in S=), the nearer to 1 "
-        "the better (MeGe, mean generalisability). It is one number of the whole data set."
-    ),
-    "reco": (
-        "How far explanations lie apart where models contradict each other, beyond where they agree: the largest TPR + TNR - 1 "
-        "over all thresholds on the distance, 1 where one of them separates both sets (ReCo, relative consistency). Few distances at "
-        "either end may decide it, so that it is worth no more than what it is above its null."
-    ),
-    "reco_auc": (
-        "Relative consistency as an area: the mean of TPR + TNR - 1 over all thresholds on the distance. It is about 0 where "
-        "distances have nothing to do with who is right."
-    ),
-    "reco_ks": (
-        "Relative consistency as a one-sided Kolmogorov-Smirnov distance: the largest gap, over all thresholds, between the share of S= "
-        "and the share of S≠ that lies below. No single distance decides it."
-    ),
-    "model_invariance": "The mean, over transforms g, of how alike the model's output for g x and for x are.",
-    "action_floor": (
-        "What the transform itself costs: how alike x and x moved there and back again are. Where that is not perfect, no score of an "
-        "explanation can be read more finely."
-    ),
-}
-
-ABSOLUTE = (
-    "Here it is not divided by |e(x)|, so it is in each map's own units: a map that is 100 times larger moves 100 times further. Compare "
-    "samples and models by it, not explainers."
-)
-"""What must be said of a relative score that was asked for without the division."""
+from veracity.core.registry import SCORES
+from veracity.core.sentences import told
 
 FRAMES = {
     "input": "Feature maps",
@@ -89,28 +28,6 @@ FRAMES = {
     "global": "Whole models",
 }
 """What explanations are called by the frame in which they live, in the order of the page."""
-
-NAMES = {
-    "gef": "GEF",
-    "fast_gef": "Fast-GEF",
-    "gef_public": "GEF (public variant)",
-    "fast_gef_public": "Fast-GEF (public variant)",
-    "mprt": "MPRT",
-    "smooth_mprt": "SmoothMPRT",
-    "efficient_mprt": "EfficientMPRT",
-    "mu_f": "muF",
-    "mu_fidelity": "MuFidelity",
-    "mege": "MeGe",
-    "reco": "ReCo",
-    "reco_auc": "ReCo (area)",
-    "reco_ks": "ReCo (KS)",
-    "sol_f_hat": "sol F-hat",
-    "sol_f_tilde": "sol F-tilde",
-    "ln_p_f_hat": "ln P of F-hat",
-    "ln_p_f_tilde": "ln P of F-tilde",
-    "ln_p_misclassified": "ln P of misclassification",
-}
-"""Scores that are called by a name of their own."""
 
 ARROWS = {"higher": "\N{UPWARDS ARROW}", "lower": "\N{DOWNWARDS ARROW}"}
 """Which way is better."""
@@ -166,22 +83,99 @@ def word_of(score: str) -> str:
     """
     first = re.match(r"\w*", score)
     known = first.group() if first else ""
-    return NAMES[known] + score[len(known) :] if known in NAMES else score.replace("_", " ")
+    title = SCORES[known].title if known in SCORES else ""
+    return title + score[len(known) :] if title else score.replace("_", " ")
 
 
+def say(key: str, *parts: object, **found: int) -> Markup:
+    """A sentence of the table with its parts, escaped where they are not markup already; empty if less was found than it needs."""
+    return piece(told(key, **found), *parts)
 
 
+def piece(template: str, *parts: object) -> Markup:
+    """A part of a sentence with parts of its own, escaped where they are not markup already."""
+    return Markup(template).format(*parts)
 
 
+def sentences(*said: Markup) -> list[Markup]:
+    """Those that are said."""
+    return [one for one in said if one]
 
 
+def name(text: str) -> Markup:
+    """A user's word in a sentence, set apart."""
+    return piece('<span class="id">{}</span>', text)
 
 
+def listing(parts: Iterable[Markup], link: str = "and") -> Markup:
+    """Parts as a sentence has them; nothing of no parts.
+
+    >>> print(listing([Markup("a"), Markup("b"), Markup("c")], "or"))
+    a, b or c
+    """
+    found = list(parts)
+    return piece("{} {} {}", Markup(", ").join(found[:-1]), link, found[-1]) if len(found) > 1 else Markup("").join(found)
 
 
+Specs = Mapping[str, Mapping[str, Any]]
 
 
+def specs_of(explainers: Any) -> dict[str, Mapping[str, Any]]:
+    """The specs {label: {"name": ...}} of a run's explainers, if it has any."""
+    given = explainers if isinstance(explainers, Mapping) else {}
+    return {str(label): spec for label, spec in given.items() if isinstance(spec, Mapping)}
 
 
+def families(specs: Specs) -> dict[str, dict[int | None, str]]:
+    """Symmetrised explainers by what is inside them, then by their number of draws: {(inner, space) as text: {draws: label}}.
+
+    >>> families({"a": {"name": "symmetrised", "explainer": "cav", "draws": 4}, "b": {"name": "cav"}})
+    {'[{"name": "cav"}, null]': {4: 'a'}}
+    """
+    found: dict[str, dict[int | None, str]] = {}
+    for label, spec in specs.items():
+        given = spec.get("explainer")
+        inner = {"name": given} if isinstance(given, str) else given
+        if spec.get("name") == "symmetrised" and isinstance(inner, Mapping):
+            found.setdefault(as_json([inner, spec.get("space")]), {}).setdefault(spec.get("draws"), label)
+    return found
 
 
+def relatives(specs: Specs) -> list[tuple[str, ...]]:
+    """The explainers that are one and the same but for how many transforms they average over: they learnt the same."""
+    kin = []
+    for inner, members in families(specs).items():
+        bare = bare_label(json.loads(inner)[0], specs)
+        kin.append((*([bare] if bare else []), *members.values()))
+    return kin
+
+
+def as_json(value: Any) -> str:
+    """Plain data as text, so that any two can be compared."""
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def bare_label(inner: Mapping[str, Any], specs: Specs) -> str:
+    """The explainer of the run that is what is inside: the same in every setting, or the only one in all that were given."""
+    same = [label for label, spec in specs.items() if as_json(spec) == as_json(inner)]
+    like = [label for label, spec in specs.items() if all(name in spec and spec[name] == value for name, value in inner.items())]
+    return same[0] if same else like[0] if len(like) == 1 else ""
+
+
+def missing(value: Any) -> bool:
+    """Whether a cell of a table is empty.
+
+    >>> missing(None), missing(float("nan")), missing("")
+    (True, True, False)
+    """
+    return value is None or value is pd.NA or (isinstance(value, (float, np.floating)) and math.isnan(value))
+
+
+def as_number(value: Any) -> float:
+    """A cell as a number, NaN if it is empty."""
+    return math.nan if missing(value) else float(value)
+
+
+def as_text(value: Any) -> str:
+    """A cell as a text, "" if it is empty."""
+    return "" if missing(value) else str(value)

@@ -129,6 +129,7 @@ class Result:
         estimate = self._estimate(one, confidence)
         published = [entry["value"] for entry in self.manifest["spec"].get("published", ()) if is_of(entry, one)]
         null = about[one.score].get("null")
+        counts: dict[str, Any] = {what: int(one.remarks[what].sum()) for what in COUNTED if what in one.remarks}
         row = Row(
             model=one.model,
             explainer=one.explainer,
@@ -144,7 +145,7 @@ class Result:
             holds=self._holds(one),
             null=math.nan if null is None else null,
             no_response=int(one.no_response.sum()),
-            **{what: int(one.remarks[what].sum()) for what in COUNTED if what in one.remarks},
+            **counts,
             evaluations=evaluations(one),
             published=published[-1] if published else math.nan,
             failed=one.failed,
@@ -155,8 +156,7 @@ class Result:
             pooled=score.pooled,
             in_map_units=self.in_map_units(one.score),
         )
-        counts = {name: getattr(row, name) for name in ("n", "undefined", "undefined_draws", *COUNTED)}
-        return replace(row, outcome=score.outcome(counts))
+        return replace(row, outcome=score.outcome({name: getattr(row, name) for name in ("n", "undefined", "undefined_draws", *COUNTED)}))
 
     def settled(self, score: str) -> pd.DataFrame:
         """The samples of a score, without those of subjects that are pending."""
@@ -365,7 +365,7 @@ class Result:
             self._known[key] = pooled.pooled_estimate(self.pooled_score(one.score), one.measured, one.bounds, confidence)
         return self._known[key]
 
-    def _beside(self, one: Series, confidence: float) -> dict[str, float]:
+    def _beside(self, one: Series, confidence: float) -> dict[str, Any]:
         """The sizes of the sets and the null of a pooled score."""
         if not self.pools(one.score) or not len(one.samples) or one.pending:
             return {}

@@ -56,7 +56,7 @@ class SymmetryScore(Likeness, ABC):
     """A score over the transforms of one symmetry: its own, or else the audit's."""
 
     reference: ClassVar[str] = PAPER
-    figures: ClassVar[tuple[str, ...]] = ("symmetrisation", "relaxation", "training", "convergence", "sensitivity")
+    figures: ClassVar[tuple[str, ...]] = ("symmetrisation", "relaxation", "training", "convergence")
     mark: ClassVar[float | None] = 0.99
     in_summary: ClassVar[str] = "paragraph"
     space: InputSpace | None = None
@@ -80,6 +80,7 @@ class Equivariance(SymmetryScore):
     """
 
     name = "equivariance"
+    figures = (*SymmetryScore.figures, "sensitivity")
     definition = (
         "How well an explanation moves with its input: the mean, over transforms g, of how alike e(g x), the explanation of the "
         "transformed input, and g e(x), the transformed explanation of the input, are."

@@ -191,6 +191,8 @@ class StabilityScore(Repeatable, PooledScore, ABC):
     reference: ClassVar[str] = PAPER
     figures: ClassVar[tuple[str, ...]] = ("histograms",)
     in_summary: ClassVar[str] = "nothing"
+    sets_compared: ClassVar[int] = 2
+    """How many of S= and S!= decide the value."""
     before: ClassVar[frozenset[Reads]] = READ
     after: ClassVar[frozenset[Reads]] = READ
     quantities: ClassVar[tuple[str, ...]] = ("distance", "right", "other_right", "same")
