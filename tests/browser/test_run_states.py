@@ -17,7 +17,7 @@ from stored import signed
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
 from veracity.engine.store.study import studying
-from veracity.report.wording import MINUS
+from veracity.core.wording import MINUS
 from veracity.scores.robustness.probability import LnPHat
 from veracity.walk import SubsetSimulation
 

@@ -16,7 +16,7 @@ from commands import code
 from hunted import audit_of, images, tanh_net
 from veracity.cli.gate import judge
 from veracity.core.errors import Note
-from veracity.report.wording import MINUS
+from veracity.core.wording import MINUS
 from veracity.results import Result, compared
 from veracity.scores.robustness.probability import LnPHat
 from veracity.walk import SubsetSimulation

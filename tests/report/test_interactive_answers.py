@@ -18,7 +18,7 @@ from veracity.perturb import CyclicShift
 from veracity.report.interactive import answers, render_offline
 from veracity.report.interactive.few import Few
 from veracity.report.interactive.packed import unpack
-from veracity.report.interactive.plain import plain
+from veracity.report.interactive.packed import plain
 
 
 class Halves(nn.Module):

@@ -17,7 +17,7 @@ from veracity.core.errors import InputError
 from veracity.report.interactive import answers, offline
 from veracity.report.interactive.chosen import chosen
 from veracity.report.interactive.packed import unpack
-from veracity.report.interactive.plain import plain
+from veracity.report.interactive.packed import plain
 
 HELD = re.compile(r'<script type="application/json" id="payload">(.*?)</script>', re.DOTALL)
 

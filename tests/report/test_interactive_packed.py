@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veracity.report.interactive.packed import pack, unpack
-from veracity.report.interactive.plain import encoded, plain
+from veracity.report.interactive.packed import encoded, plain
 
 KINDS = st.sampled_from(["float32", "uint8", "int64"])
 SHAPES = st.lists(st.integers(0, 5), max_size=4)

@@ -13,9 +13,9 @@ from report_pages import EVIL, EVIL_TOO
 
 from veracity.core.scores import Measured
 from veracity.report.figures.alignment import alignment_data, alignment_sentences, draw_alignment
-from veracity.report.figures.axis import axis_for, log_axis
-from veracity.report.figures.contours import contours, level_lines
-from veracity.report.figures.scatter import draw_scatter, scatter_data
+from veracity.report.figures.scale import axis_for, log_axis
+from veracity.report.figures.plane import contours, level_lines
+from veracity.report.figures.alignment import draw_scatter, scatter_data
 from veracity.report.measured import distortions
 from veracity.scores.gef import GEF, FastGEF, PublicGEF
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from report_fakes import result
 
 from veracity.core.walks import Sampling
-from veracity.report.families import bare_label, families, relatives
+from veracity.report.wording import bare_label, families, relatives
 from veracity.report.figures.convergence import convergence_data, convergence_sentences, draw_convergence
-from veracity.report.figures.facets import Facet, draw_facets
+from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import Plane, Spot, draw_band, draw_paths, draw_plane, draw_spots, spaced
-from veracity.report.figures.relaxation import draw_relaxation, relaxation_data, relaxation_sentences
+from veracity.report.figures.invariance import draw_relaxation, relaxation_data, relaxation_sentences
 from veracity.report.figures.scale import Scale, exact_scale, tight_scale
 from veracity.report.figures.sensitivity import draw_sensitivity, sensitivity_data, sensitivity_sentences
 from veracity.report.figures.symmetrisation import draw_symmetrisation, positions, reached, symmetrisation_data
-from veracity.report.figures.training import draw_training, steps_of, training_data, training_sentences
+from veracity.report.figures.invariance import draw_training, steps_of, training_data, training_sentences
 from veracity.report.sampling import Drawn, drawn, walk_of
 from veracity.report.view import Result
 

@@ -12,7 +12,7 @@ from report_pages import EVIL, EVIL_TOO, Page, drawings
 
 from veracity.core.errors import InputError, StoreError
 from veracity.report import render_degradation, write_degradation
-from veracity.report.figures.damage import damage_data, draw_damage
+from veracity.report.degradation import damage_data, draw_damage
 
 NOTHING = pd.DataFrame(columns=["case", "explainer", "score", "error"])
 

@@ -16,7 +16,7 @@ from torch import nn
 from veracity.audit import Audit
 from veracity.core.scores import Measured
 from veracity.report import render
-from veracity.report.figures.overview import overview_data
+from veracity.report.figures.tables import overview_data
 from veracity.report.figures.ranking import ranking_data
 from veracity.report.reading import read
 from veracity.report.summary import leaders

@@ -11,7 +11,7 @@ from report_fakes import advice, concept_fact
 from report_pages import EVIL, EVIL_TOO, Page
 
 from veracity.report.figures.advice import advice_data, draw_advice, robust_sentence
-from veracity.report.figures.learnt import draw_learnt, learnt_data, learnt_sentence
+from veracity.report.figures.facts import draw_learnt, learnt_data, learnt_sentence
 
 
 def facts(*rows: dict[str, object]) -> pd.DataFrame:

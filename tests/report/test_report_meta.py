@@ -11,7 +11,7 @@ from report_pages import EVIL, EVIL_TOO, Page, drawings
 
 from veracity.core.errors import InputError, StoreError
 from veracity.report import render_meta, write_meta
-from veracity.report.figures.meta import draw_meta, draw_parts, meta_data
+from veracity.report.meta import draw_meta, draw_parts, meta_data
 
 
 def row(score: str, test: str, mc: float, sd: float = 0.1, **changes: Any) -> dict[str, Any]:

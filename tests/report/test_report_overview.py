@@ -15,7 +15,7 @@ from report_pages import EVIL, EVIL_TOO
 from veracity.core.errors import InputError
 from veracity.report.answer import answer
 from veracity.report.assumed import Assumed, assumed
-from veracity.report.figures.overview import draw_overview, overview_data
+from veracity.report.figures.tables import draw_overview, overview_data
 from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.kinds import definition, has_ceiling, has_null, in_map_units, score_of
 from veracity.report.summary import failing, leaders

@@ -26,26 +26,26 @@ from veracity.report.degradation import degradation_sentences
 from veracity.report.distances import distance_sentences
 from veracity.report.figures.advice import advice_data, robust_sentence
 from veracity.report.figures.alignment import alignment_data, alignment_sentences
-from veracity.report.figures.axis import Axis
+from veracity.report.figures.scale import Axis
 from veracity.report.figures.calibration import calibration_data, calibration_sentences
 from veracity.report.figures.convergence import ConvergenceData, convergence_sentences
 from veracity.report.figures.curves import curves_data, curves_sentences
-from veracity.report.figures.fans import Fan, Panel, path
-from veracity.report.figures.folded import Fold, Folded
-from veracity.report.figures.learnt import learnt_data, learnt_sentence
-from veracity.report.figures.meta import meta_data
-from veracity.report.figures.overview import Cell, OverviewData, OverviewRow, overview_data
-from veracity.report.figures.relaxation import relaxation_data, relaxation_sentences
+from veracity.report.figures.panels import Fan, Panel, path
+from veracity.report.figures.folds import Fold, Folded
+from veracity.report.figures.facts import learnt_data, learnt_sentence
+from veracity.report.meta import meta_data
+from veracity.report.figures.tables import Cell, OverviewData, OverviewRow, overview_data
+from veracity.report.figures.invariance import relaxation_data, relaxation_sentences
 from veracity.report.figures.scale import exact_scale
 from veracity.report.figures.search import SearchData, search_sentences
 from veracity.report.figures.sensitivity import Cloud, SensitivityData, sensitivity_sentences
-from veracity.report.figures.training import training_data, training_sentences
+from veracity.report.figures.invariance import training_data, training_sentences
 from veracity.report.hunted import spent
 from veracity.report.measured import Track
 from veracity.report.meta import meta_sentences
 from veracity.report.order import COLUMNS
 from veracity.report.reading import read
-from veracity.report.stable import stability_sentences, undefined_pairs
+from veracity.report.stability import stability_sentences, undefined_pairs
 from veracity.report.summary import failing, leaders
 from veracity.report.view import Result
 from veracity.scores.stability.mege import MeGe
@@ -74,7 +74,7 @@ def calls() -> list[tuple[Path, ast.Call]]:
         imported = {
             name.name
             for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module in ("veracity.core.sentences", "veracity.report.phrases")
+            if isinstance(node, ast.ImportFrom) and node.module in ("veracity.core.sentences", "veracity.report.wording")
             for name in node.names
         } & {"say", "tell"}
         made += [

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from report_pages import EVIL
 from stable_fakes import stable_run
 
-from veracity.report.figures.folded import draw_folded, folded_data
+from veracity.report.figures.folds import draw_folded, folded_data
 from veracity.report.figures.histograms import best_cut, captions, draw_histograms, histograms_data
-from veracity.report.figures.labels import BROAD, NARROW, Box, Label, placed
+from veracity.report.figures.selection import BROAD, NARROW, Box, Label, placed
 from veracity.report.figures.selection import draw_selection, selection_data
 from veracity.report.reading import read
 from veracity.scores.stability.reco import relative_consistency

@@ -18,7 +18,7 @@ from veracity.core.errors import StoreError
 from veracity.engine.store.files import Files
 from veracity.orbits import OrbitResult
 from veracity.report.interactive import answers
-from veracity.report.interactive.plain import encoded
+from veracity.report.interactive.packed import encoded
 from veracity.report.wording import title_of
 from veracity.results import Result, Series
 

@@ -26,7 +26,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from veracity.app.runs import Opened
-from veracity.report.interactive.plain import encoded
+from veracity.report.interactive.packed import encoded
 
 PATIENCE = 10.0
 """Seconds for which a connection may wait for its client."""

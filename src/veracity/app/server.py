@@ -25,8 +25,8 @@ from veracity.app.guard import LOCAL, Guard
 from veracity.app.runs import Opened
 from veracity.app.socket import add_socket
 from veracity.core.errors import InputError, StoreError, VeracityError, missing_extra
-from veracity.report.interactive.bundle import bundled
-from veracity.report.interactive.plain import encoded
+from veracity.report.interactive.offline import bundled
+from veracity.report.interactive.packed import encoded
 
 if TYPE_CHECKING:
     from uvicorn import Server

@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from veracity.core.errors import SpecError, unknown
+from veracity.core.wording import percentage
 from veracity.engine.store.state import State
 from veracity.orbits import OrbitResult
-from veracity.report.wording import percentage
 
 RULE = re.compile(r"^\s*(?P<score>[A-Za-z_][\w@]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(?:e[-+]?\d+)?)\s*$")
 ROUNDING = 1e-9

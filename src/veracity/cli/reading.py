@@ -22,7 +22,6 @@ from veracity.core.registry import EXPLAINERS, GROUPS, KERNELS, MEASURES, ORBITS
 from veracity.engine.store import RunFolder
 from veracity.engine.store import folder as run_folder
 from veracity.orbits import OrbitResult
-from veracity.report.interactive import write_offline
 from veracity.results import Result, compared
 
 KINDS = {
@@ -64,7 +63,7 @@ def report(
     result, target = opened(folder), out or own_report(Path(folder))
     if samples is not None and not isinstance(result, OrbitResult):
         raise SpecError("--samples is for orbits: the report of an audit holds what was measured of all samples.")
-    written = result.save_report(target) if isinstance(result, Result) else write_offline(result, target, samples)
+    written = result.save_report(target) if isinstance(result, Result) else result.save_report(target, samples)
     typer.echo(f"{written} written")
 
 

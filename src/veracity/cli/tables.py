@@ -17,23 +17,15 @@ from rich.table import Table
 
 from veracity.core.failures import failures_of
 from veracity.core.sentences import tell
+from veracity.core.wording import MINUS, SHARED, UNSEEN, centre, decimals, interval, percentage
+from veracity.core.wording import number as written
 from veracity.engine.store.state import Progress, Stage, State
 from veracity.orbits import OrbitResult
-from veracity.report.assumed import assumed
-from veracity.report.caveats import caveats
-from veracity.report.crosstrained import fold_sentence
-from veracity.report.figures.folded import folded_data
-from veracity.report.hunted import hunted, outcome, spent
-from veracity.report.kinds import has_ceiling, has_null, in_map_units, score_of
-from veracity.report.stable import columns, stable
-from veracity.report.strengths import strength_lines
-from veracity.report.verdict import SYMMETRY_SCORES
-from veracity.report.view import COARSE, missing
-from veracity.report.wording import ARROWS, MINUS, SHARED, UNSEEN, centre, decimals, frame_title, in_order, interval, percentage, title_of
-from veracity.report.wording import number as written
-from veracity.results import Result
-from veracity.scores.gef import Alignment
-from veracity.scores.robustness import Hunted
+from veracity.report.figures.folds import fold_sentence, folds_data
+from veracity.report.wording import ARROWS, frame_title, in_order, title_of
+from veracity.results import Result, Row
+from veracity.results.rows import COARSE
+from veracity.results.words import assumptions, caveats, cost, set_columns, strength_lines
 
 AGAINST = {"truth": "against the truth", "consensus": "against the consensus", "": ""}
 GAP = (
@@ -105,7 +97,7 @@ BETTER = f"{ARROWS['higher']} higher is better, {ARROWS['lower']} lower is bette
 
 def results(result: Result) -> Group:
     """One table a model and score, kinds of explanations apart, best first and controls last; then the scores of the models themselves."""
-    frame = result.table()
+    frame = pd.DataFrame({"row": result.rows, **result.table()})
     parts = list(tables(frame, result))
     if parts:
         level = 100 * float(result.manifest["spec"].get("confidence", 0.95))
@@ -113,7 +105,7 @@ def results(result: Result) -> Group:
     spaced: list[Table | str] = []
     for table in parts:
         spaced += [table, ""] if table.caption and table is not parts[-1] else [table]
-    folded = folded_data(result.folds(), list(result.manifest["models"])).models
+    folded = folds_data(result.folds(), list(result.manifest["models"])).models
     head = [escape(result.manifest.get("title") or result.path), *whereabouts(result.progress)]
     return Group(*head, *spaced, *(escape(fold_sentence(one)) for one in folded))
 
@@ -126,7 +118,7 @@ def whereabouts(progress: Progress) -> list[str]:
 def caption(frame: pd.DataFrame, level: float, columns: Collection[str]) -> str:
     """How to read the numbers in these columns, and what they do not say."""
     explained = frame[frame["explainer"] != ""]
-    judged = [score for score in explained["score"].unique() if score in SYMMETRY_SCORES]
+    judged = list(dict.fromkeys(row.score for row in explained["row"] if row.marked))
     constant = "a constant map" if set(explained["frame"]) <= {"input"} else "a constant explanation"
     beside = "; ".join(text for name, text in BESIDE.items() if name in columns)
     how = CAPTION.format(level=level, beside=f"{beside}." if beside else "").strip()
@@ -145,36 +137,35 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
     place = {name: number for number, name in enumerate(in_order(frame["frame"]))}
     sorted_frame = frame.assign(better=better, place=frame["frame"].map(place))
     asked = frame.loc[frame["explainer"] != "", "score"].unique()
-    found = assumed(manifest, lambda label: result.settled(label), asked, list(manifest["models"]))
+    found = assumptions(result, asked, list(manifest["models"]))
     said = {(one.model, one.score): one.text for one in found}
     for (model, score), group in sorted_frame[frame["explainer"] != ""].groupby(["model", "score"], sort=False):
-        units = in_map_units(manifest, str(score))
+        units = result.in_map_units(str(score))
         ranked = group.assign(better=0.0) if units else group
         rows = ranked.sort_values(["place", "control", "better"], ascending=[True, True, False], kind="stable")
         known = {"published": "published"} if "published" in rows and rows["published"].notna().any() else {}
-        rare = hunted(manifest, str(score))
-        if stable(manifest, str(score)) is not None:
+        first: Row = rows["row"].iloc[0]
+        if first.pooled:
             table = across_folds(f"{model}: {score}", rows, known)
-        elif rare is None:
-            table = explained(f"{model}: {score}", rows, {**beside(manifest, str(score)), **known}, ranked=not units)
+        elif first.searched:
+            table = searched(f"{model}: {score}", rows, known)
         else:
-            table = searched(f"{model}: {score}", rows, rare, known)
+            table = explained(f"{model}: {score}", rows, {**beside(result, str(score)), **known}, ranked=not units)
         below(
             table,
             *broken(rows),
             *([tell("table.units", explainers=len(rows))] if units else ()),
             *remarks(rows),
-            *([spent(rows.to_dict("records"))] if rare is not None else ()),
+            *([cost(list(rows["row"]))] if first.searched else ()),
             said.get((str(model), str(score)), ""),
             *caveats(manifest["spec"].get("published", ()), str(score), [str(model)], set(rows["explainer"])),
-            *ends(manifest, str(model), str(score)),
+            *ends(result, str(model), str(score)),
         )
         yield table
     for score, rows in frame[frame["explainer"] == ""].groupby("score", sort=False):
-        rare = hunted(manifest, str(score))
-        if rare is not None:
-            table = searched(str(score), rows, rare, {}, left="model")
-            below(table, *broken(rows), spent(rows.to_dict("records")))
+        if rows["row"].iloc[0].searched:
+            table = searched(str(score), rows, {}, left="model")
+            below(table, *broken(rows), cost(list(rows["row"])))
             yield table
             continue
         table = ruled(str(score), ["model"], ["value", "interval", "n", "undefined", "accuracy", *standing(rows)])
@@ -187,17 +178,16 @@ def tables(frame: pd.DataFrame, result: Result) -> Iterator[Table]:
         yield table
 
 
-def ends(manifest: Mapping[str, Any], model: str, score: str) -> list[str]:
+def ends(result: Result, model: str, score: str) -> list[str]:
     """Where the paths of a score end on a model, if that was found from the data."""
-    known = score_of(manifest, score)
-    found = isinstance(known, Alignment) and known.sigma is None
-    return strength_lines([one for one in manifest.get("calibrations") or () if one["model"] == model]) if found else []
+    found = "alignment" in result.known_score(score).figures and getattr(result.known_score(score), "sigma", 0.0) is None
+    return strength_lines([one for one in result.manifest.get("calibrations") or () if one["model"] == model]) if found else []
 
 
 def remarks(rows: pd.DataFrame) -> Iterator[str]:
     """What to know of one score on one model: its null, and who did not respond on some samples though on others."""
     records = rows.to_dict("records")
-    nulls = [row["null"] for row in records if not missing(row.get("null"))]
+    nulls = [row["null"] for row in records if not math.isnan(row["null"])]
     partly = [row for row in records if row.get("no_response") and row["state"] == State.DONE]
     if nulls:
         yield tell("chance.null", number(float(nulls[0])), nulls=len(nulls))
@@ -220,11 +210,10 @@ def standing(rows: pd.DataFrame) -> list[str]:
     return ["state"] if rows["state"].isin([State.PENDING, State.FAILED]).any() else []
 
 
-def beside(manifest: Mapping[str, Any], label: str) -> dict[str, str]:
+def beside(result: Result, label: str) -> dict[str, str]:
     """The columns that stand beside a score, by their headings: those on its own scale."""
-    score = score_of(manifest, label)
-    ceiling = {"self": "self_agreement"} if has_ceiling(score) else {}
-    return ceiling | ({"random": "random_control"} if has_null(score) else {})
+    shown = () if result.in_map_units(label) else result.known_score(label).beside
+    return {heading: name for heading, name in {"self": "self_agreement", "random": "random_control"}.items() if name in shown}
 
 
 def below(table: Table, *sentences: str) -> None:
@@ -261,7 +250,7 @@ def explained(title: str, rows: pd.DataFrame, besides: Mapping[str, str], *, ran
 def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> Table:
     """A score of stability: how many pairs of models it is made of, its permutation null, and how rarely that is as high."""
     records = rows.to_dict("records")
-    numbers = pd.DataFrame([columns(row) for row in records]).drop(columns="null")
+    numbers = pd.DataFrame([set_columns(row) for row in rows["row"]]).drop(columns="null")
     numbers = numbers.loc[:, (numbers != "").any()]
     if "p" not in numbers:
         besides = {"random": "random_control", **besides}
@@ -288,10 +277,10 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
     return table
 
 
-def searched(title: str, rows: pd.DataFrame, score: Hunted, besides: Mapping[str, str], left: str = "explainer") -> Table:
+def searched(title: str, rows: pd.DataFrame, besides: Mapping[str, str], left: str = "explainer") -> Table:
     """A worst case or a probability: the mean, or the median where some are only bounds, and how the samples ended."""
     better = str(rows["direction"].iloc[0])
-    middle = "median" if score.centre == "median" else "value"
+    middle = "median" if rows["row"].iloc[0].middle == "median" else "value"
     table = ruled(
         title + ("" if better == "higher" else " (lower is better)"), [left], [f"{middle} {ARROWS[better]}", "interval", *besides]
     )
@@ -302,7 +291,7 @@ def searched(title: str, rows: pd.DataFrame, score: Hunted, besides: Mapping[str
     for row in rows.to_dict("records"):
         value, ends, *_ = common(row, digits)
         others = [number(row[column], digits) for column in besides.values()]
-        told = outcome(score, {key: item for key, item in row.items() if not missing(item)})
+        told = row["row"].outcome
         name = escape(str(row[left]))
         style = "dim" if row["control"] else None
         table.add_row(name, value, ends, *others, told or str(row["n"]), *(row[key] for key in standing(rows)), style=style)

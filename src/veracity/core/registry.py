@@ -123,6 +123,10 @@ ORBITS: Registry[Any] = Registry("orbit", "orbits", "veracity.orbits")
 TASKS: Registry[Any] = Registry("task", "tasks", "veracity.orbits")
 RECIPES: Registry[Any] = Registry("recipe", "recipes", "veracity.demo", more="veracity-papers")
 TRAINERS: Registry[Any] = Registry("trainer", "trainers", "veracity.trainers", more="veracity-papers")
+FIGURES: Registry[Any] = Registry("figure", "figures", "veracity.report")
+"""Figures of the report, which scores name in `figures`."""
+RENDERERS: Registry[Any] = Registry("renderer", "renderers", "veracity.report")
+"""What makes a page of a result, by the kind of the result."""
 
 
 HOMES: dict[str, tuple[Registry[Any], ...]] = {

@@ -196,6 +196,18 @@ class Score(Component, ABC):
     seeds: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
     """Whether the score is one number for the whole data set: see `PooledScore`."""
+    title: ClassVar[str] = ""
+    """What the score is called in a sentence, such as "Fast-GEF"; if empty, its name with spaces."""
+    definition: ClassVar[str] = ""
+    """What the report says the score is; if empty, the first sentence of the docstring."""
+    figures: ClassVar[tuple[str, ...]] = ("convergence",)
+    """The figures that tell the score, by their names in the registry `FIGURES`, in the order of the page."""
+    beside: ClassVar[tuple[str, ...]] = ("random_control",)
+    """The columns that are on the score's scale and stand beside it: "random_control", "self_agreement"."""
+    mark: ClassVar[float | None] = None
+    """The value from which on a similarity counts as kept; None if there is no such value."""
+    in_summary: ClassVar[str] = "counted"
+    """What a report on many scores says of it at the top: "paragraph", "counted" (who is ahead how often) or "nothing"."""
     measure: Measure | None = None
 
     def suited(self, subject: Subject) -> Score:
@@ -266,6 +278,14 @@ class Score(Component, ABC):
     def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
         """What must be said of some samples (samples,): "censored", "infeasible", "stuck", "stiff"; here nothing."""
         return {}
+
+    def setting(self) -> str:
+        """Where and how the score looks, in a sentence; "" if there is nothing to say."""
+        return ""
+
+    def outcome(self, counts: Mapping[str, int]) -> str | None:
+        """How a search ended, from the counts n, undefined, infeasible, censored, stuck, stiff, undefined_draws; None without a search."""
+        return None
 
     @property
     def centre(self) -> str:

@@ -1,7 +1,7 @@
 """Every sentence that a result can say about its data, with what it needs: with less, it is not said.
 
 docs/report-sentences.md is this table on a page. A sentence about data is added here, and said by `tell` (plain text) or by
-`veracity.report.phrases.say` (a page).
+`veracity.report.wording.say` (a page).
 """
 
 from __future__ import annotations

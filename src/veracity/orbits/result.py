@@ -29,6 +29,7 @@ from veracity.orbits.manifest import Described, orbit_or_none
 from veracity.orbits.pictures import Picture, drawn, restored
 from veracity.orbits.reduction import METHODS, embed
 from veracity.orbits.statistics import agreement, bounds_of, equivariance_gap, mean_along, summarised
+from veracity.results.pages import framed_page, save_page
 
 Array = NDArray[Any]
 Values = NDArray[np.float32]
@@ -289,11 +290,13 @@ class OrbitResult(Described):
             self.folder.write_tensors(files.REDUCTIONS, key, {"points": torch.from_numpy(points)})
         return points
 
-    def save_report(self, path: str | Path) -> Path:
-        """Write the interactive interface as one HTML file that opens anywhere."""
-        from veracity.report.interactive import write_offline
+    def save_report(self, path: str | Path, samples: int | None = None) -> Path:
+        """Write the interface as one HTML file that opens anywhere, with this many samples or as many as fit into 12 MB."""
+        return save_page(ORBITS, self, path, samples=samples)
 
-        return write_offline(self, path)
+    def _repr_html_(self) -> str:
+        """The interface, for a notebook."""
+        return framed_page(ORBITS, self)
 
     def __str__(self) -> str:
         """The table's main columns as text, arrows for the better direction; then agreement with the truth, notes and failures."""

@@ -1,8 +1,51 @@
-"""The report of a run: one HTML file that needs nothing else."""
+"""The pages of results: one HTML file each that needs nothing else.
 
-from veracity.report.degradation import render_degradation, write_degradation
-from veracity.report.distances import render_distances, write_distances
-from veracity.report.joint import render_joint, write_joint
-from veracity.report.meta import render_meta, write_meta
-from veracity.report.page import render, write
-from veracity.report.view import RunView, WorstPair
+Importing this package registers a renderer for every kind of result (`RENDERERS`) and the figures that scores name (`FIGURES`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from veracity.core.registry import RENDERERS
+from veracity.report.degradation import render_degradation
+from veracity.report.distances import render_distances
+from veracity.report.figure import Figure, Plot, SharedFigure, sign, signs
+from veracity.report.figures import (
+    adversaries,
+    alignment,
+    convergence,
+    curves,
+    histograms,
+    invariance,
+    robustness,
+    search,
+    selection,
+    sensitivity,
+    symmetrisation,
+)
+from veracity.report.html import render_several
+from veracity.report.interactive import render_offline
+from veracity.report.meta import render_meta
+from veracity.report.page import render
+from veracity.report.reading import Reading
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """What makes a page of one kind of result: `render(result, **options)` is the HTML."""
+
+    name: str
+    render: Callable[..., str]
+
+
+for renderer in (
+    Renderer("audit", render),
+    Renderer("orbits", render_offline),
+    Renderer("meta", render_meta),
+    Renderer("degradation", render_degradation),
+    Renderer("distances", render_distances),
+    Renderer("several", render_several),
+):
+    RENDERERS.add(renderer)

@@ -10,13 +10,13 @@ import pandas as pd
 from markupsafe import Markup
 
 from veracity.core.sentences import tell
+from veracity.core.wording import UNDEFINED, count, interval, number, percentage
 from veracity.engine.store.state import State
-from veracity.report.chance import blind_remarks, chance_sentences
-from veracity.report.order import no_differences, order_sentences, pairs_of, place
-from veracity.report.phrases import listing, name, piece, say, sentences
-from veracity.report.verdict import AGAINST_CHANCE, KEPT, KEPT_OR_NOT, PHRASES, SYMMETRY_SCORES, Verdict, against_chance, verdict
-from veracity.report.view import Result, digits_of, frames_of
-from veracity.report.wording import UNDEFINED, count, frame_title, interval, number, percentage, word_of
+from veracity.report.order import blind_remarks, chance_sentences, no_differences, order_sentences, pairs_of, place
+from veracity.report.rows import AGAINST_CHANCE, KEPT_OR_NOT, PHRASES, Verdict, against_chance, frames_of, judged, own_invariance, verdict
+from veracity.report.wording import frame_title, listing, name, piece, say, sentences, word_of
+from veracity.results import Row
+from veracity.results.rows import digits_of
 
 SLACK = 0.01
 
@@ -75,7 +75,7 @@ class Answer:
 
 
 def answer(
-    rows: Sequence[Result],
+    rows: Sequence[Row],
     score: str,
     models: Sequence[str],
     level: str = "95 %",
@@ -89,7 +89,7 @@ def answer(
     `differences` alone.
     """
     mine = [row for row in rows if row.score == score and row.explainer and not row.control]
-    own = {row.model: row for row in rows if row.score == "model_invariance" and not row.explainer}
+    own = own_invariance(rows)
     held = [model for model in models if any(row.model == model for row in mine)]
     controls = [row for row in rows if row.score == score and row.control and row.defined and chances]
     answers = [
@@ -102,22 +102,17 @@ def answer(
     return Answer(score=score, sentences=tuple(lead(mine, score, answers, own, level, chances, apart)), models=tuple(answers))
 
 
-def judged(rows: Sequence[Result]) -> bool:
-    """Whether the mark means anything here: a similarity under transforms, whose best value is 1."""
-    return all(row.score in SYMMETRY_SCORES and row.direction == "higher" and not row.value > 1 + 1e-6 for row in rows)
-
-
 def lead(
-    rows: Sequence[Result],
+    rows: Sequence[Row],
     score: str,
     answers: Sequence[ModelAnswer],
-    own: Mapping[str, Result],
+    own: Mapping[str, Row],
     level: str,
     chances: bool,
     differences: pd.DataFrame,
 ) -> list[Markup]:
     """The answer over all models."""
-    said = models_sentences([own[item.model] for item in answers if item.model in own and score in SYMMETRY_SCORES])
+    said = models_sentences([own[item.model] for item in answers if item.model in own and any(row.marked for row in rows)])
     known = [row for row in rows if row.defined]
     left = pending_sentences(rows, [item.model for item in answers])
     if not known:
@@ -127,7 +122,7 @@ def lead(
         counted = [row for row in known if verdict(row) in KEPT_OR_NOT]
         held = shares([item.model for item in answers], counted) if counted else ""
         untold = Markup("") if left else say("answer.untold", word_of(score), explainers=len(known))
-        said += sentences(say("answer.respect", held, level, word_of(score), KEPT, intervals=len(counted)) or untold)
+        said += sentences(say("answer.respect", held, level, word_of(score), known[0].mark, intervals=len(counted)) or untold)
     for item in answers:
         here = [row for row in rows if row.model == item.model]
         where = place(here, item.model, several=len(answers) > 1)
@@ -136,7 +131,7 @@ def lead(
     return [*said, *(chance_sentences(known, [item.model for item in answers], digits_of(known)) if chances else []), *left]
 
 
-def pending_sentences(rows: Sequence[Result], models: Sequence[str]) -> list[Markup]:
+def pending_sentences(rows: Sequence[Row], models: Sequence[str]) -> list[Markup]:
     """How many explainers are not measured yet, on each model; nothing if all are."""
     parts: list[Markup] = []
     for model in models:
@@ -147,7 +142,7 @@ def pending_sentences(rows: Sequence[Result], models: Sequence[str]) -> list[Mar
     return sentences(say("answer.pending", listing(parts), pending=sum(row.pending for row in rows)))
 
 
-def shares(models: Sequence[str], judged: Sequence[Result]) -> Markup:
+def shares(models: Sequence[str], judged: Sequence[Row]) -> Markup:
     """How many of the judged explainers respect the symmetry, on each model; models on which none does share a phrase."""
     found = {model: [verdict(row) for row in judged if row.model == model] for model in models}
     counted = [(model, kinds.count(Verdict.KEEPS), len(kinds)) for model, kinds in found.items() if kinds]
@@ -161,7 +156,7 @@ def shares(models: Sequence[str], judged: Sequence[Result]) -> Markup:
     return piece("Of the explainers, {} respect", listing(parts))
 
 
-def models_sentences(rows: Sequence[Result]) -> list[Markup]:
+def models_sentences(rows: Sequence[Row]) -> list[Markup]:
     """Which models keep their output: one sentence, or none if that was not measured."""
     kinds = {kind: [row.model for row in rows if verdict(row) is kind] for kind in Verdict}
     keeps, breaks, unsure = kinds[Verdict.KEEPS], kinds[Verdict.BREAKS], kinds[Verdict.OPEN]
@@ -177,35 +172,35 @@ def models_sentences(rows: Sequence[Result]) -> list[Markup]:
     return sentences(say("answer.models", Markup("; ").join(said), invariances=len(keeps) + len(breaks) + len(unsure)))
 
 
-def answer_for(model: str, rows: Sequence[Result], own: Result | None, chances: bool, controls: Sequence[Result]) -> ModelAnswer:
+def answer_for(model: str, rows: Sequence[Row], own: Row | None, chances: bool, controls: Sequence[Row]) -> ModelAnswer:
     """What holds for one model: its own invariance, the verdicts, and what qualifies them."""
     best_first = sorted(rows, key=lambda row: (not row.defined, 0.0 if row.in_map_units else sign(row) * row.value))
     kept = judged([row for row in rows if row.defined])
     return ModelAnswer(
         model=model,
-        behaviour=behaviour(own) if own is not None or any(row.score in SYMMETRY_SCORES for row in rows) else "",
+        behaviour=behaviour(own) if own is not None or any(row.marked for row in rows) else "",
         findings=findings(best_first, against_chance if chances else verdict) if kept or chances else (),
         remarks=(*remarks(best_first, own, chances), *blind_remarks(best_first, controls)),
     )
 
 
-def sign(row: Result) -> float:
+def sign(row: Row) -> float:
     """1 where lower is better, else -1."""
     return 1.0 if row.direction == "lower" else -1.0
 
 
-def findings(rows: Sequence[Result], judge: Callable[[Result], Verdict]) -> tuple[Finding, ...]:
+def findings(rows: Sequence[Row], judge: Callable[[Row], Verdict]) -> tuple[Finding, ...]:
     """The explainers of one model by their verdict."""
     groups = {kind: by_frame([row for row in rows if judge(row) is kind]) for kind in Verdict}
     return tuple(Finding(verdict=kind, groups=names) for kind, names in groups.items() if names)
 
 
-def by_frame(rows: Sequence[Result]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def by_frame(rows: Sequence[Row]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Explainers under what their explanations are called, in their order."""
     return tuple((frame_title(frame), tuple(row.explainer for row in rows if row.frame == frame)) for frame in frames_of(rows))
 
 
-def behaviour(own: Result | None) -> str:
+def behaviour(own: Row | None) -> str:
     """The model's invariance in one phrase."""
     if own is None:
         return "Model invariance was not measured."
@@ -219,9 +214,9 @@ def behaviour(own: Result | None) -> str:
     return f"Model invariance {number(own.value)}" + (f" ({ends})" if ends != UNDEFINED else "")
 
 
-def remarks(rows: Sequence[Result], own: Result | None, chances: bool) -> list[Markup]:
+def remarks(rows: Sequence[Row], own: Row | None, chances: bool) -> list[Markup]:
     """What a reader must hold against the verdicts."""
-    reacts = own is not None and verdict(own) is Verdict.BREAKS and all(row.score in SYMMETRY_SCORES for row in rows)
+    reacts = own is not None and verdict(own) is Verdict.BREAKS and all(row.marked for row in rows)
     noisy = [row for row in rows if noise_limited(row)]
     pairs = [piece("{} ({}, itself {})", name(row.explainer), number(row.value), number(row.self_agreement)) for row in noisy]
     lost = [name(row.explainer) for row in rows if no_better_than_random(row) and not chances]
@@ -240,21 +235,21 @@ def remarks(rows: Sequence[Result], own: Result | None, chances: bool) -> list[M
     )
 
 
-def noise_limited(row: Result) -> bool:
+def noise_limited(row: Row) -> bool:
     """Whether an explainer that misses the mark disagrees with itself by as much, up to the slack."""
     if not row.defined or row.direction != "higher" or verdict(row) is Verdict.KEEPS or not math.isfinite(row.self_agreement):
         return False
-    return row.self_agreement < KEPT and row.high >= row.self_agreement - SLACK
+    return row.self_agreement < row.mark and row.high >= row.self_agreement - SLACK
 
 
-def no_better_than_random(row: Result) -> bool:
+def no_better_than_random(row: Row) -> bool:
     """Whether the interval reaches the score of the fair random control."""
     if not row.defined or not all(math.isfinite(value) for value in (row.low, row.high, row.random_control)):
         return False
     return row.high >= row.random_control if row.direction == "lower" else row.low <= row.random_control
 
 
-def headcount(rows: Sequence[Result]) -> str:
+def headcount(rows: Sequence[Row]) -> str:
     """How many explainers and controls there are."""
     explainers = {row.explainer for row in rows if row.explainer and not row.control}
     controls = {row.explainer for row in rows if row.explainer and row.control}

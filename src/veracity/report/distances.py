@@ -1,41 +1,105 @@
-"""The page of a distance check: which distances grow with what parts two maps."""
+"""Distances over maps that part step by step (Figures 6 and 7 of the stability paper): one plot a distance.
+
+The page of a distance check: which distances grow with what parts two maps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from numpy.typing import NDArray
 
-from veracity.report.figures.distances import distances_data, draw_distances
-from veracity.report.joint import cell
-from veracity.report.page import saved, template
-from veracity.report.phrases import listing, name, piece, say, sentences
-from veracity.report.wording import count
-from veracity.studies.distances import DistanceCurve, Verdict
+from veracity.core.wording import count, number
+from veracity.report.figures.panels import Facet, draw_grid
+from veracity.report.figures.plane import Plane, draw_band, draw_paths, draw_plane, group
+from veracity.report.figures.scale import Scale, exact_scale, from_zero
+from veracity.report.html import cells, template
+from veracity.report.wording import listing, name, piece, say, sentences
+from veracity.studies.distance_check import DistanceResult
+from veracity.studies.distances import DistanceCurve, Verdict, growth
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parted:
+    """One distance in one test: its mean with one standard deviation to either side, its axes and what is said of it."""
+
+    distance: str
+    at: Array
+    mean: Array
+    low: Array
+    high: Array
+    across: Scale
+    up: Scale
+    said: str
+
+
+def distances_data(curves: Sequence[DistanceCurve], test: str) -> tuple[Parted, ...]:
+    """The curves of one test, in their order."""
+    return tuple(parted(one) for one in curves if one.test == test)
+
+
+def parted(one: DistanceCurve) -> Parted:
+    """One curve with its own vertical axis: distances have units of their own."""
+    mean, sd = one.mean, np.nan_to_num(one.sd)
+    low, high = np.maximum(mean - sd, np.minimum(mean, 0.0)), mean + sd
+    return Parted(
+        distance=one.distance,
+        at=one.at,
+        mean=mean,
+        low=low,
+        high=high,
+        across=exact_scale(float(one.at[0]), float(one.at[-1])),
+        up=from_zero([float(value) for value in (*low, *high)]),
+        said=verdict(one),
+    )
+
+
+def verdict(one: DistanceCurve) -> str:
+    """What is said under a plot."""
+    found = growth(one.at, one.values)
+    if one.error:
+        return one.error
+    if not np.isfinite(found.fall):
+        return str(found.verdict)
+    return f"{found.verdict}; falls back by {number(100 * found.fall, 0)} %, at its top after {number(100 * found.reach, 0)} % of the way"
+
+
+def draw_distances(data: Sequence[Parted], label: str) -> Markup:
+    """The plots of one test, side by side."""
+    return draw_grid(
+        [Facet(title=one.distance, frame="", drawing=drawn(one, label), captions=(Markup("{}").format(one.said),)) for one in data], False
+    )
+
+
+def drawn(one: Parted, label: str) -> Markup:
+    """One plot: the mean, and the band around it."""
+    plane = Plane(across=one.across, up=one.up)
+    low, mean, high = ([(float(x), float(y)) for x, y in zip(one.at, values, strict=True)] for values in (one.low, one.mean, one.high))
+    content = group(0, draw_band(low, high, plane) + draw_paths([mean], "curve", plane))
+    return draw_plane(plane, content, f"{one.distance} over {label}")
+
 
 AXES = {"noise": "standard deviation of the noise"}
 WAY = "share of the way"
 
 
-def render_distances(curves: Sequence[DistanceCurve], table: pd.DataFrame, verdicts: pd.DataFrame, title: str) -> str:
+TITLE = "Which distances grow with what parts two explanations?"
+
+
+def render_distances(study: DistanceResult) -> str:
     """The curves, all numbers and the verdicts of a distance check as one HTML page."""
+    curves, table = study.curves, study.table()
     tests = list(dict.fromkeys(one.test for one in curves))
     plots = [(test, AXES.get(test, WAY), draw_distances(distances_data(curves, test), AXES.get(test, WAY))) for test in tests]
     return template("distances.html.j2").render(
-        title=title, sentences=distance_sentences(table), verdicts=listed(verdicts), numbers=listed(table), plots=plots
+        title=study.title or TITLE, sentences=distance_sentences(table), verdicts=cells(study.verdicts()), numbers=cells(table), plots=plots
     )
-
-
-def write_distances(curves: Sequence[DistanceCurve], table: pd.DataFrame, verdicts: pd.DataFrame, path: str | Path, title: str) -> Path:
-    """Write the page of a distance check to a file and return the file's path."""
-    return saved(lambda: render_distances(curves, table, verdicts, title), path)
-
-
-def listed(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """A table as its columns and its cells."""
-    return list(table.columns), [[cell(value) for value in row] for row in table.to_numpy(dtype=object)]
 
 
 def distance_sentences(table: pd.DataFrame) -> list[Markup]:

@@ -4,45 +4,39 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import cache
-from importlib import resources
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from veracity.core.errors import StoreError
 from veracity.core.failures import failures_of
-from veracity.engine.store.files import write_whole
+from veracity.core.wording import compact, count, day
 from veracity.report.answer import headcount
-from veracity.report.crosstrained import crosstraining
-from veracity.report.faithful import calibration_plot
+from veracity.report.figure import figures_of, shared_figure
 from veracity.report.figures.advice import advice_data, draw_advice, robust_sentence
-from veracity.report.figures.behaviour import behaviour_data, draw_behaviour
+from veracity.report.figures.calibration import calibration_plot
 from veracity.report.figures.chart import legend
-from veracity.report.figures.learnt import draw_learnt, learnt_data, learnt_sentence
-from veracity.report.figures.overview import OverviewData, draw_overview, overview_data
+from veracity.report.figures.facts import draw_facts, facts_data, facts_sentence
+from veracity.report.figures.ranking import behaviour_data, draw_behaviour
 from veracity.report.figures.scale import key
-from veracity.report.hunted import hunted, setting, spent
-from veracity.report.kinds import about_shape, definition, score_of
-from veracity.report.phrases import say
-from veracity.report.plots import sensitivity_plot
+from veracity.report.figures.tables import OverviewData, draw_overview, overview_data
+from veracity.report.html import now, template
 from veracity.report.reading import Reading, read
-from veracity.report.robust import adversaries, profile_plot, robust_caveat, robust_plots
+from veracity.report.rows import explanation_scores, model_scores
 from veracity.report.section import Section, section
-from veracity.report.summary import MANY, failing, leaders
-from veracity.report.verdict import KEPT, SYMMETRY_SCORES
-from veracity.report.view import Result, RunView, explanation_scores, model_scores
-from veracity.report.wording import DEFINITIONS, compact, count, day, decimals, frame_title, interval, number, title_of
-from veracity.scores import SymmetryScore
-from veracity.scores.gef import Alignment
-from veracity.scores.stability import MeGe, ReCo, StabilityScore
+from veracity.report.stability import crosstraining
+from veracity.report.wording import listing, name, piece, say, sentences, word_of
+from veracity.results import Result, Row
+from veracity.results.words import Assumed, cost
+from veracity.scores.symmetry import PAPER as SYMMETRY
+
+MANY = 3
+"""More scores than this are summed up."""
+OFTEN = 0.1
+"""The share of samples from which on an assumption that fails is worth a sentence."""
 
 
-def render(run: RunView) -> str:
+def render(run: Result) -> str:
     """The report of a run as one HTML page without any outside request."""
     reading = read(run)
     rows, manifest, models = reading.rows, reading.manifest, reading.models
@@ -51,10 +45,10 @@ def render(run: RunView) -> str:
     own = [score for score in model_scores(rows) if score in begun]
     behaviours = [behaviour_data(rows, score, models, accuracy if score == own[0] else {}, reading.level) for score in own]
     made = [section(reading, score) for score in explanation_scores([row for row in rows if not row.pending])]
-    glance = [item.score for item in made if item.score not in SYMMETRY_SCORES]
+    glance = [item.score for item in made if not item.marked]
     tables = overview_data(rows, glance, models, reading.assumed) if len(glance) > 1 else []
     trained = crosstraining(reading)
-    advice, learnt = advice_data(run.advice(), models), learnt_data(run.facts(), reading.level)
+    advice, learnt = advice_data(run.advice(), models), facts_data(run.facts(), reading.level)
     return template().render(
         title=manifest.get("title") or "Explanation audit",
         path=run.path,
@@ -66,14 +60,12 @@ def render(run: RunView) -> str:
         models=models,
         keys={name: key(index) for index, name in enumerate(models)},
         legend=legend(models),
-        behaviours=[
-            (item.score, draw_behaviour(item), told(reading, item.score), robust_plots(reading, item.score, {})) for item in behaviours
-        ],
+        behaviours=[(item.score, draw_behaviour(item), told(reading, item.score), figures_of(reading, item.score)) for item in behaviours],
         advice=advice.any,
         robust=robust_sentence(advice),
         remedies=draw_advice(advice),
-        learnt=draw_learnt(learnt),
-        learnt_sentence=learnt_sentence(learnt),
+        learnt=draw_facts(learnt),
+        learnt_sentence=facts_sentence(learnt),
         sections=made,
         many=len(made) > MANY,
         chances=any(row.chance for table in tables for row in table.rows),
@@ -82,14 +74,14 @@ def render(run: RunView) -> str:
         overview=[(table.model, draw_overview(table)) for table in tables],
         assumptions=[one for one in reading.assumed if one.score in glance],
         calibration=calibration_plot(reading),
-        adversaries=adversaries(reading),
-        profile=profile_plot(reading),
+        adversaries=shared_figure(reading, "adversaries"),
+        profile=shared_figure(reading, "profile"),
         robustness=robust_caveat(reading),
         crosstraining=trained,
         references=references(reading, own),
-        symmetric=any(row.score in SYMMETRY_SCORES or row.score == "action_floor" for row in rows),
+        symmetric=any(reading.score(row.score).reference == SYMMETRY for row in rows),
         still=any(row.no_response for row in rows),
-        sensitivity=sensitivity_plot(reading),
+        sensitivity=shared_figure(reading, "sensitivity"),
         undefined=[row for row in rows if row.settled and (row.undefined or row.undefined_draws)],
         failures=failures_of(run.failures().to_dict("records")),
         complete=say("page.complete", measured=sum(row.defined for row in rows)),
@@ -99,20 +91,13 @@ def render(run: RunView) -> str:
     )
 
 
-def now() -> str:
-    """The time at which a page is made."""
-    return day(datetime.now(UTC).isoformat(timespec="minutes"))
-
-
 def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[OverviewData]) -> list[list[Markup]]:
     """What is said at the top: a paragraph a score, or of many the scores of paths, symmetries and stability, and all others together."""
     if len(sections) <= MANY:
         return [list(item.answer.sentences) for item in sections]
-    kinds = {item.score: score_of(reading.manifest, item.score) for item in sections}
-    paths = [item for item in sections if isinstance(kinds[item.score], Alignment) and item.null != item.null]
-    stable = {type(kind): score for score, kind in reversed(kinds.items()) if isinstance(kind, MeGe | ReCo)}
-    first = [item for item in sections if item.score in SYMMETRY_SCORES or item in paths or item.score in stable.values()]
-    without = [score for score, kind in kinds.items() if about_shape(kind) or isinstance(kind, StabilityScore)]
+    scores = {item.score: reading.score(item.score) for item in sections}
+    first = [item for item in sections if scores[item.score].in_summary == "paragraph" and not math.isfinite(item.null)]
+    without = [label for label, score in scores.items() if score.in_summary == "nothing" or score.pooled]
     paragraphs = [list(item.answer.sentences) for item in first[:MANY]]
     whole = not reading.run.progress.pending
     return [*paragraphs, [*leaders(tables, without, whole=whole), *failing(reading.assumed, reading.models, whole=whole)]]
@@ -120,50 +105,37 @@ def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[Over
 
 def references(reading: Reading, own: Sequence[str]) -> list[str]:
     """The works that the scores follow, besides the one on symmetry; each once."""
-    kinds = [score_of(reading.manifest, score) for score in (*explanation_scores(reading.rows), *own)]
-    return list(
-        dict.fromkeys(kind.reference for kind in kinds if kind is not None and kind.reference and not isinstance(kind, SymmetryScore))
+    scores = [reading.score(label) for label in (*explanation_scores(reading.rows), *own)]
+    return list(dict.fromkeys(score.reference for score in scores if score.reference and score.reference != SYMMETRY))
+
+
+def told(reading: Reading, label: str) -> list[str]:
+    """What a score of the models is, where it looked, and at what cost if a search found it."""
+    score, rows = reading.score(label), [row for row in reading.rows if row.score == label and not row.explainer]
+    said = [score.definition or (type(score).summary() if rows[0].searched else ""), score.setting()]
+    return [text for text in (*said, cost(rows) if rows[0].searched else "") if text]
+
+
+def robust_caveat(reading: Reading) -> str:
+    """What robustness does not say; "" where it was not asked of explanations."""
+    if not reading.naming("adversaries"):
+        return ""
+    return (
+        "A map that never changes is immune to F-hat and helpless against F-tilde; a random map the other way round. Neither says "
+        "anything of the model. So read both together, and beside them how robust the prediction itself is. A worst case is what a "
+        "search found, and more evaluations can only make it worse."
     )
 
 
-def told(reading: Reading, score: str) -> list[str]:
-    """What a score of the models is, and where it looked and at what cost, if it is one of robustness."""
-    found = hunted(reading.manifest, score)
-    rows = [row for row in reading.rows if row.score == score and not row.explainer]
-    if found is None:
-        return [DEFINITIONS[score]] if score in DEFINITIONS else []
-    return [definition(found), setting(found), spent([vars(row) for row in rows])]
-
-
-def write(run: RunView, path: str | Path) -> Path:
-    """Write the report of a run to a file and return the file's path."""
-    return saved(lambda: render(run), path)
-
-
-def saved(page: Callable[[], str], path: str | Path) -> Path:
-    """Write a page to a file and return the file's path."""
-    target = Path(path)
-    if target.is_dir():
-        raise StoreError(f"The report needs a file to write to, not the folder '{target}': give a name such as '{target / 'report.html'}'.")
-    text = page()
-    try:
-        write_whole(target, text.encode())
-    except OSError as error:
-        raise StoreError(
-            f"The report cannot be written to '{target}': {error.strerror}. Give a file in a folder that you may write to."
-        ) from error
-    return target
-
-
-def keyfacts(rows: Sequence[Result], manifest: Mapping[str, Any], models: Sequence[str]) -> list[tuple[str, str]]:
+def keyfacts(rows: Sequence[Row], manifest: Mapping[str, Any], models: Sequence[str]) -> list[tuple[str, str]]:
     """What was run, in a few words each."""
     data = manifest.get("data") or {}
     shape = " \N{MULTIPLICATION SIGN} ".join(str(side) for side in data.get("shape") or ())
     found = [
         ("Symmetry", str(manifest.get("symmetry") or "")),
         ("Samples", f"{data['samples']:,}" + (f" of shape {shape}" if shape else "") if "samples" in data else ""),
-        ("Draws per sample", spread(row.draws for row in rows if row.explainer and not row.hunted and not row.pooled)),
-        ("Evaluations", f"{total:,}" if (total := sum(row.evaluations for row in rows if row.hunted)) else ""),
+        ("Draws per sample", spread(row.draws for row in rows if row.explainer and not row.searched and not row.pooled)),
+        ("Evaluations", f"{total:,}" if (total := sum(row.evaluations for row in rows if row.searched)) else ""),
         ("Models", count(len(models), "model")),
         ("Explainers", headcount(rows)),
         ("Seed", str(manifest.get("seed", ""))),
@@ -205,20 +177,44 @@ def pretty(value: Any, indent: str = "") -> str:
     return f"{start}\n{deeper}{inner}\n{indent}{end}"
 
 
-@cache
-def environment() -> Environment:
-    """Templates with escaping on and the style sheet at hand."""
-    made = Environment(
-        loader=PackageLoader("veracity.report", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    made.filters.update(
-        number=number, interval=interval, title_of=title_of, compact=compact, count=count, decimals=decimals, frame_title=frame_title
-    )
-    made.globals["style"] = Markup(resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8"))
-    made.globals.update(definitions=DEFINITIONS, symmetry_scores=SYMMETRY_SCORES, kept=KEPT, say=say)
-    return made
+def leaders(tables: Sequence[OverviewData], without: Sequence[str] = (), *, whole: bool = True) -> list[Markup]:
+    """Who is ahead of every other explainer how often, on each model; scores that say nothing of the model do not count.
+
+    Neither do scores of which an explainer is pending: the others are those measured so far, where the run is not `whole`.
+    """
+    said = []
+    for table in tables:
+        rows = [row for row in table.rows if row.score not in without and row.compared > 1]
+        wins = {label: sum(row.cells[place].best for row in rows) for place, label in enumerate(table.explainers)}
+        first = [(label, number) for label, number in sorted(wins.items(), key=lambda item: -item[1]) if number]
+        most, won = max((row.compared for row in rows), default=0), sum(wins.values())
+        where = piece("On {}, of", name(table.model)) if len(tables) > 1 else "Of"
+        scores = count(len(rows), "score") + ("" if whole else " measured so far")
+        if not won:
+            said.append(say("leaders.none", where, scores, explainers=most, measured=len(rows)))
+        elif len(rows) == 1:
+            said.append(say("leaders.one", word_of(rows[0].score), on(table, tables), name(first[0][0]), explainers=most, apart=won))
+        else:
+            parts = [piece("{} is ahead of every other explainer in {}", name(label), number) for label, number in first]
+            said.append(say("leaders.many", where, scores, listing(parts), explainers=most, apart=won, measured=len(rows)))
+    return sentences(*said)
 
 
-def template(name: str = "template.html.j2") -> Template:
-    """One of the page templates."""
-    return environment().get_template(name)
+def on(table: OverviewData, tables: Sequence[OverviewData]) -> Markup:
+    """Which model a table is of, where there are several."""
+    return piece(" on {}", name(table.model)) if len(tables) > 1 else Markup("")
+
+
+def failing(assumed: Sequence[Assumed], models: Sequence[str], *, whole: bool = True) -> list[Markup]:
+    """Which scores take something for granted that often fails, and on how many samples; of all only where the `whole` is measured."""
+    known = [one for one in assumed if one.n]
+    often = [one for one in known if one.fails >= OFTEN * one.n]
+    if not often:
+        return sentences(say("assumed.hold", assumed=len(known) if whole else 0))
+    said = []
+    for model in models:
+        mine = sorted((one for one in often if one.model == model), key=lambda one: -one.fails)
+        where = piece("On {}, what", name(model)) if len(models) > 1 else "What"
+        parts = [piece("{} ({} of {} samples)", word_of(one.score), one.fails, one.n) for one in mine]
+        said.append(say("assumed.fail", where, listing(parts), assumed=len(mine)))
+    return sentences(*said)

@@ -8,27 +8,18 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from veracity.core.scores import Score
 from veracity.report.answer import Answer, answer, pending_sentences
-from veracity.report.caveats import caveats
+from veracity.report.figure import Plot, figures_of
 from veracity.report.figures.boxes import boxes_data, draw_boxes
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
-from veracity.report.figures.matrix import MatrixData, draw_matrix, matrix_data
 from veracity.report.figures.ranking import RankingData, draw_ranking, ranking_data
-from veracity.report.hunted import setting, spent
-from veracity.report.kinds import definition, has_ceiling, has_null, score_of
-from veracity.report.plot import Plot
-from veracity.report.plots import plots
+from veracity.report.figures.tables import MatrixData, draw_matrix, matrix_data
 from veracity.report.reading import Reading
-from veracity.report.sampling import about, shared
-from veracity.report.stable import setting as stable_setting
-from veracity.report.stable import stability_sentences, undefined_pairs
-from veracity.report.view import Result, frames_of
-from veracity.report.wording import ABSOLUTE, DEFINITIONS, frame_title, title_of
-from veracity.scores.robustness.base import Hunted, Misinterpretation
-from veracity.scores.robustness.probability import Rare
-from veracity.scores.sensitivity import LocalLipschitz, Sensitivity
-from veracity.scores.stability import StabilityScore
+from veracity.report.rows import frames_of
+from veracity.report.stability import stability_sentences, undefined_pairs
+from veracity.report.wording import frame_title, title_of
+from veracity.results import Row
+from veracity.results.words import caveats, cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +29,8 @@ class Section:
     score: str
     title: str
     definition: str
-    hunted: bool
-    rare: bool
-    spent: tuple[str, ...]
+    searched: bool
+    notes: tuple[str, ...]
     measure: str
     direction: str
     digits: int
@@ -48,7 +38,7 @@ class Section:
     averaged: bool
     answer: Answer
     ranking: Markup
-    rows: tuple[Result, ...]
+    rows: tuple[Row, ...]
     boxes: Markup
     plots: tuple[Plot, ...]
     gallery: tuple[tuple[str, Markup], ...]
@@ -65,6 +55,16 @@ class Section:
     def permuted(self) -> bool:
         """Whether labels were permuted to find what no signal scores."""
         return any(row.p_value == row.p_value for row in self.rows)
+
+    @property
+    def mark(self) -> float:
+        """The value from which on the score counts as kept; NaN where there is none."""
+        return self.rows[0].mark
+
+    @property
+    def marked(self) -> bool:
+        """Whether there is a value from which on the score counts as kept."""
+        return math.isfinite(self.mark)
 
     @property
     def middle(self) -> str:
@@ -104,14 +104,12 @@ class Section:
 
 def section(reading: Reading, score: str) -> Section:
     """One score of explanations, drawn."""
-    run, models, mine = reading.run, reading.models, reading.of(score)
+    models, mine = reading.models, reading.of(score)
     ranking = ranking_data(reading.rows, score, models, reading.level)
-    known = score_of(reading.manifest, score)
-    pooled = known is not None and known.pooled
-    chances = known is not None and has_null(known) and not has_ceiling(known)
+    known = reading.score(score)
     place = {label: index for index, label in enumerate(ranking.order)}
     exhibits = gallery_data(
-        () if isinstance(known, Misinterpretation) or pooled else run.worst(score, 1),
+        () if "adversaries" in known.figures or known.pooled else reading.worst(score, 1),
         {model: best_first(mine, model, controls=False)[::-1] for model in models},
         score=score,
         frames={row.explainer: row.frame for row in mine},
@@ -121,47 +119,46 @@ def section(reading: Reading, score: str) -> Section:
     return Section(
         score=score,
         title=title_of(score),
-        definition=" ".join(filter(None, (DEFINITIONS.get(score) or definition(known), absolute(known)))),
-        hunted=isinstance(known, Hunted),
-        rare=isinstance(known, Rare),
-        spent=settings(known, mine, models),
-        measure="" if isinstance(known, StabilityScore) else reading.measure(score),
+        definition=known.definition or type(known).summary(),
+        searched=any(row.searched for row in mine),
+        notes=(*filter(None, [known.setting()]), *costs([row for row in mine if row.settled and row.searched], models)),
+        measure="" if known.pooled else reading.measure(score),
         direction=mine[0].direction,
         digits=ranking.digits,
         frames=tuple(group.frame for group in ranking.frames),
-        averaged=about(reading.manifest, score).get("reduce", "mean") == "mean" and not isinstance(known, Hunted),
-        answer=answered(reading, score, chances=chances),
+        averaged=reading.about(score).get("reduce", "mean") == "mean" and not any(row.searched for row in mine),
+        answer=answered(reading, score),
         ranking=draw_ranking(ranking),
         rows=tuple(sorted(mine, key=lambda row: (models.index(row.model), place[row.explainer]))),
-        boxes=Markup("") if pooled else draw_boxes(boxes_data(run.samples(score), ranking)),
-        plots=() if pooled else plots(reading, score, ranking),
+        boxes=Markup("") if known.pooled else draw_boxes(boxes_data(reading.samples(score), ranking)),
+        plots=figures_of(reading, score),
         gallery=tuple((model, draw_gallery(items, ranking.digits)) for model, items in exhibits.models),
         gallery_notes=tuple(gallery_notes(exhibits)),
         matrices=tuple(matrices(reading, score, ranking)),
         assumptions=tuple(assumption_sentences(reading, score)),
-        shared=shared(reading.manifest, score) and not pooled,
+        shared=shared(reading, score) and not known.pooled,
         sources=tuple(sources(reading, score)),
         caveats=tuple(caveats(reading.spec.get("published") or (), score, models, {row.explainer for row in mine})),
-        pooled=pooled,
+        pooled=known.pooled,
         in_map_units=any(row.in_map_units for row in mine),
     )
 
 
-def absolute(score: Score | None) -> str:
-    """What to know of a score that could be relative and is not."""
-    return ABSOLUTE if isinstance(score, Sensitivity | LocalLipschitz) and score.in_map_units else ""
+def shared(reading: Reading, label: str) -> bool:
+    """Whether all samples share the random draws of a score."""
+    return any(not one.sampling.nested and not one.sampling.exhaustive for one in reading.run.series if one.score == label)
 
 
-def answered(reading: Reading, label: str, *, chances: bool) -> Answer:
-    """What a score says; one of stability has words of its own."""
-    differences = reading.differences(label)
+def answered(reading: Reading, label: str) -> Answer:
+    """What a score says; one that is made of two sets has words of its own."""
+    differences, score, rows = reading.differences(label), reading.score(label), reading.of(label)
+    chances = "self_agreement" not in score.beside and "random_control" in score.beside and not score.in_map_units
     found = answer(reading.rows, label, reading.models, reading.level, chances=chances, differences=differences)
-    score = score_of(reading.manifest, label)
-    if not isinstance(score, StabilityScore):
+    if not any(row.pairs_same is not None for row in rows):
         return found
-    lost = {model: undefined_pairs([row for row in reading.of(label) if row.model == model]) for model in reading.models}
+    lost = {model: undefined_pairs([row for row in rows if row.model == model]) for model in reading.models}
     told = stability_sentences(reading.rows, score, label, reading.models, differences)
-    left = pending_sentences([row for row in reading.of(label) if not row.control], reading.models)
+    left = pending_sentences([row for row in rows if not row.control], reading.models)
     return replace(
         found,
         sentences=(*told, *left),
@@ -169,17 +166,10 @@ def answered(reading: Reading, label: str, *, chances: bool) -> Answer:
     )
 
 
-def settings(score: Score | None, rows: Sequence[Result], models: Sequence[str]) -> tuple[str, ...]:
-    """With which settings a score was taken, and at what cost, where that has to be said."""
-    if isinstance(score, StabilityScore):
-        return (stable_setting(score),)
-    return (setting(score), *evaluations([row for row in rows if row.settled], models)) if isinstance(score, Hunted) else ()
-
-
-def evaluations(rows: Sequence[Result], models: Sequence[str]) -> list[str]:
+def costs(rows: Sequence[Row], models: Sequence[str]) -> list[str]:
     """How many evaluations a score took on each model."""
-    held = {model: [vars(row) for row in rows if row.model == model] for model in models}
-    return [f"{model}: {spent(mine)}" if len(models) > 1 else spent(mine) for model, mine in held.items() if mine]
+    held = {model: [row for row in rows if row.model == model] for model in models}
+    return [f"{model}: {cost(mine)}" if len(models) > 1 else cost(mine) for model, mine in held.items() if mine]
 
 
 def sources(reading: Reading, score: str) -> list[str]:
@@ -208,7 +198,7 @@ def matrices(reading: Reading, score: str, ranking: RankingData) -> list[tuple[M
     return made
 
 
-def best_first(rows: Sequence[Result], model: str, *, controls: bool) -> list[str]:
+def best_first(rows: Sequence[Row], model: str, *, controls: bool) -> list[str]:
     """The explainers that have a value on a model, best mean first; controls, if wanted, after all others.
 
     By a score in the map's own units, in the run's order.
@@ -217,6 +207,6 @@ def best_first(rows: Sequence[Result], model: str, *, controls: bool) -> list[st
     return [row.explainer for row in sorted(mine, key=lambda row: (row.control, worse(row)))]
 
 
-def worse(row: Result) -> float:
+def worse(row: Row) -> float:
     """What explainers are sorted by, best first; nothing for a score in the map's own units."""
     return 0.0 if row.in_map_units else row.value if row.direction == "lower" else -row.value

@@ -1,5 +1,6 @@
 """What a run folder says, read without a model; and what two of them say together."""
 
 from veracity.results.comparison import compared
+from veracity.results.rows import Row
 from veracity.results.run import Result
 from veracity.results.series import Series, WorstPair

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veracity.core.errors import InputError, SpecError, StoreError, unknown
+from veracity.core.errors import InputError, SpecError, StoreError, VeracityError, unknown
 from veracity.core.explainers import Frame
 from veracity.core.failures import failures_of
 from veracity.core.measures import Direction
 from veracity.core.scores import PooledScore, Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
+from veracity.engine.store.folder import AUDIT
 from veracity.engine.store.manifest import as_advice
 from veracity.engine.store.records import LARGEST
-from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
+from veracity.engine.store.state import Progress, Stage, row_state
+from veracity.results import words
+from veracity.results.pages import framed_page, save_page
+from veracity.results.rows import COLUMNS, Row, with_adjusted
 from veracity.results.series import (
     Series,
     WorstPair,
@@ -42,25 +46,19 @@ from veracity.results.series import (
     undefined,
     unpacked,
 )
-from veracity.scores.common import as_read
+from veracity.scores.common import Absent, as_read
 from veracity.scores.stability import StabilityScore
 from veracity.statistics import means, medians, pooled
 from veracity.statistics.differences import crossed_differences, differences
 
 Array = NDArray[np.float64]
-COLUMNS = ["model", "explainer", "score", "value", "low", "high", "n", "undefined", "samples_failed", "self_agreement", "random_control"]
-DETAILS = ["frame", "control", "draws_low", "draws_high", "undefined_draws", "draws", "direction"]
 COUNTED = ("censored", "infeasible", "stuck", "stiff")
 """What is counted of samples beside their values."""
-BESIDE = ["unseen", "bound", "assumption", "holds", "null", "no_response", *COUNTED, "evaluations", "published", "failed"]
-POOLED = ["pairs_same", "pairs_differ", "null_mean", "null_high", "p_value"]
-"""What stands beside a score that is pooled over the data set: the sizes of its two sets, and its permutation null."""
 ADVICE = "advice.json"
 MOST_ROWS = 1 << 27
 """How many measurements of one score of one subject are read."""
 DIFFERENCE = ["difference", "low", "high", "n", "differs", "unseen", "bound", "status"]
 STRENGTHS = ["model", "space", "sigma", "low", "high", "agreement", "chance", "tolerance", "levels_off", "independent", "draws"]
-ADVICE = "advice.json"
 FAILURES = ["model", "explainer", "score", "error", "cells_failed", "cells", "samples_failed", "samples"]
 FOLDS = ["model", "fold", "held_out", "trained_on", "samples", "accuracy", "seconds"]
 
@@ -76,39 +74,26 @@ class Result:
 
     def __str__(self) -> str:
         """The table's main columns as text, arrows for the better direction; then failures, broken assumptions and ends of paths."""
-        from veracity.report import hunted, stable
-        from veracity.report.strengths import strength_lines
-
-        table = self.table()
-        arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
-        main = [*COLUMNS, "state"] if (table["state"] != State.DONE).any() else COLUMNS
-        nothing = [name for name in ("undefined", "samples_failed") if not table[name].any()]
-        shown = table[main].assign(score=table["score"] + arrow).drop(columns=nothing)
-        shown = stable.in_text(hunted.in_text(shown, table, self.manifest), table, self.manifest)
-        shown, unseen = so_far(shown, table), table["unseen"].where(table["state"] != State.PENDING)
-        if unseen.notna().any():
-            column = [f"≤ {share:.3f}" if share > 0 else "" for share in unseen]
-            shown.insert(list(shown.columns).index("high") + 1, "unseen", column)
         lines = [] if self.progress.stage is Stage.DONE else [self.progress.sentence(errors=False)]
-        lines += [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))]
+        lines += [words.as_text(self.rows)]
         lines += [str(one) for one in failures_of(self.failures().to_dict("records"))]
-        lines += self.assumptions() + strength_lines(self.manifest.get("calibrations") or ())
+        lines += self.assumptions() + words.strength_lines(self.manifest.get("calibrations") or ())
         return "\n".join(lines + [text for score in self.manifest["scores"] for text in self.caveats(score)])
+
+    def _repr_html_(self) -> str:
+        """The report, for a notebook."""
+        return framed_page(AUDIT, self)
 
     def caveats(self, score: str) -> list[str]:
         """What must be said of the published figures beside a score, in sentences."""
-        from veracity.report.caveats import caveats
-
         mine = [one for one in self.series if one.score == score]
         entries = self.manifest["spec"].get("published", ())
-        return caveats(entries, score, {one.model for one in mine}, {one.explainer for one in mine})
+        return words.caveats(entries, score, {one.model for one in mine}, {one.explainer for one in mine})
 
     def assumptions(self) -> list[str]:
         """What each score takes for granted of each model, and on how many samples it does not hold, in sentences."""
-        from veracity.report.assumed import assumed
-
         models = list(dict.fromkeys(one.model for one in self.series))
-        found = assumed(self.manifest, self.settled, self.manifest["scores"], models)
+        found = words.assumptions(self, self.manifest["scores"], models)
         return [f"{one.model}: {one.text}" if len(models) > 1 else one.text for one in found]
 
     @cached_property
@@ -129,43 +114,49 @@ class Result:
         differ without having been seen. `state` is pending, failed, undefined or done; the value of a pending row is that of the
         cells measured so far.
         """
+        return pd.DataFrame([row.record() for row in self.rows], columns=COLUMNS)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The rows of the table; see `Row`."""
+        shown, series = set(self.manifest["scores"]), {(one.model, one.explainer, one.score): one.sound() for one in self.series}
+        return with_adjusted([self._row(whole, series) for whole in self.series if whole.score in shown])
+
+    def _row(self, whole: Series, series: Mapping[tuple[str, str, str], Series]) -> Row:
+        """One row, from a series with its failed samples and from all series without theirs."""
         confidence = float(self.manifest["spec"].get("confidence", 0.95))
-        shown = set(self.manifest["scores"])
-        published = {
-            (entry["model"], entry["explainer"], entry["score"]): entry["value"] for entry in self.manifest["spec"].get("published", ())
-        }
-        by = {(one.model, one.explainer, one.score): one.sound() for one in self.series}
-        rows = []
-        for whole in self.series:
-            if whole.score not in shown:
-                continue
-            one = by[whole.model, whole.explainer, whole.score]
-            estimate = self._estimate(one, confidence)
-            rows.append(
-                {
-                    "model": one.model,
-                    "explainer": one.explainer,
-                    "score": one.score,
-                    **estimate,
-                    "samples_failed": len(whole.lost),
-                    "self_agreement": self._summed(by.get((one.model, one.explainer, "self_agreement")), one.score),
-                    "random_control": self._summed(by.get((one.model, null_of(one), one.score)), one.score) if one.explainer else np.nan,
-                    "frame": one.frame,
-                    "control": one.control,
-                    "direction": one.direction.value,
-                    "assumption": self.manifest.get("assumptions", {}).get(one.score, ""),
-                    "holds": self._holds(one),
-                    "null": self.manifest["score_specs"][one.score].get("null"),
-                    "no_response": int(one.no_response.sum()),
-                    **{what: int(one.remarks[what].sum()) if what in one.remarks else 0 for what in COUNTED},
-                    "evaluations": evaluations(one),
-                    "published": published.get((one.model, one.explainer, one.score), np.nan),
-                    "failed": one.failed,
-                    **standing(one, estimate["value"]),
-                    **self._beside(one, confidence),
-                }
-            )
-        return pd.DataFrame(rows, columns=COLUMNS + DETAILS + BESIDE + STATE + POOLED)
+        one, score, about = series[whole.model, whole.explainer, whole.score], self.known_score(whole.score), self.manifest["score_specs"]
+        estimate = self._estimate(one, confidence)
+        published = [entry["value"] for entry in self.manifest["spec"].get("published", ()) if is_of(entry, one)]
+        null = about[one.score].get("null")
+        counts: dict[str, Any] = {what: int(one.remarks[what].sum()) for what in COUNTED if what in one.remarks}
+        row = Row(
+            model=one.model,
+            explainer=one.explainer,
+            score=one.score,
+            **estimate,
+            samples_failed=len(whole.lost),
+            self_agreement=self._summed(series.get((one.model, one.explainer, "self_agreement")), one.score),
+            random_control=self._summed(series.get((one.model, null_of(one), one.score)), one.score) if one.explainer else math.nan,
+            frame=one.frame,
+            control=one.control,
+            direction=one.direction.value,
+            assumption=self.manifest.get("assumptions", {}).get(one.score, ""),
+            holds=self._holds(one),
+            null=math.nan if null is None else null,
+            no_response=int(one.no_response.sum()),
+            **counts,
+            evaluations=evaluations(one),
+            published=published[-1] if published else math.nan,
+            failed=one.failed,
+            **standing(one, estimate["value"]),
+            **self._beside(one, confidence),
+            middle="value" if score.pooled else score.centre,
+            mark=math.nan if score.mark is None else score.mark,
+            pooled=score.pooled,
+            in_map_units=self.in_map_units(one.score),
+        )
+        return replace(row, outcome=score.outcome({name: getattr(row, name) for name in ("n", "undefined", "undefined_draws", *COUNTED)}))
 
     def settled(self, score: str) -> pd.DataFrame:
         """The samples of a score, without those of subjects that are pending."""
@@ -316,9 +307,7 @@ class Result:
 
     def save_report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that opens anywhere."""
-        from veracity import report
-
-        return report.write(self, path)
+        return save_page(AUDIT, self, path)
 
     def _estimate(self, one: Series, confidence: float) -> dict[str, Any]:
         """A score's mean and intervals; one that reduces its draws in its own way has none over draws."""
@@ -343,9 +332,8 @@ class Result:
 
     def in_map_units(self, score: str) -> bool:
         """Whether a score is in the map's own units: it compares samples and models, never explainers."""
-        from veracity.report.kinds import in_map_units
-
-        return in_map_units(self.manifest, score)
+        known = self.known_score(score)
+        return bool(self.manifest["score_specs"].get(score, {}).get("in_map_units")) if isinstance(known, Absent) else known.in_map_units
 
     def pools(self, score: str) -> bool:
         """Whether a score is one number of the whole data set."""
@@ -354,6 +342,14 @@ class Result:
     def score(self, score: str) -> Score:
         """A score as it was measured."""
         return as_read(self.manifest["score_specs"][score]["spec"])
+
+    def known_score(self, score: str) -> Score:
+        """A score as it was measured, or what stands for one that is not installed here."""
+        spec = self.manifest.get("score_specs", {}).get(score, {}).get("spec")
+        try:
+            return as_read(spec) if spec else Absent()
+        except (VeracityError, TypeError):
+            return Absent()
 
     def pooled_score(self, score: str) -> PooledScore:
         """A score of the whole data set, as it was measured."""
@@ -369,7 +365,7 @@ class Result:
             self._known[key] = pooled.pooled_estimate(self.pooled_score(one.score), one.measured, one.bounds, confidence)
         return self._known[key]
 
-    def _beside(self, one: Series, confidence: float) -> dict[str, float]:
+    def _beside(self, one: Series, confidence: float) -> dict[str, Any]:
         """The sizes of the sets and the null of a pooled score."""
         if not self.pools(one.score) or not len(one.samples) or one.pending:
             return {}
@@ -469,14 +465,9 @@ class Result:
             )
 
 
-def so_far(shown: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """The columns that are `shown` of a table as text; of pending rows, how far they are, and no interval."""
-    left = table["state"] == State.PENDING
-    if not left.any():
-        return shown
-    far = table["cells_measured"].astype(str) + " of " + table["cells"].astype(str) + " cells"
-    value = shown["value"].where(shown["value"] == "", shown["value"] + " so far, ") + far
-    return shown.assign(value=shown["value"].where(~left, value), **{end: shown[end].where(~left, "") for end in ("low", "high")})
+def is_of(entry: Mapping[str, Any], one: Series) -> bool:
+    """Whether a published figure is of this series."""
+    return (entry["model"], entry["explainer"], entry["score"]) == (one.model, one.explainer, one.score)
 
 
 def standing(one: Series, value: float) -> dict[str, Any]:

@@ -5,10 +5,11 @@ Scores from what users write: an object, a name, or a name with settings.
 
 from __future__ import annotations
 
+import math
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from veracity.core.errors import SpecError, unknown
 from veracity.core.explainers import Explainer
 from veracity.core.measures import Measure
 from veracity.core.registry import SCORES
-from veracity.core.scores import Array, Score, per_sample_mean
+from veracity.core.scores import Array, Defaults, Request, Score, Subject, per_sample_mean
 from veracity.core.settings import shown
 from veracity.core.spaces import InputSpace
 
@@ -38,6 +39,21 @@ class Repeatable(Score, ABC):
     def shares(self, explainer: Explainer) -> bool:
         """Whether this explainer reuses its random numbers."""
         return self.common_draws and not explainer.control
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """How a score's curve is drawn: the quantity, the places (levels,) of its levels, what both axes are, and the range of the quantity.
+
+    With `masking`, the curve should fall as more of the input is masked.
+    """
+
+    quantity: str
+    places: Array
+    across: str
+    up: str
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    masking: bool = False
 
 
 def share_of(distance: Tensor, explanation: Tensor, measure: Measure) -> Tensor:
@@ -93,6 +109,22 @@ def as_read(spec: Mapping[str, Any]) -> Score:
     space = spec.get("space")
     foreign = isinstance(space, Mapping) and "code" in space
     return as_score({**spec, "space": Elsewhere(called=str(space["name"]))} if foreign else spec)  # type: ignore[index]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Absent(Score):
+    """A score that a run was made with and that is not installed here."""
+
+    beside: ClassVar[tuple[str, ...]] = ("self_agreement", "random_control")
+
+    @classmethod
+    def summary(cls) -> str:
+        """Nothing is known of it."""
+        return ""
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """It cannot be measured."""
+        return ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -111,6 +111,8 @@ class Alignment(Repeatable):
     """
 
     reference: ClassVar[str] = PAPER
+    figures: ClassVar[tuple[str, ...]] = ("alignment", "scatter", "convergence")
+    in_summary: ClassVar[str] = "paragraph"
     reads: ClassVar[Reads] = Reads.EXPLANATION
     before: ClassVar[frozenset[Reads] | None] = frozenset({Reads.EXPLANATION, Reads.SCORES})
     after: ClassVar[frozenset[Reads] | None] = frozenset({Reads.EXPLANATION, Reads.SCORES})
@@ -197,6 +199,7 @@ class FastGEF(Alignment):
     """How well the explanation's change follows the model's, from end to end, while the weights are scaled (eq. 6 and 10)."""
 
     name = "fast_gef"
+    title = "Fast-GEF"
 
 
 @SCORES.add
@@ -209,6 +212,7 @@ class GEF(Alignment):
     """
 
     name = "gef"
+    title = "GEF"
     measure: Measure | None = field(default_factory=lambda: angle)
     segments: Count = 5
 
@@ -223,6 +227,7 @@ class PublicFastGEF(Alignment):
     """
 
     name = "fast_gef_public"
+    title = "Fast-GEF (public variant)"
     independent: bool = True
     first: Positive | None = 0.001
     common_draws: bool = False
@@ -254,6 +259,7 @@ class PublicGEF(PublicFastGEF):
     """
 
     name = "gef_public"
+    title = "GEF (public variant)"
     quantities: ClassVar[tuple[str, ...]] = ("model", "start_square", "square", "start_product", "lead_product")
     segments: Count = 10
     repeats: Count = 10

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,7 +32,7 @@ from veracity.perturb.noise import GaussianNoise
 from veracity.perturb.swaps import OtherClass
 from veracity.perturb.weights import FullRandomisation, LayerRandomisation
 from veracity.scores.assumptions import ModelSensitivity
-from veracity.scores.common import Repeatable, across_levels, check_levels
+from veracity.scores.common import Curve, Repeatable, across_levels, check_levels
 from veracity.walk import MonteCarlo
 
 
@@ -96,6 +97,8 @@ class MPRT(SurvivalScore):
     """
 
     name = "mprt"
+    title = "MPRT"
+    figures = ("curve", "convergence")
     reference = "Adebayo et al., Sanity checks for saliency maps (NeurIPS 2018)"
     layer_order: str = "top_down"
     layers: str = "mean"
@@ -119,6 +122,16 @@ class MPRT(SurvivalScore):
         """The mean over the layers, or the last of them."""
         return across_levels(measured["value"], self.layers)
 
+    def curve(self, shape: Sequence[int], levels: int) -> Curve:
+        """The similarity by the number of randomised layers."""
+        return Curve(
+            quantity="value",
+            places=np.arange(1.0, levels + 1),
+            across="how many layers are randomised",
+            up="the mean similarity of explanations before and after",
+            bounds=self.bounds,
+        )
+
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +145,7 @@ class SmoothMPRT(MPRT):
     """
 
     name = "smooth_mprt"
+    title = "SmoothMPRT"
     reference = "Hedström et al., A fresh look at sanity checks for saliency maps (2024)"
     layer_order: str = "bottom_up"
     nr_samples: Count = 5
@@ -152,6 +166,7 @@ class EfficientMPRT(RandomisationScore):
     """
 
     name = "efficient_mprt"
+    title = "EfficientMPRT"
     reference = "Hedström et al., A fresh look at sanity checks for saliency maps (2024)"
     n_bins: Count = 100
 

@@ -39,6 +39,12 @@ from veracity.scores.assumptions import ModelRobustness, kept
 from veracity.scores.common import Repeatable, largest, share_of
 from veracity.walk import MonteCarlo
 
+ABSOLUTE = (
+    "Here it is not divided by |e(x)|, so it is in each map's own units: a map that is 100 times larger moves 100 times further. Compare "
+    "samples and models by it, not explainers."
+)
+"""What must be said of a relative score that was asked for without the division."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity(Repeatable, ABC):
@@ -63,6 +69,10 @@ class Sensitivity(Repeatable, ABC):
     def in_map_units(self) -> bool:
         """Unless `relative`, as the measure."""
         return self.compare.in_map_units and not self.relative
+
+    def setting(self) -> str:
+        """What the value's units mean, if it is not relative."""
+        return ABSOLUTE if self.in_map_units else ""
 
     @property
     def assumption(self) -> Score:
@@ -93,6 +103,11 @@ class MaxSensitivity(Sensitivity):
     """
 
     name = "max_sensitivity"
+    figures = ("convergence", "sensitivity")
+    definition = (
+        "How far a small change of the input can move an explanation, as a share of it: the largest |e(x') - e(x)| / |e(x)| among "
+        "random inputs x' in a small ball around x."
+    )
 
     def reduce(self, values: Array) -> Array:
         """The largest of each sample's draws."""
@@ -310,6 +325,10 @@ class LocalLipschitz(NoiseScore):
     def in_map_units(self) -> bool:
         """Unless `relative`."""
         return not self.relative
+
+    def setting(self) -> str:
+        """What the value's units mean, if it is not relative."""
+        return ABSOLUTE if self.in_map_units else ""
 
     def observe(self, pair: Pair) -> Tensor:
         """|e(x') - e(x)| / |x' - x|, or its share of |e(x)|; undefined where the input did not change."""

@@ -39,6 +39,8 @@ def natural(subject: Subject) -> Measure:
 class Likeness(Score, ABC):
     """A score by the measure of Definition 2.1, unless another is given."""
 
+    beside: ClassVar[tuple[str, ...]] = ("self_agreement", "random_control")
+
     def suited(self, subject: Subject) -> Self:
         """With the measure that fits the explanation."""
         return self if self.measure is not None else replace(self, measure=natural(subject))
@@ -54,6 +56,9 @@ class SymmetryScore(Likeness, ABC):
     """A score over the transforms of one symmetry: its own, or else the audit's."""
 
     reference: ClassVar[str] = PAPER
+    figures: ClassVar[tuple[str, ...]] = ("symmetrisation", "relaxation", "training", "convergence")
+    mark: ClassVar[float | None] = 0.99
+    in_summary: ClassVar[str] = "paragraph"
     space: InputSpace | None = None
     walk: Walk | None = None
 
@@ -75,6 +80,11 @@ class Equivariance(SymmetryScore):
     """
 
     name = "equivariance"
+    figures = (*SymmetryScore.figures, "sensitivity")
+    definition = (
+        "How well an explanation moves with its input: the mean, over transforms g, of how alike e(g x), the explanation of the "
+        "transformed input, and g e(x), the transformed explanation of the input, are."
+    )
     common_draws: bool = False
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
@@ -98,6 +108,11 @@ class Symmetry(Equivariance):
     """
 
     name = "symmetry"
+    definition = (
+        "How well an explanation does what its kind asks when the input moves. A feature map should move along: the mean, over "
+        "transforms g, of how alike e(g x) and g e(x) are, its equivariance. Examples and concepts should stay: the mean of how alike "
+        "e(g x) and e(x) are, their invariance."
+    )
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """For every explanation."""
@@ -110,6 +125,10 @@ class Invariance(SymmetryScore):
     """How well an explanation stays the same when its input moves (eq. 1)."""
 
     name = "invariance"
+    definition = (
+        "How little an explanation changes when its input moves: the mean, over transforms g, of how alike e(g x) and e(x) are. It "
+        "suits explanations that do not live in the input's frame."
+    )
     common_draws: bool = False
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
@@ -123,6 +142,7 @@ class ModelInvariance(SymmetryScore):
     """How well the model's probabilities stay the same when the input moves (appendix F)."""
 
     name = "model_invariance"
+    definition = "The mean, over transforms g, of how alike the model's output for g x and for x are."
     reads: ClassVar[Reads] = Reads.OUTPUT
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
@@ -151,6 +171,11 @@ class ActionFloor(SymmetryScore):
     """What the transform itself loses: s[g^-1 g x, x], 1 for an exact action, less for an interpolated one."""
 
     name = "action_floor"
+    mark = None
+    definition = (
+        "What the transform itself costs: how alike x and x moved there and back again are. Where that is not perfect, no score of an "
+        "explanation can be read more finely."
+    )
     reads: ClassVar[Reads] = Reads.INPUT
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:

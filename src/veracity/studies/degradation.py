@@ -35,11 +35,10 @@ from veracity.engine.store.records import sealed
 from veracity.engine.store.study import studying
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.damage import check_labels, check_shares
+from veracity.results.pages import save_page
 from veracity.statistics.intervals import mean_interval
 from veracity.statistics.trend import SEEDS, holm, trend, verdict
 from veracity.studies.damaged_models import Block, Case, Damage, Model, Outcome, as_damages
-
-TITLE = "Do scores follow the damage?"
 
 
 @dataclass(frozen=True)
@@ -100,9 +99,7 @@ class DegradationResult:
 
     def save_report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that opens anywhere."""
-        from veracity import report
-
-        return report.write_degradation(self.table(), self.trends(), self.failures(), path, self.title or TITLE)
+        return save_page("degradation", self, path)
 
     def __str__(self) -> str:
         """The trends as text, then what could not be measured."""

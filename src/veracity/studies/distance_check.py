@@ -25,11 +25,11 @@ from veracity.engine.store.files import Files
 from veracity.engine.store.records import sealed
 from veracity.engine.store.study import studying
 from veracity.measure.distance import Distance, as_distance
+from veracity.results.pages import save_page
 from veracity.studies.distances import Array, DistanceCurve, curve, growth, partings
 
 MARK = "distance_check.json"
 TABLE = "distances.json"
-TITLE = "Which distances grow with what parts two explanations?"
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,7 @@ class DistanceResult:
 
     def save_report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that opens anywhere."""
-        from veracity import report
-
-        return report.write_distances(self.curves, self.table(), self.verdicts(), path, self.title or TITLE)
+        return save_page("distances", self, path)
 
     def __str__(self) -> str:
         table = str(self.verdicts().to_string(index=False, na_rep=""))

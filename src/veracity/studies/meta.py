@@ -43,6 +43,7 @@ from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling, UniformNoise
 from veracity.perturb.weights.copies import key, parameters_of
 from veracity.results import Result
+from veracity.results.pages import save_page
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
 from veracity.walk import MonteCarlo
 
@@ -83,9 +84,7 @@ class MetaResult:
 
     def save_report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that opens anywhere."""
-        from veracity import report
-
-        return report.write_meta(self.table(), path, self.title or "Which scores can be trusted?")
+        return save_page("meta", self, path)
 
     def table(self) -> pd.DataFrame:
         """One row a score and test, and one for both together: means over iterations, and the spread of MC over them."""

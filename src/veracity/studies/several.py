@@ -20,6 +20,7 @@ from veracity.engine.store.files import Files
 from veracity.engine.store.state import State
 from veracity.engine.store.study import studying
 from veracity.results import Result
+from veracity.results.pages import save_page
 
 MARK = "audits.json"
 SHOWN = ["explainer", "score", "value", "low", "high", "undefined", "published", "state", "failed"]
@@ -92,16 +93,11 @@ class JointResult:
 
     def save_report(self, path: str | Path) -> Path:
         """Write every audit's own report into its folder, and one page that leads to them and holds the joint numbers."""
-        from veracity import report
-
         target, links = Path(path), {}
         for name, one in self.results.items():
             written = one.save_report(Path(one.path) / "report.html")
             links[name] = Path(os.path.relpath(written, target.parent)).as_posix()
-        tables = {} if self.summary is None else {"Taken together": self.summary}
-        for (audit, model), rows in self.table().groupby(["audit", "model"], sort=False):
-            tables[f"{audit}: {model}"] = shown(rows)
-        return report.write_joint(self.title or "Explanation audits", links, tables, target)
+        return save_page("several", self, target, links=links)
 
 
 def named(name: str, table: pd.DataFrame) -> pd.DataFrame:

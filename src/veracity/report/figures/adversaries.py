@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from veracity.report.figures.exhibit import Layout, layout_of
+from veracity.core.registry import FIGURES
+from veracity.core.wording import compact, number
+from veracity.report.figure import SharedFigure
+from veracity.report.figures.exhibit import Layout, draw_input, draw_map, layout_of, one_map, tile
 from veracity.report.figures.gallery import breakable
-from veracity.report.figures.pixels import Array, bounds, reach, to_array
-from veracity.report.figures.tiles import draw_input, draw_map, one_map, tile
-from veracity.report.view import WorstPair
-from veracity.report.wording import number
+from veracity.report.figures.images import Array, bounds, reach, to_array
+from veracity.report.reading import Reading
+from veracity.results import WorstPair
 
 SEEDS = 2
 """How many seeds are shown of each model."""
@@ -150,3 +154,79 @@ def pair(title: str, content: Markup) -> Markup:
 def tiles(picture: Markup, explanation: Markup, x: str, e: str) -> Markup:
     """An input beside its map."""
     return tile(picture, "input", x, "seen") + tile(explanation, "map", e, "seen")
+
+
+EVENTS = {True: "F-hat", False: "F-tilde"}
+BESIDE = ("name", "walk", "threshold", "common_draws")
+"""Settings that two scores of the same place may differ in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gallery:
+    """Adversarial explanations, drawn by model, with how to read them."""
+
+    note: str
+    signed: bool
+    models: tuple[tuple[str, Markup], ...]
+
+
+@FIGURES.add
+class AdversariesFigure(SharedFigure):
+    """Seeds, and the most deceptive points found around them; of several places, those where most events were asked for."""
+
+    name = "adversaries"
+
+    def data(self, reading: Reading, labels: Sequence[str]) -> tuple[Any, AdversariesData, int] | None:
+        """One of the scores, the pictures, and at how many places scores looked."""
+        places: dict[str, dict[bool, str]] = {}
+        scores: dict[str, Any] = {label: reading.score(label) for label in labels}
+        for label, score in sorted(scores.items(), key=lambda item: item[1].centre == "median"):
+            key = json.dumps({name: value for name, value in score.spec().items() if name not in BESIDE}, sort_keys=True, default=str)
+            places.setdefault(key, {}).setdefault(score.kept, label)
+        best = max(places.values(), key=len, default={})
+        events = {EVENTS[kept]: kept_of(reading, best[kept]) for kept in (True, False) if kept in best}
+        label = next(iter(best.values()))
+        names = [row.explainer for row in reading.rows if row.score in best.values() and row.frame == "input" and not row.control]
+        found = adversaries_data(
+            events,
+            reading.models,
+            list(dict.fromkeys(names)),
+            signed=scores[label].signed,
+            share=scores[label].compare.name != "pearson",
+            groups=reading.groups(label),
+        )
+        return (scores[label], found, len(places)) if found.models else None
+
+    def plot(self, reading: Reading, labels: Sequence[str], data: tuple[Any, AdversariesData, int]) -> Gallery:
+        """One gallery per model."""
+        score, found, places = data
+        drawn = tuple((model, draw_adversaries(items, found)) for model, items in found.models)
+        return Gallery(note=gallery_note(score, found, places), signed=found.signed, models=drawn)
+
+
+def gallery_note(score: Any, data: AdversariesData, places: int) -> str:
+    """How to read the pictures."""
+    where = f"within {compact(score.radius)} of the seed" if score.space is None else "in the space around the seed"
+    said = [f"The worst points found {where}: F-hat keeps the label and changes the map, F-tilde changes the label and keeps the map."]
+    said += ["The seeds are those for which most was kept; of several radii and settings one is shown."] if places > 1 else []
+    kind = "Maps are signed" if data.signed else "Maps are shown as they are compared, in absolute value"
+    scale = "those of a row share one scale" if data.share else "each on a scale of its own, since a correlation has none"
+    return " ".join([*said, f"{kind}, summed over channels, {scale}."])
+
+
+def kept_of(reading: Reading, label: str) -> Kept:
+    """What the run keeps of one event."""
+    found = reading.worst(label, 1_000_000)
+    frame = reading.samples(label)
+    vain = [row for row in frame.to_dict("records") if row.get("infeasible") is True]
+    none = frozenset((str(row["model"]), str(row["explainer"]), int(row["sample"])) for row in vain)
+    return Kept(pairs={(one.model, one.explainer, one.sample): one for one in found}, labels=labels_of(found), none=none)
+
+
+def labels_of(found: Sequence[WorstPair]) -> dict[Subject, tuple[int, int]]:
+    """The class of each kept seed, and of the point found beside it, where they were kept."""
+    return {
+        (one.model, one.explainer, one.sample): (one.label, one.predicted)
+        for one in found
+        if one.label is not None and one.predicted is not None
+    }

@@ -9,12 +9,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from veracity.core.wording import interval, number
 from veracity.report.figures.chart import lane, strip
 from veracity.report.figures.ranking import span
 from veracity.report.figures.scale import CIRCLE, Scale, mark, scale_for
-from veracity.report.phrases import listing, name, piece, say
-from veracity.report.view import as_number, as_text
-from veracity.report.wording import GUIDELINES, interval, number
+from veracity.report.wording import GUIDELINES, as_number, as_text, listing, name, piece, say
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,11 @@ import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from veracity.core.wording import number
 from veracity.report.figures.chart import LANE, ChartGroup, ChartRow, Readout, draw_chart, lane, lane_centre
 from veracity.report.figures.ranking import RankingData, headings
 from veracity.report.figures.scale import Scale, scale_for
-from veracity.report.wording import number, word_of
+from veracity.report.wording import word_of
 
 POINTS = 400
 REACH = 1.5

@@ -8,13 +8,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from veracity.report.figures.axis import Axis, log_axis
-from veracity.report.figures.facets import Facet, draw_facets, of_model
+from veracity.core.wording import compact, number
+from veracity.report.figure import Plot, sign, signs
+from veracity.report.figures.panels import Facet, draw_facets, of_model
 from veracity.report.figures.plane import NEUTRAL, Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.figures.scale import Scale
-from veracity.report.phrases import listing, name, piece, say, sentences
-from veracity.report.strengths import between, chance_in_words
-from veracity.report.wording import compact, number
+from veracity.report.figures.scale import Axis, Scale, log_axis
+from veracity.report.reading import Reading
+from veracity.report.wording import listing, name, piece, say, sentences
+from veracity.results.words import chance_level, strength_range
 
 SHARES = Scale(0.0, 1.0, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
 
@@ -62,8 +63,8 @@ def calibrated(record: Mapping[str, Any], model: int) -> Calibrated:
         curve=curve,
         across=log_axis(curve[0][0], max(curve[-1][0], 2.0 * curve[0][0])),
         draws=int(record["draws"]),
-        beside=between(record),
-        chance_is=chance_in_words(record),
+        beside=strength_range(record),
+        chance_is=chance_level(record),
         **{key: float(record[key]) for key in ("sigma", "agreement", "chance", "tolerance")},
     )
 
@@ -113,3 +114,24 @@ def draw_one(item: Calibrated, data: CalibrationData) -> Facet:
     drawing = draw_plane(plane, Markup("").join(parts), f"{model}: agreement against the strength of {item.space}")
     caption = of_model(item.model, told, several=len(data.models) > 1)
     return Facet(title=f"{model}: {item.space.replace('_', ' ')}", frame="", drawing=drawing, captions=(caption,))
+
+
+def calibration_plot(reading: Reading) -> Plot | None:
+    """How strong perturbations of the models had to become."""
+    data = calibration_data(reading.manifest.get("calibrations") or (), reading.models)
+    if not data.found:
+        return None
+    return Plot(
+        title="Where the paths end",
+        sentences=tuple(calibration_sentences(data)),
+        note=(
+            "A path leads from the model as it is to the smallest perturbation at which its predictions are kept no more often than by "
+            "chance. Across: the strength of the perturbation, on a logarithmic scale. Up: the share of predictions that are kept."
+        ),
+        keys=signs(
+            sign('<line class="curve" x1="-12" x2="12"/><circle class="dot" r="4.2"/>', "agreement, and the end that was chosen"),
+            sign('<line class="reference" x1="-12" x2="12"/>', "chance"),
+            sign('<line class="equal" x1="-12" x2="12"/>', "chance and its tolerance"),
+        ),
+        drawing=draw_calibration(data),
+    )

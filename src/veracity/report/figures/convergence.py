@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from veracity.report.figures.facets import Facet, draw_facets, of_model
+from veracity.core.registry import FIGURES
+from veracity.core.walks import Sampling
+from veracity.core.wording import count, interval, number
+from veracity.report.figure import Figure, Plot, sign, signs
+from veracity.report.figures.chart import legend
+from veracity.report.figures.panels import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Place, Plane, draw_band, draw_paths, draw_plane, group
 from veracity.report.figures.scale import exact_scale, tight_scale
-from veracity.report.phrases import name, say, sentences
-from veracity.report.sampling import Drawn
-from veracity.report.wording import count, interval, number
+from veracity.report.reading import Reading
+from veracity.report.wording import name, say, sentences
 from veracity.statistics.convergence import convergence, hoeffding_error
 
 Array = NDArray[np.float64]
@@ -26,6 +31,55 @@ AT_ONE = 0.999
 POINTS = 60
 CLEAR = 3
 """Bounds of more curves than this hide the curves."""
+
+
+MONTE_CARLO = "monte_carlo"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """The draws of one score of one explainer on one model: how they were sampled, and the range of a value."""
+
+    sampling: Sampling
+    bounds: tuple[float, float]
+
+    @property
+    def width(self) -> float:
+        """The width of the range."""
+        return self.bounds[1] - self.bounds[0]
+
+
+def drawn(reading: Reading, score: str) -> dict[tuple[str, str], Drawn]:
+    """Draws that are a random sample of their own from the first to any later one, by (model, explainer).
+
+    Those of a Monte Carlo walk are, where each value is a mean over draws. An exhaustive walk visits elements in their order,
+    an adaptive one stops by looking at its values, and a maximum over draws only ever grows.
+    """
+    if walk_of(reading, score) != MONTE_CARLO or (reading.about(score).get("reduce") or "mean") != "mean":
+        return {}
+    cells = {(str(cell["model"]), str(cell["explainer"])): cell for cell in reading.manifest.get("cells") or () if cell["score"] == score}
+    found = {name: Drawn(sampling=Sampling(**cell["sampling"]), bounds=bounds_of(cell)) for name, cell in cells.items()}
+    return {name: item for name, item in found.items() if random(item.sampling)}
+
+
+def random(sampling: Sampling) -> bool:
+    """Whether the first draws of every sample are a random sample of their own."""
+    return sampling.nested and not sampling.exhaustive and sampling.anytime is None
+
+
+def walk_of(reading: Reading, score: str) -> str:
+    """The name of the walk that a score took: its own, or else the audit's, or else what its cells show; "" if unknown."""
+    for given in ((reading.about(score).get("spec") or {}).get("walk"), reading.spec.get("walk")):
+        if given:
+            return str(given.get("name", "")) if isinstance(given, Mapping) else str(given)
+    kinds = [cell["sampling"] for cell in reading.manifest.get("cells") or () if cell["score"] == score]
+    return MONTE_CARLO if kinds and all(random(Sampling(**kind)) for kind in kinds) else ""
+
+
+def bounds_of(cell: Mapping[str, Any]) -> tuple[float, float]:
+    """The range of a value; unbounded where the manifest does not say."""
+    low, high = cell.get("bounds") or (-math.inf, math.inf)
+    return float(low), float(high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,3 +200,36 @@ def draw_bounds(item: Running, plane: Plane) -> Markup:
 def places(item: Running, values: Array) -> list[Place]:
     """A curve over the draws."""
     return [(float(x), float(y)) for x, y in zip(item.draws, values, strict=True)]
+
+
+@FIGURES.add
+class ConvergenceFigure(Figure):
+    """How the Monte Carlo estimates settle (Figure 7)."""
+
+    name = "convergence"
+
+    def data(self, reading: Reading, label: str) -> ConvergenceData | None:
+        """The running means of draws that are random samples of their own."""
+        kinds = drawn(reading, label)
+        if not kinds:
+            return None
+        found = convergence_data(reading.draws(label), kinds, label, reading.models, reading.explained(label), reading.confidence)
+        return found if found.explainers else None
+
+    def plot(self, reading: Reading, label: str, data: ConvergenceData) -> Plot:
+        """One plot per explainer."""
+        note = (
+            "Across: draws per sample. Up: the mean over these samples, each plot on a scale of its own. Explainers that score 1 have "
+            "settled from the first draw on and are left out."
+        )
+        return Plot(
+            title="Were there enough draws?",
+            sentences=tuple(convergence_sentences(data, reading.level)),
+            note=note,
+            keys=legend(reading.models)
+            + signs(
+                sign('<rect class="band" x="-12" y="-5" width="24" height="10"/>', f"{reading.level} interval over draws"),
+                sign('<line class="bound" x1="-12" x2="12"/>', "Hoeffding's bounds, where they fit in"),
+            ),
+            drawing=draw_convergence(data),
+        )

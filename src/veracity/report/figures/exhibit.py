@@ -1,4 +1,9 @@
-"""One of the worst pairs, ready to be drawn: its tensors as arrays, and how they are laid out."""
+"""One of the worst pairs, ready to be drawn: its tensors as arrays, and how they are laid out.
+
+Clouds of points, coloured by what an explanation says about each point.
+
+Inputs and explanations as tiles: pictures, heat maps of matrices, lines, or words.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,25 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from veracity.report.figures.pixels import Array, to_array
-from veracity.report.view import WorstPair
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from veracity.report.figures.images import (
+    PIXELS,
+    Array,
+    bounds,
+    colour_png,
+    draw_bars,
+    draw_series,
+    grey_png,
+    loudest,
+    reach,
+    series_data,
+    signed_png,
+    to_array,
+)
+from veracity.results import WorstPair
 
 CHANNELS = 16
 """A matrix with more rows than this is no series, unless it is longer still."""
@@ -135,3 +157,137 @@ def found_names(spec: Any) -> Iterator[str]:
     elif isinstance(spec, (list, tuple)):
         for value in spec:
             yield from found_names(value)
+
+
+DRAWN = 600
+SIZE = 200
+LEVELS = 8
+SLANT = np.array([[1.0, 0.0], [0.0, -1.0], [0.42, -0.24]])
+"""From (x, y, z) to the page: x to the right, y upwards, z away to the upper right."""
+
+
+def cloud_like(item: Exhibit) -> bool:
+    """Whether the input is a cloud whose points its explanations can colour."""
+    return item.layout is Layout.POINTS and all(array.shape[:1] == item.input.shape[:1] for array in item.maps)
+
+
+def cloud_panels(item: Exhibit) -> tuple[tuple[Markup, str, str], ...]:
+    """Three clouds: the input by its explanation, and the moved input by the expected and by the found one."""
+    low, high = bounds(item.input, item.moved)
+    maps = [array.reshape(len(array), -1).sum(axis=1) for array in item.maps]
+    scale, formulas = reach(*maps), item.formulas
+    clouds = (
+        (item.input, maps[0], "input by its explanation", "x, e(x)"),
+        (item.moved, maps[1], "moved input, expected", f"{formulas.moved}, {formulas.expected}"),
+        (item.moved, maps[2], "moved input, found", f"{formulas.moved}, {formulas.found}"),
+    )
+    return tuple((draw_points(places, colour / scale, low, high, name), name, formula) for places, colour, name, formula in clouds)
+
+
+def draw_points(places: Array, colour: Array, low: float, high: float, label: str) -> Markup:
+    """Points (P, 3) in a slanted view within `low` to `high`, coloured by values (P,) from -1 to 1; of very many, evenly spaced ones."""
+    chosen = np.unique(np.linspace(0, len(places) - 1, min(len(places), DRAWN)).round().astype(int))
+    span = high - low if high > low else 1.0
+    flat = (np.nan_to_num(places[chosen], nan=low) - (low + high) / 2) / span @ SLANT
+    corner = np.abs(SLANT).sum(axis=0).max() / 2
+    where = SIZE * (0.5 + 0.47 * flat / corner)
+    level = np.clip(np.nan_to_num(colour[chosen]), -1.0, 1.0)
+    shades = np.rint(np.abs(level) * LEVELS).astype(int)
+    parts = [dots(where[shades == 0], "thread", 1.0)]
+    for shade in range(1, LEVELS + 1):
+        parts += [
+            dots(where[(shades == shade) & sign], css, shade / LEVELS) for css, sign in (("negative", level < 0), ("positive", level > 0))
+        ]
+    frame = '<svg class="series cloud" role="img" aria-label="{0}" width="100%" viewBox="0 0 {1} {1}">{2}</svg>'
+    return Markup(frame).format(label, SIZE, Markup("").join(parts))
+
+
+def dots(where: Array, css: str, opacity: float) -> Markup:
+    """Points of one shade as one path."""
+    path = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in where)
+    return Markup('<path class="{}" opacity="{}" d="{}"/>').format(css, opacity, path) if path else Markup("")
+
+
+def draw_tiles(item: Exhibit) -> Markup:
+    """Five tiles; inputs share one scale and explanations another."""
+    low, high = bounds(item.input, item.moved)
+    shown = occupied(item)
+    inputs = (item.input, item.moved) if shown is None else (item.input[shown], item.moved[shown])
+    maps = [one_map(array, item.layout, shown) for array in item.maps]
+    scale = reach(*maps)
+    formulas = item.formulas
+    tiles = [
+        tile(draw_input(inputs[0], item.layout, low, high, "input"), "input", "x", "input"),
+        tile(draw_map(maps[0], item.layout, scale, "explanation"), "explanation", "e(x)", "explanation"),
+        tile(draw_input(inputs[1], item.layout, low, high, "moved input"), "moved input", formulas.moved, "moved"),
+        tile(draw_map(maps[1], item.layout, scale, "expected"), "expected", formulas.expected, "expected"),
+        tile(draw_map(maps[2], item.layout, scale, "found"), "found", formulas.found, "found"),
+    ]
+    return Markup("").join(tiles)
+
+
+def occupied(item: Exhibit) -> NDArray[np.bool_] | None:
+    """Of a matrix, the rows that are not zero throughout, before or after: slots without a node have nothing to show."""
+    alike = all(array.shape[:1] == item.input.shape[:1] and array.ndim == 2 for array in (item.moved, *item.maps))
+    if item.layout is not Layout.ROWS or not alike:
+        return None
+    used = np.asarray([(array != 0).any(axis=1) for array in (item.input, item.moved, *item.maps)])
+    return np.asarray(used.any(axis=0)) if used.any() else None
+
+
+def one_map(values: Array, layout: Layout, shown: NDArray[np.bool_] | None) -> Array:
+    """An explanation of a picture (C, H, W) as one map (1, H, W), the sum over channels; of a wide matrix its rows' sums."""
+    if values.ndim == 3:
+        return np.asarray(values.sum(axis=0, keepdims=True))
+    kept = values if shown is None else values[shown]
+    return np.asarray(kept.sum(axis=1)) if layout is Layout.ROWS and kept.ndim == 2 and kept.shape[1] > PIXELS else kept
+
+
+def tile(drawing: Markup, caption: str, formula: str, css: str) -> Markup:
+    """A picture with its caption."""
+    return Markup('<figure class="{}">{}<figcaption>{} <i>{}</i></figcaption></figure>').format(css, drawing, caption, formula)
+
+
+def draw_input(values: Array, layout: Layout, low: float, high: float, name: str) -> Markup:
+    """An input as a picture, a heat map, points, or lines; in words if it has no such shape."""
+    if layout is Layout.PICTURE and values.shape[0] == 3:
+        return image(colour_png(values, low, high), values.shape[1:], name, "colour")
+    if layout is Layout.PICTURE:
+        return image(grey_png(values.mean(axis=0), low, high), values.shape[1:], name, "grey")
+    if layout is Layout.ROWS and 0 < values.shape[1] <= PIXELS:
+        return image(grey_png(values, low, high), values.shape, name, "grey sheet")
+    if layout is Layout.POINTS:
+        return draw_points(values, np.zeros(len(values)), low, high, name)
+    return plain_lines(values, name) if layout is Layout.SERIES else words(values, name)
+
+
+def draw_map(values: Array, layout: Layout, scale: float, name: str) -> Markup:
+    """An explanation as a signed map, bars, or lines; in words if it has no such shape."""
+    if values.size == 0:
+        return words(values, name)
+    if values.ndim == 3:
+        return image(signed_png(values[0], scale), values.shape[1:], name, "signed")
+    if values.ndim == 2 and layout in {Layout.ROWS, Layout.POINTS}:
+        return image(signed_png(values, scale), values.shape, name, "signed sheet")
+    if values.ndim == 1 and layout is Layout.ROWS:
+        return draw_bars(values, scale, name)
+    return plain_lines(values, name) if values.ndim in {1, 2} else words(values, name)
+
+
+def plain_lines(values: Array, name: str) -> Markup:
+    """A vector or a few channels as lines without colour."""
+    rows = np.atleast_2d(values)
+    low, high = bounds(rows)
+    data = series_data(rows, np.zeros_like(rows), low=low, high=high, scale=1.0, channels=loudest([rows], len(rows)))
+    return draw_series(data, name)
+
+
+def words(values: Array, name: str) -> Markup:
+    """A tensor that has no picture."""
+    shape = " \N{MULTIPLICATION SIGN} ".join(str(side) for side in values.shape) or "one number"
+    return Markup('<div class="shape">{} of shape {}</div>').format(name, shape)
+
+
+def image(source: str, size: Sequence[int], name: str, css: str) -> Markup:
+    """A crisp picture of known proportions."""
+    return Markup('<img class="{}" src="{}" width="{}" height="{}" alt="{}">').format(css, source, size[1], size[0], name)

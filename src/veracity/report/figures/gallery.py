@@ -1,21 +1,111 @@
-"""The worst samples: input and explanation, before and after the transform."""
+"""Explanations that do not live in the input: the importance of examples as bars, concepts by name.
+
+A series three times: by its explanation, and moved by the expected and by the found one.
+
+The worst samples: input and explanation, before and after the transform.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from markupsafe import Markup
 
-from veracity.report.figures import clouds, lines
-from veracity.report.figures.bars import LIMIT as BARS
-from veracity.report.figures.exhibit import Exhibit, Layout, exhibit
-from veracity.report.figures.pixels import LIMIT
-from veracity.report.figures.series import CHANNELS
-from veracity.report.figures.tiles import draw_tiles, tile
-from veracity.report.figures.vectors import draw_vectors, thinned
-from veracity.report.view import WorstPair
-from veracity.report.wording import compact, in_order, number
+from veracity.core.wording import compact, number
+from veracity.report.figures.exhibit import Exhibit, Layout, cloud_like, cloud_panels, draw_input, draw_tiles, exhibit, tile, words
+from veracity.report.figures.images import (
+    BARS,
+    CHANNELS,
+    PIXELS,
+    Array,
+    bounds,
+    draw_bars,
+    draw_series,
+    largest,
+    loudest,
+    reach,
+    series_data,
+)
+from veracity.report.wording import in_order
+from veracity.results import WorstPair
+
+NAMED = 12
+"""More concepts than this are drawn as bars."""
+
+
+def draw_vectors(item: Exhibit) -> Markup:
+    """The input before and after, and what should have stayed the same."""
+    low, high = bounds(item.input, item.moved)
+    return Markup("").join(
+        [
+            tile(draw_input(item.input, item.layout, low, high, "input"), "input", "x", "input"),
+            tile(draw_input(item.moved, item.layout, low, high, "moved input"), "moved input", item.formulas.moved, "moved"),
+            Markup('<div class="vectors">{}</div>').format(draw_pair(item)),
+        ]
+    )
+
+
+def draw_pair(item: Exhibit) -> Markup:
+    """Expected and found: a few concepts as a table, anything else as bars, other shapes in words."""
+    expected, found = item.expected, item.found
+    if item.frame == "concepts" and expected.ndim == 1 and len(expected) <= NAMED:
+        return draw_concepts(item)
+    if expected.ndim != 1 or expected.shape != found.shape or not len(expected):
+        drawn = (words(expected, "expected"), words(found, "found"))
+    else:
+        shown = largest((expected, found))
+        scale = reach(expected[shown], found[shown])
+        drawn = (draw_bars(expected[shown], scale, "expected"), draw_bars(found[shown], scale, "found"))
+    return tile(drawn[0], "expected", item.formulas.expected, "bar") + tile(drawn[1], "found", item.formulas.found, "bar")
+
+
+def draw_concepts(item: Exhibit) -> Markup:
+    """One row a concept; those that changed stand out."""
+    names = item.names if len(item.names) == len(item.expected) else tuple(f"concept {place + 1}" for place in range(len(item.expected)))
+    head = '<tr><th scope="col">concept</th><th scope="col">expected <i>{}</i></th><th scope="col">found <i>{}</i></th></tr>'
+    row = Markup('<tr{}><th scope="row">{}</th><td>{}</td><td>{}</td></tr>')
+    body = Markup("").join(
+        row.format(Markup(' class="changed"') if number(before, 2) != number(after, 2) else "", name, number(before, 2), number(after, 2))
+        for name, before, after in zip(names, item.expected, item.found, strict=True)
+    )
+    table = '<table class="concepts"><thead>{}</thead><tbody>{}</tbody></table>'
+    return Markup(table).format(Markup(head).format(item.formulas.expected, item.formulas.found), body)
+
+
+def thinned(values: Array) -> bool:
+    """Whether bars were left out."""
+    return values.ndim == 1 and len(largest((values,))) < len(values)
+
+
+def series_like(item: Exhibit) -> bool:
+    """Whether the input is a series that its explanations can colour."""
+    return item.layout is Layout.SERIES and all(lines_up(array, item.input) for array in item.maps)
+
+
+def lines_up(attribution: Array, values: Array) -> bool:
+    """Whether an attribution can colour a series: equally long, and one channel or all of them."""
+    a, b = np.atleast_2d(attribution), np.atleast_2d(values)
+    return attribution.ndim <= 2 and a.shape[-1] == b.shape[-1] and a.shape[0] in {1, b.shape[0]}
+
+
+def series_panels(item: Exhibit) -> tuple[tuple[Markup, str, str], ...]:
+    """Three drawings with their captions and formulas."""
+    before, after = np.atleast_2d(item.input), np.atleast_2d(item.moved)
+    low, high = bounds(before, after)
+    maps = [np.atleast_2d(array) for array in item.maps]
+    scale, channels, formulas = reach(*maps), loudest(maps, len(before)), item.formulas
+    drawn = (
+        (before, maps[0], "input by its explanation", "x, e(x)"),
+        (after, maps[1], "moved input, expected", f"{formulas.moved}, {formulas.expected}"),
+        (after, maps[2], "moved input, found", f"{formulas.moved}, {formulas.found}"),
+    )
+    return tuple(
+        (draw_series(series_data(values, colours, low=low, high=high, scale=scale, channels=channels), name), name, formula)
+        for values, colours, name, formula in drawn
+    )
+
 
 EACH = 4
 EACH_OF_SEVERAL = 2
@@ -83,15 +173,15 @@ def gallery_notes(data: GalleryData) -> list[str]:
         "Explanations are summed over the channels for display; the score compares every channel.": any(
             array.ndim == 3 and array.shape[0] > 1 for array in mapped
         ),
-        f"Pictures of more than {LIMIT} pixels a side are averaged down for display.": any(
-            array.ndim == 3 and max(array.shape[1:]) > LIMIT for array in [*(item.input for item in pictures), *mapped]
+        f"Pictures of more than {PIXELS} pixels a side are averaged down for display.": any(
+            array.ndim == 3 and max(array.shape[1:]) > PIXELS for array in [*(item.input for item in pictures), *mapped]
         ),
         f"Of more than {CHANNELS} channels, the {CHANNELS} with the largest attribution are drawn.": any(
             array.ndim == 2 and len(array) > CHANNELS for array in channels
         ),
         "Matrices are drawn row by row without their empty rows, one row a node, point or token.": bool(rows),
-        f"Of matrices with more than {LIMIT} columns, each row's sum is drawn.": any(item.input.shape[1] > LIMIT for item in rows),
-        "Points are coloured by the sum over their coordinates.": any(clouds.cloud_like(item) for item in shown if item.mapped),
+        f"Of matrices with more than {PIXELS} columns, each row's sum is drawn.": any(item.input.shape[1] > PIXELS for item in rows),
+        "Points are coloured by the sum over their coordinates.": any(cloud_like(item) for item in shown if item.mapped),
         f"Of more than {BARS} numbers, the {BARS} with the largest magnitude are drawn.": any(
             thinned(item.expected) for item in shown if not item.mapped
         ),
@@ -118,7 +208,7 @@ def runs(drawn: Sequence[tuple[bool, Markup]]) -> Iterator[tuple[bool, list[Mark
 
 def panelled(item: Exhibit) -> bool:
     """Whether the input itself can carry its explanation's colours."""
-    return item.mapped and (lines.series_like(item) or clouds.cloud_like(item))
+    return item.mapped and (series_like(item) or cloud_like(item))
 
 
 def draw_exhibit(item: Exhibit, digits: int) -> Markup:
@@ -127,7 +217,7 @@ def draw_exhibit(item: Exhibit, digits: int) -> Markup:
         '<div class="facts"><strong>{}</strong><span class="score">{}</span><span>sample {}</span><span>draw {}{}</span></div>'
     ).format(breakable(item.explainer), number(item.value, digits), item.sample, item.draw, spelt(item.element))
     if panelled(item):
-        made = lines.panels(item) if item.layout is Layout.SERIES else clouds.panels(item)
+        made = series_panels(item) if item.layout is Layout.SERIES else cloud_panels(item)
         css, drawn = "lines" if item.layout is Layout.SERIES else "cloudy", Markup("").join(tile(*part, "panel") for part in made)
     else:
         css, drawn = ("tiles", draw_tiles(item)) if item.mapped else ("apart", draw_vectors(item))

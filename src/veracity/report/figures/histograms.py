@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,15 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from veracity.report.figures.axis import from_zero
-from veracity.report.figures.facets import Facet, draw_facets
+from veracity.core.registry import FIGURES
+from veracity.core.wording import number
+from veracity.report.figure import Plot, SharedFigure, sign, signs
+from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import Plane, draw_paths, draw_plane, stretched
 from veracity.report.figures.plane import line as outline
-from veracity.report.figures.scale import Scale
-from veracity.report.wording import number
+from veracity.report.figures.scale import Scale, from_zero
+from veracity.report.reading import Reading
+from veracity.report.wording import say, sentences, word_of
 from veracity.scores.stability.reco import balance
 
 Array = NDArray[np.float64]
@@ -151,3 +155,51 @@ def captions(panel: Histogram) -> list[str]:
     said = [f"{name}: {size:,} pairs, mean {number(middle)}" if size else f"{name} is empty" for name, size, middle in sets]
     cut = f"ReCo {number(panel.consistency)} at \N{GREEK SMALL LETTER GAMMA}* = {number(panel.cut)}"
     return [*said, cut if math.isfinite(panel.cut) else "ReCo is undefined"]
+
+
+@FIGURES.add
+class HistogramsFigure(SharedFigure):
+    """S= beside S!= of every explainer, one figure for scores that share their sets."""
+
+    name = "histograms"
+
+    def data(self, reading: Reading, labels: Sequence[str]) -> list[tuple[list[str], HistogramsData]] | None:
+        """Scores that share their sets, and the distances in them."""
+        found = []
+        for alike in sharing_sets(reading, labels):
+            frames = {row.explainer: row.frame for row in reading.of(alike[0]) if not row.control}
+            found.append((alike, histograms_data(reading.sets(alike[0]), reading.models, frames)))
+        return [(alike, one) for alike, one in found if one.panels] or None
+
+    def plot(self, reading: Reading, labels: Sequence[str], data: list[tuple[list[str], HistogramsData]]) -> tuple[Plot, ...]:
+        """One figure for each choice of sets."""
+        several = len(sharing_sets(reading, labels)) > 1
+        return tuple(self.one(reading, alike, found, several=several) for alike, found in data)
+
+    def one(self, reading: Reading, labels: Sequence[str], data: HistogramsData, *, several: bool) -> Plot:
+        """One plot per explainer."""
+        sets = reading.sets(labels[0]).values()
+        same, differ = (max((int(np.isfinite(both[place]).sum()) for both in sets), default=0) for place in (0, 1))
+        whose = f" ({', '.join(word_of(one) for one in labels)})" if several else ""
+        keys = signs(
+            sign(f'<g class="{SET_COLOURS[0]}"><rect class="area" x="-12" y="-6" width="24" height="12"/></g>', SAME),
+            sign(f'<g class="{SET_COLOURS[1]}"><line class="curve" x1="-12" x2="12"/></g>', DIFFER),
+            sign('<line class="reference" x1="-12" x2="12"/>', "\N{GREEK SMALL LETTER GAMMA}*, where ReCo cuts"),
+        )
+        return Plot(
+            title=f"Distances in {SAME} and {DIFFER}{whose}",
+            sentences=tuple(sentences(say("stable.histograms", SAME, alike=same, differ=differ))),
+            note="Across: the distance between the explanations of two models, in bins that all plots share. Up: the share of each set.",
+            keys=keys,
+            drawing=draw_histograms(data),
+        )
+
+
+def sharing_sets(reading: Reading, labels: Sequence[str]) -> list[list[str]]:
+    """Labels of scores that differ by their name alone, and so share their sets."""
+    found: dict[str, list[str]] = {}
+    for label in labels:
+        spec = reading.score(label).spec()
+        key = json.dumps({name: value for name, value in spec.items() if name != "name"}, sort_keys=True, default=str)
+        found.setdefault(key, []).append(label)
+    return list(found.values())

@@ -1,18 +1,24 @@
-"""The ranking: every explainer's score with both its intervals, between the random control and its own self-agreement."""
+"""The ranking: every explainer's score with both its intervals, between the random control and its own self-agreement.
+
+The models themselves: how much their own output changes.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from veracity.core.wording import interval, number
 from veracity.engine.store.state import State
 from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane, lane_centre
-from veracity.report.figures.scale import DIAMOND, Scale, mark, scale_for, shape_of
-from veracity.report.view import Result, digits_of, frames_of
-from veracity.report.wording import frame_title, interval, number, word_of
+from veracity.report.figures.scale import DIAMOND, Scale, key, mark, scale_for, shape_of
+from veracity.report.rows import frames_of
+from veracity.report.wording import frame_title, title_of, word_of
+from veracity.results import Row
+from veracity.results.rows import digits_of
 
 FLOOR = "M3 -6H0V6H3"
 CEILING = "M-3 -6H0V6H-3"
@@ -26,7 +32,7 @@ class RankedRow:
     """One explainer: its result for each model, None where there is none."""
 
     explainer: str
-    results: tuple[Result | None, ...]
+    results: tuple[Row | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +73,7 @@ class RankingData:
         return tuple(row.explainer for group in self.frames for row in (*group.explainers, *group.controls))
 
 
-def ranking_data(rows: Sequence[Result], score: str, models: Sequence[str], level: str = "95 %") -> RankingData:
+def ranking_data(rows: Sequence[Row], score: str, models: Sequence[str], level: str = "95 %") -> RankingData:
     """The ranking of one score: explainers of each kind in the order of their mean over the models."""
     mine = [row for row in rows if row.score == score and row.explainer]
     places = [number for row in mine if row.settled for number in extent(row)]
@@ -83,13 +89,13 @@ def ranking_data(rows: Sequence[Result], score: str, models: Sequence[str], leve
     )
 
 
-def ranked_frame(frame: str, rows: Sequence[Result], models: Sequence[str]) -> RankedFrame:
+def ranked_frame(frame: str, rows: Sequence[Row], models: Sequence[str]) -> RankedFrame:
     """One kind of explanation."""
     explainers, controls = (ranked([row for row in rows if row.control is control], models) for control in (False, True))
     return RankedFrame(frame=frame, explainers=explainers, controls=controls)
 
 
-def extent(row: Result) -> tuple[float, ...]:
+def extent(row: Row) -> tuple[float, ...]:
     """Every number that a row puts on the axis."""
     return (
         row.value,
@@ -105,7 +111,7 @@ def extent(row: Result) -> tuple[float, ...]:
     )
 
 
-def ranked(rows: Sequence[Result], models: Sequence[str]) -> tuple[RankedRow, ...]:
+def ranked(rows: Sequence[Row], models: Sequence[str]) -> tuple[RankedRow, ...]:
     """One row an explainer, best first, those without any number last.
 
     The order is that of the mean over models, each value taken relative to its model's mean, so that a missing cell
@@ -164,7 +170,7 @@ def draw_row(row: RankedRow, data: RankingData) -> ChartRow:
     return ChartRow(name=row.explainer, lanes=lanes, readouts=[readout(result, data.digits) for result in row.results])
 
 
-def readout(result: Result | None, digits: int) -> Readout:
+def readout(result: Row | None, digits: int) -> Readout:
     """The numbers beside a lane."""
     if result is None:
         return Readout(main="not run")
@@ -177,7 +183,7 @@ def readout(result: Result | None, digits: int) -> Readout:
     return Readout(main=result.shown(digits), more=result.ends(digits))
 
 
-def draw_lane(model: int, result: Result, scale: Scale, *, y: float, digits: int) -> Markup:
+def draw_lane(model: int, result: Row, scale: Scale, *, y: float, digits: int) -> Markup:
     """One model's marks on a row, from back to front: the room between the nulls, both intervals, the mean."""
     if not result.defined:
         return Markup("")
@@ -206,7 +212,7 @@ def draw_room(low: float, high: float, y: float, scale: Scale) -> Markup:
     return band + floor + ceiling
 
 
-def draw_permuted(result: Result, y: float, scale: Scale) -> Markup:
+def draw_permuted(result: Row, y: float, scale: Scale) -> Markup:
     """From the mean to the 95 % quantile of what permuted labels score; nothing where they were not permuted."""
     if not math.isfinite(result.null_mean) or not math.isfinite(result.null_high):
         return Markup("")
@@ -221,7 +227,7 @@ def span(low: float, high: float, y: float, scale: Scale, css: str) -> Markup:
     return line.format(css, scale.percent(low), scale.percent(high), y, y)
 
 
-def describe(result: Result, digits: int) -> str:
+def describe(result: Row, digits: int) -> str:
     """A lane in words."""
     parts = [
         f"{f'{result.explainer} on ' if result.explainer else ''}{result.model}: {result.shown(digits)}",
@@ -243,3 +249,61 @@ def describe(result: Result, digits: int) -> str:
         parts.append(f"published {number(result.published, digits)}")
     parts += [result.outcome] if result.outcome else []
     return "; ".join(parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BehaviourData:
+    """One score of every model, in the models' order, each with its accuracy in words."""
+
+    score: str
+    rows: tuple[tuple[int, Row, str], ...]
+    scale: Scale
+    digits: int
+    level: str
+
+
+def behaviour_data(
+    rows: Sequence[Row], score: str, models: Sequence[str], accuracy: Mapping[str, float | None], level: str = "95 %"
+) -> BehaviourData:
+    """The models' own score; a row that belongs to no model in particular comes last."""
+    place = {name: index for index, name in enumerate(models)}
+    mine = sorted((row for row in rows if row.score == score and not row.explainer), key=lambda row: place.get(row.model, len(place)))
+    values = [value for row in mine if row.settled for value in extent(row)]
+    return BehaviourData(
+        score=score,
+        rows=tuple((place.get(row.model, len(place)), row, percentage(accuracy.get(row.model))) for row in mine),
+        scale=scale_for(values),
+        digits=digits_of(mine, *values),
+        level=level,
+    )
+
+
+def percentage(accuracy: float | None) -> str:
+    """An accuracy in words; nothing where it was not measured.
+
+    >>> percentage(0.9725)
+    '97.2 % accurate'
+    """
+    return "" if accuracy is None or accuracy != accuracy else f"{100 * accuracy:.1f} % accurate"
+
+
+def draw_behaviour(data: BehaviourData) -> Markup:
+    """One row a model, or one for all where nothing tells them apart, as HTML with inline SVG."""
+    shown = [(readout(result, data.digits), accuracy) for _, result, accuracy in data.rows]
+    if len(shown) > 1 and len(set(shown)) == 1:
+        _, result, accuracy = data.rows[0]
+        everyone = replace(data, rows=((0, replace(result, model=""), accuracy),))
+        return draw_behaviour(everyone)
+    rows = [
+        ChartRow(
+            name=Markup("{}<span>{}</span> <small>{}</small>").format(
+                key(index) if result.model else "", result.model or "every model", ", ".join(filter(None, (accuracy, result.outcome)))
+            ),
+            lanes=[draw_lane(index, result, data.scale, y=lane_centre(0, 1), digits=data.digits)],
+            readouts=[readout(result, data.digits)],
+        )
+        for index, result, accuracy in data.rows
+    ]
+    groups = [ChartGroup(heading="", rows=rows)]
+    middle = data.rows[0][1].middle if data.rows else "mean"
+    return draw_chart(groups, data.scale, lanes=1, main=middle, more=f"{data.level} interval", label=title_of(data.score))

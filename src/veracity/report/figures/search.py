@@ -1,25 +1,31 @@
-"""How a search converges: the worst feasible point so far against the number of evaluations (Figures 7 and 8)."""
+"""How a search converges: the worst feasible point so far against the number of evaluations (Figures 7 and 8).
+
+Probability against rarity: how ln P falls, level by level, as the threshold moves towards the event.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import torch
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from veracity.core.measures import Direction
+from veracity.core.registry import FIGURES
 from veracity.core.scores import Measured
 from veracity.core.sentences import SENTENCES
-from veracity.report.figures.axis import Axis
-from veracity.report.figures.fans import Fan, Panel, draw_fans, path, shown
-from veracity.report.figures.scale import exact_scale, tight_scale
-from veracity.report.phrases import name, say, sentences
-from veracity.report.view import SeriesView
-from veracity.report.wording import compact, number
-from veracity.scores.robustness.base import Hunted, Misinterpretation
+from veracity.core.wording import compact, number
+from veracity.report.figure import Figure, Plot, sign, signs
+from veracity.report.figures.chart import legend
+from veracity.report.figures.panels import Fan, Panel, Path, draw_fans, path, shown
+from veracity.report.figures.robustness import in_run_order
+from veracity.report.figures.scale import Axis, exact_scale, tight_scale
+from veracity.report.reading import Reading
+from veracity.report.wording import name, say, sentences
+from veracity.results import Series
 from veracity.walk import Strongest
 
 Array = NDArray[np.float64]
@@ -50,30 +56,12 @@ class Course:
         return int(np.isfinite(self.seeds[:, -1]).sum()) if self.seeds.size else 0
 
 
-def harm(score: Hunted, merit: Array) -> Array:
+def harm(score: Any, merit: Array) -> Array:
     """How bad each merit is; minus infinity where the constraint is broken or nothing is defined."""
-    least = 0.0 if isinstance(score, Misinterpretation) else -np.inf
-    return np.where(np.isfinite(merit) & (merit >= least), merit, -np.inf)
+    return np.where(np.isfinite(merit) & (merit >= score.least), merit, -np.inf)
 
 
-def harmed(score: Hunted, merit: Array) -> Array:
-    """The agreement (or the prediction loss) at which a score has this merit; NaN where the constraint is broken.
-
-    >>> from veracity.scores.robustness import SolHat, SolTilde
-    >>> harmed(SolHat(), np.array([0.75, -0.1])), harmed(SolTilde(), np.array([1.75]))
-    (array([0.25,  nan]), array([0.75]))
-    """
-    bad = harm(score, merit)
-    known = np.where(np.isfinite(bad), bad, np.nan)
-    if not isinstance(score, Misinterpretation):
-        return known
-    low, high = score.compare.range
-    if score.compare.direction is Direction.LOWER:
-        return known if score.kept else 1.0 / known - 1.0
-    return high - known if score.kept else known + low
-
-
-def course(score: Hunted, measured: Measured, search: int) -> Course | None:
+def course(score: Any, measured: Measured, search: int) -> Course | None:
     """One search of a subject; where a seed's search has ended, its last value stays. None if nothing was searched."""
     made, merit = measured["evaluations"][:, search], measured["merit"][:, search]
     searched = np.isfinite(made).any(axis=1)
@@ -83,10 +71,12 @@ def course(score: Hunted, measured: Measured, search: int) -> Course | None:
     last = np.maximum.accumulate(np.where(np.isfinite(made), np.arange(made.shape[1]), 0), axis=1)
     levels = np.isfinite(made).any(axis=0)
     made, merit = np.take_along_axis(made, last, axis=1)[:, levels], np.take_along_axis(merit, last, axis=1)[:, levels]
-    return Course(evaluations=made.max(axis=0), seeds=harmed(score, merit), middle=harmed(score, np.median(harm(score, merit), axis=0)))
+    return Course(
+        evaluations=made.max(axis=0), seeds=score.objective_at(merit), middle=score.objective_at(np.median(harm(score, merit), axis=0))
+    )
 
 
-def search_data(score: Hunted, series: Sequence[SeriesView], models: Sequence[str], names: Sequence[str]) -> SearchData:
+def search_data(score: Any, series: Sequence[Series], models: Sequence[str], names: Sequence[str]) -> SearchData:
     """From the searches of one score; `names` are the explainers to show in their order, none where the models are searched."""
     found: dict[tuple[str, str], dict[tuple[int, str], Course]] = {}
     for one in series:
@@ -103,8 +93,7 @@ def search_data(score: Hunted, series: Sequence[SeriesView], models: Sequence[st
         panel(score, say_title(model if several else "", title), lines)
         for (model, title), lines in sorted(found.items(), key=lambda item: order.get(item[0][0], 0))
     ]
-    measure = "the prediction loss" if not isinstance(score, Misinterpretation) else "the agreement"
-    return SearchData(panels=tuple(panels), up=f"{measure} at the worst feasible point so far")
+    return SearchData(panels=tuple(panels), up=f"the {score.objective} at the worst feasible point so far")
 
 
 def say_title(model: str, search: str) -> str:
@@ -117,7 +106,7 @@ def say_title(model: str, search: str) -> str:
     return f"{model}: {text}" if model else text.capitalize()
 
 
-def titles(score: Hunted, count: int) -> list[str]:
+def titles(score: Any, count: int) -> list[str]:
     """The names of the searches that a score made of one subject, of which there are so many."""
     walk = score.walk
     if not isinstance(walk, Strongest):
@@ -128,7 +117,7 @@ def titles(score: Hunted, count: int) -> list[str]:
     return [one.name for one in parts][:count]
 
 
-def panel(score: Hunted, title: str, lines: Mapping[tuple[int, str], Course]) -> Panel:
+def panel(score: Any, title: str, lines: Mapping[tuple[int, str], Course]) -> Panel:
     """One plot: every subject's seeds and middle."""
     fans = tuple(
         Fan(
@@ -141,12 +130,11 @@ def panel(score: Hunted, title: str, lines: Mapping[tuple[int, str], Course]) ->
     )
     heights = [float(value) for line in lines.values() for value in line.seeds.ravel()]
     scale = exact_scale(0.0, max(float(line.evaluations[-1]) for line in lines.values()))
-    alike = isinstance(score, Misinterpretation) and score.compare.direction is Direction.HIGHER
     return Panel(
         title=title,
         fans=fans,
         across=Axis(scale=scale, labels=tuple(compact(tick) for tick in scale.ticks)),
-        up=tight_scale(heights, parts=5, least=0.2 if alike else 0.0),
+        up=tight_scale(heights, parts=5, least=0.2 if all(map(math.isfinite, score.bounds)) else 0.0),
         captions=tuple(
             f"{label}: {line.feasible} of {len(line.seeds)} seeds feasible"
             for (_, label), line in sorted(lines.items())
@@ -191,7 +179,146 @@ def draw_search(data: SearchData) -> Markup:
     return draw_fans(data.panels, f"{data.up}, against evaluations")
 
 
-def limit_line(score: Hunted) -> float:
-    """Where the event begins, in the units of the axis."""
-    target = torch.tensor([score.target], dtype=torch.float64).numpy()
-    return float(harmed(score, target)[0])
+NEEDED = {"probability", "threshold", "state"}
+POINTS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """The levels of one subject: ln P (seeds, levels) of a merit of at least `merit` (seeds, levels), NaN beyond a seed's last level."""
+
+    merit: Array
+    ln_p: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class RarityData:
+    """One panel a model, or one alone where it is the models that are perturbed."""
+
+    panels: tuple[Panel, ...]
+    across: str
+
+
+def descent(score: Any, measured: Measured) -> Descent:
+    """Cumulative ln P = sum of ln p_i up to each level (eq. 21), where the constraint is kept there; of the seeds that were walked."""
+    share, threshold, state = (measured[name][:, 0] for name in ("probability", "threshold", "state"))
+    walked = np.isfinite(state).any(axis=1)
+    known = np.isfinite(share[walked]) & np.isfinite(harm(score, threshold[walked]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        total = np.cumsum(np.where(np.isfinite(share[walked]), np.log(share[walked]), 0.0), axis=1)
+    return Descent(merit=np.where(known, threshold[walked], np.nan), ln_p=np.where(known, total, np.nan))
+
+
+def middle(found: Descent, target: float) -> tuple[Array, Array]:
+    """The median ln P over seeds at evenly spaced merits up to the target: (merits, ln P), NaN where half of the seeds have ended.
+
+    Between two levels ln P is taken for linear; a seed's first level stands for all milder thresholds, and a seed that ended
+    before the event counts as less likely than any other from there on.
+    """
+    known = np.isfinite(found.merit)
+    if not known.any():
+        return np.zeros(0), np.zeros(0)
+    grid = np.linspace(float(found.merit[known].min()), target, POINTS)
+    heights = np.full((len(found.merit), POINTS), -np.inf)
+    for row, mine in enumerate(known):
+        if mine.any():
+            heights[row] = np.interp(grid, found.merit[row, mine], found.ln_p[row, mine], right=-np.inf)
+            heights[row, -1] = found.ln_p[row, mine][-1] if found.merit[row, mine][-1] >= target - 1e-9 else -np.inf
+    value = np.median(heights, axis=0)
+    return grid, np.where(np.isfinite(value), value, np.nan)
+
+
+def rarity_data(score: Any, series: Sequence[Series], models: Sequence[str], names: Sequence[str]) -> RarityData:
+    """From the levels of one score; `names` are the explainers to show in their order, none where the models are perturbed."""
+    groups: dict[str, list[Fan]] = {}
+    for one in series:
+        if not set(one.measured.quantities) >= NEEDED or (names and one.explainer not in names):
+            continue
+        index = names.index(one.explainer) if names else models.index(one.model)
+        fan = fan_of(score, one.measured, one.explainer or one.model, index)
+        if fan.seeds:
+            groups.setdefault(one.model if names else "", []).append(fan)
+    event = float(score.objective_at(np.array([score.target]))[0])
+    places = [x for fans in groups.values() for fan in fans for line in (*fan.seeds, fan.middle) for x, _ in line]
+    heights = [y for fans in groups.values() for fan in fans for line in (*fan.seeds, fan.middle) for _, y in line]
+    across, up = tight_scale([*places, event]), tight_scale([0.0, *heights], parts=5)
+    axis = Axis(scale=across, labels=tuple(compact(tick) for tick in across.ticks))
+    panels = [
+        Panel(title=model or "All models", fans=tuple(sorted(groups[model], key=lambda fan: fan.index)), across=axis, up=up, marks=(event,))
+        for model in [*models, ""]
+        if model in groups
+    ]
+    return RarityData(panels=tuple(panels), across=f"the threshold of the {score.objective}")
+
+
+def fan_of(score: Any, measured: Measured, label: str, index: int) -> Fan:
+    """One subject: a line a seed through its levels, and their median."""
+    found = descent(score, measured)
+    places, heights = middle(found, score.target)
+    lines: list[Path] = [
+        path(score.objective_at(merit[np.isfinite(merit)]), ln_p[np.isfinite(merit)])
+        for merit, ln_p in zip(found.merit, found.ln_p, strict=True)
+        if np.isfinite(merit).any()
+    ]
+    return Fan(label=label, index=index, seeds=shown(lines), middle=path(score.objective_at(places), heights))
+
+
+def draw_rarity(data: RarityData) -> Markup:
+    """Every model."""
+    return draw_fans(data.panels, f"ln P against {data.across}, level by level")
+
+
+SEED = sign('<line class="seed" x1="-12" x2="12"/>', "one seed")
+MIDDLE = sign('<line class="curve" x1="-12" x2="12"/><circle class="dot" r="4.2"/>', "the middle seed")
+
+
+@FIGURES.add
+class SearchFigure(Figure):
+    """The worst point so far against evaluations."""
+
+    name = "search"
+
+    def data(self, reading: Reading, label: str) -> SearchData | None:
+        """The course of every search."""
+        names = list(in_run_order(reading, label))
+        found = search_data(reading.score(label), reading.series(label), reading.models, names)
+        return found if found.panels else None
+
+    def plot(self, reading: Reading, label: str, data: SearchData) -> Plot:
+        """One plot per model and search."""
+        score: Any = reading.score(label)
+        free = " A seed without a feasible point counts as harmless, so that the middle begins where half of the seeds have one."
+        return Plot(
+            title="How the search went",
+            sentences=tuple(search_sentences(data)),
+            note=f"Across: evaluations of one seed. Up: {data.up}.{free if math.isfinite(score.least) else ''}",
+            keys=legend(list(in_run_order(reading, label)) or reading.models) + signs(SEED, MIDDLE),
+            drawing=draw_search(data),
+        )
+
+
+@FIGURES.add
+class RarityFigure(Figure):
+    """ln P against the threshold, level by level."""
+
+    name = "rarity"
+
+    def data(self, reading: Reading, label: str) -> RarityData | None:
+        """The levels of every subset simulation."""
+        names = list(in_run_order(reading, label))
+        found = rarity_data(reading.score(label), reading.series(label), reading.models, names)
+        return found if found.panels else None
+
+    def plot(self, reading: Reading, label: str, data: RarityData) -> Plot:
+        """One plot per model."""
+        note = (
+            f"Across: {data.across} that a random point close by has to get past. Up: ln P of doing so, as the product of the levels "
+            "passed so far. A seed's first level stands for all milder thresholds; the middle ends where half of the seeds were given up."
+        )
+        keys = signs(SEED, MIDDLE, sign('<line class="reference" x1="-12" x2="12"/>', "the event"))
+        return Plot(
+            title="Probability against rarity",
+            note=note,
+            keys=legend(list(in_run_order(reading, label)) or reading.models) + keys,
+            drawing=draw_rarity(data),
+        )

@@ -11,11 +11,15 @@ import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from veracity.report.figures.facets import Facet, draw_facets, of_model
+from veracity.core.registry import FIGURES
+from veracity.core.wording import interval, number
+from veracity.report.figure import Plot, SharedFigure
+from veracity.report.figures.chart import legend
+from veracity.report.figures.panels import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Plane, draw_cloud, draw_plane, group
 from veracity.report.figures.scale import Scale, scale_for, tight_scale
-from veracity.report.phrases import say, sentences
-from veracity.report.wording import interval, number
+from veracity.report.reading import Reading
+from veracity.report.wording import say, sentences, word_of
 from veracity.statistics.convergence import correlation
 from veracity.statistics.intervals import Interval
 
@@ -25,8 +29,6 @@ ROUNDING = 1e-5
 """Similarities of single-precision explanations that differ by less are equal."""
 LEAST = 3
 """Two samples always lie on a line."""
-SENSITIVITY = "max_sensitivity"
-AGAINST = ("equivariance", "symmetry")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +49,6 @@ class SensitivityData:
     models: tuple[str, ...]
     explainers: tuple[tuple[str, str, tuple[Cloud, ...]], ...]
     up: Scale
-
-
-def compared_score(scores: Sequence[str]) -> str:
-    """The symmetry score that sensitivity is held against; "" if the run lacks one of the two.
-
-    >>> compared_score(["symmetry", "max_sensitivity"]), compared_score(["symmetry"])
-    ('symmetry', '')
-    """
-    return next((score for score in AGAINST if score in scores and SENSITIVITY in scores), "")
 
 
 def sensitivity_data(
@@ -126,3 +119,34 @@ def correlated(r: Interval) -> str:
         return f"the samples do not differ, n = {r.n}"
     ends = f" ({interval(r.low, r.high, 2)})" if math.isfinite(r.low) else ""
     return f"r = {number(r.value, 2)}{ends}, n = {r.n}"
+
+
+@FIGURES.add
+class SensitivityFigure(SharedFigure):
+    """Sensitivity against the symmetry score, sample by sample (Figure 8)."""
+
+    name = "sensitivity"
+
+    def data(self, reading: Reading, labels: Sequence[str]) -> SensitivityData | None:
+        """Both scores of every sample: the first that has a mark, and the first that has none."""
+        marked = {row.score for row in reading.rows if row.marked}
+        symmetry, sensitive = [label for label in labels if label in marked], [label for label in labels if label not in marked]
+        if not symmetry or not sensitive:
+            return None
+        both = reading.samples(sensitive[0]), reading.samples(symmetry[0])
+        found = sensitivity_data(*both, symmetry[0], reading.models, reading.explained(symmetry[0]), reading.confidence)
+        return found if found.explainers else None
+
+    def plot(self, reading: Reading, labels: Sequence[str], data: SensitivityData) -> Plot:
+        """One plot per explainer."""
+        units = "in the explanation's own units" if any(map(reading.run.in_map_units, labels)) else "as a share of the explanation"
+        return Plot(
+            title="Sensitivity against symmetry",
+            sentences=tuple(sensitivity_sentences(data)),
+            note=(
+                f"Each point is a sample. Across: its largest change under small noise, {units}. Up: its "
+                f"{word_of(data.symmetry)}. Intervals of r are {reading.level} ones."
+            ),
+            keys=legend(reading.models),
+            drawing=draw_sensitivity(data),
+        )

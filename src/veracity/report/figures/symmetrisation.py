@@ -10,14 +10,17 @@ from typing import Any
 
 from markupsafe import Markup
 
-from veracity.report.answer import judged
-from veracity.report.families import Specs, bare_label, families, specs_of
-from veracity.report.figures.facets import Facet, draw_facets, of_model
+from veracity.core.registry import FIGURES
+from veracity.core.wording import count, interval, number
+from veracity.report.figure import Figure, Plot
+from veracity.report.figures.chart import legend
+from veracity.report.figures.panels import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.figures.scale import Scale, scale_for
-from veracity.report.verdict import KEPT
-from veracity.report.view import Result
-from veracity.report.wording import count, interval, number
+from veracity.report.reading import Reading
+from veracity.report.rows import judged
+from veracity.report.wording import GUIDELINES, Specs, bare_label, families, piece, specs_of, word_of
+from veracity.results import Row
 
 BARE = 0
 """The explainer as it is. It is not the mean over one random transform, which looks at g x and never at x itself."""
@@ -29,7 +32,7 @@ class Step:
 
     explainer: str
     draws: int | None
-    results: tuple[Result | None, ...]
+    results: tuple[Row | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +43,7 @@ class Family:
     frame: str
     steps: tuple[Step, ...]
 
-    def smallest(self, model: int, target: float = KEPT) -> Step | None:
+    def smallest(self, model: int, target: float) -> Step | None:
         """The first step on a model whose lower end reaches the target; an undefined end never does."""
         return next((step for step in self.steps if (found := step.results[model]) is not None and found.low >= target), None)
 
@@ -53,11 +56,12 @@ class SymmetrisationData:
     models: tuple[str, ...]
     families: tuple[Family, ...]
     judged: bool
+    mark: float
     places: tuple[int | None, ...]
     scale: Scale
 
 
-def symmetrisation_data(rows: Sequence[Result], score: str, models: Sequence[str], explainers: Any) -> SymmetrisationData:
+def symmetrisation_data(rows: Sequence[Row], score: str, models: Sequence[str], explainers: Any) -> SymmetrisationData:
     """The families among the explainers of a run, by their specs {label: {"name": ...}}."""
     mine = [row for row in rows if row.score == score and row.explainer]
     cells = {(row.explainer, row.model): row for row in mine if row.defined}
@@ -72,6 +76,7 @@ def symmetrisation_data(rows: Sequence[Result], score: str, models: Sequence[str
         models=tuple(models),
         families=tuple(kept),
         judged=judged(shown),
+        mark=shown[0].mark if shown else math.nan,
         places=tuple(sorted(draws, key=rank)),
         scale=scale_for([value for row in shown for value in (row.value, row.low, row.high)], parts=6),
     )
@@ -81,7 +86,7 @@ def family(
     inner: str,
     members: Mapping[int | None, str],
     specs: Specs,
-    cells: Mapping[tuple[str, str], Result],
+    cells: Mapping[tuple[str, str], Row],
     frames: Mapping[str, str],
     models: Sequence[str],
 ) -> Family:
@@ -141,7 +146,9 @@ def draw_family(item: Family, data: SymmetrisationData, plane: Plane, stand: Map
         spots = [spot(step, result, model, stand) for step in item.steps if (result := step.results[index]) is not None]
         averaged = [(point.x, point.y) for point in spots if point.x > stand.get(BARE, -1.0)]
         drawn += [group(index, draw_paths([averaged], "curve", plane)), draw_spots(spots, index, plane)]
-    captions = [of_model(index, reached(item, index), several=several) for index in range(len(data.models)) if measured(item, index)]
+    captions = [
+        of_model(index, reached(item, index, data.mark), several=several) for index in range(len(data.models)) if measured(item, index)
+    ]
     return Facet(
         title=item.title,
         frame=item.frame,
@@ -150,7 +157,7 @@ def draw_family(item: Family, data: SymmetrisationData, plane: Plane, stand: Map
     )
 
 
-def spot(step: Step, result: Result, model: str, stand: Mapping[int | None, float]) -> Spot:
+def spot(step: Step, result: Row, model: str, stand: Mapping[int | None, float]) -> Spot:
     """A step as a point."""
     told = f"{step.explainer} on {model}: {number(result.value)}, {interval(result.low, result.high)}"
     return Spot(x=stand[step.draws], y=result.value, low=result.low, high=result.high, title=told)
@@ -161,15 +168,41 @@ def measured(item: Family, model: int) -> bool:
     return any(step.results[model] is not None for step in item.steps)
 
 
-def reached(item: Family, model: int) -> str:
+def reached(item: Family, model: int, mark: float) -> str:
     """From which number of draws on the lower end reaches the mark, in words."""
-    found = item.smallest(model)
+    found = item.smallest(model, mark)
     if found is None:
         most = max((step.draws or 0 for step in item.steps if step.results[model] is not None), default=0)
         whole = any(step.draws is None and step.results[model] is not None for step in item.steps)
-        return f"{KEPT} is not reached with {'the whole group' if whole else count(most, 'transform')}"
+        return f"{mark} is not reached with {'the whole group' if whole else count(most, 'transform')}"
     if found.draws is None:
-        return f"{KEPT} is reached over the whole group"
+        return f"{mark} is reached over the whole group"
     return (
-        f"{KEPT} is reached without any transform" if found.draws == BARE else f"{KEPT} is reached with {count(found.draws, 'transform')}"
+        f"{mark} is reached without any transform" if found.draws == BARE else f"{mark} is reached with {count(found.draws, 'transform')}"
     )
+
+
+@FIGURES.add
+class SymmetrisationFigure(Figure):
+    """The score against the number of transforms that an explanation is averaged over (Figure 4)."""
+
+    name = "symmetrisation"
+
+    def data(self, reading: Reading, label: str) -> SymmetrisationData | None:
+        """The families of explainers that differ in their number of transforms alone."""
+        found = symmetrisation_data(reading.rows, label, reading.models, reading.spec.get("explainers"))
+        return found if found.families else None
+
+    def plot(self, reading: Reading, label: str, data: SymmetrisationData) -> Plot:
+        """One plot per family."""
+        note = (
+            f"Up: {word_of(label)}, with its {reading.level} interval. Across: over how many random transforms an explanation was "
+            f"averaged; none is the explainer as it is. {data.mark} counts as reached where the lower end of the interval does so."
+        )
+        return Plot(
+            title="Explanations made symmetric",
+            sentences=(piece("{}", GUIDELINES[4]), piece("It makes sense only for a model that is itself invariant.")),
+            note=note,
+            keys=legend(reading.models),
+            drawing=draw_symmetrisation(data),
+        )

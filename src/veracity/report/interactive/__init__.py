@@ -1,4 +1,3 @@
 """The interactive interface of an orbit evaluation: its answers, and the file that holds all of them."""
 
-from veracity.report.interactive.offline import render_offline, write_offline
-from veracity.report.interactive.view import MovedView, OrbitView
+from veracity.report.interactive.offline import render_offline

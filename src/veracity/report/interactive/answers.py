@@ -21,9 +21,14 @@ import numpy as np
 
 from veracity.core.errors import SpecError
 from veracity.core.failures import failures_of
+from veracity.orbits import OrbitResult
+from veracity.orbits.live import Moved
 from veracity.orbits.reduction import METHODS
 from veracity.report.interactive.packed import pack
-from veracity.report.interactive.view import Array, MovedView, OrbitView
+from veracity.report.interactive.subset import Array, Subset
+
+View = OrbitResult | Subset
+"""All samples of an evaluation, or some of them."""
 
 KEPT = ("outputs", "consensus", "errors", "consensus_errors", "quiver")
 """What of a model's outputs is drawn."""
@@ -31,7 +36,7 @@ NEEDED = {"umap": "umap"}
 """The packages that methods of dimension reduction need."""
 
 
-def meta(view: OrbitView, number: str, live: bool = False, reductions: Sequence[str] | None = None) -> dict[str, Any]:
+def meta(view: View, number: str, live: bool = False, reductions: Sequence[str] | None = None) -> dict[str, Any]:
     """Everything that the page needs before any array: names, axes, tables, notes."""
     about = view.manifest
     orbit, task, small = about["orbit"], about["task"], view.thumbnails()
@@ -70,7 +75,7 @@ def installed() -> list[str]:
     return [method for method in METHODS if method not in NEEDED or find_spec(NEEDED[method]) is not None]
 
 
-def classes(view: OrbitView) -> list[str]:
+def classes(view: View) -> list[str]:
     """The names of the classes that models tell apart; where a classification names none, their numbers."""
     task = view.manifest["task"]
     if task["classes"] or task["kind"] != "classification":
@@ -78,13 +83,13 @@ def classes(view: OrbitView) -> list[str]:
     return [str(number) for number in range(view.outputs(view.models[0], 0)["outputs"].shape[-1])]
 
 
-def true_class(view: OrbitView, number: int) -> int | None:
+def true_class(view: View, number: int) -> int | None:
     """The class that a sample truly has, which is not what it is grouped by; None where there are no classes or none is known."""
     known = view.truth_classes
     return None if known is None else int(known[number])
 
 
-def grouped(view: OrbitView) -> tuple[list[str], list[int | None] | None]:
+def grouped(view: View) -> tuple[list[str], list[int | None] | None]:
     """The groups' names and each sample's group by number, None without one; where all groups are classes, these are the groups."""
     groups, classes = list(view.manifest["groups"]), list(view.manifest["task"]["classes"])
     if view.labels is None:
@@ -94,44 +99,44 @@ def grouped(view: OrbitView) -> tuple[list[str], list[int | None] | None]:
     return classes if inside else groups, [None if label < 0 else places[label] for label in view.labels.tolist()]
 
 
-def folder(view: OrbitView) -> str:
+def folder(view: View) -> str:
     """The name of the run's folder, and of none above it."""
     return Path(view.path).resolve().name or "run"
 
 
-def metrics(view: OrbitView) -> list[dict[str, Any]]:
+def metrics(view: View) -> list[dict[str, Any]]:
     """What was measured; what is the same whatever outputs are judged against is asked for by one reference."""
     return [one if one["explainer"] is None else {**one, "references": one["references"][:1]} for one in view.manifest["metrics"]]
 
 
-def moves(view: OrbitView) -> bool:
+def moves(view: View) -> bool:
     """Whether outputs move along with the input, as far as is known: then a consensus stands for the unmoved input alone."""
     return (view.manifest["spec"]["task"].get("action") or {}).get("name") != "fixed"
 
 
-def rows(view: OrbitView) -> list[dict[str, Any]]:
+def rows(view: View) -> list[dict[str, Any]]:
     """The table's rows; what is the same whatever outputs are judged against stands there for every reference."""
     references = {one["name"]: one["references"] for one in view.manifest["metrics"]}
     found = [{str(name): value for name, value in row.items()} for row in view.table().to_dict("records")]
     return [{**row, "reference": one} for row in found for one in ([row["reference"]] if row["reference"] else references[row["metric"]])]
 
 
-def failed(view: OrbitView) -> list[str]:
+def failed(view: View) -> list[str]:
     """What could not be measured, in sentences, each once."""
     return [str(one) for one in failures_of(view.failures().to_dict("records"))]
 
 
-def values(view: OrbitView, model: str, metric: str, reference: str = "truth") -> bytes:
+def values(view: View, model: str, metric: str, reference: str = "truth") -> bytes:
     """A metric along every sample's orbit, float32 (N, K)."""
     return raw(view.values(model, metric, reference), "<f4")
 
 
-def reduction(view: OrbitView, method: str, metric: str, reference: str = "truth") -> bytes:
+def reduction(view: View, method: str, metric: str, reference: str = "truth") -> bytes:
     """All models' orbits as points of one plane, float32 (models, N, 2); NaN where a sample was left out."""
     return raw(view.reduce(metric, method, reference), "<f4")
 
 
-def thumbnails(view: OrbitView) -> bytes:
+def thumbnails(view: View) -> bytes:
     """Small square pictures of all samples, uint8 (N, S, S, C)."""
     small = view.thumbnails()
     if small is None:
@@ -139,7 +144,7 @@ def thumbnails(view: OrbitView) -> bytes:
     return raw(small, "u1")
 
 
-def sample(view: OrbitView, number: int, *, frames: bool = False) -> bytes:
+def sample(view: View, number: int, *, frames: bool = False) -> bytes:
     """What is drawn of one sample, packed: input, truth, and by model what it gave along the orbit.
 
     Arrays are `input`, `truth`, `outputs/MODEL`, `consensus/MODEL`, `errors/MODEL` against the truth and `consensus_errors/MODEL`,
@@ -162,7 +167,7 @@ def sample(view: OrbitView, number: int, *, frames: bool = False) -> bytes:
     return pack({"sample": number, "label": label, "truth_class": true_class(view, number), "missing": missing}, arrays)
 
 
-def live(moved: MovedView) -> tuple[dict[str, Any], dict[str, Array]]:
+def live(moved: Moved) -> tuple[dict[str, Any], dict[str, Array]]:
     """What every model says of one moved input, as a header and arrays to pack.
 
     Arrays are `input` (images and series), and by model `outputs/MODEL`, of a field `errors/MODEL`, `consensus_errors/MODEL` and

@@ -8,23 +8,24 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
+from importlib import resources
 from itertools import product
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
+
+import numpy as np
+from numpy.typing import NDArray
 
 from veracity import __version__
 from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.core.sentences import tell
+from veracity.orbits import OrbitResult
 from veracity.orbits.reduction import METHODS
+from veracity.report.html import now, render_waiting
 from veracity.report.interactive import answers
-from veracity.report.interactive.bundle import bundled
-from veracity.report.interactive.chosen import chosen
-from veracity.report.interactive.few import Few
-from veracity.report.interactive.plain import plain
-from veracity.report.interactive.view import OrbitView
-from veracity.report.page import now, saved
-from veracity.report.waiting import write_waiting
+from veracity.report.interactive.packed import plain
+from veracity.report.interactive.subset import Subset
 
 SIZE = 12_000_000
 """How large a file may become by itself, in bytes."""
@@ -37,30 +38,22 @@ NUMBER = "0"
 Entry = dict[str, Any]
 
 
-def write_offline(view: OrbitView, path: str | Path, samples: int | None = None) -> Path:
-    """Write the interface of a run as one HTML file and return its path; see `render_offline`.
-
-    Where models are not measured on every sample yet, the page says how far they are instead.
-    """
-    if not view.complete:
-        return write_waiting(str(view.manifest.get("title") or answers.folder(view)), view.progress, view.standing(), path)
-    return saved(lambda: render_offline(view, samples), path)
-
-
-def render_offline(view: OrbitView, samples: int | None = None) -> str:
+def render_offline(view: OrbitResult, samples: int | None = None) -> str:
     """The interface of a run as one HTML page without any outside request.
 
     It holds this many samples, chosen at random in the proportions of their groups by the run's seed; without a number, as many as fit
-    into about 12 MB.
+    into about 12 MB. Where models are not measured on every sample yet, the page says how far they are instead.
     """
+    if not view.complete:
+        return render_waiting(str(view.manifest.get("title") or answers.folder(view)), view.progress, view.standing())
     if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
         raise InputError(f"A file holds one sample or more, not {samples!r}.")
     count = fitting(view) if samples is None else samples
-    few = Few(view, chosen(view.labels, view.samples, count, int(view.manifest["seed"])))
+    few = Subset(view, spread_sample(view.labels, view.samples, count, int(view.manifest["seed"])))
     return page(dict(payload(few)))
 
 
-def fitting(view: OrbitView) -> int:
+def fitting(view: OrbitResult) -> int:
     """How many samples fit into a file, one at least."""
     some = range(min(PROBED, view.samples))
     packed = sum(len(answers.sample(view, number, frames=True)) for number in some) / max(len(some), 1)
@@ -71,7 +64,7 @@ def fitting(view: OrbitView) -> int:
     return max(1, min(view.samples, int(SIZE * 3 / 4 / (packed + curves + beside))))
 
 
-def payload(few: Few) -> Iterator[tuple[str, Entry]]:
+def payload(few: Subset) -> Iterator[tuple[str, Entry]]:
     """Every path that the page will ask for, and its answer."""
     run, metrics = f"/api/runs/{NUMBER}", answers.metrics(few)
     planes = dict(reductions(few))
@@ -96,14 +89,14 @@ def payload(few: Few) -> Iterator[tuple[str, Entry]]:
         yield f"{run}/samples/{number}", binary(answers.sample(few, number, frames=True))
 
 
-def reductions(few: Few) -> Iterator[tuple[tuple[str, str, str], bytes]]:
+def reductions(few: Subset) -> Iterator[tuple[tuple[str, str, str], bytes]]:
     """All orbits in one plane, by method, metric and reference; methods that are not installed are left out."""
     for method in METHODS:
         with suppress(SpecError, ImportError):
             yield from () if method in SLOW else reduced(few, method)
 
 
-def reduced(few: Few, method: str) -> Iterator[tuple[tuple[str, str, str], bytes]]:
+def reduced(few: Subset, method: str) -> Iterator[tuple[tuple[str, str, str], bytes]]:
     """Every metric's plane by one method."""
     for metric in answers.metrics(few):
         for reference in metric["references"]:
@@ -149,3 +142,36 @@ def hashed(text: str) -> str:
     'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='
     """
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def spread_sample(labels: NDArray[np.int64] | None, samples: int, count: int, seed: int = 0) -> NDArray[np.int64]:
+    """Some of the samples at random, in the proportions of their classes, in their own order.
+
+    The members of every class are shuffled and spread evenly over [0, 1); those that come first are taken.
+
+    >>> labels = np.array([0] * 60 + [1] * 30 + [2] * 10)
+    >>> np.bincount(labels[spread_sample(labels, 100, 10)]).tolist()
+    [6, 3, 1]
+    """
+    if count >= samples:
+        return np.arange(samples)
+    generator = np.random.default_rng(seed)
+    kinds = np.zeros(samples, dtype=np.int64) if labels is None else labels
+    order = generator.permutation(samples)
+    order = order[np.argsort(kinds[order], kind="stable")]
+    _, starts, sizes = np.unique(kinds[order], return_index=True, return_counts=True)
+    place = (np.arange(samples) - np.repeat(starts, sizes) + 0.5) / np.repeat(sizes, sizes)
+    return np.sort(order[np.argsort(place, kind="stable")[:count]])
+
+
+NAMES = ("index.html", "app.js", "app.css")
+"""All that the front end consists of."""
+
+
+@cache
+def bundled(name: str) -> str:
+    """The text of one of the front end's files."""
+    file = resources.files("veracity.report.interactive").joinpath("bundle", name)
+    if name not in NAMES or not file.is_file():
+        raise StoreError(f"The interface's file '{name}' is not in this installation of veracity: install it again.")
+    return file.read_text(encoding="utf-8")

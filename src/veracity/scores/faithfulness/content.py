@@ -88,6 +88,7 @@ class ShapeScore(Score, ABC):
     """A score of the explanation as it is: nothing is perturbed, no pass is made."""
 
     after = frozenset()
+    in_summary = "nothing"
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Every explanation made of numbers, once."""

@@ -67,6 +67,7 @@ class FaithfulnessCorrelation(SubsetScore):
     """
 
     name = "faithfulness_correlation"
+    figures = ("convergence", "selection")
     reference = "Bhatt, Weller and Moura, Evaluating and aggregating feature-based model explanations (IJCAI 2020)"
     nr_runs: Count = 100
     subset_size: Portion = 0.25
@@ -110,6 +111,8 @@ class MuFidelity(SubsetScore):
     """
 
     name = "mu_fidelity"
+    title = "MuFidelity"
+    figures = ("convergence", "selection")
     reference = "Bhatt, Weller and Moura (IJCAI 2020), with cells and ranks as in Fel et al., Xplique (2022)"
     nr_samples: Count = 200
     subset_percent: Portion = 0.2
@@ -170,6 +173,7 @@ class MuF(FaithfulnessCorrelation):
     """
 
     name = "mu_f"
+    title = "muF"
     reference = "Bhatt, Weller and Moura (IJCAI 2020), as in Fel et al., How good is your explanation? (WACV 2022), 4.3 and eq. 7"
     subset_size: Portion = 0.15
     perturb_baseline: float | str = 0.0

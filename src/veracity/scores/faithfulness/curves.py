@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Size, Tensor
 
-from veracity.core.errors import unknown
+from veracity.core.errors import VeracityError, unknown
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
 from veracity.core.settings import Count, Positive
 from veracity.perturb.masks import OrderedMasks
+from veracity.scores.common import Curve
 from veracity.scores.faithfulness.masked import BOTH, MODEL, ModelFaithfulness, drop, maps, prediction
 from veracity.walk import MonteCarlo
 
@@ -32,6 +35,7 @@ class CurveScore(Score, ABC):
     before = frozenset({Reads.EXPLANATION})
     after = MODEL
     quantities = ("prediction",)
+    figures = ("curve", "convergence")
     perturb_baseline: float | str = "black"
     softmax: bool = True
 
@@ -60,6 +64,32 @@ class CurveScore(Score, ABC):
     def values(self, measured: Measured) -> Array:
         """The area under the curve, (samples, draws)."""
         return area(measured["prediction"])
+
+    def curve(self, shape: Sequence[int], levels: int) -> Curve:
+        """The prediction by the share of the input that is masked."""
+        return Curve(
+            quantity=self.quantities[0],
+            places=self.shares(shape, levels),
+            across="the share of the input that is masked",
+            up=f"the mean {self.predicted} of the explained class",
+            bounds=(0.0, 1.0) if self.softmax else (-math.inf, math.inf),
+            masking=True,
+        )
+
+    @property
+    def predicted(self) -> str:
+        """What the prediction is, in a word."""
+        return "probability" if self.softmax else "score"
+
+    def shares(self, shape: Sequence[int], levels: int) -> Array:
+        """Which share of an input of this shape is masked at each level (levels,); evenly spaced if the masks do not fit the shape."""
+        try:
+            masks: Any = self.masks().fit(Size(shape))
+            if masks.levels == levels:
+                return np.asarray(masks.count(torch.arange(levels)).double().numpy() / masks.units, dtype=np.float64)
+        except VeracityError:
+            pass
+        return np.arange(1.0, levels + 1) / levels
 
 
 @SCORES.add
@@ -136,6 +166,10 @@ class Insertion(Deletion):
         """The sooner the prediction rises, the better the explanation knew."""
         return Direction.HIGHER
 
+    def curve(self, shape: Sequence[int], levels: int) -> Curve:
+        """The prediction by the share of the input that is inserted."""
+        return replace(super().curve(shape, levels), across="the share of the input that is inserted", masking=False)
+
     def masks(self) -> OrderedMasks:
         """All but the most relevant entries."""
         return OrderedMasks(steps=self.steps, origin=True, insertion=True, baseline=self.perturb_baseline)
@@ -191,6 +225,11 @@ class RegionPerturbation(CurveScore):
     def observe(self, pair: Pair) -> Tensor:
         """How far the prediction has dropped, (R,)."""
         return drop(pair, self.softmax)
+
+    def curve(self, shape: Sequence[int], levels: int) -> Curve:
+        """How far the prediction has dropped, by the share of the input that is masked."""
+        up = f"how far the {self.predicted} of the explained class has dropped"
+        return replace(super().curve(shape, levels), up=up, bounds=self.bounds, masking=False)
 
     def values(self, measured: Measured) -> Array:
         """The area over the curve, (samples, draws)."""

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.measures import Direction, Measure
-from veracity.core.scores import Defaults, Pair, Reads, Request, Subject
+from veracity.core.scores import Array, Defaults, Pair, Reads, Request, Subject
 from veracity.core.settings import Positive
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Search, Walk
+from veracity.core.wording import compact, count
 from veracity.explain.differentiable import differentiable
 from veracity.measure import pearson
 from veracity.perturb import Ball
 from veracity.scores.common import Repeatable
-from veracity.walk import MonteCarlo
+from veracity.walk import MonteCarlo, Strongest
 from veracity.walk.gradient import sloped
 
 PAPER = "Huang et al., SAFARI: versatile and efficient evaluations for robustness of interpretability, ICCV 2023"
+NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
 MARGIN = 0.05
 """How far inside the constraint a smooth search is drawn, in units of the loss."""
 
@@ -52,6 +56,13 @@ class Hunted(Repeatable, ABC):
 
     seeds: ClassVar[bool] = True
     reference: ClassVar[str] = PAPER
+    figures: ClassVar[tuple[str, ...]] = ("search", "profile")
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Nothing: random maps are the most robust to one kind of misinterpretation, and the least to the other."""
+    objective: ClassVar[str] = "prediction loss"
+    """What a search changes, in words."""
+    least: ClassVar[float] = -math.inf
+    """The smallest merit of a point that keeps the constraint."""
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=1000))
     radius: Positive = 0.1
     norm: str = "linf"
@@ -70,6 +81,28 @@ class Hunted(Repeatable, ABC):
     @abstractmethod
     def smooth(self, seen: Tensor) -> Tensor:
         """A stand-in for the merit, (R,), that slopes towards the constraint and the objective at once."""
+
+    def objective_at(self, merit: Array) -> Array:
+        """The objective of points with this merit; NaN where the constraint is broken."""
+        return np.where(np.isfinite(merit) & (merit >= self.least), merit, np.nan)
+
+    def setting(self) -> str:
+        """Where the walk looks."""
+        where = f"within {compact(self.radius)} of the input ({NORMS.get(self.norm, self.norm)})" if self.space is None else "in its space"
+        walks = [one.name.replace("_", " ") for one in (self.walk.parts() if isinstance(self.walk, Strongest) else [self.walk])]
+        return f"Here the {'walk' if len(walks) == 1 else 'walks'} {' and '.join(walks)} looked {where}."
+
+    def outcome(self, counts: Mapping[str, int]) -> str:
+        """How the samples ended, and how many evaluations had no value."""
+        said = self.endings(counts)
+        said += [f"{counts[what]} {what}" for what in ("stuck", "stiff") if counts.get(what)]
+        rest, broken = counts.get("undefined", 0) - counts.get("infeasible", 0), counts.get("undefined_draws", 0)
+        said += [f"{rest} undefined"] if rest > 0 else []
+        return ", ".join(said + ([count(broken, "undefined evaluation")] if broken else []))
+
+    def endings(self, counts: Mapping[str, int]) -> list[str]:
+        """How many samples ended as the score hopes for."""
+        return []
 
     def around(self, subject: Subject) -> Space:
         """Where it looks."""
@@ -101,6 +134,8 @@ class Misinterpretation(Hunted, ABC):
     quantities: ClassVar[tuple[str, ...]] = ("agreement", "loss")
     before: ClassVar[frozenset[Reads]] = frozenset({Reads.EXPLANATION, Reads.SCORES})
     after: ClassVar[frozenset[Reads]] = frozenset({Reads.EXPLANATION, Reads.SCORES})
+    objective: ClassVar[str] = "agreement"
+    least: ClassVar[float] = 0.0
     kept: ClassVar[bool]
     measure: Measure | None = field(default_factory=lambda: pearson)
     threshold: float
@@ -131,6 +166,25 @@ class Misinterpretation(Hunted, ABC):
             return agreement if self.kept else 1.0 / (1.0 + agreement)
         low, high = self.compare.range
         return high - agreement if self.kept else agreement - low
+
+    def objective_at(self, merit: Array) -> Array:
+        """The agreement with this badness.
+
+        >>> from veracity.scores.robustness import SolHat, SolTilde
+        >>> SolHat().objective_at(np.array([0.75, -0.1])), SolTilde().objective_at(np.array([1.75]))
+        (array([0.25,  nan]), array([0.75]))
+        """
+        known = super().objective_at(merit)
+        low, high = self.compare.range
+        if self.compare.direction is Direction.LOWER:
+            return known if self.kept else 1.0 / known - 1.0
+        return high - known if self.kept else known + low
+
+    def setting(self) -> str:
+        """Where the walk looks, what it compares, and what the event is."""
+        below = self.kept == (self.compare.direction is Direction.HIGHER)
+        event = f"{'F-hat' if self.kept else 'F-tilde'} is an agreement {'below' if below else 'above'} {compact(self.threshold)}"
+        return f"{super().setting()[:-1]}, comparing {'signed' if self.signed else 'absolute'} maps; {event}."
 
     @property
     def target(self) -> float:

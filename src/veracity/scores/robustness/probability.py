@@ -86,9 +86,19 @@ class Rare(Hunted, ABC):
     where they stopped.
     """
 
+    figures: ClassVar[tuple[str, ...]] = ("dots", "rarity", "profile")
     direction = Direction.LOWER
     bounds = (-math.inf, 0.0)
     centre = "median"
+
+    def endings(self, counts: Mapping[str, int]) -> list[str]:
+        """How many samples are censored.
+
+        >>> LnPHat().outcome({"n": 10, "undefined": 1, "censored": 2, "stuck": 1})
+        '2 of 10 censored, 1 stuck, 1 undefined'
+        """
+        n, censored = counts.get("n", 0), counts.get("censored", 0)
+        return [f"{censored} of {n} censored" if censored else "none censored"] if n else []
 
     def walked(self, explainer: Explainer | None, space: Space) -> Walk:
         """As it is given, if it tells a probability."""
@@ -139,6 +149,12 @@ class LnPHat(Misinterpretation, Rare):
     """ln P_F-hat: how likely a random point close by keeps the label and is explained otherwise (agreement below `threshold`)."""
 
     name = "ln_p_f_hat"
+    title = "ln P of F-hat"
+    figures = (*Rare.figures, "adversaries")
+    definition = (
+        "How likely it is that a random point close to the input keeps its label and is explained otherwise (F-hat), as the natural "
+        "logarithm of that probability. Samples are summed up by their median, since some are only known to lie below a floor."
+    )
     kept: ClassVar[bool] = True
     threshold: float = 0.4
     walk: Walk = field(default_factory=SubsetSimulation)
@@ -150,6 +166,12 @@ class LnPTilde(Misinterpretation, Rare):
     """ln P_F-tilde: how likely a random point close by changes the label and is explained alike (agreement above `threshold`)."""
 
     name = "ln_p_f_tilde"
+    title = "ln P of F-tilde"
+    figures = (*Rare.figures, "adversaries")
+    definition = (
+        "How likely it is that a random point close to the input changes its label and is explained alike (F-tilde), as the natural "
+        "logarithm of that probability. Samples are summed up by their median, since some are only known to lie below a floor."
+    )
     kept: ClassVar[bool] = False
     threshold: float = 0.6
     walk: Walk = field(default_factory=SubsetSimulation)
@@ -161,4 +183,9 @@ class LnPMisclassified(Misclassification, Rare):
     """ln P of misclassification: how likely a random point close by has another label, J(x') >= 0."""
 
     name = "ln_p_misclassified"
+    title = "ln P of misclassification"
+    definition = (
+        "How likely it is that a random point close to the input changes its label, as the natural logarithm of that probability; the "
+        "median over samples."
+    )
     walk: Walk = field(default_factory=SubsetSimulation)

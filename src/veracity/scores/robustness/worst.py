@@ -30,7 +30,18 @@ class Sol(Misinterpretation, ABC):
     was found has no value; it is counted, and the share of the others is the feasibility rate.
     """
 
+    figures: ClassVar[tuple[str, ...]] = ("search", "profile", "adversaries")
     walk: Walk = field(default_factory=Strongest)
+
+    def endings(self, counts: Mapping[str, int]) -> list[str]:
+        """For how many samples a feasible point was found.
+
+        >>> SolHat().outcome({"n": 4, "undefined": 6, "infeasible": 6})
+        '4 of 10 feasible'
+        """
+        n = counts.get("n", 0)
+        asked = n + counts.get("infeasible", 0)
+        return [f"{n} of {asked} feasible"] if asked else []
 
     @property
     def direction(self) -> Direction:
@@ -69,6 +80,11 @@ class SolHat(Sol):
     """
 
     name = "sol_f_hat"
+    title = "sol F-hat"
+    definition = (
+        "The worst misinterpretation found that leaves the label as it is (F-hat): how alike the explanations of the input and of the "
+        "most differently explained point close to it are. A search finds a bound: the true worst case can only be worse."
+    )
     kept: ClassVar[bool] = True
     threshold: float = 0.4
 
@@ -83,6 +99,12 @@ class SolTilde(Sol):
     """
 
     name = "sol_f_tilde"
+    title = "sol F-tilde"
+    definition = (
+        "The worst misinterpretation found that changes the label (F-tilde): how alike the explanations of the input and of the most "
+        "similarly explained point of another class close to it are. Samples around which no point of another class was found have no "
+        "value and are counted as not feasible."
+    )
     kept: ClassVar[bool] = False
     threshold: float = 0.6
 
@@ -128,6 +150,10 @@ class WorstLoss(Misclassification):
     """
 
     name = "worst_loss"
+    definition = (
+        "The largest prediction loss found close to the input: by how much the score of another class exceeds that of the predicted "
+        "one. From 0 on the point is misclassified."
+    )
     direction = Direction.LOWER
     bounds = (-math.inf, math.inf)
     walk: Walk = field(default_factory=Strongest)

@@ -162,6 +162,18 @@ def check_pairs(pairs: str) -> None:
         raise unknown("choice of pairs", str(pairs), WAYS)
 
 
+PAIRS = {
+    "both_right": "S= holds the pairs of models that are both right about a sample, S≠ those of which exactly one is; "
+    "pairs that are both wrong are left out",
+    "same_prediction": "S= holds the pairs of models that predict the same class, S≠ those that do not, whoever is right: "
+    "the way of a public implementation, not the paper's",
+}
+DISTANCES = {
+    "rank_distance": "1 minus |Spearman's rank correlation|, the paper's distance, by which an inverted map is the same map",
+    "signed_rank_distance": "1 minus Spearman's rank correlation, by which an inverted map is the most different one",
+    "root_rank_distance": "the root of 1 minus |Spearman's rank correlation|, the distance of a public implementation, by which an "
+    "inverted map is the same map",
+}
 PAPER = "Fel, Vigouroux, Cadène and Serre, How good is your explanation? (WACV 2022)"
 READ = frozenset({Reads.EXPLANATION, Reads.CORRECT, Reads.CLASS})
 
@@ -177,6 +189,10 @@ class StabilityScore(Repeatable, PooledScore, ABC):
     """
 
     reference: ClassVar[str] = PAPER
+    figures: ClassVar[tuple[str, ...]] = ("histograms",)
+    in_summary: ClassVar[str] = "nothing"
+    sets_compared: ClassVar[int] = 2
+    """How many of S= and S!= decide the value."""
     before: ClassVar[frozenset[Reads]] = READ
     after: ClassVar[frozenset[Reads]] = READ
     quantities: ClassVar[tuple[str, ...]] = ("distance", "right", "other_right", "same")
@@ -193,6 +209,11 @@ class StabilityScore(Repeatable, PooledScore, ABC):
         if subject.explainer is None or subject.folds == 0:
             return ()
         return (Request(Folds(k=subject.folds), Exhaustive(), self.shares(subject.explainer)),)
+
+    def setting(self) -> str:
+        """Which distance and which pairs are compared."""
+        distance = DISTANCES.get(self.compare.name) or f"the measure {self.compare.name}"
+        return f"Two explanations are compared by {distance}. {PAIRS[self.pairs]}."
 
     def checked(self) -> bool:
         """True; raises on settings that are not known."""

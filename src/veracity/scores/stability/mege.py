@@ -40,6 +40,14 @@ class MeGe(StabilityScore):
     """
 
     name = "mege"
+    title = "MeGe"
+    figures = ("histograms", "selection")
+    in_summary = "paragraph"
+    sets_compared = 1
+    definition = (
+        "How little an explanation depends on whether the model learnt from the sample: 1 / (1 + the mean distance in S=), the nearer "
+        "to 1 the better (MeGe, mean generalisability). It is one number of the whole data set."
+    )
     bounds = (0.0, 1.0)
 
     def pool(self, measured: Measured, weights: Array) -> Array:

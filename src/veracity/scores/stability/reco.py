@@ -117,6 +117,14 @@ class ReCo(ConsistencyScore):
     """
 
     name = "reco"
+    title = "ReCo"
+    figures = ("histograms", "selection")
+    in_summary = "paragraph"
+    definition = (
+        "How far explanations lie apart where models contradict each other, beyond where they agree: the largest TPR + TNR - 1 over "
+        "all thresholds on the distance, 1 where one of them separates both sets (ReCo, relative consistency). Few distances at "
+        "either end may decide it, so that it is worth no more than what it is above its null."
+    )
     bounds = (-1.0, 1.0)
     least: ClassVar[float] = math.inf
 
@@ -136,6 +144,11 @@ class ReCoAUC(ConsistencyScore):
     """
 
     name = "reco_auc"
+    title = "ReCo (area)"
+    definition = (
+        "Relative consistency as an area: the mean of TPR + TNR - 1 over all thresholds on the distance. It is about 0 where "
+        "distances have nothing to do with who is right."
+    )
     bounds = (-1.0, 1.0)
 
     @property
@@ -154,6 +167,11 @@ class ReCoKS(ConsistencyScore):
     """
 
     name = "reco_ks"
+    title = "ReCo (KS)"
+    definition = (
+        "Relative consistency as a one-sided Kolmogorov-Smirnov distance: the largest gap, over all thresholds, between the share of "
+        "S= and the share of S≠ that lies below. No single distance decides it."
+    )
     bounds = (0.0, 1.0)
     by_ends: ClassVar[bool] = True
 

@@ -11,8 +11,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from veracity.core.sentences import tell
-from veracity.report.view import as_number, as_text, missing
-from veracity.report.wording import compact, count, interval, number, title_of
+from veracity.core.wording import compact, count, interval, number
+from veracity.report.wording import as_number, as_text, missing, title_of
 
 FIRST = ("model", "explainer", "concept")
 ENDS = ("low", "high")
@@ -43,7 +43,7 @@ class LearntTable:
         return tuple(fact for fact in self.facts if fact.trusted is False)
 
 
-def learnt_data(frame: pd.DataFrame, level: str = "95 %") -> tuple[LearntTable, ...]:
+def facts_data(frame: pd.DataFrame, level: str = "95 %") -> tuple[LearntTable, ...]:
     """Facts as tables: explainers whose facts have the same columns share one, in the order of their appearance."""
     records = [{str(name): value for name, value in record.items()} for record in frame.to_dict("records")]
     shapes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
@@ -91,7 +91,7 @@ def worded(name: str, record: Mapping[str, Any]) -> str:
     return compact(float(value)) if isinstance(value, (int, float, np.number)) else str(value)
 
 
-def learnt_sentence(tables: Sequence[LearntTable]) -> str:
+def facts_sentence(tables: Sequence[LearntTable]) -> str:
     """How many facts are not trusted, of those for which that was asked."""
     asked = [fact for table in tables for fact in table.facts if fact.trusted is not None]
     doubtful = [fact for fact in asked if not fact.trusted]
@@ -101,7 +101,7 @@ def learnt_sentence(tables: Sequence[LearntTable]) -> str:
     return tell("learnt.some", count(len(asked), "row"), len(doubtful), take, facts=len(asked))
 
 
-def draw_learnt(tables: Sequence[LearntTable]) -> Markup:
+def draw_facts(tables: Sequence[LearntTable]) -> Markup:
     """Every table as HTML: what is doubtful in the open, long tables folded away."""
     return Markup("").join(draw_table(table) for table in tables)
 

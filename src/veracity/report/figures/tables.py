@@ -1,16 +1,24 @@
-"""All scores at a glance: one row a score, in its own units, and one column an explainer."""
+"""All scores at a glance: one row a score, in its own units, and one column an explainer.
+
+Paired differences between explainers, as a table whose cell is row minus column.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pandas as pd
 from markupsafe import Markup
 
-from veracity.report.assumed import Assumed
-from veracity.report.verdict import Verdict, against_chance
-from veracity.report.view import Result, digits_of
-from veracity.report.wording import ARROWS, number, title_of
+from veracity.core.wording import centre, interval, number
+from veracity.report.rows import Verdict, against_chance
+from veracity.report.wording import ARROWS, as_text, title_of
+from veracity.results import Row
+from veracity.results.rows import digits_of
+from veracity.results.words import Assumed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +65,7 @@ class OverviewData:
         return {name: count for name, count in sorted(found.items(), key=lambda item: -item[1]) if count}
 
 
-def overview_data(rows: Sequence[Result], scores: Sequence[str], models: Sequence[str], assumed: Sequence[Assumed]) -> list[OverviewData]:
+def overview_data(rows: Sequence[Row], scores: Sequence[str], models: Sequence[str], assumed: Sequence[Assumed]) -> list[OverviewData]:
     """A table for each model that has any of the scores; explainers by how often they lead, then in the run's order, controls last."""
     mine = [row for row in rows if row.explainer and row.score in scores]
     made = []
@@ -74,7 +82,7 @@ def overview_data(rows: Sequence[Result], scores: Sequence[str], models: Sequenc
 
 
 def table(
-    model: str, names: Sequence[str], controls: int, rows: Sequence[Result], scores: Sequence[str], assumed: Sequence[Assumed]
+    model: str, names: Sequence[str], controls: int, rows: Sequence[Row], scores: Sequence[str], assumed: Sequence[Assumed]
 ) -> OverviewData:
     """The table of one model with its columns in this order."""
     fails = {one.score: one for one in assumed if one.model == model}
@@ -82,7 +90,7 @@ def table(
     return OverviewData(model=model, explainers=tuple(names), controls=controls, rows=tuple(item for item in lines if item is not None))
 
 
-def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assumed | None) -> OverviewRow | None:
+def line(score: str, names: Sequence[str], rows: Sequence[Row], assumed: Assumed | None) -> OverviewRow | None:
     """One score on one model; None if nothing was asked of it there."""
     if not rows:
         return None
@@ -102,12 +110,12 @@ def line(score: str, names: Sequence[str], rows: Sequence[Result], assumed: Assu
     )
 
 
-def cell(row: Result, digits: int, *, best: bool) -> Cell:
+def cell(row: Row, digits: int, *, best: bool) -> Cell:
     """One number."""
     if not row.defined:
         return Cell(value="no response" if row.still else row.state, ends=row.so_far(digits) if row.pending else "", faint=True)
     faint = not row.control and against_chance(row) in (Verdict.LEVEL, Verdict.BEHIND)
-    return Cell(value=row.shown(digits), ends=row.ends(digits), best=best, faint=faint, outcome=row.outcome)
+    return Cell(value=row.shown(digits), ends=row.ends(digits), best=best, faint=faint, outcome=row.outcome or "")
 
 
 def draw_overview(data: OverviewData) -> Markup:
@@ -147,3 +155,91 @@ def draw_cell(item: Cell, *, control: bool) -> Markup:
     ends = Markup("<small>{}</small>").format(item.ends) if item.ends else ""
     told = Markup("<small>{}</small>").format(item.outcome) if item.outcome else ""
     return Markup("<td{}>{}{}{}</td>").format(Markup(' class="{}"').format(css) if css else "", item.value, ends, told)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Row minus column over the samples that both have, with its corrected interval; `bound` as in `wording.centre`."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    differs: bool
+    bound: str = ""
+
+    @property
+    def flipped(self) -> Difference:
+        """Column minus row."""
+        bound = {"at least": "at most", "at most": "at least"}.get(self.bound, "")
+        return Difference(value=-self.value, low=-self.high, high=-self.low, n=self.n, differs=self.differs, bound=bound)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixData:
+    """Every pair of explainers of one model; None on the diagonal and where a pair was not compared."""
+
+    model: str
+    names: tuple[str, ...]
+    cells: tuple[tuple[Difference | None, ...], ...]
+    largest: float
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs were compared."""
+        return sum(cell is not None for row in self.cells for cell in row) // 2
+
+    @property
+    def apart(self) -> int:
+        """How many pairs differ."""
+        return sum(cell is not None and cell.differs for row in self.cells for cell in row) // 2
+
+
+def matrix_data(differences: pd.DataFrame, model: str, order: Sequence[str]) -> MatrixData:
+    """The differences of one model, explainers in the given order, others after them."""
+    cells: dict[tuple[str, str], Difference] = {}
+    for record in differences[differences["model"] == model].to_dict("records"):
+        found = Difference(
+            value=float(record["difference"]),
+            low=float(record["low"]),
+            high=float(record["high"]),
+            n=int(record["n"]),
+            differs=bool(record["differs"]),
+            bound=as_text(record.get("bound")),
+        )
+        first, second = str(record["first"]), str(record["second"])
+        cells[first, second], cells[second, first] = found, found.flipped
+    held = dict.fromkeys(first for first, _ in cells)
+    names = [*(name for name in order if name in held), *(name for name in held if name not in order)]
+    largest = max((abs(cell.value) for cell in cells.values() if math.isfinite(cell.value)), default=0.0)
+    return MatrixData(
+        model=model, names=tuple(names), cells=tuple(tuple(cells.get((a, b)) for b in names) for a in names), largest=largest or 1.0
+    )
+
+
+def draw_matrix(data: MatrixData, digits: int = 2) -> Markup:
+    """The table as HTML: columns by number, since the rows name them."""
+    head = Markup("").join(Markup('<th scope="col" title="{}">{}</th>').format(name, place + 1) for place, name in enumerate(data.names))
+    body = Markup("").join(draw_row(data, place, digits) for place in range(len(data.names)))
+    return Markup('<table class="matrix"><thead><tr><td></td>{}</tr></thead><tbody>{}</tbody></table>').format(head, body)
+
+
+def draw_row(data: MatrixData, place: int, digits: int) -> Markup:
+    """One explainer against all others."""
+    cells = Markup("").join(draw_difference(data, place, column, digits) for column in range(len(data.names)))
+    return Markup('<tr><th scope="row"><span>{}</span> <b>{}</b></th>{}</tr>').format(place + 1, data.names[place], cells)
+
+
+def draw_difference(data: MatrixData, row: int, column: int, digits: int) -> Markup:
+    """A difference: shaded by its size, set bold where its interval excludes 0, pale where it does not."""
+    cell = data.cells[row][column]
+    if cell is None:
+        return Markup('<td class="none"></td>')
+    if not math.isfinite(cell.value):
+        return Markup('<td class="same" title="{} minus {}: not known">?</td>').format(data.names[row], data.names[column])
+    text = re.sub(r"(?<!\d)0\.", ".", centre(cell.value, cell.bound, digits))
+    shown = f"{centre(cell.value, cell.bound)}, {interval(cell.low, cell.high)}"
+    title = f"{data.names[row]} minus {data.names[column]}: {shown}, {cell.n} samples"
+    css = ("up" if cell.value > 0 else "down") if cell.differs else "same"
+    shade = round(0.08 + 0.5 * abs(cell.value) / data.largest, 3)
+    return Markup('<td class="{}" style="--a:{}" title="{}">{}</td>').format(css, shade, title, text)

@@ -11,15 +11,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from veracity.engine.store.state import Progress
+from veracity.orbits import OrbitResult
 from veracity.orbits.reduction import embed
-from veracity.report.interactive.view import Array, Floats, OrbitView
+
+Floats = NDArray[np.float32]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Few:
+class Subset:
     """The samples of `whole` that stand in `numbers`."""
 
-    whole: OrbitView
+    whole: OrbitResult
     numbers: NDArray[np.int64]
 
     @property

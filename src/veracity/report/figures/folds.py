@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import pandas as pd
 from markupsafe import Markup
 
+from veracity.core.sentences import tell
+from veracity.core.wording import count, interval, number
+from veracity.report.figure import Plot, sign, signs
 from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane
 from veracity.report.figures.ranking import mean_of, span
 from veracity.report.figures.scale import Scale, key, mark, shape_of, tight_scale
-from veracity.report.wording import count, interval, number
+from veracity.report.wording import piece
 
 COMPARABLE = 0.03
 """How far accuracies may lie apart and still count as comparable (section 3.3)."""
@@ -29,7 +32,7 @@ class Fold:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Folded:
+class ModelFolds:
     """One model's folds."""
 
     model: str
@@ -65,10 +68,10 @@ class Folded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoldedData:
+class FoldsData:
     """Every cross-trained model."""
 
-    models: tuple[Folded, ...]
+    models: tuple[ModelFolds, ...]
     scale: Scale
 
     @property
@@ -77,12 +80,12 @@ class FoldedData:
         return any(item.accuracies for item in self.models)
 
 
-def folded_data(folds: pd.DataFrame, models: Sequence[str]) -> FoldedData:
+def folds_data(folds: pd.DataFrame, models: Sequence[str]) -> FoldsData:
     """From one row a fold: model, fold, samples, accuracy, seconds."""
     records = folds.to_dict("records")
     held = {model: tuple(fold_of(record) for record in records if record["model"] == model) for model in models}
-    found = tuple(Folded(model=model, place=models.index(model), folds=mine) for model, mine in held.items() if mine)
-    return FoldedData(models=found, scale=tight_scale([value for item in found for value in item.accuracies], least=0.05))
+    found = tuple(ModelFolds(model=model, place=models.index(model), folds=mine) for model, mine in held.items() if mine)
+    return FoldsData(models=found, scale=tight_scale([value for item in found for value in item.accuracies], least=0.05))
 
 
 def fold_of(record: dict[object, object]) -> Fold:
@@ -91,7 +94,7 @@ def fold_of(record: dict[object, object]) -> Fold:
     return Fold(fold=int(str(record["fold"])), samples=int(str(record["samples"])), **numbers)
 
 
-def draw_folded(data: FoldedData) -> Markup:
+def draw_folds(data: FoldsData) -> Markup:
     """One row a model: a dot a fold over a line from the worst to the best."""
     rows = [
         ChartRow(
@@ -108,7 +111,7 @@ def draw_folded(data: FoldedData) -> Markup:
     return draw_chart(groups, data.scale, lanes=1, main="mean", more="worst to best", label="Accuracy of every fold")
 
 
-def draw_lane(item: Folded, scale: Scale) -> Markup:
+def draw_lane(item: ModelFolds, scale: Scale) -> Markup:
     """The folds of one model; those that are equally good lie on one another."""
     known = [fold for fold in item.folds if math.isfinite(fold.accuracy)]
     dots = [
@@ -120,3 +123,31 @@ def draw_lane(item: Folded, scale: Scale) -> Markup:
     ]
     told = f"{item.model}: {', '.join(number(fold.accuracy) for fold in known)}"
     return lane(item.place, told, span(min(item.accuracies), max(item.accuracies), 0.0, scale, "population") + Markup("").join(dots))
+
+
+def folds_plot(data: FoldsData) -> Plot | None:
+    """How right each fold's model is about the fold that it never saw."""
+    if not data.models:
+        return None
+    seconds = sum(fold.seconds for item in data.models for fold in item.folds if math.isfinite(fold.seconds))
+    spent = f" All trainings took {count(round(seconds), 'second')}." if seconds >= 1 else ""
+    return Plot(
+        title="Accuracy of every fold",
+        sentences=tuple(piece("{}", fold_sentence(item)) for item in data.models),
+        note=f"Each dot is a model, held against the fold that it never saw.{spent}",
+        keys=signs(sign('<circle class="dot" r="4.2"/>', "one fold"), sign('<line class="population" x1="-12" x2="12"/>', "worst to best")),
+        drawing=draw_folds(data) if data.known else Markup(""),
+    )
+
+
+def fold_sentence(item: ModelFolds) -> str:
+    """Whether the folds of one model are comparably accurate, as stability takes for granted (section 3.3)."""
+    folds, known = count(len(item.folds), "fold"), item.accuracies
+    if not math.isfinite(item.spread):
+        return tell("folds.unknown", item.model, folds, folds=len(item.folds))
+    ends = f"{number(min(known))} to {number(max(known))}"
+    apart = f"{100 * item.spread:.1f} points apart"
+    if item.comparable:
+        return tell("folds.comparable", item.model, folds, ends, apart, accuracies=len(known))
+    noise = f"{100 * item.noise:.1f}"
+    return tell("folds.apart", item.model, folds, ends, apart, f"{100 * COMPARABLE:g}", item.fewest, noise, accuracies=len(known))

@@ -1,0 +1,100 @@
+"""What a figure of the report is: data first, then a drawing with its words; and the signs of its legend.
+
+A score names its figures (`Score.figures`), and the report looks them up in the registry `FIGURES`. A plugin adds one like this:
+
+    @FIGURES.add
+    class Ladder(Figure):
+        name = "ladder"
+
+        def data(self, reading, label):
+            return reading.draws(label) or None
+
+        def plot(self, reading, label, data):
+            return Plot(title="Ladder", note="One rung per draw.", drawing=Markup("<svg>...</svg>"))
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from markupsafe import Markup
+
+from veracity.core.registry import FIGURES
+from veracity.report.reading import Reading
+
+EMPTY = Markup("")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A figure on the page: its title, what it says, how to read it, its keys and its drawing."""
+
+    title: str
+    drawing: Markup
+    note: str = ""
+    sentences: tuple[Markup, ...] = ()
+    keys: Markup = EMPTY
+
+
+class Figure(ABC):
+    """A figure of one score."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first sentence of the docstring, for listings."""
+        return (cls.__doc__ or "").split("\n\n")[0]
+
+    @abstractmethod
+    def data(self, reading: Reading, label: str) -> Any:
+        """What is drawn of the score behind a label; None if the run does not hold it."""
+
+    @abstractmethod
+    def plot(self, reading: Reading, label: str, data: Any) -> Plot:
+        """The drawing with its words."""
+
+
+class SharedFigure(ABC):
+    """A figure of all scores that name it, drawn once."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def data(self, reading: Reading, labels: Sequence[str]) -> Any:
+        """What is drawn of the scores behind these labels; None if the run does not hold it."""
+
+    @abstractmethod
+    def plot(self, reading: Reading, labels: Sequence[str], data: Any) -> Any:
+        """The drawing with its words."""
+
+
+def figures_of(reading: Reading, label: str) -> tuple[Plot, ...]:
+    """The figures that a score names and the run holds, in the score's order."""
+    made = []
+    for name in reading.score(label).figures:
+        figure = FIGURES[name]() if isinstance(FIGURES[name], type) else FIGURES[name]
+        if isinstance(figure, Figure) and (data := figure.data(reading, label)) is not None:
+            made.append(figure.plot(reading, label, data))
+    return tuple(made)
+
+
+def shared_figure(reading: Reading, name: str) -> Any:
+    """The figure of all scores that name it; None if no score does, or the run does not hold it."""
+    figure, labels = FIGURES[name](), reading.naming(name)
+    data = figure.data(reading, labels) if labels else None
+    return None if data is None else figure.plot(reading, labels, data)
+
+
+def sign(content: str, text: str) -> Markup:
+    """One entry of a legend."""
+    drawing = '<svg class="sign" width="30" height="16" viewBox="-15 -8 30 16" aria-hidden="true"><g class="m1">{}</g></svg>'
+    return Markup("<li>{}{}</li>").format(Markup(drawing).format(Markup(content)), text)
+
+
+def signs(*items: Markup) -> Markup:
+    """A legend of signs."""
+    return Markup('<ul class="legend">{}</ul>').format(Markup("").join(items))

@@ -1,0 +1,69 @@
+"""The templates of all pages, and the pages that are tables alone: several audits as one, and an orbit evaluation that waits for plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from veracity.core.wording import compact, count, day, decimals, interval, number
+from veracity.engine.store.state import Progress
+from veracity.report.wording import frame_title, say, title_of
+from veracity.studies.several import JointResult, shown
+
+
+@cache
+def environment() -> Environment:
+    """Templates with escaping on and the style sheet at hand."""
+    made = Environment(
+        loader=PackageLoader("veracity.report", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    made.filters.update(
+        number=number, interval=interval, title_of=title_of, compact=compact, count=count, decimals=decimals, frame_title=frame_title
+    )
+    made.globals["style"] = Markup(resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8"))
+    made.globals.update(say=say)
+    return made
+
+
+def template(name: str = "template.html.j2") -> Template:
+    """One of the page templates."""
+    return environment().get_template(name)
+
+
+def now() -> str:
+    """The time at which a page is made."""
+    return day(datetime.now(UTC).isoformat(timespec="minutes"))
+
+
+def cell(value: Any) -> str:
+    """A value as a table shows it: nothing for what is missing, three decimals for what is not whole."""
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def cells(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """A table as its columns and its cells."""
+    return list(table.columns), [[cell(value) for value in row] for row in table.to_numpy(dtype=object)]
+
+
+def render_several(study: JointResult, links: Mapping[str, str]) -> str:
+    """Several audits as one HTML page: links to their reports by name, what they say together, and their tables."""
+    tables = {} if study.summary is None else {"Taken together": study.summary}
+    for (audit, model), rows in study.table().groupby(["audit", "model"], sort=False):
+        tables[f"{audit}: {model}"] = shown(rows)
+    found = [(heading, *cells(table)) for heading, table in tables.items()]
+    return template("joint.html.j2").render(title=study.title or "Explanation audits", links=list(links.items()), tables=found)
+
+
+def render_waiting(title: str, progress: Progress, standing: pd.DataFrame) -> str:
+    """A page of one table (model, explainer, state, cells, cells_measured, cells_failed, failed) under the state of the run."""
+    rows = standing.to_dict("records")
+    return template("waiting.html.j2").render(title=title, progress=progress, snapshot=now(), rows=rows)

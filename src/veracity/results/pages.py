@@ -1,0 +1,42 @@
+"""Pages of results: a renderer of the registry `RENDERERS` makes the HTML, this module writes it to a file or into a notebook.
+
+The report registers the renderers, so that results know nothing of how they are drawn.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from veracity.core.errors import StoreError
+from veracity.core.registry import RENDERERS
+from veracity.engine.store.files import write_whole
+
+FRAME = '<iframe srcdoc="{}" style="width: 100%; height: 45rem; border: 0"></iframe>'
+
+
+def page_of(kind: str, result: Any, **options: Any) -> str:
+    """The page of a result of this kind, as one HTML text."""
+    text: str = RENDERERS[kind].render(result, **options)
+    return text
+
+
+def save_page(kind: str, result: Any, path: str | Path, **options: Any) -> Path:
+    """Write the page of a result to a file and return the file's path."""
+    target = Path(path)
+    if target.is_dir():
+        raise StoreError(f"The report needs a file to write to, not the folder '{target}': give a name such as '{target / 'report.html'}'.")
+    text = page_of(kind, result, **options)
+    try:
+        write_whole(target, text.encode())
+    except OSError as error:
+        raise StoreError(
+            f"The report cannot be written to '{target}': {error.strerror}. Give a file in a folder that you may write to."
+        ) from error
+    return target
+
+
+def framed_page(kind: str, result: Any) -> str:
+    """The page of a result in a frame of its own, for a notebook."""
+    return FRAME.format(escape(page_of(kind, result)))
