@@ -28,9 +28,10 @@ from veracity.engine.admission import admit, check_ready, first_budget
 from veracity.engine.calibration import Strengths, calibrate_all, known_strengths
 from veracity.engine.crosstrain.folds import Trained, finished_folds, found_folds, missing_folds, trained_folds
 from veracity.engine.crosstrain.models import accounted, check_crossed, comparable, known_by, on_device, trained_or_missing, unfolded
-from veracity.engine.executors import Task, check_main, executor
+from veracity.engine.executors import check_main, executor
 from veracity.engine.forecast import Ahead, Forecast, forecast
 from veracity.engine.learning import learn_all, unlearnt
+from veracity.engine.loop import JobRunner
 from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Job, plan
@@ -236,14 +237,14 @@ class Audit:
             store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
             finished = store.finished() - store.incomplete()
             left = [job for job in (job.without(finished) for job in prepared.jobs) if job.cells]
-            task = Task(prepared.problem, store.root, prepared.budgets)
+            runner = JobRunner(prepared.problem, store.root, prepared.budgets)
             for job in left:
                 if (job.model, job.explainer) in lessons.failures:
-                    task.fail(job, lessons.failures[job.model, job.explainer])
+                    runner.fail(job, lessons.failures[job.model, job.explainer])
             left = [job for job in left if (job.model, job.explainer) not in lessons.failures]
             left = walkable(left, strengths, store)
             with watching(left, enabled=progress) as watch:
-                executor(workers).run(left, task, watch)
+                executor(workers).run(left, runner, watch)
         result = Result(str(folder))
         for text in lessons.warnings():
             warnings.warn(text, Note, stacklevel=2)

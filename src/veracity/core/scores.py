@@ -78,6 +78,11 @@ class Request:
     smoothing: Smoothing | None = None
     follow: bool = False
 
+    @property
+    def repeats(self) -> int:
+        """How many explanations make one that is read."""
+        return self.smoothing.count if self.smoothing else 1
+
     def spec(self) -> list[Any]:
         """The request as plain data."""
         smooth = self.smoothing and [self.smoothing.space.spec(), self.smoothing.count]

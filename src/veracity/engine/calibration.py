@@ -15,15 +15,14 @@ from veracity.core.explainers import Cost
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
 from veracity.core.randomness import Draws
-from veracity.core.spaces import InputSpace, Space, WeightSpace
+from veracity.core.spaces import InputSpace, Space, WeightSpace, open_end
 from veracity.engine.memory import Budget
-from veracity.engine.perturbation.weights import Copies
 from veracity.engine.plan import ALGORITHMS
 from veracity.engine.problem import Problem
 from veracity.engine.progress import LATE, bar
 from veracity.engine.store import SCHEMA, RunFolder
 from veracity.perturb.path import calibrated, strength_range, tolerance
-from veracity.perturb.weights.copies import generator
+from veracity.perturb.weights.copies import Copies, generator
 from veracity.perturb.weights.copies import key as stream
 
 DRAWS = 40
@@ -45,7 +44,7 @@ def uncalibrated(problem: Problem) -> dict[tuple[str, str], Space]:
             for score in problem.scores.values():
                 for request in score.suited(subject).requests(subject, problem.defaults):
                     space = request.space.of(model.module) if isinstance(request.space, WeightSpace) else request.space
-                    end = space.endpoint(1.0)
+                    end = open_end(space, 1.0)
                     if end is not None:
                         found[name, fingerprint.of_json(end.spec())] = space
     return found
@@ -61,7 +60,7 @@ class Strengths:
 
     def failure(self, model: str, space: Space) -> str | None:
         """Why a space cannot be walked for a model."""
-        end = space.endpoint(1.0)
+        end = open_end(space, 1.0)
         return None if end is None else self.failures.get((model, fingerprint.of_json(end.spec())))
 
 
@@ -170,7 +169,7 @@ class Trial:
         around = tolerance(self.classes)
 
         def agreement(sigma: float) -> float:
-            end, answers = space.endpoint(sigma), list[Tensor]()
+            end, answers = open_end(space, sigma), list[Tensor]()
             shares = list[float]()
             while len(shares) < DRAWS or (len(shares) < MOST and undecided(shares, 1.0 / self.classes + around, around / 2)):
                 draws = range(len(shares), max(DRAWS, 2 * len(shares)))

@@ -193,6 +193,5 @@ def costs(score: Score, request: Request, per_map: Cost, samples: int) -> tuple[
     explained, answered = (
         (sum(map(space.explains, every)), sum(map(space.answers, every))) if isinstance(space, WeightSpace) else (len(every), len(every))
     )
-    repeats = request.smoothing.count if request.smoothing else 1
-    explaining = per_map * (rows * explained * repeats) if Reads.EXPLANATION in after else Cost()
+    explaining = per_map * (rows * explained * request.repeats) if Reads.EXPLANATION in after else Cost()
     return explaining, Cost(forward=rows * answered) if after & OUTPUTS else Cost()

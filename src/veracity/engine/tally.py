@@ -149,10 +149,6 @@ class Tally:
         """The first score's values of the ask that is open."""
         return self.seen[0][-1][0]
 
-    def worst_of(self, cell: Cell) -> Worst | None:
-        """The most telling pairs, where they are kept."""
-        return self.worst.get(cell.key)
-
     def lines(self, cell: Cell, worst: dict[str, Tensor] | None) -> Lines | str:
         """What was measured of one cell, with the pairs for the eye; or why its score could not observe it."""
         if cell.key in self.failed:
@@ -166,7 +162,7 @@ class Tally:
 def telling(cell: Cell) -> bool:
     """Whether single pairs of a cell are worth a picture: one number for each perturbed input's explanation."""
     space = cell.request.space
-    return Reads.EXPLANATION in cell.after and cell.score.quantities == ("value",) and isinstance(space, InputSpace) and not space.exchanges
+    return Reads.EXPLANATION in cell.after and cell.score.quantities == ("value",) and isinstance(space, InputSpace)
 
 
 def replaced(ask: Ask, element: Tensor) -> Ask:

@@ -18,7 +18,7 @@ from veracity.core.targets import Label, Outputs, Target
 from veracity.engine.admission import admit
 from veracity.engine.learning import recall
 from veracity.engine.memory import Budget
-from veracity.engine.perturbation.inputs import pair_of
+from veracity.engine.perturbation.base import pair_of
 from veracity.engine.prepare import examined
 from veracity.engine.problem import Problem
 from veracity.engine.progress import weight

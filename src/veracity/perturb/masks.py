@@ -21,13 +21,13 @@ from torch.nn.functional import pad
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.randomness import Draws
 from veracity.core.settings import Count
-from veracity.core.spaces import FiniteSpace, InputSpace, Representation
+from veracity.core.spaces import FiniteSpace, GuidedSpace, Representation
 
 BASELINES = ("black", "mean", "white")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Masks(InputSpace, ABC):
+class Masks(GuidedSpace, ABC):
     """Some entries of a sample give way to the `baseline`, the others stay: x'_i = m_i b(x) + (1 - m_i) x_i.
 
     The baseline is "black" (the sample's own smallest value), "white" (its largest), "mean" (its mean) or a number. Made
@@ -311,7 +311,7 @@ class OrderedMasks(CumulativeMasks, FiniteSpace):
     """
 
     name = "ordered_masks"
-    guided: ClassVar[bool] = True
+    by_explanation: ClassVar[bool] = True
     reference = "Bach et al., On pixel-wise explanations for non-linear classifier decisions, PLoS ONE 2015"
 
     ascending: bool = False

@@ -8,21 +8,21 @@ The perturbation that moves nothing: what changes is the explainer's own randomn
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from veracity.core.errors import InputError, SpecError
-from veracity.core.spaces import FiniteSpace, InputSpace, TargetSpace
+from veracity.core.spaces import Countable, InputSpace, SampleSpace, TargetSpace
 
 
 @dataclass(frozen=True, kw_only=True)
-class Others(FiniteSpace):
+class Others(Countable, SampleSpace):
     """Each sample gives way to another one of the same data set, with that one's own target; never to itself.
 
     Elements (N, 1) are offsets from 1 to size - 1: sample s gives way to sample (s + offset) modulo `size`, the number of
-    samples. There is no transform of the input in it, so that it cannot act on inputs alone.
+    samples.
 
     >>> import torch
     >>> others = Others().among(4, "content")
@@ -32,8 +32,6 @@ class Others(FiniteSpace):
 
     name = "others"
     reference = "Dasgupta, Frost and Moshkovitz, Framework for evaluating faithfulness of local explanations, ICML 2022"
-    moves_frame = False
-    exchanges: ClassVar[bool] = True
 
     size: int | None = None
     content: str = ""
@@ -63,12 +61,6 @@ class Others(FiniteSpace):
     def instead_of(self, samples: Tensor, elements: Tensor) -> Tensor:
         """The numbers of the samples (N,) that take the place of these."""
         return (samples + elements[:, 0].to(samples)) % self.known_size
-
-    def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """Impossible: whoever walks this space takes the other samples from the data set."""
-        raise SpecError(
-            f"The space '{self.name}' puts other samples in place and transforms none: take them by instead_of(samples, elements)."
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,11 @@ from veracity.core.errors import InputError, Note, SpecError, unknown
 from veracity.core.spaces import WeightSpace
 from veracity.core.training import CrossTrained
 from veracity.engine.crosstrain.folds import trained_folds
-from veracity.engine.perturbation.weights import Copies
 from veracity.engine.resolve import as_inputs, as_labels
 from veracity.engine.store import RunFolder
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.folds import members
-from veracity.perturb.weights.copies import key
+from veracity.perturb.weights.copies import Copies, key
 from veracity.results import Result
 
 UNDAMAGED = "undamaged"

@@ -32,7 +32,6 @@ from veracity.core.settings import Count, Whole, check_fields
 from veracity.core.targets import Outputs
 from veracity.engine.admission import take
 from veracity.engine.memory import Budget
-from veracity.engine.perturbation.weights import Copies
 from veracity.engine.progress import bar
 from veracity.engine.resolve import all_scores, as_inputs, labelled
 from veracity.engine.store import RunFolder
@@ -41,7 +40,7 @@ from veracity.engine.store.records import sealed
 from veracity.engine.store.study import studying
 from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling, UniformNoise
-from veracity.perturb.weights.copies import key, parameters_of
+from veracity.perturb.weights.copies import Copies, key, parameters_of
 from veracity.results import Result
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
 from veracity.walk import MonteCarlo

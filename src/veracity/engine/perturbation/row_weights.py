@@ -21,10 +21,12 @@ from veracity.core.inputs import Signals
 from veracity.core.models import out_of_memory
 from veracity.core.randomness import Draws
 from veracity.core.scores import Reads
+from veracity.core.walks import Ask
 from veracity.engine.memory import Found
-from veracity.engine.perturbation.weights import BYTES, Copies
+from veracity.engine.perturbation.inputs import RowPerturbation
 from veracity.engine.reader import Reader
 from veracity.explain.stacked import Call, Form, stacked
+from veracity.perturb.weights.copies import MOST_BYTES, Copies
 from veracity.perturb.weights.noise import RowWeightSpace
 
 Weights = dict[str, Tensor]
@@ -32,6 +34,25 @@ Weights = dict[str, Tensor]
 
 NEAR, ROUNDING = 0.01, 16
 """How far a mapped pass may be from a copy's: in shares of what the weights changed, and in units of the scores' precision."""
+
+
+class RowWeightPerturbation(RowPerturbation[RowWeightSpace]):
+    """Every row keeps its input and is read under weights of its own."""
+
+    model_stays = False
+
+    def transform(self, piece: Ask, element: Tensor) -> tuple[Signals, Tensor]:
+        """The rows as they are."""
+        row = piece.row.to(self.block.device)
+        return self.block.x[row], self.block.targets[row]
+
+    def read_outputs(self, element: Tensor, x: Signals, what: frozenset[Reads]) -> Found:
+        """The outputs of R rows, each by its own model."""
+        return outputs_each(self.block.reader, self.space, element, x, what, self.request.layer)
+
+    def read_explanation(self, element: Tensor, x: Signals, targets: Tensor, draws: Draws) -> Tensor:
+        """The explanations of R rows, each of its own model."""
+        return explanations_each(self.block.reader, self.space, element, x, targets, draws)
 
 
 @torch.no_grad()
@@ -92,7 +113,7 @@ def read(
     if len(elements) != len(x):
         raise InputError(f"Each row needs weights of its own: {len(x)} rows came with {len(elements)} elements of '{space.name}'.")
     copies = Copies(reader.module, reader.problem.seed)
-    copy, most = reader.on(copies.scratch), max(1, BYTES // sum(value.nbytes for value in copies.own.values()))
+    copy, most = reader.on(copies.scratch), max(1, MOST_BYTES // sum(value.nbytes for value in copies.own.values()))
     mapping = together is not None and can_be_mapped(reader, copy, copies, space, x[:1])
     parts: list[Found] = []
 

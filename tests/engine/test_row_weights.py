@@ -151,10 +151,10 @@ def test_few_bytes_divide_the_rows_and_change_nothing(monkeypatch: pytest.Monkey
     reader = reader_of(model, "gradient")
     whole = explanations_each(reader, space, elements, x, targets, draws)
     assert len(calls) == 2
-    monkeypatch.setattr(row_weights, "BYTES", 2 * 4 * space.latents)
+    monkeypatch.setattr(row_weights, "MOST_BYTES", 2 * 4 * space.latents)
     torch.testing.assert_close(explanations_each(reader, space, elements, x, targets, draws), whole, rtol=1e-5, atol=1e-6)
     assert len(calls) == 2 + 1 + 4  # seven rows, two by two
-    monkeypatch.setattr(row_weights, "BYTES", 1)
+    monkeypatch.setattr(row_weights, "MOST_BYTES", 1)
     torch.testing.assert_close(outputs_each(reader, space, elements, x, BOTH)[Reads.SCORES], slowly_read(reader, elements, x)[Reads.SCORES])
 
 
