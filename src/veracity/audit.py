@@ -26,18 +26,29 @@ from veracity.core.training import Checkpoint, CrossTrained, Training
 from veracity.core.walks import Walk
 from veracity.engine.admission import admit, check_ready, first_budget
 from veracity.engine.calibration import Strengths, calibrate_all, known_strengths
-from veracity.engine.crosstrain.folds import Trained, finished_folds, found_folds, missing_folds, trained_folds
-from veracity.engine.crosstrain.models import accounted, check_crossed, comparable, known_by, on_device, trained_or_missing, unfolded
+from veracity.engine.crosstrain.folds import (
+    FoldModels,
+    accuracy_notes,
+    check_stability,
+    every_module,
+    fold_records,
+    load_folds,
+    missing_folds,
+    on_device,
+    require_folds,
+    train_folds,
+    with_fold_fingerprint,
+)
 from veracity.engine.executors import check_main, executor
-from veracity.engine.forecast import Ahead, Forecast, forecast
-from veracity.engine.learning import learn_all, unlearnt
+from veracity.engine.forecast import Forecast, Preliminaries, forecast
+from veracity.engine.learning import learn_all, pending_lessons
 from veracity.engine.loop import JobRunner
 from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Job, plan
-from veracity.engine.prepare import Prepared, check_classes, check_requests, examined, remarks
+from veracity.engine.prepare import AuditPlan, check_classes, check_requests, reader_notes, try_explainers
 from veracity.engine.problem import AuditedModel, Problem
-from veracity.engine.progress import LATE, Heard, bar, telling, watching
+from veracity.engine.progress import LATE, CountingBudget, bar, telling, watching
 from veracity.engine.resolve import (
     Scores,
     all_scores,
@@ -53,14 +64,14 @@ from veracity.engine.resolve import (
     check_asked,
     check_given,
     labelled,
-    prepared_for,
+    prepare_explainer,
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.mending import mend
 from veracity.results import Result
 
 
-def calibrated(prepared: Prepared, store: RunFolder, progress: bool) -> tuple[Prepared, Strengths]:
+def calibrated(prepared: AuditPlan, store: RunFolder, progress: bool) -> tuple[AuditPlan, Strengths]:
     """The audit planned again, once the strength of every perturbation that depends on the model is known; and those strengths.
 
     Raises if none of the scores that were asked for could be measured.
@@ -72,7 +83,7 @@ def calibrated(prepared: Prepared, store: RunFolder, progress: bool) -> tuple[Pr
     return replace(planned_with(found.sigmas, prepared), calibrations=tuple(found.records)), found
 
 
-def planned_with(sigmas: Mapping[tuple[str, str], float], prepared: Prepared) -> Prepared:
+def planned_with(sigmas: Mapping[tuple[str, str], float], prepared: AuditPlan) -> AuditPlan:
     """The audit planned again with the strengths that were found."""
     problem = replace(prepared.problem, calibrations=sigmas)
     return replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets) if sigmas else prepared.jobs)
@@ -124,11 +135,11 @@ class Resolved:
     seed: int
 
 
-def found_in(audit: Audit, store: RunFolder | None) -> dict[str, Trained]:
+def found_in(audit: Audit, store: RunFolder | None) -> dict[str, FoldModels]:
     """The folds' models of every cross-trained model as they lie in the folder, or untrained networks, as far as they are known."""
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
-    found = {name: found_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items()}
+    found = {name: load_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items()}
     return {name: one for name, one in found.items() if one is not None}
 
 
@@ -139,7 +150,7 @@ def folds_to_train(audit: Audit, store: RunFolder | None) -> int:
     return sum(missing_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items())
 
 
-def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progress: bool) -> Prepared | None:
+def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progress: bool) -> AuditPlan | None:
     """The audit, looked at before anything is written; None if its models must be trained first.
 
     Then it is looked at with untrained networks, so that a mistake does not come to light only after the training; where nobody
@@ -151,7 +162,7 @@ def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progr
     audit.resolve(**settings)
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
-    if all(finished_folds(model, inputs, labels, store, name) for name, model in models.items() if not model.models):
+    if not any(missing_folds(model, inputs, labels, store, name) for name, model in models.items()):
         if all(model.models for model in models.values()):
             return audit.prepare(**settings, trained=found_in(audit, store), progress=progress)
         return None
@@ -257,7 +268,7 @@ class Audit:
         where = as_device(device)
         return replace(self, models={name: moved(name, model, where, device) for name, model in as_models(self.models).items()})
 
-    def cross_train(self, store: RunFolder, progress: bool) -> dict[str, Trained]:
+    def cross_train(self, store: RunFolder, progress: bool) -> dict[str, FoldModels]:
         """The models of every fold of every cross-trained model: found in the folder, or trained now.
 
         Where a single one was not rehearsed, since nobody knows its network, its first model stands in for all.
@@ -266,13 +277,13 @@ class Audit:
         labels = as_labels(self.targets, inputs.size())
         unknown = len(models) == 1 and not found_in(self, store)
 
-        def look(first: Trained) -> None:
+        def look(first: FoldModels) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Note)
                 self.prepare(trained=dict.fromkeys(models, first), rehearsal=True)
 
         return {
-            name: trained_folds(model, inputs, labels, store, progress, name, look if unknown else None) for name, model in models.items()
+            name: train_folds(model, inputs, labels, store, progress, name, look if unknown else None) for name, model in models.items()
         }
 
     def forecast(
@@ -294,7 +305,7 @@ class Audit:
         prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True, progress=progress)
         sigmas, missing = known_strengths(prepared.problem, store)
         prepared = planned_with(sigmas, prepared)
-        ahead = Ahead(missing, unlearnt(prepared.problem, store), folds_to_train(self, store))
+        ahead = Preliminaries(missing, pending_lessons(prepared.problem, store), folds_to_train(self, store))
         finished = set() if store is None else store.finished()
         return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers, ahead)
 
@@ -304,10 +315,10 @@ class Audit:
         workers: int = 1,
         batch: int | None = None,
         memory: int | None = None,
-        trained: Mapping[str, Trained] | None = None,
+        trained: Mapping[str, FoldModels] | None = None,
         rehearsal: bool = False,
         progress: bool = False,
-    ) -> Prepared:
+    ) -> AuditPlan:
         """Resolve every name, look at every model, and plan; raises on anything that could not work.
 
         `trained` holds the folds' models of every cross-trained one; in a `rehearsal` nothing is said of their predictions.
@@ -317,8 +328,8 @@ class Audit:
         budgets: dict[str, Budget] = {}
         models: dict[str, AuditedModel] = {}
         accuracies: dict[str, float | None] = {}
-        folds = {name: trained_or_missing(name, trained) for name, model in one.models.items() if isinstance(model, CrossTrained)}
-        every = list(unfolded(one.models, folds))
+        folds = {name: require_folds(name, trained) for name, model in one.models.items() if isinstance(model, CrossTrained)}
+        every = list(every_module(one.models, folds))
         with bar("looking at the models", len(every) * inputs.size(), progress, after=LATE) as advance:
             for name, label, fold, given in every:
                 module = inputs.adapt(given)
@@ -326,21 +337,21 @@ class Audit:
                 advance(0, f"looking at {name}")
                 budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
                 check_training(name, module, one.training, one.explainers)
-                heard = Heard(budgets[name].rows, telling(advance, f"looking at {name}"))
+                heard = CountingBudget(budgets[name].rows, telling(advance, f"looking at {name}"))
                 admitted, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, heard)
                 budgets[name] = Budget(heard.rows)
-                models[name] = replace(known_by(admitted, fold, folds), checkpoints=one.checkpoints.get(label, ()), place=fold)
-        records = accounted(models, folds, accuracies)
+                models[name] = replace(with_fold_fingerprint(admitted, fold, folds), checkpoints=one.checkpoints.get(label, ()), place=fold)
+        records = fold_records(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
         problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
         check_classes(problem, labels)
         with bar("trying explainers", len(every) * len(one.explainers), progress, after=LATE) as advance:
-            problem, notes = examined(problem, budgets, advance)
+            problem, notes = try_explainers(problem, budgets, advance)
         with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
             jobs = plan(problem, budgets, telling(advance, "planning"))
         check_requests(problem, jobs, one.scores.asked)
-        notes += [] if rehearsal else remarks(problem, jobs) + comparable(records)
-        return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
+        notes += [] if rehearsal else reader_notes(problem, jobs) + accuracy_notes(records)
+        return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
 
     def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> Resolved:
         """Everything that was written, as components and tensors; raises on what could not work, whatever the models do."""
@@ -353,7 +364,7 @@ class Audit:
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
         named = labelled(self.explainers, self.controls, structured)
-        explainers = {label: prepared_for(inputs, one.bind(reference, space)) for label, one in named.items()}
+        explainers = {label: prepare_explainer(inputs, one.bind(reference, space)) for label, one in named.items()}
         check_given(explainers, inputs.size())
         scores = all_scores(self.scores, self.companions)
         check_asked(scores.named, scores.asked, space, explainers)
@@ -361,7 +372,7 @@ class Audit:
         training = as_training(self.training, self.concepts)
         checkpoints = as_checkpoints(self.checkpoints, {name: one for name, one in models.items() if isinstance(one, nn.Module)})
         check_needs(explainers, training, checkpoints, list(models))
-        check_crossed(scores, models, labels)
+        check_stability(scores, models, labels)
         walk = as_walk(self.walk, space)
         return Resolved(inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed)
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from small import broken_explainer, small_net
 from veracity import Audit
 from veracity.core.errors import InputError, Note
-from veracity.engine.executors.local import FAILED, KILLED, TRIES, Errors, Worker, packed
+from veracity.engine.executors.local import FAILED, KILLED, TRIES, Errors, Worker, pickled
 from veracity.engine.loop import JobRunner
 
 
@@ -193,7 +193,7 @@ def test_two_workers_give_the_numbers_of_one_and_survive_a_killed_worker(make_au
 def test_what_cannot_travel_is_said(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
     prepared = make_audit(explainers=[lambda model, inputs, targets: inputs.clone()]).prepare()
     with pytest.raises(InputError, match="workers=1"):
-        packed(JobRunner(prepared.problem, str(tmp_path), prepared.budgets))
+        pickled(JobRunner(prepared.problem, str(tmp_path), prepared.budgets))
 
 
 def test_a_failing_explainer_is_a_record_and_the_rest_goes_on(make_audit: Callable[..., Audit], tmp_path: Path) -> None:

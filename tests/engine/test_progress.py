@@ -84,7 +84,7 @@ def test_a_bar_appears_while_nothing_moves(terminal: io.StringIO) -> None:
 
 def test_a_budget_that_is_heard_tells_of_every_row_once() -> None:
     rows: list[int] = []
-    budget = progress.Heard(4, rows.append)
+    budget = progress.CountingBudget(4, rows.append)
     failed: list[slice] = []
 
     def work(part: slice) -> None:

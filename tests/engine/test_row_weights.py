@@ -305,7 +305,7 @@ def test_a_control_sees_no_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tanh_net()
     space, elements, x, targets, draws = rows_of(model)
     reader = reader_of(model, "random_gaussian", rows=2)
-    monkeypatch.setattr(row_weights, "Copies", None)
+    monkeypatch.setattr(row_weights, "ScratchModel", None)
     found = explanations_each(reader, space, elements, x, targets, draws)
     assert torch.equal(found, reader.explanation(x, targets, draws))
 

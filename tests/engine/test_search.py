@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hunted import audit_of, images, tanh_net
+from search_audits import audit_of, images, tanh_net
 from veracity.core.errors import SpecError
 from veracity.core.walks import Ask, Trace
 from veracity.engine.block import Block
@@ -18,7 +18,7 @@ from veracity.engine.perturbation import perturbation_of
 from veracity.engine.perturbation.search import SHOWN, SearchRun, lines_of
 from veracity.engine.store import RunFolder
 from veracity.engine.trial import Guard
-from veracity.scores.robustness.base import Hunted
+from veracity.scores.robustness.base import SearchScore
 from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
 from veracity.scores.symmetry import Invariance
 from veracity.walk import Genetic, GradientSearch, SimpleMonteCarlo, SubsetSimulation
@@ -27,7 +27,7 @@ AROUND = {"radius": 0.3, "range": (0.0, 1.0)}
 GENETIC = Genetic(population=12, generations=3, elites=3)
 
 
-def run_of(score: Hunted, tmp_path: Path, net: nn.Module | None = None, count: int = 3) -> tuple[SearchRun, RunFolder]:
+def run_of(score: SearchScore, tmp_path: Path, net: nn.Module | None = None, count: int = 3) -> tuple[SearchRun, RunFolder]:
     prepared = audit_of(net or tanh_net(), images(count), [score]).prepare()
     (job,) = [job for job in prepared.jobs if job.cells]
     folder = RunFolder(str(tmp_path))

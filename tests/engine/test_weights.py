@@ -15,14 +15,14 @@ from veracity.engine.perturbation import weights
 from veracity.engine.perturbation.weights import compared_with
 from veracity.perturb import LayerRandomisation, ParameterScaling
 from veracity.perturb.weights import FreshScaling
-from veracity.perturb.weights.copies import Copies
+from veracity.perturb.weights.copies import ScratchModel
 from veracity.scores import GEF, FastGEF
 
 
 def test_a_copy_has_the_elements_weights_and_the_original_keeps_its_own() -> None:
     model = small_net()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    copies = Copies(model, seed=3)
+    copies = ScratchModel(model, seed=3)
     space = ParameterScaling(sigma=1.0, steps=2)
     weights = copies.weights(space, [(0, 0), (1, 1)])
     scratch = copies.become(weights, 1)
@@ -33,7 +33,7 @@ def test_a_copy_has_the_elements_weights_and_the_original_keeps_its_own() -> Non
 
 def test_what_a_later_element_leaves_alone_is_the_models_own_again() -> None:
     model = small_net()
-    copies = Copies(model, seed=0)
+    copies = ScratchModel(model, seed=0)
     space = LayerRandomisation(direction="top_down").of(model)
     copies.become(copies.weights(ParameterScaling(sigma=1.0, steps=1), [(0, 0)]), 0)
     scratch = copies.become(copies.weights(space, [(0, 0)]), 0)

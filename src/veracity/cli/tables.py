@@ -33,7 +33,7 @@ from veracity.report.wording import ARROWS, MINUS, SHARED, UNSEEN, centre, decim
 from veracity.report.wording import number as written
 from veracity.results import Result
 from veracity.scores.gef import Alignment
-from veracity.scores.robustness import Hunted
+from veracity.scores.robustness import SearchScore
 
 AGAINST = {"truth": "against the truth", "consensus": "against the consensus", "": ""}
 GAP = (
@@ -288,7 +288,7 @@ def across_folds(title: str, rows: pd.DataFrame, besides: Mapping[str, str]) -> 
     return table
 
 
-def searched(title: str, rows: pd.DataFrame, score: Hunted, besides: Mapping[str, str], left: str = "explainer") -> Table:
+def searched(title: str, rows: pd.DataFrame, score: SearchScore, besides: Mapping[str, str], left: str = "explainer") -> Table:
     """A worst case or a probability: the mean, or the median where some are only bounds, and how the samples ended."""
     better = str(rows["direction"].iloc[0])
     middle = "median" if score.centre == "median" else "value"

@@ -16,14 +16,14 @@ from veracity.core.models import device_of
 from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Reads, Request
 from veracity.core.walks import Ask
-from veracity.engine.memory import MEMORY, Budget, Found
+from veracity.engine.memory import MEMORY, Budget, Readings
 from veracity.engine.plan import Job, numbers
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import weight
 from veracity.engine.reader import Reader
 from veracity.engine.store import RunFolder
 from veracity.engine.trial import Guard
-from veracity.perturb.weights.copies import Copies
+from veracity.perturb.weights.copies import ScratchModel
 
 EXPLANATIONS = "explanations"
 FAILED = "failed"
@@ -67,13 +67,13 @@ class Block:
         return len(self.samples)
 
     @cached_property
-    def copies(self) -> Copies:
+    def copies(self) -> ScratchModel:
         """Copies of the model with other weights."""
-        return Copies(self.model.module, self.seed)
+        return ScratchModel(self.model.module, self.seed)
 
-    def read(self, what: frozenset[Reads], request: Request) -> Found:
+    def read(self, what: frozenset[Reads], request: Request) -> Readings:
         """What was asked for, of the unperturbed block; its inputs always."""
-        found: Found = {Reads.INPUT: self.x.values, **predictions(self.model, self.samples, what, self.device)}
+        found: Readings = {Reads.INPUT: self.x.values, **predictions(self.model, self.samples, what, self.device)}
         if wanted := what & OUTPUTS:
             found |= self.outputs(lambda: self.reader, wanted, request, fingerprint.of_json([self.key, request.layer]))
         if Reads.EXPLANATION in what:
@@ -81,14 +81,14 @@ class Block:
         return found
 
     @torch.no_grad()
-    def outputs(self, reader: Callable[[], Reader], what: frozenset[Reads], request: Request, key: str, passes: int = 0) -> Found:
+    def outputs(self, reader: Callable[[], Reader], what: frozenset[Reads], request: Request, key: str, passes: int = 0) -> Readings:
         """The outputs of the model, or of another one, for the unperturbed block; computed once for all explainers.
 
         `key` names the model and its weights; `passes` is how many to report for each sample.
         """
 
-        def compute(missing: frozenset[Reads]) -> Found:
-            model, parts = reader(), list[Found]()
+        def compute(missing: frozenset[Reads]) -> Readings:
+            model, parts = reader(), list[Readings]()
             self.budget.spend(len(self), 1, lambda part: parts.append(model.outputs(missing, self.x[part], request.layer)))
             self.advance(len(self) * passes)
             return {one: torch.cat([part[one] for part in parts]).cpu() for one in missing}
@@ -147,9 +147,9 @@ def explanation_key(job: Job, request: Request) -> str:
     return job.base_key if request.smoothing is None else fingerprint.of_json([job.base_key, request.spec()[-1]])
 
 
-def predictions(model: AuditedModel, samples: Tensor, what: frozenset[Reads], device: torch.device) -> Found:
+def predictions(model: AuditedModel, samples: Tensor, what: frozenset[Reads], device: torch.device) -> Readings:
     """Whether a model classifies samples correctly, and which class it predicts, as far as that is asked for."""
-    found: Found = {}
+    found: Readings = {}
     if Reads.CORRECT in what:
         if model.correct is None:
             raise InputError(

@@ -22,7 +22,7 @@ from veracity.engine.problem import Problem
 from veracity.engine.progress import LATE, bar
 from veracity.engine.store import SCHEMA, RunFolder
 from veracity.perturb.path import calibrated, strength_range, tolerance
-from veracity.perturb.weights.copies import Copies, generator
+from veracity.perturb.weights.copies import ScratchModel, generator
 from veracity.perturb.weights.copies import key as stream
 
 DRAWS = 40
@@ -35,7 +35,7 @@ EXPECTED = 12
 KIND = "calibrations"
 
 
-def uncalibrated(problem: Problem) -> dict[tuple[str, str], Space]:
+def open_strengths(problem: Problem) -> dict[tuple[str, str], Space]:
     """The spaces whose strength is still to be found, by (model, what they are)."""
     found: dict[tuple[str, str], Space] = {}
     for name, model in problem.models.items():
@@ -66,7 +66,7 @@ class Strengths:
 
 def calibrate_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder, progress: bool = True) -> Strengths:
     """The strength of every such space for every model, or why it has none."""
-    spaces = uncalibrated(problem)
+    spaces = open_strengths(problem)
     found = Strengths()
     with bar("calibrating", len(spaces) * EXPECTED, progress, after=LATE) as advance:
         for (name, what), space in spaces.items():
@@ -96,7 +96,7 @@ def key_of(problem: Problem, name: str, what: str) -> str:
 def known_strengths(problem: Problem, folder: RunFolder | None) -> tuple[dict[tuple[str, str], float], list[str]]:
     """The strengths that the folder holds, by (model, what is perturbed), and the model of each that it does not; nothing is computed."""
     sigmas, missing = dict[tuple[str, str], float](), list[str]()
-    for name, what in uncalibrated(problem):
+    for name, what in open_strengths(problem):
         record = None if folder is None else folder.read_table(KIND, key_of(problem, name, what))
         if record is None:
             missing.append(name)
@@ -119,7 +119,7 @@ def calibration(
     if kept is not None:
         return kept
     with evaluating(model.module), torch.no_grad():
-        trial = Trial(problem, name, budget)
+        trial = Agreement(problem, name, budget)
         try:
             agreement = trial.agreement_along(space, heard)
             found = asdict(calibrated(agreement, trial.classes))
@@ -139,7 +139,7 @@ def calibration(
     return folder.write_table(KIND, key, found)
 
 
-class Trial:
+class Agreement:
     """How often a perturbed model agrees with the unperturbed one."""
 
     def __init__(self, problem: Problem, name: str, budget: Budget) -> None:
@@ -165,7 +165,7 @@ class Trial:
         errors, nor known to half the tolerance: with few classes a copy of the model agrees on nearly all samples or on
         hardly any.
         """
-        copies = Copies(self.model.module, stream("calibration", self.seed)) if isinstance(space, WeightSpace) else None
+        copies = ScratchModel(self.model.module, stream("calibration", self.seed)) if isinstance(space, WeightSpace) else None
         around = tolerance(self.classes)
 
         def agreement(sigma: float) -> float:
@@ -193,7 +193,7 @@ class Trial:
         own = torch.bincount(self.predicted, minlength=self.classes).double().cpu() / len(self.predicted)
         return float(own @ self.classes_then[sigma])
 
-    def under_copies(self, copies: Copies, space: WeightSpace, draws: range) -> list[Tensor]:
+    def under_copies(self, copies: ScratchModel, space: WeightSpace, draws: range) -> list[Tensor]:
         """What every copy predicts."""
         found, some = list[Tensor](), copies.at_once(self.x.values)
         for first in range(0, len(draws), some):

@@ -24,7 +24,7 @@ KIND = "learnt"
 
 
 @dataclass
-class Lessons:
+class LearningResult:
     """What a reader must know of what was learnt, and why some (model, explainer) could not learn."""
 
     facts: list[dict[str, Any]] = field(default_factory=list)
@@ -37,10 +37,10 @@ class Lessons:
         return [text for number, text in enumerate(found) if said.index(said[number]) == number]
 
 
-def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder, progress: bool = True) -> Lessons:
+def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder, progress: bool = True) -> LearningResult:
     """Let every explainer learn about every model; one that cannot is recorded, and the others go on."""
     places = [(name, label) for name in problem.models for label in problem.explainers if problem.learnt_key(name, label)]
-    found = Lessons()
+    found = LearningResult()
     with bar("learning", len(places), progress, after=LATE) as advance:
         for name, label in places:
             advance(0, f"learning {name} / {label}")
@@ -54,7 +54,7 @@ def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder
     return found
 
 
-def unlearnt(problem: Problem, folder: RunFolder | None) -> list[tuple[str, str]]:
+def pending_lessons(problem: Problem, folder: RunFolder | None) -> list[tuple[str, str]]:
     """The (model, explainer) that must learn first, those who learn the same once; controls have nothing to find out."""
     keys = {
         problem.learnt_key(name, label): (name, label)

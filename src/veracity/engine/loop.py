@@ -25,7 +25,7 @@ from veracity.engine.perturbation import perturbation_of
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
 from veracity.engine.store import Place, RunFolder
-from veracity.engine.tally import Lines, joined
+from veracity.engine.tally import Measurements, join
 from veracity.engine.trial import Guard
 
 
@@ -80,7 +80,7 @@ class JobRunner:
 class Outcome:
     """The measurements of each cell, or why it failed as a whole; why single rows failed; and the explanations of the other rows."""
 
-    cells: list[Lines | str]
+    cells: list[Measurements | str]
     failed: dict[int, str] = field(default_factory=dict)
     maps: dict[str, dict[tuple[int, ...], Tensor]] = field(default_factory=dict)
 
@@ -121,7 +121,7 @@ class Bisection:
         """Measure cells that share their perturbations; raises what is no single row's fault, and what every row raises."""
         sound = tuple(row for row in range(self.count) if row not in self.suspects)
         left = [sound, *((row,) for row in sorted(self.suspects))] if sound else [tuple(range(self.count))]
-        parts: list[tuple[tuple[int, ...], list[Lines | str], Block]] = []
+        parts: list[tuple[tuple[int, ...], list[Measurements | str], Block]] = []
         failed: dict[int, str] = {}
         first: Exception | None = None
         while left:
@@ -171,21 +171,21 @@ class Bisection:
         return True
 
 
-def measure(block: Block, cells: Sequence[Cell]) -> list[Lines | str]:
+def measure(block: Block, cells: Sequence[Cell]) -> list[Measurements | str]:
     """Perturb a block once for all cells that share their perturbations: the measurements of each, or why its score failed."""
     with block.guard.watching():
         before = block.read(frozenset[Reads]().union(*(cell.before for cell in cells)), cells[0].request)
         return perturbation_of(block, cells, before).measure()
 
 
-def merged(parts: Sequence[tuple[tuple[int, ...], list[Lines | str], Block]], failed: dict[int, str]) -> Outcome:
+def merged(parts: Sequence[tuple[tuple[int, ...], list[Measurements | str], Block]], failed: dict[int, str]) -> Outcome:
     """The parts of a block as one."""
     if len(parts) == 1 and not failed:
         return Outcome(parts[0][1])
-    cells: list[Lines | str] = []
+    cells: list[Measurements | str] = []
     for found in zip(*(lines for _, lines, _ in parts), strict=True):
         reason = next((part for part in found if isinstance(part, str)), None)
-        cells.append(joined([part for part in found if isinstance(part, Lines)]) if reason is None else reason)
+        cells.append(join([part for part in found if isinstance(part, Measurements)]) if reason is None else reason)
     maps: dict[str, dict[tuple[int, ...], Tensor]] = {}
     for rows, _, block in parts:
         for key, value in block.maps.items():

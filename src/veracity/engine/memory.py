@@ -92,7 +92,7 @@ def budget_for(model: nn.Module, row: Signals, memory: int | None, rows: int | N
     return Budget(max(1, min(most, share // row_bytes(model, row))))
 
 
-Found = dict[Reads, Tensor]
+Readings = dict[Reads, Tensor]
 BYTES = 64 << 20
 
 
@@ -101,9 +101,9 @@ class Memory:
 
     def __init__(self, limit: int = BYTES) -> None:
         self.limit, self.held = limit, 0
-        self.kept: OrderedDict[str, Found] = OrderedDict()
+        self.kept: OrderedDict[str, Readings] = OrderedDict()
 
-    def recall(self, key: str, what: frozenset[Reads], compute: Callable[[frozenset[Reads]], Found]) -> Found:
+    def recall(self, key: str, what: frozenset[Reads], compute: Callable[[frozenset[Reads]], Readings]) -> Readings:
         """What is known under a key, and the rest computed."""
         found = self.kept.pop(key, {})
         self.held -= size(found)
@@ -122,7 +122,7 @@ class Memory:
         self.held = 0
 
 
-def size(found: Found) -> int:
+def size(found: Readings) -> int:
     """Bytes."""
     return sum(tensor.nbytes for tensor in found.values())
 

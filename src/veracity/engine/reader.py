@@ -13,7 +13,7 @@ from veracity.core.inputs import Signals
 from veracity.core.models import Heard, LayerScores
 from veracity.core.randomness import Draws
 from veracity.core.scores import Reads, Smoothing
-from veracity.engine.memory import Budget, Found
+from veracity.engine.memory import Budget, Readings
 from veracity.engine.problem import Problem
 
 
@@ -49,9 +49,9 @@ class Reader:
                 self.learnt = self.explainer.lesson.learn(self.view, context)
         return self
 
-    def outputs(self, what: frozenset[Reads], x: Signals, layer: str | None) -> Found:
+    def outputs(self, what: frozenset[Reads], x: Signals, layer: str | None) -> Readings:
         """Scores, probabilities and one layer's output of R rows, with as few passes as they need."""
-        found: Found = {}
+        found: Readings = {}
         if Reads.SCORES in what:
             found[Reads.SCORES] = x.through(self.view)
         if Reads.OUTPUT in what:
@@ -74,7 +74,7 @@ class Reader:
             found = self.explainer.explain(self.view, x.values, targets, context)
         return found.detach()
 
-    def heard(self, x: Signals, targets: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor]:
+    def explanation_and_scores(self, x: Signals, targets: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor]:
         """e(x) of a local explainer, and the scores (R, K) that its pass saw; without targets the predicted class is explained."""
         if self.explainer is None:
             raise InputError("A score of explanations needs an explainer.")

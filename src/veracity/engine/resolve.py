@@ -357,7 +357,7 @@ def check_asked(scores: Mapping[str, Score], asked: Sequence[str], space: InputS
             raise InputError(f"The score '{name}' needs a symmetry: pass Audit(symmetry=...), for example CyclicShift(axes=(-1,)).")
 
 
-def prepared_for(inputs: Inputs, explainer: Explainer) -> Explainer:
+def prepare_explainer(inputs: Inputs, explainer: Explainer) -> Explainer:
     """The explainer once it has looked at all inputs, if it wants to."""
     if type(explainer).prepare is Explainer.prepare:
         return explainer

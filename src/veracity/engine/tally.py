@@ -23,7 +23,7 @@ from veracity.engine.store import Place, RunFolder
 
 
 @dataclass(frozen=True)
-class Lines:
+class Measurements:
     """The sample, draw and level of each measurement, (R,), its quantities by name, and tensors of the pairs that are shown."""
 
     sample: Tensor
@@ -32,13 +32,13 @@ class Lines:
     quantities: Mapping[str, Tensor]
     worst: Mapping[str, Tensor] | None = None
 
-    def without(self, samples: Mapping[int, str]) -> Lines:
+    def without(self, samples: Mapping[int, str]) -> Measurements:
         """With one undefined line for each of the samples that failed."""
         if not samples:
             return self
         nothing = torch.full((len(samples),), torch.nan, dtype=torch.float64)
         zero = torch.zeros(len(samples), dtype=torch.int64)
-        return joined([self, Lines(torch.tensor(list(samples)), zero, zero, dict.fromkeys(self.quantities, nothing))])
+        return join([self, Measurements(torch.tensor(list(samples)), zero, zero, dict.fromkeys(self.quantities, nothing))])
 
     def write(self, key: str, folder: RunFolder, failed: Mapping[int, str], needed: Sequence[Place] = ()) -> None:
         """Store the cell with the records it needs, and first the pairs that are shown."""
@@ -47,7 +47,7 @@ class Lines:
         folder.write_cell(key, self.sample.numpy(), self.draw.numpy(), self.level.numpy(), columns, [*needed, *shown], failed)
 
 
-def joined(parts: Sequence[Lines]) -> Lines:
+def join(parts: Sequence[Measurements]) -> Measurements:
     """The lines of several parts of a block as one; a quantity that a part does not know is NaN there."""
     if len(parts) == 1:
         return parts[0]
@@ -59,7 +59,7 @@ def joined(parts: Sequence[Lines]) -> Lines:
     return replace(parts[0], sample=sample, draw=draw, level=level, quantities=columns, worst=worst)
 
 
-def blank(lines: Lines) -> Tensor:
+def blank(lines: Measurements) -> Tensor:
     """Nothing for every line."""
     return torch.full((len(lines.sample),), torch.nan, dtype=torch.float64)
 
@@ -149,14 +149,14 @@ class Tally:
         """The first score's values of the ask that is open."""
         return self.seen[0][-1][0]
 
-    def lines(self, cell: Cell, worst: dict[str, Tensor] | None) -> Lines | str:
+    def lines(self, cell: Cell, worst: dict[str, Tensor] | None) -> Measurements | str:
         """What was measured of one cell, with the pairs for the eye; or why its score could not observe it."""
         if cell.key in self.failed:
             return self.failed[cell.key]
         row = torch.cat([ask.row for ask in self.asks])
         draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]) for what in ("draw", "level"))
         values = torch.cat(self.seen[self.cells.index(cell)], dim=1)
-        return Lines(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), worst)
+        return Measurements(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), worst)
 
 
 def telling(cell: Cell) -> bool:

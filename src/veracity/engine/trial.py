@@ -34,7 +34,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialResult:
     """An explainer as a trial left it, what it has to say, and whether it mixes the rows of a batch."""
 
     explainer: Explainer
@@ -89,7 +89,7 @@ class Guard:
             )
 
 
-def tried(problem: Problem, name: str, label: str, budget: Budget) -> Tried:
+def try_explainer(problem: Problem, name: str, label: str, budget: Budget) -> TrialResult:
     """One explainer on one model; raises, in a sentence that names both, if it cannot be used."""
     explainer, model = problem.explainers[label], problem.models[name]
     x = problem.inputs.take(torch.arange(min(ROWS, problem.inputs.size()))).to(device_of(model.module))
@@ -108,10 +108,10 @@ def tried(problem: Problem, name: str, label: str, budget: Budget) -> Tried:
             with guard.watching():
                 notes = explainer.check(view, x.values, targets, context)
                 found = explainer.settled(view, x.values, targets, context)
-                said = mixes(problem, name, label, found, Trial(problem, name, found, budget, x, targets, draws))
+                said = mixes(problem, name, label, found, ExplainerTrial(problem, name, found, budget, x, targets, draws))
         except VeracityError as error:
             raise type(error)(f"On model '{problem.label(name)}': {error}") from error
-    return Tried(found, (*notes, *said), bool(said))
+    return TrialResult(found, (*notes, *said), bool(said))
 
 
 def check_declared(label: str, explainer: Explainer, shape: Size) -> None:
@@ -123,7 +123,7 @@ def check_declared(label: str, explainer: Explainer, shape: Size) -> None:
         raise SpecError(f"The cost of {label} must be a Cost, such as Cost(forward=1), not {cost!r}.")
 
 
-class Trial:
+class ExplainerTrial:
     """An explainer on a few rows of one model."""
 
     def __init__(
@@ -145,7 +145,7 @@ class Trial:
         return apart(together, self.explained(slice(None), seed=1)) > MIXED
 
 
-def mixes(problem: Problem, name: str, label: str, explainer: Explainer, trial: Trial) -> tuple[str, ...]:
+def mixes(problem: Problem, name: str, label: str, explainer: Explainer, trial: ExplainerTrial) -> tuple[str, ...]:
     """What to say of rows that depend on each other; nothing where that is known, and of what fails, which its cells will tell."""
     known = problem.models[name].mixing > 0 or explainer.batch_dependent
     if known or not of_others(explainer) or explainer.learns or explainer.fixed:

@@ -19,11 +19,11 @@ from veracity.engine.admission import admit
 from veracity.engine.learning import recall
 from veracity.engine.memory import Budget
 from veracity.engine.perturbation.base import pair_of
-from veracity.engine.prepare import examined
+from veracity.engine.prepare import try_explainers
 from veracity.engine.problem import Problem
 from veracity.engine.progress import weight
 from veracity.engine.reader import Reader
-from veracity.engine.resolve import labelled, prepared_for
+from veracity.engine.resolve import labelled, prepare_explainer
 from veracity.engine.store import RunFolder
 from veracity.orbits.grids import Orbit
 from veracity.orbits.models import Examined
@@ -52,7 +52,7 @@ def as_explainers(given: Sequence[Any] | Mapping[str, Any], inputs: Inputs, orbi
                 f"Explanations cannot be followed along '{orbit.name}', which makes inputs of shape {tuple(shape)} out of "
                 f"{tuple(inputs.shape)}: leave the explainers out."
             )
-    return {label: prepared_for(inputs, one.bind(reference, orbit.space)) for label, one in named.items()}
+    return {label: prepare_explainer(inputs, one.bind(reference, orbit.space)) for label, one in named.items()}
 
 
 def explained_problem(
@@ -76,7 +76,7 @@ def explained_problem(
         labels = truth if one.task.kind == "classification" and (isinstance(target, Label) or not unlabelled) else None
         audited[name], _ = admit(name, one.module, inputs, labels, target, outputs, budgets[name])
     problem = Problem(audited, inputs, explainers, {}, target, Defaults(orbit.space, Exhaustive()), seed)
-    return examined(problem, budgets)
+    return try_explainers(problem, budgets)
 
 
 class Following:

@@ -18,14 +18,14 @@ from veracity.core.spaces import Countable, InputSpace, SampleSpace, TargetSpace
 
 
 @dataclass(frozen=True, kw_only=True)
-class Others(Countable, SampleSpace):
+class OtherSample(Countable, SampleSpace):
     """Each sample gives way to another one of the same data set, with that one's own target; never to itself.
 
     Elements (N, 1) are offsets from 1 to size - 1: sample s gives way to sample (s + offset) modulo `size`, the number of
     samples.
 
     >>> import torch
-    >>> others = Others().among(4, "content")
+    >>> others = OtherSample().among(4, "content")
     >>> others.order, others.instead_of(torch.tensor([2, 2, 2]), others.enumerate())
     (3, tensor([3, 0, 1]))
     """

@@ -11,7 +11,7 @@ import pandas as pd
 from veracity.core.sentences import tell
 from veracity.report.kinds import score_of
 from veracity.report.wording import AT_MOST, compact, count
-from veracity.scores.robustness.base import Hunted, Misinterpretation
+from veracity.scores.robustness.base import Misinterpretation, SearchScore
 from veracity.scores.robustness.probability import Rare
 from veracity.scores.robustness.worst import Sol
 from veracity.walk import Strongest
@@ -19,13 +19,13 @@ from veracity.walk import Strongest
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
 
 
-def hunted(manifest: Mapping[str, Any], label: str) -> Hunted | None:
+def hunted(manifest: Mapping[str, Any], label: str) -> SearchScore | None:
     """The robustness score behind a label; None if it is another kind of score."""
     found = score_of(manifest, label)
-    return found if isinstance(found, Hunted) else None
+    return found if isinstance(found, SearchScore) else None
 
 
-def outcome(score: Hunted, row: Mapping[Any, Any]) -> str:
+def outcome(score: SearchScore, row: Mapping[Any, Any]) -> str:
     """How the samples of one table row ended: feasible or not, censored, stuck, undefined; and how many evaluations had no value.
 
     >>> from veracity.scores.robustness import LnPHat, SolHat
@@ -95,7 +95,7 @@ def at_most(value: float, bound: bool = False) -> str:
     return f"{AT_MOST} {value:.3f}" if bound and math.isfinite(value) else f"{value:.3f}" if math.isfinite(value) else ""
 
 
-def setting(score: Hunted) -> str:
+def setting(score: SearchScore) -> str:
     """Where a score looked, how, and what the event is, in a sentence."""
     where = f"within {compact(score.radius)} of the input ({NORMS.get(score.norm, score.norm)})" if score.space is None else "in its space"
     walks = [one.name.replace("_", " ") for one in (score.walk.parts() if isinstance(score.walk, Strongest) else [score.walk])]

@@ -12,7 +12,7 @@ from veracity.report.wording import DEFINITIONS
 from veracity.scores import Likeness
 from veracity.scores.common import as_read
 from veracity.scores.faithfulness.content import ShapeScore
-from veracity.scores.robustness import Hunted
+from veracity.scores.robustness import SearchScore
 from veracity.scores.stability import StabilityScore
 
 
@@ -44,7 +44,7 @@ def has_null(score: Score | None) -> bool:
 
     Not beside robustness: random maps are the most robust of all to one kind of misinterpretation, and the least to the other.
     """
-    return score is None or not (isinstance(score, Hunted) or score.in_map_units)
+    return score is None or not (isinstance(score, SearchScore) or score.in_map_units)
 
 
 def has_ceiling(score: Score | None) -> bool:
@@ -59,4 +59,6 @@ def about_shape(score: Score | None) -> bool:
 
 def definition(score: Score | None) -> str:
     """What a score is, in its own first words; "" if nobody here knows it."""
-    return "" if score is None else (isinstance(score, Hunted | StabilityScore) and DEFINITIONS.get(score.name)) or type(score).summary()
+    return (
+        "" if score is None else (isinstance(score, SearchScore | StabilityScore) and DEFINITIONS.get(score.name)) or type(score).summary()
+    )

@@ -19,7 +19,7 @@ from veracity.report.plot import Plot, sign, signs
 from veracity.report.reading import Reading
 from veracity.report.view import WorstPair
 from veracity.report.wording import compact
-from veracity.scores.robustness.base import Hunted, Misinterpretation
+from veracity.scores.robustness.base import Misinterpretation, SearchScore
 from veracity.scores.robustness.probability import Rare
 from veracity.scores.robustness.worst import Sol
 
@@ -49,7 +49,7 @@ def robust_plots(reading: Reading, label: str, frames: Mapping[str, str]) -> lis
     return [plot for plot in (*made, None if made else search_plot(reading, label, score, frames)) if plot is not None]
 
 
-def search_plot(reading: Reading, label: str, score: Hunted, frames: Mapping[str, str]) -> Plot | None:
+def search_plot(reading: Reading, label: str, score: SearchScore, frames: Mapping[str, str]) -> Plot | None:
     """The worst point so far against evaluations."""
     series = [one for one in reading.run.series if one.score == label]
     data = search_data(score, series, reading.models, list(frames))
@@ -66,7 +66,7 @@ def search_plot(reading: Reading, label: str, score: Hunted, frames: Mapping[str
     )
 
 
-def rarity_plot(reading: Reading, label: str, score: Hunted, frames: Mapping[str, str]) -> Plot | None:
+def rarity_plot(reading: Reading, label: str, score: SearchScore, frames: Mapping[str, str]) -> Plot | None:
     """ln P against the threshold, level by level."""
     series = [one for one in reading.run.series if one.score == label]
     data = rarity_data(score, series, reading.models, list(frames))
@@ -122,7 +122,7 @@ def profile_plot(reading: Reading) -> Plot | None:
     )
 
 
-def scores_of(reading: Reading) -> dict[str, Hunted]:
+def scores_of(reading: Reading) -> dict[str, SearchScore]:
     """The robustness scores of a run, in its order."""
     labels = dict.fromkeys(row.score for row in reading.rows)
     return {label: score for label in labels if (score := hunted(reading.manifest, label)) is not None}
@@ -155,7 +155,7 @@ def adversaries(reading: Reading) -> Gallery | None:
     return Gallery(note=gallery_note(score, data, len(places)), signed=signed, models=drawn) if drawn else None
 
 
-def gallery_note(score: Hunted, data: AdversariesData, places: int) -> str:
+def gallery_note(score: SearchScore, data: AdversariesData, places: int) -> str:
     """How to read the pictures."""
     where = f"within {compact(score.radius)} of the seed" if score.space is None else "in the space around the seed"
     said = [f"The worst points found {where}: F-hat keeps the label and changes the map, F-tilde changes the label and keeps the map."]

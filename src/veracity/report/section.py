@@ -25,7 +25,7 @@ from veracity.report.stable import setting as stable_setting
 from veracity.report.stable import stability_sentences, undefined_pairs
 from veracity.report.view import Result, frames_of
 from veracity.report.wording import ABSOLUTE, DEFINITIONS, frame_title, title_of
-from veracity.scores.robustness.base import Hunted, Misinterpretation
+from veracity.scores.robustness.base import Misinterpretation, SearchScore
 from veracity.scores.robustness.probability import Rare
 from veracity.scores.sensitivity import LocalLipschitz, Sensitivity
 from veracity.scores.stability import StabilityScore
@@ -122,14 +122,14 @@ def section(reading: Reading, score: str) -> Section:
         score=score,
         title=title_of(score),
         definition=" ".join(filter(None, (DEFINITIONS.get(score) or definition(known), absolute(known)))),
-        hunted=isinstance(known, Hunted),
+        hunted=isinstance(known, SearchScore),
         rare=isinstance(known, Rare),
         spent=settings(known, mine, models),
         measure="" if isinstance(known, StabilityScore) else reading.measure(score),
         direction=mine[0].direction,
         digits=ranking.digits,
         frames=tuple(group.frame for group in ranking.frames),
-        averaged=about(reading.manifest, score).get("reduce", "mean") == "mean" and not isinstance(known, Hunted),
+        averaged=about(reading.manifest, score).get("reduce", "mean") == "mean" and not isinstance(known, SearchScore),
         answer=answered(reading, score, chances=chances),
         ranking=draw_ranking(ranking),
         rows=tuple(sorted(mine, key=lambda row: (models.index(row.model), place[row.explainer]))),
@@ -173,7 +173,7 @@ def settings(score: Score | None, rows: Sequence[Result], models: Sequence[str])
     """With which settings a score was taken, and at what cost, where that has to be said."""
     if isinstance(score, StabilityScore):
         return (stable_setting(score),)
-    return (setting(score), *evaluations([row for row in rows if row.settled], models)) if isinstance(score, Hunted) else ()
+    return (setting(score), *evaluations([row for row in rows if row.settled], models)) if isinstance(score, SearchScore) else ()
 
 
 def evaluations(rows: Sequence[Result], models: Sequence[str]) -> list[str]:

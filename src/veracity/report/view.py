@@ -17,7 +17,7 @@ from veracity.engine.store.state import Progress, State
 from veracity.report.hunted import outcome
 from veracity.report.kinds import has_ceiling, has_null, in_map_units, score_of
 from veracity.report.wording import centre, count, decimals, in_order, interval
-from veracity.scores.robustness import Hunted
+from veracity.scores.robustness import SearchScore
 from veracity.statistics.trend import holm
 
 
@@ -356,7 +356,7 @@ def in_words(row: Result, score: Score | None, record: Mapping[Any, Any]) -> Res
     """A row of a worst case or a probability with how its samples ended, and one of a pooled score as such; any other as it is."""
     if score is not None and score.pooled:
         return replace(row, pooled=True, middle="value")
-    if not isinstance(score, Hunted):
+    if not isinstance(score, SearchScore):
         return row
     said = outcome(score, {name: value for name, value in record.items() if not missing(value)})
     return replace(row, hunted=True, outcome=said, middle=score.centre)

@@ -40,7 +40,7 @@ from veracity.engine.store.records import sealed
 from veracity.engine.store.study import studying
 from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling, UniformNoise
-from veracity.perturb.weights.copies import Copies, key, parameters_of
+from veracity.perturb.weights.copies import ScratchModel, key, parameters_of
 from veracity.results import Result
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
 from veracity.walk import MonteCarlo
@@ -343,7 +343,7 @@ def scaled(model: nn.Module, sigma: float, draw: int, kind: str, seed: int) -> n
 
     Its direction is of a stream of its own: scores that perturb weights, as GEF does, never draw it.
     """
-    copies = Copies(model, key("meta-evaluation", seed, kind))
+    copies = ScratchModel(model, key("meta-evaluation", seed, kind))
     return deepcopy(copies.become(copies.weights(ParameterScaling(sigma=sigma, steps=1), [(draw, 0)]), 0))
 
 

@@ -151,15 +151,15 @@ class Local:
 
     def run(self, jobs: Sequence[Job], runner: JobRunner, watch: Watch) -> None:
         """Hand out jobs, the largest first, until none is left."""
-        Shift(self.workers, jobs, runner, watch).run()
+        WorkerPool(self.workers, jobs, runner, watch).run()
 
 
-class Shift:
+class WorkerPool:
     """The jobs of one run, the workers on them, and how often which of them died."""
 
     def __init__(self, workers: int, jobs: Sequence[Job], runner: JobRunner, watch: Watch) -> None:
         self.workers, self.runner, self.watch = workers, runner, watch
-        self.payload = packed(runner)
+        self.payload = pickled(runner)
         self.queue = deque(sorted(jobs, key=lambda job: -weight(job.cost)))
         self.whole = {job.base_key: job for job in jobs}
         self.crew: list[Worker] = []
@@ -244,7 +244,7 @@ class Shift:
             )
 
 
-def packed(runner: JobRunner) -> bytes:
+def pickled(runner: JobRunner) -> bytes:
     """The task as bytes for this machine's own workers, or a sentence on why it cannot travel."""
     try:
         return pickle.dumps(runner)
@@ -388,14 +388,14 @@ def serve(pipe: Connection) -> None:
         while True:
             job: Job = pipe.recv()
             try:
-                runner.run(job, Sayings(pipe))
+                runner.run(job, ProgressPipe(pipe))
             except StoreError as error:
                 pipe.send(Ended(str(error)))
             else:
                 pipe.send(Ended())
 
 
-class Sayings:
+class ProgressPipe:
     """Tells the parent how many passes were made, a few times a second."""
 
     def __init__(self, pipe: Connection) -> None:

@@ -9,7 +9,7 @@ from veracity.core.errors import SpecError
 from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, Space, TargetSpace, TrainingSpace, WeightSpace
 from veracity.core.walks import Search
 from veracity.engine.block import Block
-from veracity.engine.memory import Found
+from veracity.engine.memory import Readings
 from veracity.engine.perturbation.base import Perturbation
 from veracity.engine.perturbation.folds import FoldPerturbation
 from veracity.engine.perturbation.inputs import GuidedPerturbation, InputPerturbation, SamplePerturbation, TargetPerturbation
@@ -31,7 +31,7 @@ KINDS: tuple[tuple[type[Space], type[Perturbation[Any]]], ...] = (
 """How the elements of each kind of space reach a block of samples; the first kind that fits counts."""
 
 
-def perturbation_of(block: Block, cells: Sequence[Cell], before: Found) -> Perturbation[Any]:
+def perturbation_of(block: Block, cells: Sequence[Cell], before: Readings) -> Perturbation[Any]:
     """How a block is perturbed for cells that share their request, beside what was read `before`."""
     space = cells[0].request.space
     kind = next((kind for spaces, kind in KINDS if isinstance(space, spaces)), None)

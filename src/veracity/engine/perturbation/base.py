@@ -14,9 +14,9 @@ from veracity.core.scores import Pair, Reading, Reads, Request
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Ask
 from veracity.engine.block import Block
-from veracity.engine.memory import Found
+from veracity.engine.memory import Readings
 from veracity.engine.plan import Cell
-from veracity.engine.tally import Lines, Tally, Worst
+from veracity.engine.tally import Measurements, Tally, Worst
 from veracity.perturb import Group
 
 S = TypeVar("S", bound=Space)
@@ -27,7 +27,7 @@ See = Callable[[slice, Pair], None]
 class Perturbation(ABC, Generic[S]):
     """One block of samples under the request that some cells share; `before` is what was read of the unperturbed block."""
 
-    def __init__(self, block: Block, cells: Sequence[Cell], space: S, before: Found) -> None:
+    def __init__(self, block: Block, cells: Sequence[Cell], space: S, before: Readings) -> None:
         self.block, self.cells, self.space, self.before = block, cells, space, before
         self.request: Request = cells[0].request
         self.after = frozenset[Reads]().union(*(cell.after for cell in cells))
@@ -36,7 +36,7 @@ class Perturbation(ABC, Generic[S]):
     def observe(self, ask: Ask, see: See) -> None:
         """Perturb and read every row of an ask, and hand the rows to `see`, part by part."""
 
-    def measure(self) -> list[Lines | str]:
+    def measure(self) -> list[Measurements | str]:
         """Follow the walk to its end. Returns the measurements of each cell, or why its score failed."""
         block = self.block
         tally = Tally(self.cells, block.samples, self.broken, ~block.correct)

@@ -12,7 +12,7 @@ from veracity.core.spaces import TrainingSpace
 from veracity.core.walks import Ask
 from veracity.engine.block import predictions
 from veracity.engine.learning import recall
-from veracity.engine.memory import Found
+from veracity.engine.memory import Readings
 from veracity.engine.perturbation.base import Perturbation, See, pair_of
 from veracity.engine.progress import weight
 from veracity.engine.reader import Reader
@@ -36,13 +36,13 @@ class FoldPerturbation(Perturbation[TrainingSpace]):
                 found = {**predictions(model, block.samples, self.after, block.device), **self.read(name, piece, targets)}
             see(part, pair_of(self.space, piece.element, own, Reading(targets, found), block.frame))
 
-    def read(self, name: str, piece: Ask, targets: Tensor) -> Found:
+    def read(self, name: str, piece: Ask, targets: Tensor) -> Readings:
         """Outputs and explanations of one other model."""
         block, label = self.block, self.block.job.explainer
         model = block.problem.models[name]
         learnt = recall(block.folder, block.problem.learnt_key(name, label) if label else "", device_of(model.module))
         reader = Reader(block.problem, name, block.explainer, block.budget, learnt)
-        found: Found = {}
+        found: Readings = {}
         if wanted := self.after & OUTPUTS:
             key = fingerprint.of_json([block.key, name, model.fingerprint, self.request.layer])
             found |= block.outputs(lambda: reader, wanted, self.request, key, passes=weight(Cost(forward=1)))

@@ -17,7 +17,7 @@ from veracity.core.scores import OUTPUTS, Reading, Reads
 from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, TargetSpace
 from veracity.core.walks import Ask
 from veracity.engine.block import Block
-from veracity.engine.memory import MEMORY, Found
+from veracity.engine.memory import MEMORY, Readings
 from veracity.engine.perturbation.base import Perturbation, S, See
 from veracity.engine.plan import Cell
 from veracity.engine.progress import weight
@@ -32,7 +32,7 @@ class RowPerturbation(Perturbation[S]):
     model_stays: ClassVar[bool] = True
     """Whether the model itself is asked, so that a local explainer sees the scores of the perturbed row in its own pass."""
 
-    def __init__(self, block: Block, cells: Sequence[Cell], space: S, before: Found) -> None:
+    def __init__(self, block: Block, cells: Sequence[Cell], space: S, before: Readings) -> None:
         super().__init__(block, cells, space, before)
         self.explaining, self.asks = Reads.EXPLANATION in self.after, 0
         if self.request.follow:
@@ -52,7 +52,7 @@ class RowPerturbation(Perturbation[S]):
         """The elements (R, p) of some rows as they act, on the model's device."""
         return piece.element.to(self.block.device)
 
-    def read_outputs(self, element: Tensor, x: Signals, what: frozenset[Reads]) -> Found:
+    def read_outputs(self, element: Tensor, x: Signals, what: frozenset[Reads]) -> Readings:
         """The outputs for R perturbed rows."""
         return self.block.reader.outputs(what, x, self.request.layer)
 
@@ -91,7 +91,7 @@ class RowPerturbation(Perturbation[S]):
 
         block.budget.spend(len(ask), block.rows_each * self.request.repeats if self.explaining else 1, some)
 
-    def read_into(self, piece: Ask, element: Tensor, found: Found) -> Tensor:
+    def read_into(self, piece: Ask, element: Tensor, found: Readings) -> Tensor:
         """Read perturbed inputs and explanations of R rows into `found`, if they are wanted. Returns the explained outputs (R,)."""
         if not self.explaining and Reads.INPUT not in self.after:
             return self.targets(piece, element)
@@ -106,15 +106,17 @@ class RowPerturbation(Perturbation[S]):
         if not self.single_pass:
             found[Reads.EXPLANATION] = self.read_explanation(element, x, targets, draws)
             return targets
-        found[Reads.EXPLANATION], found[Reads.SCORES] = self.block.reader.heard(x, None if request.follow else targets, draws)
+        found[Reads.EXPLANATION], found[Reads.SCORES] = self.block.reader.explanation_and_scores(
+            x, None if request.follow else targets, draws
+        )
         return found[Reads.SCORES].argmax(dim=1) if request.follow else targets
 
-    def outputs(self, ask: Ask, number: str) -> Found:
+    def outputs(self, ask: Ask, number: str) -> Readings:
         """The model's outputs for all rows of an ask, on the CPU."""
         what, block = self.after & OUTPUTS, self.block
 
-        def compute(missing: frozenset[Reads]) -> Found:
-            parts: list[Found] = []
+        def compute(missing: frozenset[Reads]) -> Readings:
+            parts: list[Readings] = []
 
             def some(part: slice) -> None:
                 piece = ask[part]
@@ -146,7 +148,7 @@ class GuidedPerturbation(InputPerturbation):
 
     space: GuidedSpace
 
-    def __init__(self, block: Block, cells: Sequence[Cell], space: GuidedSpace, before: Found) -> None:
+    def __init__(self, block: Block, cells: Sequence[Cell], space: GuidedSpace, before: Readings) -> None:
         if space.by_explanation and Reads.EXPLANATION not in before:
             before = {**before, Reads.EXPLANATION: block.explanation(cells[0].request)}
         super().__init__(block, cells, space, before)

@@ -12,13 +12,13 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.scores import Pair, Reading, Reads
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Ask, Search, Searcher, Trace
-from veracity.engine.memory import Found
+from veracity.engine.memory import Readings
 from veracity.engine.perturbation.base import Perturbation, See
 from veracity.engine.perturbation.inputs import RowPerturbation
 from veracity.engine.progress import weight
-from veracity.engine.tally import Lines
+from veracity.engine.tally import Measurements
 from veracity.explain.differentiable import Form, differentiable, softened
-from veracity.scores.robustness import Hunted
+from veracity.scores.robustness import SearchScore
 
 BETA = 20.0
 """How sharp the softplus is that stands for a ReLU where slopes are taken."""
@@ -37,7 +37,7 @@ class SearchRun(Perturbation[Space]):
         super().__init__(inner.block, inner.cells, inner.space, inner.before)
         (self.cell,) = inner.cells
         score, walk = self.cell.score, self.request.walk
-        if not isinstance(score, Hunted) or not isinstance(walk, Search):
+        if not isinstance(score, SearchScore) or not isinstance(walk, Search):
             raise SpecError(f"The score '{self.cell.name}' has no merit that the walk '{walk.name}' could follow.")
         if not isinstance(inner, RowPerturbation):
             raise SpecError(
@@ -52,17 +52,17 @@ class SearchRun(Perturbation[Space]):
         """As the inner perturbation does."""
         self.inner.observe(ask, see)
 
-    def measure(self) -> list[Lines | str]:
+    def measure(self) -> list[Measurements | str]:
         """Search around every sample that the score is defined for."""
         searched = ~self.broken & self.block.correct if self.score.seeds else ~self.broken
         with torch.no_grad():
             return [self.search(searched.nonzero()[:, 0])]
 
-    def search(self, rows: Tensor) -> Lines:
+    def search(self, rows: Tensor) -> Measurements:
         """Search around these rows of the block, as many at once as memory allows."""
         samples, traces, worst = self.block.samples, list[tuple[Tensor, Trace]](), list[tuple[Ask, Tensor]]()
         for some in rows.split(self.walk.together(self.space)) if len(rows) else ():
-            searcher = self.walk.hunt(self.space, samples[some], self.block.seed, self.score.target, self.block.device)
+            searcher = self.walk.searcher(self.space, samples[some], self.block.seed, self.score.event, self.block.device)
             self.follow(searcher, some)
             trace, (ask, merit) = searcher.trace(), searcher.worst()
             traces.append((some[trace.row], trace))
@@ -100,7 +100,7 @@ class SearchRun(Perturbation[Space]):
                 with softened(BETA):
                     scores = x.through(reader.view)
                     targets = scores.argmax(dim=1) if self.request.follow else block.targets[row]
-                    found: Found = {Reads.SCORES: scores, Reads.INPUT: x.values}
+                    found: Readings = {Reads.SCORES: scores, Reads.INPUT: x.values}
                     if self.form is not None:
                         draws = block.draws(self.request, piece)
                         context = block.problem.context(reader.name, draws, block.budget.rows, x.structure, reader.learnt)
@@ -149,7 +149,9 @@ class SearchRun(Perturbation[Space]):
         return {name: torch.cat([parts[start][name].cpu() for start in sorted(parts)]) for name in parts[0]}
 
 
-def lines_of(traces: list[tuple[Tensor, Trace]], samples: Tensor, quantities: tuple[str, ...], worst: dict[str, Tensor] | None) -> Lines:
+def lines_of(
+    traces: list[tuple[Tensor, Trace]], samples: Tensor, quantities: tuple[str, ...], worst: dict[str, Tensor] | None
+) -> Measurements:
     """The traces of all searches, each with the block's row of every line, as measurements of one cell.
 
     What a score saw goes by the score's names for it; a sample that was not searched has one undefined line.
@@ -165,4 +167,4 @@ def lines_of(traces: list[tuple[Tensor, Trace]], samples: Tensor, quantities: tu
         found = [trace.quantities.get(own.get(name, name), torch.full((len(trace.row),), torch.nan)) for _, trace in traces]
         return torch.cat([*(part.double() for part in found), torch.full((len(left),), torch.nan, dtype=torch.float64)])
 
-    return Lines(samples[torch.cat((searched, left))], draw, level, {name: column(name) for name in names}, worst)
+    return Measurements(samples[torch.cat((searched, left))], draw, level, {name: column(name) for name in names}, worst)

@@ -23,7 +23,7 @@ from veracity.core.scores import OUTPUTS, Reading, Reads, Request
 from veracity.core.spaces import WeightSpace
 from veracity.core.walks import Ask
 from veracity.engine.block import Block
-from veracity.engine.memory import Found
+from veracity.engine.memory import Readings
 from veracity.engine.perturbation.base import Perturbation, See, pair_of
 from veracity.engine.plan import Cell
 from veracity.engine.progress import weight
@@ -39,7 +39,7 @@ GAINING = frozenset({"cuda"})
 class WeightPerturbation(Perturbation[WeightSpace]):
     """Readings of some copies at a time, (copies * samples, ...). Levels that are not explained, or not answered, are NaN."""
 
-    def __init__(self, block: Block, cells: Sequence[Cell], space: WeightSpace, before: Found) -> None:
+    def __init__(self, block: Block, cells: Sequence[Cell], space: WeightSpace, before: Readings) -> None:
         super().__init__(block, cells, space, before)
         self.key = fingerprint.of_json([block.key, space.spec(), block.seed, self.request.layer])
         self.form = form_of(block.reader, self.request) if Reads.EXPLANATION in self.after else None
@@ -66,7 +66,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
             pair = pair_of(self.space, piece.element, Reading(targets, before), Reading(targets, found), block.frame)
             see(part, replace(pair, start=start))
 
-    def read(self, pairs: Pairs, ask: Ask) -> Found:
+    def read(self, pairs: Pairs, ask: Ask) -> Readings:
         """The readings of these copies."""
         made: dict[str, Tensor] = {}
 
@@ -75,7 +75,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
                 made.update(self.block.copies.weights(self.space, pairs))
             return self.block.reader.on(self.block.copies.become(made, number))
 
-        found: Found = {}
+        found: Readings = {}
         if wanted := self.after & OUTPUTS:
             silent = self.blank(wanted)
             outputs = [
@@ -89,7 +89,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
             found[Reads.EXPLANATION] = self.explanations(pairs, ask, copy)
         return found
 
-    def blank(self, what: frozenset[Reads]) -> Found:
+    def blank(self, what: frozenset[Reads]) -> Readings:
         """Readings of the block that are NaN, shaped as those of the model itself; none if some of those were not read."""
         return {one: torch.full_like(self.before[one], torch.nan) for one in what} if what <= set(self.before) else {}
 

@@ -39,7 +39,7 @@ MOST_BYTES, MOST_ROWS = 64 << 20, 2048
 """The most bytes of weights or explanations, and the most rows, that copies observed together take."""
 
 
-class Copies:
+class ScratchModel:
     """A scratch copy of a model that takes on the weights of any element of a weight space."""
 
     def __init__(self, model: nn.Module, seed: int) -> None:

@@ -17,7 +17,7 @@ from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, d
 from veracity.report.figures.scale import Scale, mark, tight_scale
 from veracity.report.view import Result
 from veracity.report.wording import NAMES, compact, word_of
-from veracity.scores.robustness.base import Hunted
+from veracity.scores.robustness.base import SearchScore
 
 Family = dict[float, str]
 
@@ -42,7 +42,7 @@ class Profile:
     up: Scale
 
 
-def radius_families(scores: Mapping[str, Hunted]) -> list[tuple[str, Family]]:
+def radius_families(scores: Mapping[str, SearchScore]) -> list[tuple[str, Family]]:
     """Scores that are one and the same but for their radius: [(name, {radius: label})], those of one radius left out.
 
     >>> from veracity.scores.robustness import SolHat
@@ -59,7 +59,7 @@ def radius_families(scores: Mapping[str, Hunted]) -> list[tuple[str, Family]]:
     return [(names[key], dict(sorted(family.items()))) for key, family in found.items() if len(family) > 1]
 
 
-def profile_data(scores: Mapping[str, Hunted], rows: Sequence[Result], models: Sequence[str], names: Sequence[str]) -> list[Profile]:
+def profile_data(scores: Mapping[str, SearchScore], rows: Sequence[Result], models: Sequence[str], names: Sequence[str]) -> list[Profile]:
     """A profile of each family and model; `names` are the explainers to show, in their order."""
     made = []
     for name, family in radius_families(scores):

@@ -16,7 +16,7 @@ from veracity.report.figures.scale import tight_scale
 from veracity.report.figures.search import harm, harmed, limit_line
 from veracity.report.view import SeriesView
 from veracity.report.wording import compact
-from veracity.scores.robustness.base import Hunted, Misinterpretation
+from veracity.scores.robustness.base import Misinterpretation, SearchScore
 
 Array = NDArray[np.float64]
 NEEDED = {"probability", "threshold", "state"}
@@ -39,7 +39,7 @@ class RarityData:
     across: str
 
 
-def descent(score: Hunted, measured: Measured) -> Descent:
+def descent(score: SearchScore, measured: Measured) -> Descent:
     """Cumulative ln P = sum of ln p_i up to each level (eq. 21), where the constraint is kept there; of the seeds that were walked."""
     share, threshold, state = (measured[name][:, 0] for name in ("probability", "threshold", "state"))
     walked = np.isfinite(state).any(axis=1)
@@ -68,7 +68,7 @@ def middle(found: Descent, target: float) -> tuple[Array, Array]:
     return grid, np.where(np.isfinite(value), value, np.nan)
 
 
-def rarity_data(score: Hunted, series: Sequence[SeriesView], models: Sequence[str], names: Sequence[str]) -> RarityData:
+def rarity_data(score: SearchScore, series: Sequence[SeriesView], models: Sequence[str], names: Sequence[str]) -> RarityData:
     """From the levels of one score; `names` are the explainers to show in their order, none where the models are perturbed."""
     groups: dict[str, list[Fan]] = {}
     for one in series:
@@ -92,10 +92,10 @@ def rarity_data(score: Hunted, series: Sequence[SeriesView], models: Sequence[st
     return RarityData(panels=tuple(panels), across=f"the threshold of the {what}")
 
 
-def fan_of(score: Hunted, measured: Measured, label: str, index: int) -> Fan:
+def fan_of(score: SearchScore, measured: Measured, label: str, index: int) -> Fan:
     """One subject: a line a seed through its levels, and their median."""
     found = descent(score, measured)
-    places, heights = middle(found, score.target)
+    places, heights = middle(found, score.event)
     lines: list[Path] = [
         path(harmed(score, merit[np.isfinite(merit)]), ln_p[np.isfinite(merit)])
         for merit, ln_p in zip(found.merit, found.ln_p, strict=True)

@@ -19,7 +19,7 @@ from veracity.report.figures.scale import exact_scale, tight_scale
 from veracity.report.phrases import name, say, sentences
 from veracity.report.view import SeriesView
 from veracity.report.wording import compact, number
-from veracity.scores.robustness.base import Hunted, Misinterpretation
+from veracity.scores.robustness.base import Misinterpretation, SearchScore
 from veracity.walk import Strongest
 
 Array = NDArray[np.float64]
@@ -50,13 +50,13 @@ class Course:
         return int(np.isfinite(self.seeds[:, -1]).sum()) if self.seeds.size else 0
 
 
-def harm(score: Hunted, merit: Array) -> Array:
+def harm(score: SearchScore, merit: Array) -> Array:
     """How bad each merit is; minus infinity where the constraint is broken or nothing is defined."""
     least = 0.0 if isinstance(score, Misinterpretation) else -np.inf
     return np.where(np.isfinite(merit) & (merit >= least), merit, -np.inf)
 
 
-def harmed(score: Hunted, merit: Array) -> Array:
+def harmed(score: SearchScore, merit: Array) -> Array:
     """The agreement (or the prediction loss) at which a score has this merit; NaN where the constraint is broken.
 
     >>> from veracity.scores.robustness import SolHat, SolTilde
@@ -73,7 +73,7 @@ def harmed(score: Hunted, merit: Array) -> Array:
     return high - known if score.kept else known + low
 
 
-def course(score: Hunted, measured: Measured, search: int) -> Course | None:
+def course(score: SearchScore, measured: Measured, search: int) -> Course | None:
     """One search of a subject; where a seed's search has ended, its last value stays. None if nothing was searched."""
     made, merit = measured["evaluations"][:, search], measured["merit"][:, search]
     searched = np.isfinite(made).any(axis=1)
@@ -86,7 +86,7 @@ def course(score: Hunted, measured: Measured, search: int) -> Course | None:
     return Course(evaluations=made.max(axis=0), seeds=harmed(score, merit), middle=harmed(score, np.median(harm(score, merit), axis=0)))
 
 
-def search_data(score: Hunted, series: Sequence[SeriesView], models: Sequence[str], names: Sequence[str]) -> SearchData:
+def search_data(score: SearchScore, series: Sequence[SeriesView], models: Sequence[str], names: Sequence[str]) -> SearchData:
     """From the searches of one score; `names` are the explainers to show in their order, none where the models are searched."""
     found: dict[tuple[str, str], dict[tuple[int, str], Course]] = {}
     for one in series:
@@ -117,7 +117,7 @@ def say_title(model: str, search: str) -> str:
     return f"{model}: {text}" if model else text.capitalize()
 
 
-def titles(score: Hunted, count: int) -> list[str]:
+def titles(score: SearchScore, count: int) -> list[str]:
     """The names of the searches that a score made of one subject, of which there are so many."""
     walk = score.walk
     if not isinstance(walk, Strongest):
@@ -128,7 +128,7 @@ def titles(score: Hunted, count: int) -> list[str]:
     return [one.name for one in parts][:count]
 
 
-def panel(score: Hunted, title: str, lines: Mapping[tuple[int, str], Course]) -> Panel:
+def panel(score: SearchScore, title: str, lines: Mapping[tuple[int, str], Course]) -> Panel:
     """One plot: every subject's seeds and middle."""
     fans = tuple(
         Fan(
@@ -191,7 +191,7 @@ def draw_search(data: SearchData) -> Markup:
     return draw_fans(data.panels, f"{data.up}, against evaluations")
 
 
-def limit_line(score: Hunted) -> float:
+def limit_line(score: SearchScore) -> float:
     """Where the event begins, in the units of the axis."""
-    target = torch.tensor([score.target], dtype=torch.float64).numpy()
+    target = torch.tensor([score.event], dtype=torch.float64).numpy()
     return float(harmed(score, target)[0])

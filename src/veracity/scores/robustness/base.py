@@ -22,7 +22,7 @@ from veracity.measure import pearson
 from veracity.perturb import Ball
 from veracity.scores.common import Repeatable
 from veracity.walk import MonteCarlo
-from veracity.walk.gradient import sloped
+from veracity.walk.gradient import has_slopes
 
 PAPER = "Huang et al., SAFARI: versatile and efficient evaluations for robustness of interpretability, ICCV 2023"
 MARGIN = 0.05
@@ -43,7 +43,7 @@ def loss(scores: Tensor, label: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hunted(Repeatable, ABC):
+class SearchScore(Repeatable, ABC):
     """A score of the worst that can happen, or of how likely it is, to a correctly classified input in a small space around it.
 
     The space is the ball of `radius` in `norm` ("linf", "l2", "l1"), cut to the `range` of the data ("data": from their smallest
@@ -60,7 +60,7 @@ class Hunted(Repeatable, ABC):
 
     @property
     @abstractmethod
-    def target(self) -> float:
+    def event(self) -> float:
         """From which merit on the event has happened."""
 
     @abstractmethod
@@ -80,9 +80,9 @@ class Hunted(Repeatable, ABC):
         """How: without slopes, where there are none."""
         if not isinstance(self.walk, Search) or not self.walk.follows_slopes:
             return self.walk
-        if isinstance(space, InputSpace) and sloped(space) and (explainer is None or differentiable(explainer) is not None):
+        if isinstance(space, InputSpace) and has_slopes(space) and (explainer is None or differentiable(explainer) is not None):
             return self.walk
-        left = self.walk.blind()
+        left = self.walk.without_slopes()
         if left is None:
             what = f"'{explainer.name}' has" if explainer is not None and isinstance(space, InputSpace) else f"the space '{space.name}' has"
             raise SpecError(f"The walk '{self.walk.name}' follows slopes, and {what} none that are known: use the walk 'genetic'.")
@@ -90,7 +90,7 @@ class Hunted(Repeatable, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Misinterpretation(Hunted, ABC):
+class Misinterpretation(SearchScore, ABC):
     """An explanation that deceives: it changes while the label stays (F-hat), or stays while the label changes (F-tilde).
 
     Explanations are compared by the `measure` (Pearson's correlation), in absolute value unless `signed`, the class
@@ -133,7 +133,7 @@ class Misinterpretation(Hunted, ABC):
         return high - agreement if self.kept else agreement - low
 
     @property
-    def target(self) -> float:
+    def event(self) -> float:
         """The badness of the threshold."""
         return float(self.badness(torch.tensor(self.threshold, dtype=torch.float64)))
 
