@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.explainers import Context, Cost, Learner
 from veracity.core.inputs import Signals, TensorInputs
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
@@ -278,7 +278,7 @@ def test_points_that_do_not_fit_at_once_come_in_whole_rounds(monkeypatch: pytest
 
 
 @dataclass(frozen=True, kw_only=True)
-class Learning(Explainer):
+class Learning(Learner):
     """Explains by what it has learnt about the weights."""
 
     name = "learning"

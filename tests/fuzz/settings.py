@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from veracity.core.registry import HOMES
-from veracity.core.spaces import GuidedSpace, InputSpace, RangedSpace
+from veracity.core.spaces import GraphSpace, GuidedSpace, InputSpace, RangedSpace
 
 from .outcome import Outcome, judged
 from .values import mutated, settings_of
@@ -60,7 +60,7 @@ def acts(random: Random, space: InputSpace) -> None:
         return
     x = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
     elements = fitted.sample(2, torch.Generator().manual_seed(0))
-    if not isinstance(fitted, GuidedSpace) and not fitted.needs_structure:
+    if not isinstance(fitted, GuidedSpace | GraphSpace):
         moved = fitted.act(fitted.at(elements, torch.zeros(2, dtype=torch.long)), x)
         if len(moved) != 2:
             raise AssertionError(f"{space.name} moved 2 samples into {len(moved)}")

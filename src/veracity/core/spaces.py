@@ -11,7 +11,6 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.component import Component
-from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 
@@ -82,20 +81,14 @@ class InputSpace(Space, ABC):
     representation: ClassVar[Representation] = Representation.PERMUTATION
     moves_frame: ClassVar[bool] = True
     """Whether what lives in the input's frame moves along with the input; noise, say, moves nothing."""
-    needs_structure: ClassVar[bool] = False
-    """Whether it moves the structure of graphs, so that plain tensors make no sense."""
 
     @abstractmethod
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """N elements (N, p) act on N signals (N, ...) in one differentiable call on the signals' device."""
 
-    def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """N elements act on the structure of N signals: nothing to do unless the space moves what it refers to."""
-        return structure
-
     def move(self, elements: Tensor, signals: Signals) -> Signals:
-        """N elements act on N samples, values and structure."""
-        return Signals(self.act(elements, signals.values), self.carry(elements, signals.structure))
+        """N elements act on N samples; their structure stays."""
+        return Signals(self.act(elements, signals.values), signals.structure)
 
     def check(self, x: Tensor) -> None:
         """Raise if these inputs make the space meaningless (say, if a shift would wrap visible pixels)."""
@@ -103,6 +96,19 @@ class InputSpace(Space, ABC):
     def words(self, element: Tensor) -> str:
         """What one element (p,) does, for people; "" where there are no words for it."""
         return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphSpace(InputSpace, ABC):
+    """A space that moves the structure of graphs along with their nodes; plain tensors make no sense for it."""
+
+    @abstractmethod
+    def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """N elements act on the structure of N signals."""
+
+    def move(self, elements: Tensor, signals: Signals) -> Signals:
+        """N elements act on N samples, values and structure."""
+        return Signals(self.act(elements, signals.values), self.carry(elements, signals.structure))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,12 +174,6 @@ class Countable(Space, ABC):
     def enumerate(self) -> Tensor:
         """Every element once, (order, p)."""
         return self.unrank(torch.arange(self.order))
-
-    def sample_distinct(self, count: int, generator: torch.Generator) -> Tensor:
-        """Uniform elements (count, p), drawn without replacement from a space that can be counted out."""
-        if count > self.order:
-            raise InputError(f"{self.name} has {self.order} elements, so that {count} distinct ones cannot be drawn.")
-        return self.unrank(torch.randperm(self.order, generator=generator)[:count])
 
     @property
     def latents(self) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
-from veracity.core.explainers import Frame
+from veracity.core.explainers import Frame, GivenMaps
 from veracity.core.models import device_of
 from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Reads, Request
@@ -105,7 +105,7 @@ class Block:
         if stored is not None and FAILED not in stored:
             whole = stored["explanation"]
             return (whole if self.rows is None else whole[self.rows]).to(self.device)
-        given = None if self.explainer is None or request.smoothing is not None else self.explainer.given
+        given = self.explainer.given if isinstance(self.explainer, GivenMaps) and request.smoothing is None else None
         parts: list[Tensor] = [] if given is None else [given[self.samples].to(self.x.values)]
 
         def some(part: slice) -> None:

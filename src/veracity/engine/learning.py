@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import StoreError, said
-from veracity.core.explainers import Context, Cost
+from veracity.core.explainers import Context, Cost, learner
 from veracity.core.models import device_of, evaluating
 from veracity.core.randomness import Draws, in_use, seeded
 from veracity.engine.memory import Budget
@@ -60,7 +60,7 @@ def pending_lessons(problem: Problem, folder: RunFolder | None) -> list[tuple[st
         problem.learnt_key(name, label): (name, label)
         for name in problem.models
         for label, explainer in problem.explainers.items()
-        if explainer.learns and not explainer.control
+        if learner(explainer) and not explainer.control
     }
     return [place for key, place in keys.items() if folder is None or folder.read_tensors(KIND, key) is None]
 
@@ -73,7 +73,9 @@ def least_cost(problem: Problem, name: str, label: str) -> Cost:
 
 def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFolder) -> list[dict[str, Any]]:
     """One explainer and one model."""
-    explainer, key = problem.explainers[label], problem.learnt_key(name, label)
+    explainer, key = learner(problem.explainers[label]), problem.learnt_key(name, label)
+    if explainer is None:
+        return []
     context = context_of(problem, name, label, budget)
     learnt: Mapping[str, Tensor] | None = folder.read_tensors(KIND, key)
     if learnt is None:

@@ -165,7 +165,7 @@ def numbers(samples: Tensor) -> int | list[int]:
 
 def beyond(score: Score, request: Request, model: AuditedModel, samples: Tensor, others: list[Any]) -> list[Any]:
     """What else a cell depends on: its samples' labels where a score looks at them, and the models of the other folds."""
-    right = score.seeds or Reads.CORRECT in reads_before(score) | reads_after(score)
+    right = score.correct_only or Reads.CORRECT in reads_before(score) | reads_after(score)
     found: list[Any] = [model.correct[samples].tolist()] if right and model.correct is not None else []
     return [*found, *others] if isinstance(request.space, TrainingSpace) else found
 

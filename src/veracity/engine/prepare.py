@@ -86,7 +86,7 @@ def check_threshold(score: Misinterpretation) -> None:
 
 def check_classes(problem: Problem, labels: Tensor | None) -> None:
     """Raise if a score that starts from correctly classified samples is asked of something that does not classify."""
-    name = next((label for label, score in problem.scores.items() if score.seeds), None)
+    name = next((label for label, score in problem.scores.items() if score.correct_only), None)
     if name is None:
         return
     for model, audited in problem.models.items():
@@ -115,7 +115,7 @@ def unique(notes: Iterable[dict[str, str]]) -> list[dict[str, str]]:
 
 def misclassification_notes(problem: Problem) -> Iterator[dict[str, str]]:
     """Scores that start from correctly classified samples leave the others out."""
-    names = [label for label, score in problem.scores.items() if score.seeds]
+    names = [label for label, score in problem.scores.items() if score.correct_only]
     models = {problem.label(name): problem.correct(problem.label(name)) for name in problem.models}
     known = [correct for correct in models.values() if correct is not None]
     if names and known and len(known) == len(models) and not any(one.any() for one in known):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import SpecError
-from veracity.core.explainers import Context, Explainer, Frame
+from veracity.core.explainers import Context, Explainer, Frame, learner
 from veracity.core.inputs import Inputs
 from veracity.core.models import viewed, weighted_layers
 from veracity.core.randomness import Draws
@@ -164,8 +164,8 @@ class Problem:
 
     def learnt_key(self, name: str, label: str) -> str:
         """Everything that depends on what an explainer learns about a model; empty if it learns nothing."""
-        explainer = self.explainers[label]
-        if not explainer.learns:
+        explainer = learner(self.explainers[label])
+        if explainer is None:
             return ""
         model, training = self.models[name], self.training_of(name, explainer)
         from_what = training.fingerprint() if training is not None else ""

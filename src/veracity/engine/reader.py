@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import Cost, Explainer
+from veracity.core.explainers import Cost, Explainer, learner
 from veracity.core.inputs import Signals
 from veracity.core.models import Heard, LayerScores
 from veracity.core.randomness import Draws
@@ -42,11 +42,11 @@ class Reader:
 
     def informed(self) -> Reader:
         """Itself, once the explainer has found out about this copy what it must know of a model."""
-        if self.explainer is not None and self.explainer.learns:
+        if (explainer := learner(self.explainer)) is not None:
             nobody = Draws.of(self.problem.seed, torch.arange(0))
             context = self.problem.context(self.name, nobody, self.budget.rows, training=self.training)
             with torch.enable_grad():
-                self.learnt = self.explainer.lesson.learn(self.view, context)
+                self.learnt = explainer.lesson.learn(self.view, context)
         return self
 
     def outputs(self, what: frozenset[Reads], x: Signals, layer: str | None) -> Readings:

@@ -139,7 +139,7 @@ class Tally:
                 raise SpecError(f"The score '{cell.name}' observed numbers of shape {tuple(values.shape)}, expected {expected}.")
             if cell.score.reads is Reads.EXPLANATION:
                 columns[self.broken[ask.row]] = torch.nan
-            if cell.score.seeds:
+            if cell.score.correct_only:
                 columns[self.wrong[ask.row]] = torch.nan
             seen[-1][:, part] = columns.T
             if cell.key in self.worst:

@@ -16,7 +16,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import ChangedModelError, InputError, SpecError, VeracityError
-from veracity.core.explainers import Cost, Explainer, Frame
+from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only
 from veracity.core.fingerprint.origin import ours
 from veracity.core.inputs import Signals
 from veracity.core.intact import Intact
@@ -118,6 +118,8 @@ def check_declared(label: str, explainer: Explainer, shape: Size) -> None:
     """Raise if what an explainer says about itself is of the wrong kind."""
     if not isinstance(explainer.frame, Frame):
         raise SpecError(f"The frame of {label} must be a Frame, such as Frame.TRAINING, not {explainer.frame!r}.")
+    if not isinstance(explainer, Learner) and hasattr(explainer, "learn"):
+        raise SpecError(f"{label} has a method `learn`, which nobody would call: derive {type(explainer).__name__} from Learner.")
     cost: Any = explainer.cost(shape)
     if not isinstance(cost, Cost):
         raise SpecError(f"The cost of {label} must be a Cost, such as Cost(forward=1), not {cost!r}.")
@@ -148,7 +150,7 @@ class ExplainerTrial:
 def mixes(problem: Problem, name: str, label: str, explainer: Explainer, trial: ExplainerTrial) -> tuple[str, ...]:
     """What to say of rows that depend on each other; nothing where that is known, and of what fails, which its cells will tell."""
     known = problem.models[name].mixing > 0 or explainer.batch_dependent
-    if known or not of_others(explainer) or explainer.learns or explainer.fixed:
+    if known or not of_others(explainer) or learner(explainer) or maps_only(explainer):
         return ()
     try:
         together = trial.explained(slice(None))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import Explainer, Frame
+from veracity.core.explainers import Explainer, Frame, maps_only
 from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of
 from veracity.core.randomness import Draws
@@ -39,7 +39,7 @@ def as_explainers(given: Sequence[Any] | Mapping[str, Any], inputs: Inputs, orbi
             raise InputError(
                 f"'{label}' explains by {one.frame.value}, and what moves along an orbit are maps over the input: leave it out."
             )
-        if one.fixed:
+        if maps_only(one):
             raise InputError(f"'{label}' is maps without their explainer, and moved inputs are explained anew: leave it out.")
         if one.needs:
             needed = ", ".join(sorted(need.value for need in one.needs))

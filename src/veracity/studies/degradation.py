@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError, SpecError
+from veracity.core.explainers import maps_only
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.measures import Direction
@@ -246,7 +247,7 @@ class DegradationCheck:
             )
         if not isinstance(self.model, (nn.Module, CrossTrained)):
             raise InputError(f"A degradation check is of one CrossTrained, or of one torch.nn.Module, not {type(self.model).__name__}.")
-        fixed = [label for label, one in labelled(self.explainers, controls=False).items() if one.fixed]
+        fixed = [label for label, one in labelled(self.explainers, controls=False).items() if maps_only(one)]
         if fixed:
             raise InputError(f"Damaged models are explained anew, and '{fixed[0]}' is maps without their explainer: leave it out.")
         damages = {name: self.suited(name, damage) for name, damage in as_damages(self.damages).items()}

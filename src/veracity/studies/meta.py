@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError, SpecError, unknown
-from veracity.core.explainers import Explainer
+from veracity.core.explainers import Explainer, GivenMaps, maps_only
 from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.measures import Direction
 from veracity.core.models import as_device, evaluating, placed
@@ -208,7 +208,7 @@ class MetaEvaluation:
             raise InputError("Intra-consistency compares scores over samples, and of one alone it is always the same: pass at least two.")
         if "mpt" in self.tests:
             parameters_of(self.model)
-            fixed = [label for label, one in labelled(self.explainers, controls=False).items() if one.fixed]
+            fixed = [label for label, one in labelled(self.explainers, controls=False).items() if maps_only(one)]
             if fixed:
                 raise InputError(
                     f"The model perturbation test explains anew, and '{fixed[0]}' is maps without their explainer: "
@@ -313,7 +313,7 @@ def passed_on(base: Result, label: str, explainer: Explainer) -> Explainer:
 
     None are where scores ask for averages over noise alone, which are made around the inputs at hand.
     """
-    if explainer.given is not None:
+    if isinstance(explainer, GivenMaps):
         return explainer
     blocks = {int(cell["start"]): cell["base"] for cell in base.manifest["cells"] if cell["explainer"] == label}
     kept = [base.folder.read_tensors("explanations", blocks[start]) for start in sorted(blocks)]

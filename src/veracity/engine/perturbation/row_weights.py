@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from veracity.core.errors import InputError
+from veracity.core.explainers import learner
 from veracity.core.inputs import Signals
 from veracity.core.models import out_of_memory
 from veracity.core.randomness import Draws
@@ -83,7 +84,7 @@ def explanations_each(reader: Reader, space: RowWeightSpace, elements: Tensor, x
         maps: list[Tensor] = []
         reader.budget.spend(len(x), rows_each, lambda part: maps.append(reader.explanation(x[part], targets[part], draws[part])))
         return torch.cat(maps)
-    form = None if explainer.learns else stacked(explainer)
+    form = None if learner(explainer) else stacked(explainer)
 
     def together(copy: Reader, weights: Weights, part: slice, form: Form) -> Readings:
         rows = x[part]

@@ -54,7 +54,7 @@ class SearchRun(Perturbation[Space]):
 
     def measure(self) -> list[Measurements | str]:
         """Search around every sample that the score is defined for."""
-        searched = ~self.broken & self.block.correct if self.score.seeds else ~self.broken
+        searched = ~self.broken & self.block.correct if self.score.correct_only else ~self.broken
         with torch.no_grad():
             return [self.search(searched.nonzero()[:, 0])]
 

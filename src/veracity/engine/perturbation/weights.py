@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from veracity.core import fingerprint
-from veracity.core.explainers import Cost
+from veracity.core.explainers import Cost, learner
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Reading, Reads, Request
@@ -130,7 +130,7 @@ def form_of(reader: Reader, request: Request) -> Form | None:
     """The explainer as a pure function of the weights, if it has such a form and draws nothing of its own for each copy."""
     explainer = reader.explainer
     plain = request.smoothing is None and reader.view is reader.module
-    if explainer is None or not plain or explainer.learns or (explainer.stochastic and not request.common_draws):
+    if explainer is None or not plain or learner(explainer) or (explainer.stochastic and not request.common_draws):
         return None
     return stacked(explainer)
 

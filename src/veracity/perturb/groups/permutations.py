@@ -15,6 +15,7 @@ from torch import Size, Tensor
 from veracity.core.errors import InputError
 from veracity.core.registry import GROUPS
 from veracity.core.settings import Count
+from veracity.core.spaces import GraphSpace
 from veracity.perturb.groups.base import FiniteGroup, PermutationAction, describe, known, lengths, numbered, same_sizes
 
 
@@ -116,7 +117,7 @@ class Permutations(PermutationAction, FiniteGroup):
 
 @GROUPS.add
 @dataclass(frozen=True, kw_only=True)
-class NodePermutations(Permutations):
+class NodePermutations(GraphSpace, Permutations):
     """All orders of a graph's node slots, S_V: rho[g] x(u) = x(g^-1(u)) and rho[g] a(u, v) = a(g^-1(u), g^-1(v)) (Table 4).
 
     Elements (N, V) are g^-1(0) ... g^-1(V - 1), the slots that are read. `act` moves features (N, V, F); `carry` moves
@@ -130,7 +131,6 @@ class NodePermutations(Permutations):
     """
 
     name = "node_permutations"
-    needs_structure = True
     reference = "Crabbé and van der Schaar, NeurIPS 2023, Table 4 (Mutagenicity)"
 
     axis: int | None = -2

@@ -13,7 +13,7 @@ from torch import Tensor
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.measures import Direction, Measure
-from veracity.core.scores import Defaults, Pair, Reads, Request, Subject
+from veracity.core.scores import Defaults, Pair, Reads, Request, SampleNotes, Subject
 from veracity.core.settings import Positive
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Search, Walk
@@ -43,14 +43,14 @@ def loss(scores: Tensor, label: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchScore(Repeatable, ABC):
+class SearchScore(SampleNotes, Repeatable, ABC):
     """A score of the worst that can happen, or of how likely it is, to a correctly classified input in a small space around it.
 
     The space is the ball of `radius` in `norm` ("linf", "l2", "l1"), cut to the `range` of the data ("data": from their smallest
     to their largest value), or any other `space` that is given. The label is the class predicted at the unperturbed input.
     """
 
-    seeds: ClassVar[bool] = True
+    correct_only: ClassVar[bool] = True
     reference: ClassVar[str] = PAPER
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=1000))
     radius: Positive = 0.1
