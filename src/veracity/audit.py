@@ -46,7 +46,7 @@ from veracity.engine.loop import JobRunner
 from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Job, plan
-from veracity.engine.prepare import AuditPlan, check_classes, check_requests, reader_notes, try_explainers
+from veracity.engine.prepare import AuditPlan, check_classes, check_requests, reader_notes
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import LATE, CountingBudget, bar, telling, watching
 from veracity.engine.resolve import (
@@ -68,10 +68,11 @@ from veracity.engine.resolve import (
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.mending import mend
+from veracity.engine.trial import try_explainers
 from veracity.results import Result
 
 
-def calibrated(prepared: AuditPlan, store: RunFolder, progress: bool) -> tuple[AuditPlan, Strengths]:
+def calibrate_plan(prepared: AuditPlan, store: RunFolder, progress: bool) -> tuple[AuditPlan, Strengths]:
     """The audit planned again, once the strength of every perturbation that depends on the model is known; and those strengths.
 
     Raises if none of the scores that were asked for could be measured.
@@ -80,16 +81,16 @@ def calibrated(prepared: AuditPlan, store: RunFolder, progress: bool) -> tuple[A
     asked = [(job.model, cell.request.space) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
     if found.failures and all(found.failure(model, space) for model, space in asked):
         raise InputError(next(iter(found.failures.values())))
-    return replace(planned_with(found.sigmas, prepared), calibrations=tuple(found.records)), found
+    return replace(plan_with(found.sigmas, prepared), calibrations=tuple(found.records)), found
 
 
-def planned_with(sigmas: Mapping[tuple[str, str], float], prepared: AuditPlan) -> AuditPlan:
+def plan_with(sigmas: Mapping[tuple[str, str], float], prepared: AuditPlan) -> AuditPlan:
     """The audit planned again with the strengths that were found."""
     problem = replace(prepared.problem, calibrations=sigmas)
     return replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets) if sigmas else prepared.jobs)
 
 
-def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Job]:
+def drop_failed_paths(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Job]:
     """Jobs without the cells whose path has no end, which are recorded."""
     reasons = {cell.key: strengths.failure(job.model, cell.request.space) for job in jobs for cell in job.cells}
     failed = {key: reason for key, reason in reasons.items() if reason is not None}
@@ -98,13 +99,13 @@ def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Jo
     return [job for job in (job.without(set(failed)) for job in jobs) if job.cells]
 
 
-def moved(name: str, model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
+def model_on(name: str, model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
     """A model on a device; copied there if it is elsewhere."""
     return on_device(model, device) if isinstance(model, CrossTrained) else placed(name, model, where)
 
 
 @contextmanager
-def resumable(folder: str | Path) -> Iterator[None]:
+def resume_hint(folder: str | Path) -> Iterator[None]:
     """An interruption says how to go on."""
     try:
         yield
@@ -112,13 +113,13 @@ def resumable(folder: str | Path) -> Iterator[None]:
         raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
 
 
-def crossed(audit: Audit) -> dict[str, CrossTrained]:
+def cross_trained(audit: Audit) -> dict[str, CrossTrained]:
     """The models that are trained for each fold of the data, by name."""
     return {name: model for name, model in as_models(audit.models).items() if isinstance(model, CrossTrained)}
 
 
 @dataclass(frozen=True)
-class Resolved:
+class AuditSetup:
     """What an audit is about, before any model is looked at."""
 
     inputs: Inputs
@@ -135,28 +136,28 @@ class Resolved:
     seed: int
 
 
-def found_in(audit: Audit, store: RunFolder | None) -> dict[str, FoldModels]:
+def load_all_folds(audit: Audit, store: RunFolder | None) -> dict[str, FoldModels]:
     """The folds' models of every cross-trained model as they lie in the folder, or untrained networks, as far as they are known."""
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
-    found = {name: load_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items()}
+    found = {name: load_folds(model, inputs, labels, store, name) for name, model in cross_trained(audit).items()}
     return {name: one for name, one in found.items() if one is not None}
 
 
-def folds_to_train(audit: Audit, store: RunFolder | None) -> int:
+def count_missing_folds(audit: Audit, store: RunFolder | None) -> int:
     """How many folds' models of cross-trained models are not in the folder."""
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
-    return sum(missing_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items())
+    return sum(missing_folds(model, inputs, labels, store, name) for name, model in cross_trained(audit).items())
 
 
-def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progress: bool) -> AuditPlan | None:
+def rehearse(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progress: bool) -> AuditPlan | None:
     """The audit, looked at before anything is written; None if its models must be trained first.
 
     Then it is looked at with untrained networks, so that a mistake does not come to light only after the training; where nobody
     knows them, at least everything that needs no model is.
     """
-    models = crossed(audit)
+    models = cross_trained(audit)
     if not models:
         return audit.prepare(**settings, progress=progress)
     audit.resolve(**settings)
@@ -164,9 +165,9 @@ def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progr
     labels = as_labels(audit.targets, inputs.size())
     if not any(missing_folds(model, inputs, labels, store, name) for name, model in models.items()):
         if all(model.models for model in models.values()):
-            return audit.prepare(**settings, trained=found_in(audit, store), progress=progress)
+            return audit.prepare(**settings, trained=load_all_folds(audit, store), progress=progress)
         return None
-    stands = found_in(audit, store)
+    stands = load_all_folds(audit, store)
     if set(stands) == set(models):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Note)
@@ -239,11 +240,11 @@ class Audit:
         store = RunFolder(str(folder))
         store.check_writable()
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
-        ready = rehearsed(self, settings, store, progress)
-        with resumable(folder), store.writing():
+        ready = rehearse(self, settings, store, progress)
+        with resume_hint(folder), store.writing():
             mend(store, progress)
             prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
-            prepared, strengths = calibrated(prepared, store, progress)
+            prepared, strengths = calibrate_plan(prepared, store, progress)
             lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
             store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
             finished = store.finished() - store.incomplete()
@@ -253,7 +254,7 @@ class Audit:
                 if (job.model, job.explainer) in lessons.failures:
                     runner.fail(job, lessons.failures[job.model, job.explainer])
             left = [job for job in left if (job.model, job.explainer) not in lessons.failures]
-            left = walkable(left, strengths, store)
+            left = drop_failed_paths(left, strengths, store)
             with watching(left, enabled=progress) as watch:
                 executor(workers).run(left, runner, watch)
         result = Result(str(folder))
@@ -266,16 +267,16 @@ class Audit:
     def on(self, device: str) -> Audit:
         """The same audit with its models on a device; a model that is elsewhere is copied there."""
         where = as_device(device)
-        return replace(self, models={name: moved(name, model, where, device) for name, model in as_models(self.models).items()})
+        return replace(self, models={name: model_on(name, model, where, device) for name, model in as_models(self.models).items()})
 
     def cross_train(self, store: RunFolder, progress: bool) -> dict[str, FoldModels]:
         """The models of every fold of every cross-trained model: found in the folder, or trained now.
 
         Where a single one was not rehearsed, since nobody knows its network, its first model stands in for all.
         """
-        models, inputs = crossed(self), as_inputs(self.inputs)
+        models, inputs = cross_trained(self), as_inputs(self.inputs)
         labels = as_labels(self.targets, inputs.size())
-        unknown = len(models) == 1 and not found_in(self, store)
+        unknown = len(models) == 1 and not load_all_folds(self, store)
 
         def look(first: FoldModels) -> None:
             with warnings.catch_warnings():
@@ -301,11 +302,11 @@ class Audit:
         trained first is counted.
         """
         store = None if folder is None else RunFolder(str(folder))
-        trained = found_in(self, store)
+        trained = load_all_folds(self, store)
         prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True, progress=progress)
         sigmas, missing = known_strengths(prepared.problem, store)
-        prepared = planned_with(sigmas, prepared)
-        ahead = Preliminaries(missing, pending_lessons(prepared.problem, store), folds_to_train(self, store))
+        prepared = plan_with(sigmas, prepared)
+        ahead = Preliminaries(missing, pending_lessons(prepared.problem, store), count_missing_folds(self, store))
         finished = set() if store is None else store.finished()
         return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers, ahead)
 
@@ -353,7 +354,7 @@ class Audit:
         notes += [] if rehearsal else reader_notes(problem, jobs) + accuracy_notes(records)
         return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
 
-    def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> Resolved:
+    def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> AuditSetup:
         """Everything that was written, as components and tensors; raises on what could not work, whatever the models do."""
         for what, value in (("batch", batch), ("workers", workers), ("memory", memory)):
             if value is not None:
@@ -374,13 +375,13 @@ class Audit:
         check_needs(explainers, training, checkpoints, list(models))
         check_stability(scores, models, labels)
         walk = as_walk(self.walk, space)
-        return Resolved(inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed)
+        return AuditSetup(inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed)
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
         found = {
             "models": list(as_models(self.models)),
-            **({"cross_trained": {name: one.spec() for name, one in folds.items()}} if (folds := crossed(self)) else {}),
+            **({"cross_trained": {name: one.spec() for name, one in folds.items()}} if (folds := cross_trained(self)) else {}),
             "explainers": {label: one.spec() for label, one in labelled(self.explainers, self.controls).items() if not one.control},
             "symmetry": encode(self.symmetry),
             "scores": encode(self.scores),

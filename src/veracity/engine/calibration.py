@@ -1,4 +1,4 @@
-"""How strong a perturbation must be before a model answers by chance: found once for each model and data set, kept with the run."""
+"""How strong a perturbation must be before a model answers by chance: found once per model and data set, stored with the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What explainers find out about each model before they explain anything: kept in the folder, so that it is done once."""
+"""What explainers find out about each model before they explain anything: learnt once, stored in the folder."""
 
 from __future__ import annotations
 

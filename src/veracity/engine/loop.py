@@ -18,12 +18,12 @@ from veracity.core.errors import ChangedModelError, StoreError, VeracityError, s
 from veracity.core.models import device_of, evaluating, out_of_memory
 from veracity.core.randomness import in_use, seeded
 from veracity.core.scores import Reads
-from veracity.engine.block import EXPLANATIONS, FAILED, Block, explanation_key
 from veracity.engine.learning import recall
 from veracity.engine.memory import Budget
 from veracity.engine.perturbation import perturbation_of
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
+from veracity.engine.reading import EXPLANATIONS, FAILED, Block, explanation_key
 from veracity.engine.store import Place, RunFolder
 from veracity.engine.tally import Measurements, join
 from veracity.engine.trial import Guard

@@ -1,7 +1,4 @@
-"""How many model rows fit into memory at once, and what to do when it was too many.
-
-Outputs of perturbed models and inputs, kept a while: every explainer of a model asks for the same ones.
-"""
+"""Memory: how many model rows fit at once, what to do when there were too many, and outputs that explainers of a model share."""
 
 from __future__ import annotations
 

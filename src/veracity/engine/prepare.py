@@ -1,19 +1,13 @@
-"""Whether searches for misinterpretations make sense for the models, targets and spaces of an audit; raised before anything runs.
-
-What a reader must know of a run besides its numbers: which samples are left out, where the ball ends, what could not be searched.
-
-An audit that has been looked at and planned, and the manifest that its folder will carry.
-"""
+"""Checks and notes before a run, and the plan of an audit with the manifest that its folder will carry."""
 
 from __future__ import annotations
 
 import math
 import platform
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import Field, asdict, dataclass, fields, replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -24,18 +18,16 @@ from veracity import __version__
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
-from veracity.core.scores import Reads, Request, reads_after, reads_before
+from veracity.core.scores import Reads, Request
 from veracity.core.spaces import InputSpace, WeightSpace
 from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
 from veracity.core.walks import Sampling, Search, Walk
-from veracity.engine.admission import mixing_note
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import AUDIT
-from veracity.engine.trial import try_explainer
 from veracity.scores import SymmetryScore
 from veracity.scores.robustness import Misinterpretation, SearchScore
 from veracity.walk.gradient import has_slopes
@@ -261,37 +253,6 @@ def sampling_of(cell: Cell, explainer: Explainer | None) -> Sampling:
     found = replace(cell.request.walk.sampling(space), nested=space.nested)
     noisy = explainer is not None and explainer.stochastic and not cell.request.common_draws
     return found.noisy() if noisy else found
-
-
-def try_explainers(
-    problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int, str], None] = lambda step, text: None
-) -> tuple[Problem, list[dict[str, str]]]:
-    """The problem with its explainers after a trial on each model, and what each has to say; warned about, and kept with the result.
-
-    An explainer is random, or mixes the rows of a batch, if it did so on any model. `heard` is told of every one that is tried.
-    """
-    notes: list[dict[str, str]] = []
-    settled: dict[str, Explainer] = {}
-    mixing: set[str] = set()
-    for name, model in problem.models.items():
-        if model.place is not None and model.place.fold > 0:
-            continue
-        for label in problem.explainers:
-            heard(0, f"trying {label} on {name}")
-            found = budgets[name].attempt(partial(try_explainer, problem, name, label, budgets[name]))
-            heard(1, f"trying {label} on {name}")
-            notes += [{"model": problem.label(name), "explainer": label, "text": text} for text in found.notes]
-            mixing |= {label} if found.mixing else set()
-            if label not in settled or found.explainer.stochastic:
-                settled[label] = found.explainer
-    for name, model in {problem.label(key): model for key, model in problem.models.items()}.items():
-        if model.doubt and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values()):
-            notes.append({"model": name, "explainer": "", "text": model.doubt})
-        if model.mixing:
-            notes.append({"model": name, "explainer": "", "text": mixing_note(model.mixing)})
-    for note in notes:
-        warnings.warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}", Note, stacklevel=4)
-    return replace(problem, explainers=settled, mixing=frozenset(mixing)), notes
 
 
 def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> None:

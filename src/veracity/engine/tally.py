@@ -1,9 +1,4 @@
-"""The measurements of one cell, until they are stored.
-
-Keeps, while the values stream by, the perturbation that hurts each sample most.
-
-What the scores of fused cells observed, row by row, until it is stored.
-"""
+"""What scores observe, row by row, until it is stored: measurements of each cell, and the perturbation that hurts each sample most."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Noise around the input: every point of a ball is as likely as any other.
-
-The nearest point of a ball around zero, for each of N vectors at once.
-"""
+"""Noise around the input: every point of a ball is as likely as any other; and the nearest point of a ball to any vector."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""What every mask does: some entries of a sample give way to a baseline.
+"""Masks: some entries of a sample give way to a baseline.
 
-Units that are masked together: single entries of a sample, or square patches of it with all their channels.
-
-Masks that nobody ordered: a random subset of a sample's units, or all of it.
-
-Masks that grow step by step, in the order of an explanation or in a random one.
+Units that are masked together are single entries or square patches with all their channels. They are chosen at random, all at once,
+or step by step, in the order of an explanation or in a random one.
 """
 
 from __future__ import annotations

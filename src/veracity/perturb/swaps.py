@@ -1,9 +1,4 @@
-"""Another sample of the data set in the place of each one.
-
-Another output to explain, while input and model stay.
-
-The perturbation that moves nothing: what changes is the explainer's own randomness.
-"""
+"""Perturbations that leave the input as it is: another sample in its place, another output to explain, or only new random numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worst perturbation by selection, crossover and mutation."""
+"""Genetic search: selection, crossover and mutation."""
 
 from __future__ import annotations
 

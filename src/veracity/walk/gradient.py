@@ -1,4 +1,4 @@
-"""Gradient search: many restarts climb the slope of the merit at once, and the worst point that was judged is kept."""
+"""Gradient search: many restarts climb the slope of the merit at once."""
 
 from __future__ import annotations
 

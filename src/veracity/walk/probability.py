@@ -1,9 +1,4 @@
-"""How a Markov chain moves between points of the latent space without leaving the standard normal distribution.
-
-The probability of a rare event, as a product of probabilities that are not small.
-
-The probability of an event by counting: simple Monte Carlo.
-"""
+"""Searches for the probability of a rare event: subset simulation, with the kernels that move its chains, and plain counting."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What every search keeps: the worst perturbation of each sample so far, and how many evaluations it took.
-
-Several searches of the same space, of which the worst result counts.
-"""
+"""What every search remembers: the worst perturbation of each sample so far, and how many evaluations it took."""
 
 from __future__ import annotations
 

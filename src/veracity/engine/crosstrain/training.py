@@ -1,4 +1,4 @@
-"""One learning algorithm on one data set: which samples each fold's model sees, and how it is trained and looked at."""
+"""The training of a cross-trained model: which samples the model of each fold sees, how it is trained, and how it is checked."""
 
 from __future__ import annotations
 

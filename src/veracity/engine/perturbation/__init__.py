@@ -8,7 +8,6 @@ from typing import Any
 from veracity.core.errors import SpecError
 from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, Space, TargetSpace, TrainingSpace, WeightSpace
 from veracity.core.walks import Search
-from veracity.engine.block import Block
 from veracity.engine.memory import Readings
 from veracity.engine.perturbation.base import Perturbation
 from veracity.engine.perturbation.folds import FoldPerturbation
@@ -17,6 +16,7 @@ from veracity.engine.perturbation.row_weights import RowWeightPerturbation
 from veracity.engine.perturbation.search import SearchRun
 from veracity.engine.perturbation.weights import WeightPerturbation
 from veracity.engine.plan import Cell
+from veracity.engine.reading import Block
 from veracity.perturb.weights import RowWeightSpace
 
 KINDS: tuple[tuple[type[Space], type[Perturbation[Any]]], ...] = (

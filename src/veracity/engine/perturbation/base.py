@@ -13,9 +13,9 @@ from veracity.core.explainers import Frame
 from veracity.core.scores import Pair, Reading, Reads, Request
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Ask
-from veracity.engine.block import Block
 from veracity.engine.memory import Readings
 from veracity.engine.plan import Cell
+from veracity.engine.reading import Block
 from veracity.engine.tally import Measurements, Tally, Worst
 from veracity.perturb import Group
 

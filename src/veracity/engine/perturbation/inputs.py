@@ -16,11 +16,11 @@ from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Reading, Reads
 from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, TargetSpace
 from veracity.core.walks import Ask
-from veracity.engine.block import Block
 from veracity.engine.memory import MEMORY, Readings
 from veracity.engine.perturbation.base import Perturbation, S, See
 from veracity.engine.plan import Cell
 from veracity.engine.progress import weight
+from veracity.engine.reading import Block
 
 HELD = 64 << 20
 """How many bytes of outputs are held at once."""

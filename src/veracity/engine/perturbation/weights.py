@@ -22,12 +22,11 @@ from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Reading, Reads, Request
 from veracity.core.spaces import WeightSpace
 from veracity.core.walks import Ask
-from veracity.engine.block import Block
 from veracity.engine.memory import Readings
 from veracity.engine.perturbation.base import Perturbation, See, pair_of
 from veracity.engine.plan import Cell
 from veracity.engine.progress import weight
-from veracity.engine.reader import Reader
+from veracity.engine.reading import Block, Reader
 from veracity.explain.stacked import Form, stacked
 from veracity.perturb.weights.copies import Pairs, stack
 

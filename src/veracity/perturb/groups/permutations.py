@@ -1,7 +1,4 @@
-"""Permutations of a set: points of a cloud, words of a bag.
-
-Permutations of a graph's nodes: features, mask and edges move together, so that it stays the same graph.
-"""
+"""Permutations of a set, such as points or words, and of the nodes of a graph, whose mask and edges move along."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Noise on the weights that grows level by level, along one direction or along a new one at each level.
-
-All models near a model: weight noise that a search may steer, each row of an evaluation with weights of its own.
-"""
+"""Noise on the weights: paths of growing strength, and a neighbourhood of the model in which every row has weights of its own."""
 
 from __future__ import annotations
 

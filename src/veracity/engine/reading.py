@@ -1,4 +1,7 @@
-"""A block of samples on the model's device: its rows, how they are explained, and what is read before any perturbation."""
+"""Reads a model, or a copy of it with other weights, and holds the block of samples that is read.
+
+A `Reader` gives outputs and explanations of any rows; a `Block` holds the rows of one job and what is read before any perturbation.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,109 @@ from dataclasses import replace
 from functools import cached_property
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
-from veracity.core.explainers import Frame, GivenMaps
-from veracity.core.models import device_of
+from veracity.core.explainers import Cost, Explainer, Frame, GivenMaps, learner
+from veracity.core.inputs import Signals
+from veracity.core.models import Heard, LayerScores, device_of
 from veracity.core.randomness import Draws
-from veracity.core.scores import OUTPUTS, Reads, Request
+from veracity.core.scores import OUTPUTS, Reads, Request, Smoothing
 from veracity.core.walks import Ask
 from veracity.engine.memory import MEMORY, Budget, Readings
 from veracity.engine.plan import Job, numbers
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import weight
-from veracity.engine.reader import Reader
 from veracity.engine.store import RunFolder
 from veracity.engine.trial import Guard
 from veracity.perturb.weights.copies import ScratchModel
+
+
+class Reader:
+    """One model and one explainer of it, on the model's own weights or on a copy's."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        name: str,
+        explainer: Explainer | None,
+        budget: Budget,
+        learnt: Mapping[str, Tensor],
+        copy: nn.Module | None = None,
+    ) -> None:
+        self.problem, self.name, self.explainer, self.budget, self.learnt = problem, name, explainer, budget, learnt
+        self.module = problem.models[name].module if copy is None else copy
+        self.view = problem.view(name, self.module)
+        self.outputs_are = problem.models[name].outputs
+        self.training = problem.training_of(name, explainer, self.module) if explainer else None
+        self.cost = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
+
+    def on(self, copy: nn.Module) -> Reader:
+        """The same explainer on a copy of the model."""
+        return Reader(self.problem, self.name, self.explainer, self.budget, self.learnt, copy)
+
+    def informed(self) -> Reader:
+        """Itself, once the explainer has found out about this copy what it must know of a model."""
+        if (explainer := learner(self.explainer)) is not None:
+            nobody = Draws.of(self.problem.seed, torch.arange(0))
+            context = self.problem.context(self.name, nobody, self.budget.rows, training=self.training)
+            with torch.enable_grad():
+                self.learnt = explainer.lesson.learn(self.view, context)
+        return self
+
+    def outputs(self, what: frozenset[Reads], x: Signals, layer: str | None) -> Readings:
+        """Scores, probabilities and one layer's output of R rows, with as few passes as they need."""
+        found: Readings = {}
+        if Reads.SCORES in what:
+            found[Reads.SCORES] = x.through(self.view)
+        if Reads.OUTPUT in what:
+            same = self.view is self.module and Reads.SCORES in found
+            found[Reads.OUTPUT] = self.outputs_are.read(found[Reads.SCORES] if same else x.through(self.module))
+        if Reads.REPRESENTATION in what:
+            if layer is None:
+                raise InputError("A score that reads a representation must name its layer.")
+            found[Reads.REPRESENTATION] = x.through(LayerScores(self.module, layer))
+        return found
+
+    def explanation(self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing | None = None) -> Tensor:
+        """e(x), as the explainer gives it; with smoothing, its mean over draws around x."""
+        if self.explainer is None:
+            raise InputError("A score of explanations needs an explainer.")
+        if smoothing is not None:
+            return self.smoothed(x, targets, draws, smoothing)
+        with torch.enable_grad():
+            context = self.problem.context(self.name, draws, self.budget.rows, x.structure, self.learnt, self.training)
+            found = self.explainer.explain(self.view, x.values, targets, context)
+        return found.detach()
+
+    def explanation_and_scores(self, x: Signals, targets: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor]:
+        """e(x) of a local explainer, and the scores (R, K) that its pass saw; without targets the predicted class is explained."""
+        if self.explainer is None:
+            raise InputError("A score of explanations needs an explainer.")
+        heard = Heard(self.view, follow=targets is None)
+        chosen = torch.zeros(len(x), dtype=torch.long, device=x.values.device) if targets is None else targets
+        with torch.enable_grad():
+            context = self.problem.context(self.name, draws, max(self.budget.rows, len(x)), x.structure, self.learnt, self.training)
+            found = self.explainer.explain(heard, x.values, chosen, context)
+        return found.detach(), heard.scores(len(x))
+
+    def smoothed(self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing) -> Tensor:
+        """The mean over `count` draws of a space around each row, the same ones whatever the weights."""
+        count, space = smoothing.count, smoothing.space.fit(x.values.shape[1:])
+        row = torch.arange(len(x)).repeat_interleave(count)
+        around = Draws(draws.seed, draws.sample[row], torch.arange(count).repeat(len(x)))
+        element = space.decode(around.normal(space.latents, stream="smoothing")).to(x.values.device)
+        parts: list[Tensor] = []
+
+        def some(part: slice) -> None:
+            here = row[part].to(x.values.device)
+            own = Draws(draws.seed, draws.sample[row[part]], draws.draw[row[part]] * count + around.draw[part])
+            parts.append(self.explanation(space.move(element[part], x[here]), targets[here], own))
+
+        self.budget.spend(len(row), max(self.cost.forward, self.cost.backward), some)
+        return torch.cat(parts).reshape(len(x), count, *parts[0].shape[1:]).mean(1)
+
 
 EXPLANATIONS = "explanations"
 FAILED = "failed"
