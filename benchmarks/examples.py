@@ -20,13 +20,12 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from benchmarks.floor import floor_seconds, synchronise
-from veracity.core.explainers import Context, Cost
+from veracity.core.explainers import Context, Cost, Learner
 from veracity.core.inputs import TensorInputs
 from veracity.core.models import evaluating
 from veracity.core.randomness import Draws
 from veracity.core.training import Checkpoint, Training
 from veracity.demo import GlobalMax, all_cnn, digits
-from veracity.explain.examples.base import ExampleBased
 from veracity.explain.examples.influence import InfluenceFunctions
 from veracity.explain.examples.representation import RepresentationSimilarity, SimplEx
 from veracity.explain.examples.tracin import TracIn
@@ -65,7 +64,7 @@ def subject() -> tuple[nn.Module, Tensor, Tensor, Training]:
     return model, tests[chosen], labels[chosen], Training(TensorInputs(x[:1000]), y[:1000], checkpoints=tuple(checkpoints))
 
 
-def table_of(explainer: ExampleBased, model: nn.Module, x: Tensor, y: Tensor, training: Training) -> Tensor:
+def table_of(explainer: Learner, model: nn.Module, x: Tensor, y: Tensor, training: Training) -> Tensor:
     """Learn, then explain every test input."""
     context = Context(Draws.of(0, torch.arange(len(x))), ROWS, training=training)
     with evaluating(model):
@@ -133,7 +132,7 @@ def main() -> None:
     table = Table(title=f"Example importance for {TESTS:,} tests, {torch.get_num_threads()} threads", title_justify="left")
     for name in ("explainer", "examples", "forward", "seconds", "floor s", "ratio"):
         table.add_column(name, justify="left" if name == "explainer" else "right")
-    cases: list[tuple[ExampleBased, int, int]] = [
+    cases: list[tuple[Learner, int, int]] = [
         (InfluenceFunctions(l2=L2), 1000, 1),
         (TracIn(), 1000, CHECKPOINTS),
         (SimplEx(layer="pool"), 100, 1),

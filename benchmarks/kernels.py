@@ -70,7 +70,7 @@ def simulated(kernel: Kernel, population: int, steps: int, target: Fraction) -> 
     """All repeats at once: to the search, samples of one group."""
     walk = SubsetSimulation(population=population, steps=steps, kernel=kernel, floor=3.0 * RARITY)
     space = Ball(radius=1.0).fit(Size([SIZE]))
-    searcher = walk.hunt(space, torch.arange(REPEATS), 0, float(target), torch.device("cpu"))
+    searcher = walk.searcher(space, torch.arange(REPEATS), 0, float(target), torch.device("cpu"))
     while (ask := searcher.ask()) is not None:
         merit = ask.element.double().sum(1)
         searcher.tell(merit, merit[:, None])

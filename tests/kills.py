@@ -70,15 +70,15 @@ def audit(samples: int = 256) -> Audit:
 
 def noted(ready: str) -> None:
     """Let this process note the workers that are ready."""
-    listen = local.Shift.listen
+    listen = local.WorkerPool.listen
 
-    def listening(shift: local.Shift, worker: local.Worker, word: Any) -> None:
+    def listening(shift: local.WorkerPool, worker: local.Worker, word: Any) -> None:
         listen(shift, worker, word)
         if isinstance(word, local.Ready):
             with open(ready, "a") as note:
                 note.write(f"{worker.process.pid}\n")
 
-    local.Shift.listen = listening  # type: ignore[assignment, method-assign]
+    local.WorkerPool.listen = listening  # type: ignore[assignment, method-assign]
 
 
 def work(folder: str, samples: int, workers: int, table: str, log: str, ready: str) -> None:

@@ -11,7 +11,23 @@ import torch
 from scipy import special
 from torch import Size, Tensor, nn
 
-from hunted import AROUND, BOTH, GENETIC, LINEAR, SEED, SUBSET, audit_of, by_hand, counted, grid, images, linear_net, one, tanh_net, values
+from search_audits import (
+    AROUND,
+    BOTH,
+    GENETIC,
+    LINEAR,
+    SEED,
+    SUBSET,
+    audit_of,
+    by_hand,
+    counted,
+    grid,
+    images,
+    linear_net,
+    one,
+    tanh_net,
+    values,
+)
 from veracity import Result
 from veracity.core.randomness import Draws
 from veracity.engine.memory import Memory

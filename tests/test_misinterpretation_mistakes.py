@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hunted import AROUND, BOTH, GENETIC, SUBSET, audit_of, images, one, tanh_net, values
+from search_audits import AROUND, BOTH, GENETIC, SUBSET, audit_of, images, one, tanh_net, values
 from veracity import Result
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.scores import Score

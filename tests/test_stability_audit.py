@@ -87,11 +87,11 @@ def result(folder):
 
 def trained(folder):
     from veracity.core.inputs import TensorInputs
-    from veracity.engine.crosstrain.folds import trained_folds
+    from veracity.engine.crosstrain.folds import train_folds
     from veracity.engine.store import RunFolder
 
     inputs, labels = data()
-    return trained_folds(crossed(), TensorInputs(inputs), labels, RunFolder(str(folder / "run")), progress=False)
+    return train_folds(crossed(), TensorInputs(inputs), labels, RunFolder(str(folder / "run")), progress=False)
 
 
 def test_the_audit_is_algorithm_1(folder, result):

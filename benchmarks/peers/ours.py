@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from benchmarks.peers.subject import Array, Case, with_weights
 from veracity import Audit
 from veracity.core.scores import Defaults, Request, Score, Subject
-from veracity.core.spaces import InputSpace, WeightSpace
+from veracity.core.spaces import GuidedSpace, InputSpace, WeightSpace
 from veracity.explain import Gradient
 from veracity.scores.randomisation import RandomisationScore
 from veracity.walk import MonteCarlo
@@ -44,10 +44,10 @@ def elements(case: Case, score: Score) -> Tensor:
     if not isinstance(space, InputSpace):
         raise TypeError(f"{space.name} does not perturb inputs.")
     walker = request.walk.start(space, torch.arange(len(case.x)), SEED, (-math.inf, math.inf))
-    guide = space.guide(case.x, case.maps)
+    guide = space.guide(case.x, case.maps) if isinstance(space, GuidedSpace) else None
     parts = []
     while (ask := walker.ask()) is not None:
-        parts.append(space.steer(ask.element, guide[ask.row]))
+        parts.append(space.steer(ask.element, guide[ask.row]) if isinstance(space, GuidedSpace) and guide is not None else ask.element)
         walker.tell(torch.zeros(len(ask)))
     return torch.cat(parts).reshape(len(case.x), -1, parts[0].shape[1])
 

@@ -26,17 +26,29 @@ from veracity.core.training import Checkpoint, CrossTrained, Training
 from veracity.core.walks import Walk
 from veracity.engine.admission import admit, check_ready, first_budget
 from veracity.engine.calibration import Strengths, calibrate_all, known_strengths
-from veracity.engine.crosstrain.folds import Trained, finished_folds, found_folds, missing_folds, trained_folds
-from veracity.engine.crosstrain.models import accounted, check_crossed, comparable, known_by, on_device, trained_or_missing, unfolded
-from veracity.engine.executors import Task, check_main, executor
-from veracity.engine.forecast import Ahead, Forecast, forecast
-from veracity.engine.learning import learn_all, unlearnt
+from veracity.engine.crosstrain.folds import (
+    FoldModels,
+    accuracy_notes,
+    check_stability,
+    every_module,
+    fold_records,
+    load_folds,
+    missing_folds,
+    on_device,
+    require_folds,
+    train_folds,
+    with_fold_fingerprint,
+)
+from veracity.engine.executors import check_main, executor
+from veracity.engine.forecast import Forecast, Preliminaries, forecast
+from veracity.engine.learning import learn_all, pending_lessons
+from veracity.engine.loop import JobRunner
 from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Job, plan
-from veracity.engine.prepare import Prepared, check_classes, check_requests, examined, remarks
+from veracity.engine.prepare import AuditPlan, check_classes, check_requests, reader_notes
 from veracity.engine.problem import AuditedModel, Problem
-from veracity.engine.progress import LATE, Heard, bar, telling, watching
+from veracity.engine.progress import LATE, CountingBudget, bar, telling, watching
 from veracity.engine.resolve import (
     Scores,
     all_scores,
@@ -52,14 +64,15 @@ from veracity.engine.resolve import (
     check_asked,
     check_given,
     labelled,
-    prepared_for,
+    prepare_explainer,
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.mending import mend
+from veracity.engine.trial import try_explainers
 from veracity.results import Result
 
 
-def calibrated(prepared: Prepared, store: RunFolder, progress: bool) -> tuple[Prepared, Strengths]:
+def calibrate_plan(prepared: AuditPlan, store: RunFolder, progress: bool) -> tuple[AuditPlan, Strengths]:
     """The audit planned again, once the strength of every perturbation that depends on the model is known; and those strengths.
 
     Raises if none of the scores that were asked for could be measured.
@@ -68,16 +81,16 @@ def calibrated(prepared: Prepared, store: RunFolder, progress: bool) -> tuple[Pr
     asked = [(job.model, cell.request.space) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
     if found.failures and all(found.failure(model, space) for model, space in asked):
         raise InputError(next(iter(found.failures.values())))
-    return replace(planned_with(found.sigmas, prepared), calibrations=tuple(found.records)), found
+    return replace(plan_with(found.sigmas, prepared), calibrations=tuple(found.records)), found
 
 
-def planned_with(sigmas: Mapping[tuple[str, str], float], prepared: Prepared) -> Prepared:
+def plan_with(sigmas: Mapping[tuple[str, str], float], prepared: AuditPlan) -> AuditPlan:
     """The audit planned again with the strengths that were found."""
     problem = replace(prepared.problem, calibrations=sigmas)
     return replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets) if sigmas else prepared.jobs)
 
 
-def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Job]:
+def drop_failed_paths(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Job]:
     """Jobs without the cells whose path has no end, which are recorded."""
     reasons = {cell.key: strengths.failure(job.model, cell.request.space) for job in jobs for cell in job.cells}
     failed = {key: reason for key, reason in reasons.items() if reason is not None}
@@ -86,13 +99,13 @@ def walkable(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Jo
     return [job for job in (job.without(set(failed)) for job in jobs) if job.cells]
 
 
-def moved(name: str, model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
+def model_on(name: str, model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
     """A model on a device; copied there if it is elsewhere."""
     return on_device(model, device) if isinstance(model, CrossTrained) else placed(name, model, where)
 
 
 @contextmanager
-def resumable(folder: str | Path) -> Iterator[None]:
+def resume_hint(folder: str | Path) -> Iterator[None]:
     """An interruption says how to go on."""
     try:
         yield
@@ -100,13 +113,13 @@ def resumable(folder: str | Path) -> Iterator[None]:
         raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
 
 
-def crossed(audit: Audit) -> dict[str, CrossTrained]:
+def cross_trained(audit: Audit) -> dict[str, CrossTrained]:
     """The models that are trained for each fold of the data, by name."""
     return {name: model for name, model in as_models(audit.models).items() if isinstance(model, CrossTrained)}
 
 
 @dataclass(frozen=True)
-class Resolved:
+class AuditSetup:
     """What an audit is about, before any model is looked at."""
 
     inputs: Inputs
@@ -123,38 +136,38 @@ class Resolved:
     seed: int
 
 
-def found_in(audit: Audit, store: RunFolder | None) -> dict[str, Trained]:
+def load_all_folds(audit: Audit, store: RunFolder | None) -> dict[str, FoldModels]:
     """The folds' models of every cross-trained model as they lie in the folder, or untrained networks, as far as they are known."""
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
-    found = {name: found_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items()}
+    found = {name: load_folds(model, inputs, labels, store, name) for name, model in cross_trained(audit).items()}
     return {name: one for name, one in found.items() if one is not None}
 
 
-def folds_to_train(audit: Audit, store: RunFolder | None) -> int:
+def count_missing_folds(audit: Audit, store: RunFolder | None) -> int:
     """How many folds' models of cross-trained models are not in the folder."""
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
-    return sum(missing_folds(model, inputs, labels, store, name) for name, model in crossed(audit).items())
+    return sum(missing_folds(model, inputs, labels, store, name) for name, model in cross_trained(audit).items())
 
 
-def rehearsed(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progress: bool) -> Prepared | None:
+def rehearse(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progress: bool) -> AuditPlan | None:
     """The audit, looked at before anything is written; None if its models must be trained first.
 
     Then it is looked at with untrained networks, so that a mistake does not come to light only after the training; where nobody
     knows them, at least everything that needs no model is.
     """
-    models = crossed(audit)
+    models = cross_trained(audit)
     if not models:
         return audit.prepare(**settings, progress=progress)
     audit.resolve(**settings)
     inputs = as_inputs(audit.inputs)
     labels = as_labels(audit.targets, inputs.size())
-    if all(finished_folds(model, inputs, labels, store, name) for name, model in models.items() if not model.models):
+    if not any(missing_folds(model, inputs, labels, store, name) for name, model in models.items()):
         if all(model.models for model in models.values()):
-            return audit.prepare(**settings, trained=found_in(audit, store), progress=progress)
+            return audit.prepare(**settings, trained=load_all_folds(audit, store), progress=progress)
         return None
-    stands = found_in(audit, store)
+    stands = load_all_folds(audit, store)
     if set(stands) == set(models):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Note)
@@ -227,23 +240,23 @@ class Audit:
         store = RunFolder(str(folder))
         store.check_writable()
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
-        ready = rehearsed(self, settings, store, progress)
-        with resumable(folder), store.writing():
+        ready = rehearse(self, settings, store, progress)
+        with resume_hint(folder), store.writing():
             mend(store, progress)
             prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
-            prepared, strengths = calibrated(prepared, store, progress)
+            prepared, strengths = calibrate_plan(prepared, store, progress)
             lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
             store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
             finished = store.finished() - store.incomplete()
             left = [job for job in (job.without(finished) for job in prepared.jobs) if job.cells]
-            task = Task(prepared.problem, store.root, prepared.budgets)
+            runner = JobRunner(prepared.problem, store.root, prepared.budgets)
             for job in left:
                 if (job.model, job.explainer) in lessons.failures:
-                    task.fail(job, lessons.failures[job.model, job.explainer])
+                    runner.fail(job, lessons.failures[job.model, job.explainer])
             left = [job for job in left if (job.model, job.explainer) not in lessons.failures]
-            left = walkable(left, strengths, store)
+            left = drop_failed_paths(left, strengths, store)
             with watching(left, enabled=progress) as watch:
-                executor(workers).run(left, task, watch)
+                executor(workers).run(left, runner, watch)
         result = Result(str(folder))
         for text in lessons.warnings():
             warnings.warn(text, Note, stacklevel=2)
@@ -254,24 +267,24 @@ class Audit:
     def on(self, device: str) -> Audit:
         """The same audit with its models on a device; a model that is elsewhere is copied there."""
         where = as_device(device)
-        return replace(self, models={name: moved(name, model, where, device) for name, model in as_models(self.models).items()})
+        return replace(self, models={name: model_on(name, model, where, device) for name, model in as_models(self.models).items()})
 
-    def cross_train(self, store: RunFolder, progress: bool) -> dict[str, Trained]:
+    def cross_train(self, store: RunFolder, progress: bool) -> dict[str, FoldModels]:
         """The models of every fold of every cross-trained model: found in the folder, or trained now.
 
         Where a single one was not rehearsed, since nobody knows its network, its first model stands in for all.
         """
-        models, inputs = crossed(self), as_inputs(self.inputs)
+        models, inputs = cross_trained(self), as_inputs(self.inputs)
         labels = as_labels(self.targets, inputs.size())
-        unknown = len(models) == 1 and not found_in(self, store)
+        unknown = len(models) == 1 and not load_all_folds(self, store)
 
-        def look(first: Trained) -> None:
+        def look(first: FoldModels) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Note)
                 self.prepare(trained=dict.fromkeys(models, first), rehearsal=True)
 
         return {
-            name: trained_folds(model, inputs, labels, store, progress, name, look if unknown else None) for name, model in models.items()
+            name: train_folds(model, inputs, labels, store, progress, name, look if unknown else None) for name, model in models.items()
         }
 
     def forecast(
@@ -289,11 +302,11 @@ class Audit:
         trained first is counted.
         """
         store = None if folder is None else RunFolder(str(folder))
-        trained = found_in(self, store)
+        trained = load_all_folds(self, store)
         prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True, progress=progress)
         sigmas, missing = known_strengths(prepared.problem, store)
-        prepared = planned_with(sigmas, prepared)
-        ahead = Ahead(missing, unlearnt(prepared.problem, store), folds_to_train(self, store))
+        prepared = plan_with(sigmas, prepared)
+        ahead = Preliminaries(missing, pending_lessons(prepared.problem, store), count_missing_folds(self, store))
         finished = set() if store is None else store.finished()
         return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers, ahead)
 
@@ -303,10 +316,10 @@ class Audit:
         workers: int = 1,
         batch: int | None = None,
         memory: int | None = None,
-        trained: Mapping[str, Trained] | None = None,
+        trained: Mapping[str, FoldModels] | None = None,
         rehearsal: bool = False,
         progress: bool = False,
-    ) -> Prepared:
+    ) -> AuditPlan:
         """Resolve every name, look at every model, and plan; raises on anything that could not work.
 
         `trained` holds the folds' models of every cross-trained one; in a `rehearsal` nothing is said of their predictions.
@@ -316,8 +329,8 @@ class Audit:
         budgets: dict[str, Budget] = {}
         models: dict[str, AuditedModel] = {}
         accuracies: dict[str, float | None] = {}
-        folds = {name: trained_or_missing(name, trained) for name, model in one.models.items() if isinstance(model, CrossTrained)}
-        every = list(unfolded(one.models, folds))
+        folds = {name: require_folds(name, trained) for name, model in one.models.items() if isinstance(model, CrossTrained)}
+        every = list(every_module(one.models, folds))
         with bar("looking at the models", len(every) * inputs.size(), progress, after=LATE) as advance:
             for name, label, fold, given in every:
                 module = inputs.adapt(given)
@@ -325,23 +338,23 @@ class Audit:
                 advance(0, f"looking at {name}")
                 budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
                 check_training(name, module, one.training, one.explainers)
-                heard = Heard(budgets[name].rows, telling(advance, f"looking at {name}"))
+                heard = CountingBudget(budgets[name].rows, telling(advance, f"looking at {name}"))
                 admitted, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, heard)
                 budgets[name] = Budget(heard.rows)
-                models[name] = replace(known_by(admitted, fold, folds), checkpoints=one.checkpoints.get(label, ()), place=fold)
-        records = accounted(models, folds, accuracies)
+                models[name] = replace(with_fold_fingerprint(admitted, fold, folds), checkpoints=one.checkpoints.get(label, ()), place=fold)
+        records = fold_records(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
         problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
         check_classes(problem, labels)
         with bar("trying explainers", len(every) * len(one.explainers), progress, after=LATE) as advance:
-            problem, notes = examined(problem, budgets, advance)
+            problem, notes = try_explainers(problem, budgets, advance)
         with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
             jobs = plan(problem, budgets, telling(advance, "planning"))
         check_requests(problem, jobs, one.scores.asked)
-        notes += [] if rehearsal else remarks(problem, jobs) + comparable(records)
-        return Prepared(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
+        notes += [] if rehearsal else reader_notes(problem, jobs) + accuracy_notes(records)
+        return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
 
-    def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> Resolved:
+    def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> AuditSetup:
         """Everything that was written, as components and tensors; raises on what could not work, whatever the models do."""
         for what, value in (("batch", batch), ("workers", workers), ("memory", memory)):
             if value is not None:
@@ -352,7 +365,7 @@ class Audit:
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
         named = labelled(self.explainers, self.controls, structured)
-        explainers = {label: prepared_for(inputs, one.bind(reference, space)) for label, one in named.items()}
+        explainers = {label: prepare_explainer(inputs, one.bind(reference, space)) for label, one in named.items()}
         check_given(explainers, inputs.size())
         scores = all_scores(self.scores, self.companions)
         check_asked(scores.named, scores.asked, space, explainers)
@@ -360,15 +373,15 @@ class Audit:
         training = as_training(self.training, self.concepts)
         checkpoints = as_checkpoints(self.checkpoints, {name: one for name, one in models.items() if isinstance(one, nn.Module)})
         check_needs(explainers, training, checkpoints, list(models))
-        check_crossed(scores, models, labels)
+        check_stability(scores, models, labels)
         walk = as_walk(self.walk, space)
-        return Resolved(inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed)
+        return AuditSetup(inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed)
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
         found = {
             "models": list(as_models(self.models)),
-            **({"cross_trained": {name: one.spec() for name, one in folds.items()}} if (folds := crossed(self)) else {}),
+            **({"cross_trained": {name: one.spec() for name, one in folds.items()}} if (folds := cross_trained(self)) else {}),
             "explainers": {label: one.spec() for label, one in labelled(self.explainers, self.controls).items() if not one.control},
             "symmetry": encode(self.symmetry),
             "scores": encode(self.scores),

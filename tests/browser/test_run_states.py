@@ -11,13 +11,13 @@ from playwright.sync_api import Locator, Page
 
 from browser_visit import Visit, served
 from gated import begin, let_go, waits
-from hunted import audit_of, images, tanh_net
 from orbit_small import digits_like
+from search_audits import audit_of, images, tanh_net
 from stored import signed
+from veracity.core.wording import MINUS
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
 from veracity.engine.store.study import studying
-from veracity.core.wording import MINUS
 from veracity.scores.robustness.probability import LnPHat
 from veracity.walk import SubsetSimulation
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from commands import code
 
-from hunted import audit_of, images, tanh_net
+from search_audits import audit_of, images, tanh_net
 from veracity.cli.gate import judge
 from veracity.core.errors import Note
 from veracity.core.wording import MINUS

@@ -13,7 +13,7 @@ from torch import nn
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import TensorInputs
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain.folds import found_folds, trained_folds
+from veracity.engine.crosstrain.folds import load_folds, train_folds
 from veracity.engine.store import RunFolder
 
 
@@ -43,7 +43,7 @@ def plain_fit(inputs, targets, seed):
 
 def run(given, folder, data=None):
     inputs, labels = blobs() if data is None else data
-    return trained_folds(given, TensorInputs(inputs), labels, RunFolder(str(folder)), progress=False)
+    return train_folds(given, TensorInputs(inputs), labels, RunFolder(str(folder)), progress=False)
 
 
 def test_each_model_learns_from_all_folds_but_its_own(tmp_path):
@@ -222,10 +222,10 @@ def test_trained_models_may_be_kept_elsewhere(tmp_path):
 def test_untrained_networks_stand_in(tmp_path):
     inputs, labels = blobs()
     store = RunFolder(str(tmp_path / "nowhere"))
-    found = found_folds(CrossTrained(fit=plain_fit, build=network), TensorInputs(inputs), labels, store)
+    found = load_folds(CrossTrained(fit=plain_fit, build=network), TensorInputs(inputs), labels, store)
     assert found is not None
     assert len(found.modules) == 5
-    assert found_folds(CrossTrained(fit=plain_fit), TensorInputs(inputs), labels, store) is None
+    assert load_folds(CrossTrained(fit=plain_fit), TensorInputs(inputs), labels, store) is None
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -302,7 +302,7 @@ def test_what_cannot_be_cross_trained(tmp_path, given, sentence):
 def test_labels_are_class_numbers(tmp_path, labels):
     inputs, _ = blobs()
     with pytest.raises(InputError, match="cross-trained, which needs"):
-        trained_folds(CrossTrained(fit=plain_fit), TensorInputs(inputs), labels, RunFolder(str(tmp_path)), progress=False)
+        train_folds(CrossTrained(fit=plain_fit), TensorInputs(inputs), labels, RunFolder(str(tmp_path)), progress=False)
 
 
 def slow_fit(inputs, targets, seed):
@@ -375,12 +375,12 @@ def test_a_model_of_double_precision_comes_back_as_it_was(tmp_path):
 
 @pytest.mark.parametrize("correct", [0.94, 1.0])
 def test_rare_classes_do_not_make_a_model_untrained(correct):
-    from veracity.engine.crosstrain.training import untaught
+    from veracity.engine.crosstrain.training import at_chance
 
     labels = torch.cat((torch.zeros(376), torch.ones(24))).long()
     predicted = labels.clone()
     predicted[: int(376 * (1 - correct))] = 1
-    assert not untaught(predicted, labels)
-    assert untaught(torch.zeros(400).long(), labels)
-    assert untaught(torch.arange(400) % 2, labels)
-    assert not untaught(torch.tensor([0, 1, 0]), torch.tensor([0, 1, 1]))
+    assert not at_chance(predicted, labels)
+    assert at_chance(torch.zeros(400).long(), labels)
+    assert at_chance(torch.arange(400) % 2, labels)
+    assert not at_chance(torch.tensor([0, 1, 0]), torch.tensor([0, 1, 1]))

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from small import broken_explainer, small_net
 from veracity import Audit
 from veracity.core.errors import InputError, Note
-from veracity.engine.executors.inline import Task
-from veracity.engine.executors.local import FAILED, KILLED, TRIES, Errors, Worker, packed
+from veracity.engine.executors.local import FAILED, KILLED, TRIES, Errors, Worker, pickled
+from veracity.engine.loop import JobRunner
 
 
 class DiesOnce(nn.Module):
@@ -166,15 +166,16 @@ if __name__ == "__main__":
     audit = Audit(models=small_net(), inputs=series_inputs(20000), explainers=["gradient"], symmetry=CyclicShift(axes=(-1,)),
                   scores=["equivariance"], controls=False)
     from dataclasses import replace
-    from veracity.engine.executors import Local, Task
+    from veracity.engine.executors import Local
+    from veracity.engine.loop import JobRunner
     from veracity.engine.progress import Watch
     prepared = audit.prepare()
     jobs = [prepared.jobs[0]]
     cells = [cell for job in jobs for cell in job.cells]
-    Local(1).run(jobs, Task(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
+    Local(1).run(jobs, JobRunner(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
     print(f"Finished: all {{len(cells)}} cells are measured.")
     (FOLDER / "unlucky").touch()
-    Local(1).run(jobs, Task(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
+    Local(1).run(jobs, JobRunner(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
 """
 
 
@@ -192,7 +193,7 @@ def test_two_workers_give_the_numbers_of_one_and_survive_a_killed_worker(make_au
 def test_what_cannot_travel_is_said(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
     prepared = make_audit(explainers=[lambda model, inputs, targets: inputs.clone()]).prepare()
     with pytest.raises(InputError, match="workers=1"):
-        packed(Task(prepared.problem, str(tmp_path), prepared.budgets))
+        pickled(JobRunner(prepared.problem, str(tmp_path), prepared.budgets))
 
 
 def test_a_failing_explainer_is_a_record_and_the_rest_goes_on(make_audit: Callable[..., Audit], tmp_path: Path) -> None:

@@ -15,14 +15,14 @@ from torch import Size, Tensor, nn
 from small import series_inputs, small_net
 from veracity import Audit
 from veracity.core.errors import InputError, Note, SpecError
-from veracity.core.explainers import Context, Cost, Explainer, Frame, Need
+from veracity.core.explainers import Context, Cost, Frame, Learner, Need
 from veracity.perturb import CyclicShift
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToMean(Explainer):
+class ToMean(Learner):
     """Products with training examples, after their mean was learnt."""
 
     name = "to_mean"

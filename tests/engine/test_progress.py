@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from small import small_net
 from veracity import Audit, audit
 from veracity.engine import calibration, progress
-from veracity.engine.executors import Inline, Task
+from veracity.engine.executors import Inline
+from veracity.engine.loop import JobRunner
 from veracity.engine.progress import Watch, weight
 from veracity.engine.store import RunFolder
 
@@ -21,7 +22,7 @@ from veracity.engine.store import RunFolder
 def test_the_bar_reaches_its_end_exactly_and_moves_within_a_job(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
     prepared = make_audit(explainers=["integrated_gradients"]).prepare(batch=100)
     steps: list[int] = []
-    Inline().run(prepared.jobs, Task(prepared.problem, str(tmp_path), prepared.budgets), Watch(lambda step, text: steps.append(step)))
+    Inline().run(prepared.jobs, JobRunner(prepared.problem, str(tmp_path), prepared.budgets), Watch(lambda step, text: steps.append(step)))
     assert sum(steps) == sum(weight(job.cost) for job in prepared.jobs)
     assert len([step for step in steps if step]) > 20
 
@@ -83,7 +84,7 @@ def test_a_bar_appears_while_nothing_moves(terminal: io.StringIO) -> None:
 
 def test_a_budget_that_is_heard_tells_of_every_row_once() -> None:
     rows: list[int] = []
-    budget = progress.Heard(4, rows.append)
+    budget = progress.CountingBudget(4, rows.append)
     failed: list[slice] = []
 
     def work(part: slice) -> None:

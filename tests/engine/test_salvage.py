@@ -22,7 +22,7 @@ from veracity.core.errors import Note, SpecError
 from veracity.core.explainers import Context, Cost, Explainer
 from veracity.core.scores import Pair
 from veracity.engine.store import RunFolder
-from veracity.engine.tally import Lines, joined
+from veracity.engine.tally import Measurements, join
 from veracity.explain import Gradient
 from veracity.perturb import CyclicShift
 from veracity.report import render
@@ -285,8 +285,8 @@ def test_a_record_without_reasons_still_tells_the_error(tmp_path: Path) -> None:
 
 def test_lines_that_lack_a_quantity_are_undefined_there() -> None:
     place = torch.zeros(1, dtype=torch.int64)
-    one, two = (Lines(place + number, place, place, {name: torch.ones(1).double()}) for number, name in enumerate("ab"))
-    whole = joined([one, two])
+    one, two = (Measurements(place + number, place, place, {name: torch.ones(1).double()}) for number, name in enumerate("ab"))
+    whole = join([one, two])
     assert whole.sample.tolist() == [0, 1]
     assert str(whole.quantities["a"].tolist()) == "[1.0, nan]"
     assert str(whole.quantities["b"].tolist()) == "[nan, 1.0]"

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
-from veracity.core.explainers import Context, Cost, Explainer, Frame, Need
+from veracity.core.explainers import Context, Cost, Explainer, Frame, Learner, Need
 from veracity.core.graphs import GraphInputs, OnGraphs
 from veracity.core.inputs import TensorInputs
 from veracity.core.randomness import Draws
@@ -41,7 +41,7 @@ class Ramp(Explainer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstPixels(Explainer):
+class FirstPixels(Learner):
     """The first two numbers of the input, as if they were concepts; it learns what they are called."""
 
     name = "first_pixels"

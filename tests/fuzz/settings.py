@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from veracity.core.registry import HOMES
-from veracity.core.spaces import InputSpace
+from veracity.core.spaces import GraphSpace, GuidedSpace, InputSpace, RangedSpace
 
 from .outcome import Outcome, judged
 from .values import mutated, settings_of
@@ -54,13 +54,13 @@ def acts(random: Random, space: InputSpace) -> None:
     """Fit a space and move something by random elements."""
     shape = torch.Size(random.choice(SHAPES))
     fitted = space.fit(shape)
-    if fitted.unspanned:
-        fitted = fitted.spanned(0.0, 1.0)
+    if isinstance(fitted, RangedSpace) and fitted.needs_range:
+        fitted = fitted.within(0.0, 1.0)
     if fitted.latents * shape.numel() > 10**6:
         return
     x = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
     elements = fitted.sample(2, torch.Generator().manual_seed(0))
-    if not fitted.guided and not fitted.exchanges and not fitted.needs_structure:
+    if not isinstance(fitted, GuidedSpace | GraphSpace):
         moved = fitted.act(fitted.at(elements, torch.zeros(2, dtype=torch.long)), x)
         if len(moved) != 2:
             raise AssertionError(f"{space.name} moved 2 samples into {len(moved)}")

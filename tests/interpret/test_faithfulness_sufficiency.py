@@ -9,6 +9,7 @@ import torch
 from masked import DEFAULTS, bare, explained, higher, inputs, pair, reading
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured
+from veracity.core.spaces import SampleSpace
 from veracity.scores.common import as_score
 from veracity.scores.faithfulness.content import Sufficiency, distance, share_alike
 from veracity.walk import Exhaustive, MonteCarlo
@@ -70,7 +71,7 @@ def test_samples_that_were_not_drawn_do_not_count():
 
 def test_what_it_asks_for_and_how_to_read_it():
     (request,) = Sufficiency().requests(explained((1, 4)), DEFAULTS)
-    assert request.space.exchanges
+    assert isinstance(request.space, SampleSpace)
     assert request.walk == MonteCarlo(draws=50)
     assert not Sufficiency().requests(bare((1, 4)), DEFAULTS)
     assert higher(Sufficiency())

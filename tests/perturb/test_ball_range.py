@@ -165,7 +165,7 @@ def test_the_caveat_is_said_where_points_are_clamped():
     assert Ball(range=(0.0, 1.0)).caveat is None
     for norm in ("l2", "l1"):
         said = Ball(norm=norm, range="data").caveat
-        assert said == Ball(norm=norm, range="data").spanned(0.0, 1.0).caveat
+        assert said == Ball(norm=norm, range="data").within(0.0, 1.0).caveat
         assert said.startswith(f"Points are drawn uniformly in the {norm} ball and then clamped to the data range")
         assert said.endswith(".")
 
@@ -174,16 +174,16 @@ def test_the_range_of_the_data():
     waiting = Ball(radius=0.1, range="data").fit(torch.Size([2]))
     assert waiting.range == "data"
     for use in (lambda: waiting.act(torch.zeros(1, 2), torch.zeros(1, 2)), lambda: waiting.check(torch.zeros(1, 2))):
-        with pytest.raises(SpecError, match=r"^The ball does not know the range of the data yet: call spanned\(low, high\)"):
+        with pytest.raises(SpecError, match=r"^The ball does not know the range of the data yet: call within\(low, high\)"):
             use()
-    known = waiting.spanned(-1, 2)
-    assert known == Ball(radius=0.1, range=(-1.0, 2.0), size=2) == known.spanned(5.0, 6.0)
+    known = waiting.within(-1, 2)
+    assert known == Ball(radius=0.1, range=(-1.0, 2.0), size=2) == known.within(5.0, 6.0)
     assert json.loads(json.dumps(known.spec()))["range"] == [-1.0, 2.0]
-    assert Ball().spanned(0.0, 1.0) == Ball()
+    assert Ball().within(0.0, 1.0) == Ball()
     assert Ball(range=[0, 1]).fit(torch.Size([2])).range == (0.0, 1.0)
     for low, high in ((3.0, 3.0), (math.nan, 1.0), (0.0, math.inf)):
         with pytest.raises(InputError, match=r"^The inputs go from \S+ to \S+, which is no range for a ball: give it one"):
-            waiting.spanned(low, high)
+            waiting.within(low, high)
 
 
 @pytest.mark.parametrize(

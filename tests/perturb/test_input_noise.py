@@ -111,7 +111,7 @@ def test_calibration():
     waiting = GaussianNoise(sigma=None, levels=10, independent=True).fit(Size([3]))
     end = waiting.endpoint(0.7)
     assert end == GaussianNoise(sigma=0.7).fit(Size([3]))
-    assert waiting.calibrated(0.7) == GaussianNoise(sigma=0.7, levels=10, independent=True).fit(Size([3]))
+    assert waiting.with_strength(0.7) == GaussianNoise(sigma=0.7, levels=10, independent=True).fit(Size([3]))
     assert end.endpoint(1.0) is None
     for impossible in (lambda: waiting.decode(torch.zeros(1, 30)), lambda: waiting.act(torch.zeros(1, 3), torch.zeros(1, 3))):
         with pytest.raises(SpecError, match=r"^The space 'gaussian_noise' has no sigma yet: give it one, such as sigma=0\.1, or calibrate"):

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from veracity.core.errors import InputError, SpecError
-from veracity.perturb import Others
+from veracity.core.spaces import SampleSpace
+from veracity.perturb import OtherSample
 from veracity.walk import Exhaustive, MonteCarlo
 
 
 def visited(walk, size):
-    space = Others().among(size, "")
+    space = OtherSample().among(size, "")
     walker = walk.start(space, torch.arange(size), 0, (0.0, 1.0))
     seen = [[] for _ in range(size)]
     while (ask := walker.ask()) is not None:
@@ -34,18 +35,15 @@ def test_some_others_are_distinct():
 
 
 def test_what_the_loop_reads():
-    space = Others()
-    assert space.exchanges
-    assert not space.moves_frame
+    space = OtherSample()
+    assert isinstance(space, SampleSpace)
     assert json.loads(json.dumps(space.among(5, "").spec()))["size"] == 5
     assert space.among(5, "").order == 4
 
 
 def test_misuse_is_refused():
     with pytest.raises(SpecError, match=r"^The space 'others' does not know how many samples there are yet: call among"):
-        _ = Others().order
+        _ = OtherSample().order
     for size in (0, 1):
         with pytest.raises(InputError, match=f"needs at least 2 samples, not {size}: pass more inputs"):
-            Others().among(size, "")
-    with pytest.raises(SpecError, match="puts other samples in place and transforms none"):
-        Others().among(3, "").act(torch.ones(1, 1, dtype=torch.int64), torch.zeros(1, 2))
+            OtherSample().among(size, "")

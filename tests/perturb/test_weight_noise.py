@@ -220,13 +220,13 @@ def test_tied_and_frozen_parameters():
 def test_calibration():
     waiting = ParameterScaling(sigma=None, steps=5, segments=5, independent=True, first=0.001)
     assert waiting.endpoint(2.0) == ParameterScaling(sigma=2.0, steps=1)
-    assert waiting.calibrated(2.0).strength(24) == 2.0
-    assert waiting.calibrated(2.0).endpoint(1.0) is None
+    assert waiting.with_strength(2.0).strength(24) == 2.0
+    assert waiting.with_strength(2.0).endpoint(1.0) is None
     assert json.loads(json.dumps(waiting.spec()))["sigma"] is None
     with pytest.raises(SpecError, match=r"^The space 'parameter_scaling' has no sigma yet: give it one, such as sigma=0\.5, or calibrate"):
         waiting.perturbed(conv_net(), 0, 0, seed=0)
     with pytest.raises(SpecError, match=r"starts at first=0\.001, which must not exceed sigma=0\.0005"):
-        waiting.calibrated(0.0005)
+        waiting.with_strength(0.0005)
 
 
 def test_a_walk_visits_every_copy_for_all_samples():

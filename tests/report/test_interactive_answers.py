@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
+from veracity.report.interactive.few import Few
 
 from orbit_run import evaluation
 from veracity import OrbitEvaluation, OrbitResult
@@ -16,9 +17,7 @@ from veracity.core.errors import SpecError
 from veracity.orbits import Classification, Flow, FlowOrbit, GroupOrbit, Regression
 from veracity.perturb import CyclicShift
 from veracity.report.interactive import answers, render_offline
-from veracity.report.interactive.few import Few
-from veracity.report.interactive.packed import unpack
-from veracity.report.interactive.packed import plain
+from veracity.report.interactive.packed import plain, unpack
 
 
 class Halves(nn.Module):

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from veracity.report.interactive.chosen import chosen
 
 from orbit_run import CLASSES, HOSTILE, evaluation
 from veracity import OrbitResult
 from veracity.cli import main
 from veracity.core.errors import InputError
 from veracity.report.interactive import answers, offline
-from veracity.report.interactive.chosen import chosen
-from veracity.report.interactive.packed import unpack
-from veracity.report.interactive.packed import plain
+from veracity.report.interactive.packed import plain, unpack
 
 HELD = re.compile(r'<script type="application/json" id="payload">(.*?)</script>', re.DOTALL)
 

@@ -10,13 +10,12 @@ from faithful_fakes import FakeSeries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_pages import EVIL, EVIL_TOO
+from veracity.report.measured import distortions
 
 from veracity.core.scores import Measured
-from veracity.report.figures.alignment import alignment_data, alignment_sentences, draw_alignment
-from veracity.report.figures.scale import axis_for, log_axis
+from veracity.report.figures.alignment import alignment_data, alignment_sentences, draw_alignment, draw_scatter, scatter_data
 from veracity.report.figures.plane import contours, level_lines
-from veracity.report.figures.alignment import draw_scatter, scatter_data
-from veracity.report.measured import distortions
+from veracity.report.figures.scale import axis_for, log_axis
 from veracity.scores.gef import GEF, FastGEF, PublicGEF
 
 # two samples, one draw, three levels; the second sample has no model distortion at the last level

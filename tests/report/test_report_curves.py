@@ -11,19 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_fakes import result
+from veracity.report.sampling import Drawn, drawn, walk_of
+from veracity.report.view import Result
 
 from veracity.core.walks import Sampling
-from veracity.report.wording import bare_label, families, relatives
 from veracity.report.figures.convergence import convergence_data, convergence_sentences, draw_convergence
+from veracity.report.figures.invariance import (
+    draw_relaxation,
+    draw_training,
+    relaxation_data,
+    relaxation_sentences,
+    steps_of,
+    training_data,
+    training_sentences,
+)
 from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import Plane, Spot, draw_band, draw_paths, draw_plane, draw_spots, spaced
-from veracity.report.figures.invariance import draw_relaxation, relaxation_data, relaxation_sentences
 from veracity.report.figures.scale import Scale, exact_scale, tight_scale
 from veracity.report.figures.sensitivity import draw_sensitivity, sensitivity_data, sensitivity_sentences
 from veracity.report.figures.symmetrisation import draw_symmetrisation, positions, reached, symmetrisation_data
-from veracity.report.figures.invariance import draw_training, steps_of, training_data, training_sentences
-from veracity.report.sampling import Drawn, drawn, walk_of
-from veracity.report.view import Result
+from veracity.report.wording import bare_label, families, relatives
 
 PLANE = Plane(across=Scale(0.0, 10.0, (0.0, 5.0, 10.0)), up=Scale(0.0, 1.0, (0.0, 1.0)), height=100)
 

@@ -9,11 +9,9 @@ import torch
 from report_fakes import Pair, kind_pairs
 from report_pages import EVIL, Page
 
-from veracity.report.figures.images import draw_bars, largest
-from veracity.report.figures.exhibit import draw_points
-from veracity.report.figures.exhibit import Layout, formulas_of, group_names, layout_of
+from veracity.report.figures.exhibit import Layout, draw_points, formulas_of, group_names, layout_of
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
-from veracity.report.figures.images import reach, signed_png
+from veracity.report.figures.images import draw_bars, largest, reach, signed_png
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:

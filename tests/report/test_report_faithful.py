@@ -12,14 +12,14 @@ from faithful_fakes import CONTROLS, FOLLOWING, SCORES, FakeSeries, faithful_run
 from report_fakes import FakeRun
 from report_pages import EVIL, EVIL_TOO, Page, drawings
 from torch import nn
+from veracity.report.summary import leaders
 
 from veracity.audit import Audit
 from veracity.core.scores import Measured
 from veracity.report import render
-from veracity.report.figures.tables import overview_data
 from veracity.report.figures.ranking import ranking_data
+from veracity.report.figures.tables import overview_data
 from veracity.report.reading import read
-from veracity.report.summary import leaders
 from veracity.scores.gef import FastGEF
 from veracity.scores.sensitivity import MaxSensitivity
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_fakes import DIFFERENCE_COLUMNS, digits_run, result
+from veracity.report.view import Result, results
 
 from veracity.report.figures.boxes import POINTS, box_of, boxes_data, draw_boxes
-from veracity.report.figures.tables import draw_matrix, matrix_data
 from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.scale import colour_class, key, scale_for, shape_of
-from veracity.report.view import Result, results
+from veracity.report.figures.tables import draw_matrix, matrix_data
 
 
 def row(model: str, explainer: str, value: float, **changes: object) -> Result:

@@ -11,16 +11,16 @@ import pandas as pd
 import pytest
 from report_fakes import result
 from report_pages import EVIL, EVIL_TOO
-
-from veracity.core.errors import InputError
-from veracity.report.answer import answer
 from veracity.report.assumed import Assumed, assumed
-from veracity.report.figures.tables import draw_overview, overview_data
-from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.kinds import definition, has_ceiling, has_null, in_map_units, score_of
 from veracity.report.summary import failing, leaders
 from veracity.report.verdict import Verdict, against_chance
 from veracity.report.view import Result
+
+from veracity.core.errors import InputError
+from veracity.report.answer import answer
+from veracity.report.figures.ranking import draw_ranking, ranking_data
+from veracity.report.figures.tables import draw_overview, overview_data
 from veracity.scores.assumptions import ModelRobustness
 from veracity.scores.faithfulness.content import Completeness
 from veracity.scores.faithfulness.correlation import Infidelity

@@ -12,8 +12,19 @@ from PIL import Image
 from report_fakes import Pair, digit_pairs, series_run
 
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
-from veracity.report.figures.images import NEGATIVE, POSITIVE, colour_png, grey_png, reach, shrink, signed_png, to_array
-from veracity.report.figures.images import MOMENTS, draw_series, series_data
+from veracity.report.figures.images import (
+    MOMENTS,
+    NEGATIVE,
+    POSITIVE,
+    colour_png,
+    draw_series,
+    grey_png,
+    reach,
+    series_data,
+    shrink,
+    signed_png,
+    to_array,
+)
 
 
 def uniform(*shape: int) -> torch.Tensor:

@@ -15,27 +15,25 @@ import pytest
 import torch
 from report_pages import EVIL, Page, drawings
 from torch import nn
+from veracity.report.hunted import setting, spent
+from veracity.report.robust import adversaries, kept_of
+from veracity.report.view import Result as Row
 
 from veracity.audit import Audit
 from veracity.core.errors import Note
 from veracity.core.scores import Measured
+from veracity.core.wording import MINUS
 from veracity.measure import mse
 from veracity.report.answer import answer
 from veracity.report.figures.adversaries import NONE, NOT_KEPT, Kept, Point, adversaries_data, draw_adversaries
-from veracity.report.figures.robustness import dots_data
 from veracity.report.figures.panels import SEEDS, shown
-from veracity.report.figures.tables import draw_matrix, matrix_data
-from veracity.report.figures.robustness import draw_profiles, profile_data
 from veracity.report.figures.ranking import draw_ranking, ranking_data
-from veracity.report.figures.search import descent, middle
-from veracity.report.figures.search import course, harmed, search_data, titles
-from veracity.report.hunted import setting, spent
+from veracity.report.figures.robustness import dots_data, draw_profiles, profile_data
+from veracity.report.figures.search import course, descent, harmed, middle, search_data, titles
+from veracity.report.figures.tables import draw_matrix, matrix_data
 from veracity.report.order import COLUMNS
 from veracity.report.reading import read
-from veracity.report.robust import adversaries, kept_of
 from veracity.report.section import section
-from veracity.report.view import Result as Row
-from veracity.core.wording import MINUS
 from veracity.results import Result
 from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
 from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss

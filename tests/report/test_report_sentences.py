@@ -13,6 +13,12 @@ import pandas as pd
 import pytest
 from report_fakes import FakeRun, manifest, result, sample_rows
 from report_pages import Page
+from veracity.report.assumed import Assumed
+from veracity.report.crosstrained import fold_sentence
+from veracity.report.hunted import spent
+from veracity.report.measured import Track
+from veracity.report.summary import failing, leaders
+from veracity.report.view import Result
 
 import sentence_page
 from veracity.core.explainers import Frame
@@ -20,34 +26,25 @@ from veracity.core.failures import failures_of
 from veracity.core.sentences import COUNTED, SENTENCES, tell
 from veracity.report import render
 from veracity.report.answer import answer
-from veracity.report.assumed import Assumed
-from veracity.report.crosstrained import fold_sentence
 from veracity.report.degradation import degradation_sentences
 from veracity.report.distances import distance_sentences
 from veracity.report.figures.advice import advice_data, robust_sentence
 from veracity.report.figures.alignment import alignment_data, alignment_sentences
-from veracity.report.figures.scale import Axis
 from veracity.report.figures.calibration import calibration_data, calibration_sentences
 from veracity.report.figures.convergence import ConvergenceData, convergence_sentences
 from veracity.report.figures.curves import curves_data, curves_sentences
-from veracity.report.figures.panels import Fan, Panel, path
-from veracity.report.figures.folds import Fold, Folded
 from veracity.report.figures.facts import learnt_data, learnt_sentence
-from veracity.report.meta import meta_data
-from veracity.report.figures.tables import Cell, OverviewData, OverviewRow, overview_data
-from veracity.report.figures.invariance import relaxation_data, relaxation_sentences
-from veracity.report.figures.scale import exact_scale
+from veracity.report.figures.folds import Fold, Folded
+from veracity.report.figures.invariance import relaxation_data, relaxation_sentences, training_data, training_sentences
+from veracity.report.figures.panels import Fan, Panel, path
+from veracity.report.figures.scale import Axis, exact_scale
 from veracity.report.figures.search import SearchData, search_sentences
 from veracity.report.figures.sensitivity import Cloud, SensitivityData, sensitivity_sentences
-from veracity.report.figures.invariance import training_data, training_sentences
-from veracity.report.hunted import spent
-from veracity.report.measured import Track
-from veracity.report.meta import meta_sentences
+from veracity.report.figures.tables import Cell, OverviewData, OverviewRow, overview_data
+from veracity.report.meta import meta_data, meta_sentences
 from veracity.report.order import COLUMNS
 from veracity.report.reading import read
 from veracity.report.stability import stability_sentences, undefined_pairs
-from veracity.report.summary import failing, leaders
-from veracity.report.view import Result
 from veracity.scores.stability.mege import MeGe
 from veracity.scores.stability.reco import ReCo
 from veracity.statistics.intervals import Interval

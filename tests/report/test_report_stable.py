@@ -11,18 +11,18 @@ import pytest
 from markupsafe import Markup
 from report_pages import EVIL, EVIL_TOO, Page, drawings
 from stable_fakes import EXPLAINERS, StableRun, stable_run
+from veracity.report.crosstrained import crosstraining, fold_sentence
+from veracity.report.kinds import has_null
+from veracity.report.verdict import Verdict, against_chance
+from veracity.report.view import Result, results
 
 from veracity.measure import l2
 from veracity.measure.rank import signed_rank_distance
-from veracity.report.crosstrained import crosstraining, fold_sentence
 from veracity.report.figures.folds import Fold, Folded
 from veracity.report.figures.ranking import draw_ranking, ranking_data
-from veracity.report.kinds import has_null
 from veracity.report.page import render
 from veracity.report.reading import read
 from veracity.report.stability import in_text, setting, stability_sentences, undefined_pairs
-from veracity.report.verdict import Verdict, against_chance
-from veracity.report.view import Result, results
 from veracity.scores.faithfulness.correlation import MuFidelity
 from veracity.scores.stability.mege import MeGe
 from veracity.scores.stability.reco import ReCo, ReCoKS

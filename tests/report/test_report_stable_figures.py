@@ -14,8 +14,7 @@ from stable_fakes import stable_run
 
 from veracity.report.figures.folds import draw_folded, folded_data
 from veracity.report.figures.histograms import best_cut, captions, draw_histograms, histograms_data
-from veracity.report.figures.selection import BROAD, NARROW, Box, Label, placed
-from veracity.report.figures.selection import draw_selection, selection_data
+from veracity.report.figures.selection import BROAD, NARROW, Box, Label, draw_selection, placed, selection_data
 from veracity.report.reading import read
 from veracity.scores.stability.reco import relative_consistency
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hunting import CPU, drive, hunted, last, unit_box
+from driving import CPU, drive, last, search_of, unit_box
 from torch import Tensor
 from walk_fakes import Line, Ring
 
@@ -26,8 +26,8 @@ def corner(ask: Ask) -> Tensor:
 @pytest.mark.parametrize("size", [1, 20])
 def test_it_comes_closer_to_a_corner_than_as_many_random_points(size: int) -> None:
     walk = Genetic(population=40, generations=30, elites=8)
-    found = hunted(walk, unit_box(size), corner, samples=5).worst()[1]
-    random = hunted(SimpleMonteCarlo(draws=walk.length(unit_box(size))), unit_box(size), corner, target=9.0, samples=5).worst()[1]
+    found = search_of(walk, unit_box(size), corner, samples=5).worst()[1]
+    random = search_of(SimpleMonteCarlo(draws=walk.length(unit_box(size))), unit_box(size), corner, target=9.0, samples=5).worst()[1]
     assert (found >= random - (1e-4 if size == 1 else 0.0)).all()
     if size == 20:
         assert (found > random + 1.5).all()
@@ -35,15 +35,15 @@ def test_it_comes_closer_to_a_corner_than_as_many_random_points(size: int) -> No
 
 
 def test_a_peak_inside() -> None:
-    found = hunted(Genetic(), unit_box(10), lambda ask: -(ask.element - 0.2).double().square().sum(dim=1)).worst()[0]
+    found = search_of(Genetic(), unit_box(10), lambda ask: -(ask.element - 0.2).double().square().sum(dim=1)).worst()[0]
     assert float((found.element - 0.2).abs().max()) < 0.1
 
 
 def test_an_angle() -> None:
-    searcher = hunted(SMALL, Rotation(), lambda ask: -(ask.element[:, 0] - 2.0).abs(), samples=6)
+    searcher = search_of(SMALL, Rotation(), lambda ask: -(ask.element[:, 0] - 2.0).abs(), samples=6)
     ask, _ = searcher.worst()
     assert float((ask.element[:, 0] - 2.0).abs().max()) < 0.06
-    countable = hunted(SMALL, Ring(size=7), lambda ask: -(ask.element[:, 0] - 500).double().abs())
+    countable = search_of(SMALL, Ring(size=7), lambda ask: -(ask.element[:, 0] - 500).double().abs())
     assert countable.worst()[0].element.item() == 500
 
 
@@ -53,7 +53,7 @@ def test_points_that_keep_the_constraint_beat_all_others() -> None:
         first, second = ask.element[:, 0].double(), ask.element[:, 1].double()
         return torch.where(first >= 0.45, 0.001 * (second + 0.5), first - 0.45)
 
-    searcher = hunted(Genetic(population=30, generations=15, elites=5), unit_box(6), constrained, samples=4)
+    searcher = search_of(Genetic(population=30, generations=15, elites=5), unit_box(6), constrained, samples=4)
     ask, merit = searcher.worst()
     assert (ask.element[:, 0] >= 0.45 - 1e-6).all()
     assert (merit > 0.0009).all()
@@ -66,7 +66,7 @@ def test_the_best_so_far_never_gets_worse_and_is_what_was_met() -> None:
         asked.append(ask)
         return corner(ask)
 
-    searcher = hunted(SMALL, unit_box(5), watched, samples=3)
+    searcher = search_of(SMALL, unit_box(5), watched, samples=3)
     trace = searcher.trace()
     table = torch.full((3, 9), torch.nan, dtype=torch.float64)
     table[trace.row, trace.level] = trace.quantities["merit"]
@@ -80,7 +80,7 @@ def test_the_best_so_far_never_gets_worse_and_is_what_was_met() -> None:
 
 
 def test_elites_survive_and_every_rank_is_kept() -> None:
-    searcher = SMALL.hunt(Line(width=3), torch.arange(1), 0, 0.0, CPU)
+    searcher = SMALL.searcher(Line(width=3), torch.arange(1), 0, 0.0, CPU)
     ask = searcher.ask()
     assert ask is not None
     searcher.tell(ask.element.sum(dim=1), ask.element)
@@ -92,7 +92,7 @@ def test_elites_survive_and_every_rank_is_kept() -> None:
 
 def test_children_mix_their_parents_and_mutate_within_limits() -> None:
     walk = Genetic(population=200, generations=1, elites=2, step=0.5, rate=0.25)
-    searcher = walk.hunt(Line(width=64), torch.arange(1), 0, 0.0, CPU)
+    searcher = walk.searcher(Line(width=64), torch.arange(1), 0, 0.0, CPU)
     first = searcher.ask()
     assert first is not None
     searcher.tell(torch.arange(200, 0, -1).double(), torch.zeros(200, 1))
@@ -108,7 +108,7 @@ def test_children_mix_their_parents_and_mutate_within_limits() -> None:
 
 def test_spread_and_step_scale_what_is_asked() -> None:
     walk = Genetic(population=100, generations=1, elites=1, spread=0.01, step=0.02, rate=1.0)
-    searcher = walk.hunt(Line(width=50), torch.arange(1), 0, 0.0, CPU)
+    searcher = walk.searcher(Line(width=50), torch.arange(1), 0, 0.0, CPU)
     first = searcher.ask()
     assert first is not None
     assert float(first.element.std()) == pytest.approx(0.01, rel=0.05)
@@ -119,7 +119,7 @@ def test_spread_and_step_scale_what_is_asked() -> None:
 
 
 def test_children_of_few_latents_are_no_copies() -> None:
-    searcher = SMALL.hunt(Line(width=1), torch.arange(3), 0, 0.0, CPU)
+    searcher = SMALL.searcher(Line(width=1), torch.arange(3), 0, 0.0, CPU)
     first = searcher.ask()
     assert first is not None
     searcher.tell(first.element[:, 0], first.element)
@@ -145,7 +145,7 @@ def test_coins_and_mutations_have_their_shares() -> None:
 
 
 def test_evaluations_are_counted_to_the_last_one() -> None:
-    searcher = SMALL.hunt(unit_box(3), torch.arange(5), 0, 0.0, CPU)
+    searcher = SMALL.searcher(unit_box(3), torch.arange(5), 0, 0.0, CPU)
     rows = drive(searcher, corner)
     assert SMALL.length(unit_box(3)) == 20 + 8 * 16
     assert rows == 5 * SMALL.length(unit_box(3))
@@ -157,11 +157,11 @@ def test_undefined_points_are_counted_and_never_chosen() -> None:
     def holes(ask: Ask) -> Tensor:
         return torch.where(ask.element[:, 0] > 0.3, torch.nan, ask.element[:, 0].double())
 
-    searcher = hunted(SMALL, unit_box(2), holes, samples=4)
+    searcher = search_of(SMALL, unit_box(2), holes, samples=4)
     _, merit = searcher.worst()
     assert ((merit <= 0.3) & (merit > 0.2)).all()
     assert (last(searcher.trace(), "undefined") > 0).all()
-    assert len(hunted(SMALL, unit_box(2), lambda ask: torch.full((len(ask),), torch.nan)).worst()[0]) == 0
+    assert len(search_of(SMALL, unit_box(2), lambda ask: torch.full((len(ask),), torch.nan)).worst()[0]) == 0
 
 
 def test_together_or_one_at_a_time() -> None:
@@ -170,15 +170,15 @@ def test_together_or_one_at_a_time() -> None:
     def merit(numbers: Tensor) -> object:
         return lambda ask: (ask.element.double() * torch.cos(numbers[ask.row, None] + torch.arange(4))).sum(dim=1)
 
-    whole = hunted(SMALL, unit_box(4), merit(samples), samples=samples, seed=3)
+    whole = search_of(SMALL, unit_box(4), merit(samples), samples=samples, seed=3)
     for number in range(3):
-        one = hunted(SMALL, unit_box(4), merit(samples[[number]]), samples=samples[[number]], seed=3)
+        one = search_of(SMALL, unit_box(4), merit(samples[[number]]), samples=samples[[number]], seed=3)
         assert torch.equal(whole.worst()[0].element[number], one.worst()[0].element[0])
         assert torch.equal(whole.trace().quantities["merit"][whole.trace().row == number], one.trace().quantities["merit"])
 
 
 def test_no_generation_is_a_random_search() -> None:
-    searcher = Genetic(population=10, generations=0, elites=2).hunt(unit_box(2), torch.arange(2), 0, 0.0, CPU)
+    searcher = Genetic(population=10, generations=0, elites=2).searcher(unit_box(2), torch.arange(2), 0, 0.0, CPU)
     assert drive(searcher, corner) == 20
 
 
@@ -196,7 +196,7 @@ def test_no_generation_is_a_random_search() -> None:
 )
 def test_settings_that_breed_nothing(settings: dict[str, float], said: str) -> None:
     with pytest.raises(SpecError, match=said):
-        Genetic(**settings).hunt(unit_box(2), torch.arange(1), 0, 0.0, CPU)
+        Genetic(**settings).searcher(unit_box(2), torch.arange(1), 0, 0.0, CPU)
 
 
 def test_it_is_registered_and_cannot_be_walked_without_a_merit() -> None:

@@ -14,7 +14,7 @@ from veracity.core.spaces import Space
 from veracity.core.walks import Ask, Searcher, Trace
 from veracity.perturb import Ball, Rotation
 from veracity.walk import GradientSearch
-from veracity.walk.gradient import FAR, NEAR, sloped
+from veracity.walk.gradient import FAR, NEAR, has_slopes
 
 CPU = torch.device("cpu")
 SAMPLES = torch.tensor([12, 5, 40])
@@ -22,8 +22,8 @@ Merit = Callable[[Tensor, Tensor], Tensor]
 """From the numbers of the samples (R,) and their elements (R, p) to merits (R,)."""
 
 
-def hunted(walk: GradientSearch, space: Space, samples: Tensor = SAMPLES, seed: int = 0) -> Searcher:
-    return walk.hunt(space, samples, seed, 0.6, CPU)
+def search_of(walk: GradientSearch, space: Space, samples: Tensor = SAMPLES, seed: int = 0) -> Searcher:
+    return walk.searcher(space, samples, seed, 0.6, CPU)
 
 
 def play(searcher: Searcher, samples: Tensor, merit: Merit, spoil: Callable[[int, Tensor, Tensor], None] | None = None) -> list[Ask]:
@@ -53,7 +53,7 @@ def linear(samples: Tensor, element: Tensor) -> Tensor:
 
 def test_the_corner_of_a_box() -> None:
     space = Ball(radius=0.1).fit(Size([20]))
-    searcher = hunted(GradientSearch(population=3, steps=20), space)
+    searcher = search_of(GradientSearch(population=3, steps=20), space)
     play(searcher, SAMPLES, linear)
     ask, merit = searcher.worst()
     corner = 0.1 * directions(SAMPLES, 20).sign()
@@ -65,7 +65,7 @@ def test_the_corner_of_a_box() -> None:
 def test_the_pole_of_a_ball() -> None:
     # A linear merit on the ball |z| <= r is largest at r a / |a|, where it is r |a|.
     space = Ball(radius=0.5, norm="l2").fit(Size([12]))
-    searcher = hunted(GradientSearch(population=5, steps=100, rate=0.5), space)
+    searcher = search_of(GradientSearch(population=5, steps=100, rate=0.5), space)
     play(searcher, SAMPLES, linear)
     ask, merit = searcher.worst()
     most = 0.5 * directions(SAMPLES, 12).norm(dim=1)
@@ -81,7 +81,7 @@ def test_a_peak_inside_a_ball() -> None:
 
     for norm in ("linf", "l2", "l1"):
         space = Ball(radius=0.1 if norm != "l1" else 0.4, norm=norm).fit(Size([8]))
-        searcher = hunted(GradientSearch(population=8, steps=100, rate=0.5), space)
+        searcher = search_of(GradientSearch(population=8, steps=100, rate=0.5), space)
         play(searcher, SAMPLES, quadratic)
         ask, _ = searcher.worst()
         assert float((ask.element - peak).norm(dim=1).max()) < 0.01
@@ -94,7 +94,7 @@ def test_a_rotation_is_found() -> None:
         wanted = angles[(samples[:, None] == SAMPLES).long().argmax(1)]
         return torch.cos(element[:, 0] - wanted)
 
-    searcher = hunted(GradientSearch(population=6, steps=40, rate=0.3), Rotation().fit(Size([1, 8, 8])))
+    searcher = search_of(GradientSearch(population=6, steps=40, rate=0.3), Rotation().fit(Size([1, 8, 8])))
     play(searcher, SAMPLES, turned)
     ask, merit = searcher.worst()
     assert ask.element.dtype == torch.float64
@@ -104,7 +104,7 @@ def test_a_rotation_is_found() -> None:
 
 def test_steps_are_those_of_the_formula() -> None:
     walk, space = GradientSearch(population=2, steps=4, rate=0.8), Ball(radius=0.1).fit(Size([5]))
-    asked = play(hunted(walk, space), SAMPLES, linear)
+    asked = play(search_of(walk, space), SAMPLES, linear)
     latent = [torch.special.ndtri(0.5 * (ask.element.double() / 0.1 + 1.0)) for ask in asked]
     sign = directions(SAMPLES[asked[0].row], 5).sign().double()
     for step in range(3):
@@ -113,7 +113,7 @@ def test_steps_are_those_of_the_formula() -> None:
 
 
 def test_starts_are_the_centre_and_uniform_points() -> None:
-    asked = hunted(GradientSearch(population=400), Line(width=50), torch.arange(5)).ask()
+    asked = search_of(GradientSearch(population=400), Line(width=50), torch.arange(5)).ask()
     assert asked is not None
     spread = asked.element.reshape(5, 400, 50).std(dim=2)
     torch.testing.assert_close(spread[:, 0], torch.full((5,), NEAR, dtype=torch.float64), atol=0.05, rtol=0.0)
@@ -126,12 +126,12 @@ def test_many_samples_at_once_are_the_samples_one_by_one() -> None:
     def curved(samples: Tensor, element: Tensor) -> Tensor:
         return torch.sin(40 * directions(samples, 30).to(element) * element).sum(1)
 
-    together = hunted(walk, space)
+    together = search_of(walk, space)
     asked = play(together, SAMPLES, curved)
     ask, merit = together.worst()
     trace = together.trace()
     for number, sample in enumerate(SAMPLES):
-        alone = hunted(walk, space, sample[None])
+        alone = search_of(walk, space, sample[None])
         for own, whole in zip(play(alone, sample[None], curved), asked, strict=True):
             assert torch.equal(own.element, whole.element[whole.row == number])
             assert torch.equal(own.draw, whole.draw[whole.row == number])
@@ -143,7 +143,7 @@ def test_many_samples_at_once_are_the_samples_one_by_one() -> None:
 
 
 def test_seeds_and_samples_differ() -> None:
-    first, second = (hunted(GradientSearch(), Line(), seed=seed).ask() for seed in (0, 1))
+    first, second = (search_of(GradientSearch(), Line(), seed=seed).ask() for seed in (0, 1))
     assert first is not None
     assert second is not None
     assert not torch.equal(first.element, second.element)
@@ -152,7 +152,7 @@ def test_seeds_and_samples_differ() -> None:
 
 def test_evaluations_are_exact_and_numbered() -> None:
     walk, space = GradientSearch(population=4, steps=7), Ball(radius=0.1).fit(Size([3]))
-    searcher = hunted(walk, space)
+    searcher = search_of(walk, space)
     asked = play(searcher, SAMPLES, linear)
     assert searcher.ask() is None
     assert walk.length(space) == 28
@@ -177,7 +177,7 @@ def test_the_trace_only_rises_and_ends_at_the_worst() -> None:
     def wavy(samples: Tensor, element: Tensor) -> Tensor:
         return torch.sin(100 * directions(samples, 10).to(element) * element).sum(1)
 
-    searcher = hunted(GradientSearch(population=3, steps=15), space)
+    searcher = search_of(GradientSearch(population=3, steps=15), space)
     asked = play(searcher, SAMPLES, wavy)
     ask, worst = searcher.worst()
     merit = by_sample(searcher.trace(), "merit", 3)
@@ -194,7 +194,7 @@ def test_the_trace_only_rises_and_ends_at_the_worst() -> None:
 
 def test_a_restart_without_a_merit_or_a_slope_stays_and_spoils_nothing() -> None:
     space, walk = Ball(radius=0.1).fit(Size([6])), GradientSearch(population=3, steps=5)
-    clean = play(hunted(walk, space), SAMPLES, linear)
+    clean = play(search_of(walk, space), SAMPLES, linear)
 
     def spoil(step: int, merit: Tensor, slope: Tensor) -> None:
         merit[1] = math.nan
@@ -202,7 +202,7 @@ def test_a_restart_without_a_merit_or_a_slope_stays_and_spoils_nothing() -> None
         slope[8] = math.inf
         merit[5] = math.nan if step == 0 else merit[5]
 
-    searcher = hunted(walk, space)
+    searcher = search_of(walk, space)
     spoilt = play(searcher, SAMPLES, linear, spoil)
     others = [row for row in range(9) if row not in (1, 4, 5, 8)]
     for step in range(5):
@@ -217,7 +217,7 @@ def test_a_sample_without_any_merit_is_left_out() -> None:
     def spoil(_step: int, merit: Tensor, _slope: Tensor) -> None:
         merit[3:6] = math.nan
 
-    searcher = hunted(GradientSearch(population=3, steps=4), Ball(radius=0.1).fit(Size([6])))
+    searcher = search_of(GradientSearch(population=3, steps=4), Ball(radius=0.1).fit(Size([6])))
     play(searcher, SAMPLES, linear, spoil)
     ask, merit = searcher.worst()
     assert ask.row.tolist() == [0, 2]
@@ -233,7 +233,7 @@ def test_violations_lead_back_to_what_is_allowed() -> None:
     def fenced(_samples: Tensor, element: Tensor) -> Tensor:
         return torch.where(element[:, 0] <= 0, 1.0 + element.sum(1), -element[:, 0])
 
-    searcher = hunted(GradientSearch(population=6, steps=60), Ball(radius=0.1).fit(Size([4])))
+    searcher = search_of(GradientSearch(population=6, steps=60), Ball(radius=0.1).fit(Size([4])))
     play(searcher, SAMPLES, fenced)
     ask, merit = searcher.worst()
     assert (ask.element[:, 0] <= 0).all()
@@ -241,7 +241,7 @@ def test_violations_lead_back_to_what_is_allowed() -> None:
 
 
 def test_slopes_in_double_precision_and_no_samples() -> None:
-    searcher = hunted(GradientSearch(population=2, steps=2), Ball(radius=0.1).fit(Size([4])))
+    searcher = search_of(GradientSearch(population=2, steps=2), Ball(radius=0.1).fit(Size([4])))
     ask = searcher.ask()
     assert ask is not None
     assert ask.element.dtype == torch.float64
@@ -250,15 +250,15 @@ def test_slopes_in_double_precision_and_no_samples() -> None:
     assert after is not None
     assert after.element.dtype == torch.float64
     assert (after.element > ask.element).all()
-    assert hunted(GradientSearch(), Line(), torch.arange(0)).ask() is None
+    assert search_of(GradientSearch(), Line(), torch.arange(0)).ask() is None
 
 
 def test_it_needs_slopes() -> None:
     walk = GradientSearch(population=2)
     assert walk.follows_slopes
-    assert walk.blind() is None
+    assert walk.without_slopes() is None
     assert walk.held == 2
-    searcher = hunted(walk, Line())
+    searcher = search_of(walk, Line())
     searcher.ask()
     with pytest.raises(SpecError, match="The walk 'gradient' needs the slopes of the merit, and got none: use the walk 'genetic'"):
         searcher.tell(torch.zeros(6), torch.zeros(6, 1))
@@ -266,9 +266,9 @@ def test_it_needs_slopes() -> None:
 
 @pytest.mark.parametrize("space", [Ring(size=5), Line(width=0)], ids=["counted", "empty"])
 def test_a_space_without_slopes_is_one_sentence(space: Space) -> None:
-    assert not sloped(space)
+    assert not has_slopes(space)
     with pytest.raises(SpecError, match=r"climbs slopes, and '(ring|line)' has none to climb"):
-        hunted(GradientSearch(), space)
+        search_of(GradientSearch(), space)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_space_without_slopes_is_one_sentence(space: Space) -> None:
 )
 def test_settings_that_lead_nowhere(setting: str, value: object) -> None:
     with pytest.raises(SpecError, match=f"The setting '{setting}' of walk 'gradient' must be a"):
-        hunted(GradientSearch(**{setting: value}), Line())  # type: ignore[arg-type]
+        search_of(GradientSearch(**{setting: value}), Line())  # type: ignore[arg-type]
 
 
 def test_it_can_be_written_down() -> None:

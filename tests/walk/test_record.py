@@ -4,7 +4,7 @@ import torch
 
 from veracity.core.randomness import Draws
 from veracity.core.walks import Ask
-from veracity.walk.record import Record, group, owned
+from veracity.walk.record import Record, draws_of, group
 
 
 def ask_of(rows: list[int], first: int = 0) -> Ask:
@@ -68,7 +68,7 @@ def test_nothing_seen_is_nothing_found() -> None:
 def test_groups_and_their_random_numbers() -> None:
     which, each = group(torch.tensor([7, 7, 7, 2, 2, 2]))
     assert (which.tolist(), each) == ([7, 2], 3)
-    draws = owned(3, torch.tensor([7, 2]), torch.tensor([10, 0]), 2)
+    draws = draws_of(3, torch.tensor([7, 2]), torch.tensor([10, 0]), 2)
     assert draws.sample.tolist() == [7, 7, 2, 2]
     assert draws.draw.tolist() == [10, 11, 0, 1]
     alone = Draws(3, torch.tensor([7]), torch.tensor([11])).words(4, "s")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hunting import CPU, cap_event, drive, hunted, last, linear_event, ln_p, unit_box
+from driving import CPU, cap_event, drive, last, linear_event, ln_p, search_of, unit_box
 from scipy import stats
 from torch import Size, Tensor
 from walk_fakes import Line
@@ -34,7 +34,7 @@ def covered(value: Tensor, error: Tensor, truth: float) -> Tensor:
 @pytest.mark.parametrize("tail", TAILS)
 def test_a_corner_of_a_box(tail: float) -> None:
     merit, target = linear_event(SLOPES, tail)
-    value, error = ln_p(hunted(SubsetSimulation(), unit_box(3), merit, target=target).trace())
+    value, error = ln_p(search_of(SubsetSimulation(), unit_box(3), merit, target=target).trace())
     assert covered(value, error, math.log(tail)).all()
 
 
@@ -42,14 +42,14 @@ def test_a_corner_of_a_box(tail: float) -> None:
 def test_a_cap_of_a_ball(tail: float) -> None:
     merit, target = cap_event(20, tail)
     space = Ball(radius=1.0, norm="l2").fit(Size([20]))
-    value, error = ln_p(hunted(SubsetSimulation(), space, merit, target=target).trace())
+    value, error = ln_p(search_of(SubsetSimulation(), space, merit, target=target).trace())
     assert covered(value, error, math.log(tail)).all()
 
 
 @pytest.mark.parametrize("tail", [1e-2, 1e-4, 1e-12])
 def test_intervals_on_a_box_cover(tail: float) -> None:
     merit, target = linear_event(SLOPES, tail)
-    value, error = ln_p(hunted(WALK, unit_box(3), merit, target=target, samples=100).trace())
+    value, error = ln_p(search_of(WALK, unit_box(3), merit, target=target, samples=100).trace())
     assert covered(value, error, math.log(tail)).double().mean() >= 0.9
     assert abs(float(value.std() / error.mean()) - 1) < 0.25
     assert abs(float(value.mean()) - math.log(tail)) < 0.5 * float(error.mean())
@@ -59,14 +59,16 @@ def test_intervals_on_a_box_cover(tail: float) -> None:
 def test_intervals_on_a_cap_cover(tail: float) -> None:
     merit, target = cap_event(12, tail)
     space = Ball(radius=1.0, norm="l2").fit(Size([12]))
-    value, error = ln_p(hunted(WALK, space, merit, target=target, samples=100).trace())
+    value, error = ln_p(search_of(WALK, space, merit, target=target, samples=100).trace())
     assert covered(value, error, math.log(tail)).double().mean() >= 0.9
     assert abs(float(value.mean()) - math.log(tail)) < 0.5 * float(error.mean())
 
 
 def test_few_steps_leave_copies_alike_and_the_factor_says_so() -> None:
     merit, target = linear_event(SLOPES, 1e-12)
-    found = [hunted(SubsetSimulation(population=100, steps=steps), unit_box(3), merit, target=target, samples=60) for steps in (1, 3, 10)]
+    found = [
+        search_of(SubsetSimulation(population=100, steps=steps), unit_box(3), merit, target=target, samples=60) for steps in (1, 3, 10)
+    ]
     factors = [float(one.trace().quantities["factor"].mean()) for one in found]
     assert factors[0] > 1.5 * factors[1] > 1.5 * factors[2] * 0.8
     shares = [float(covered(*ln_p(one.trace()), math.log(1e-12)).double().mean()) for one in found]
@@ -76,7 +78,7 @@ def test_few_steps_leave_copies_alike_and_the_factor_says_so() -> None:
 def test_the_window_kernel_finds_the_same_probability() -> None:
     merit, target = linear_event(SLOPES, 1e-4)
     walk = SubsetSimulation(population=200, steps=10, kernel=Window())
-    value, error = ln_p(hunted(walk, unit_box(3), merit, target=target, samples=30).trace())
+    value, error = ln_p(search_of(walk, unit_box(3), merit, target=target, samples=30).trace())
     assert covered(value, error, math.log(1e-4)).double().mean() >= 0.8
     assert abs(float(value.mean()) - math.log(1e-4)) < 0.35
 
@@ -87,8 +89,8 @@ def test_a_million_points_agree_at_moderate_rarity() -> None:
         return torch.sin(3 * z[:, 0]) * torch.exp(z[:, 1]) + z[:, 2] * z[:, 3] - z[:, 4].square()
 
     space, target = Ball(radius=1.0).fit(Size([5])), 2.9
-    (value,), (error,) = ln_p(hunted(SubsetSimulation(population=1000), space, ripples, target=target).trace())
-    (counted,), (spread,) = ln_p(hunted(SimpleMonteCarlo(draws=10**6, population=10**5), space, ripples, target=target).trace())
+    (value,), (error,) = ln_p(search_of(SubsetSimulation(population=1000), space, ripples, target=target).trace())
+    (counted,), (spread,) = ln_p(search_of(SimpleMonteCarlo(draws=10**6, population=10**5), space, ripples, target=target).trace())
     assert 5e-4 < math.exp(counted) < 5e-3
     assert spread < 0.05
     assert abs(float(value - counted)) < 1.96 * float(error)
@@ -100,7 +102,7 @@ def test_an_arc_of_rotations() -> None:
     # The angle is uniform on the circle: it lies within h of pi / 3 with probability h / pi.
     for half in (1e-2, 1e-5):
         walk = SubsetSimulation(population=200, steps=5)
-        searcher = hunted(walk, Rotation(), lambda ask: -(ask.element[:, 0] - math.pi / 3).abs(), target=-half, samples=20)
+        searcher = search_of(walk, Rotation(), lambda ask: -(ask.element[:, 0] - math.pi / 3).abs(), target=-half, samples=20)
         value, error = ln_p(searcher.trace())
         assert covered(value, error, math.log(half / math.pi)).double().mean() >= 0.8
         assert abs(float(value.mean()) - math.log(half / math.pi)) < 0.5
@@ -112,7 +114,7 @@ def test_an_arc_of_rotations() -> None:
 def test_one_level_equals_a_loop_over_chains() -> None:
     walk = SubsetSimulation(population=10, steps=3, rho=0.3)
     space, sample, seed = unit_box(2), 7, 5
-    searcher = walk.hunt(space, torch.tensor([sample]), seed, 99.0, CPU)
+    searcher = walk.searcher(space, torch.tensor([sample]), seed, 99.0, CPU)
 
     def merit_of(latent: Tensor) -> float:
         return float(space.decode(latent[None])[0].sum())
@@ -165,13 +167,13 @@ def test_likeness_by_hand() -> None:
     assert likeness(torch.ones(1, 6, dtype=torch.bool), parent, torch.ones(1, dtype=torch.float64)).item() == 1.0
 
 
-# Counting
+# HitCount
 
 
 def test_evaluations_are_counted_to_the_last_one() -> None:
     merit, target = linear_event(SLOPES, 1e-4)
     walk = SubsetSimulation(population=50, steps=4)
-    searcher = walk.hunt(unit_box(3), torch.arange(12), 0, target, CPU)
+    searcher = walk.searcher(unit_box(3), torch.arange(12), 0, target, CPU)
     rows = drive(searcher, merit)
     trace = searcher.trace()
     levels = torch.zeros(12, dtype=torch.int64).scatter_reduce_(0, trace.row, trace.level, reduce="amax")
@@ -182,7 +184,7 @@ def test_evaluations_are_counted_to_the_last_one() -> None:
 
 def test_the_floor_censors_after_the_announced_length() -> None:
     walk = SubsetSimulation(population=20, steps=2, floor=-12.0)
-    searcher = walk.hunt(Line(width=2), torch.arange(3), 0, 1e9, CPU)
+    searcher = walk.searcher(Line(width=2), torch.arange(3), 0, 1e9, CPU)
     rows = drive(searcher, lambda ask: ask.element.sum(dim=1))
     assert walk.levels == 6
     assert rows == 3 * walk.length(Line(width=2)) == 3 * 20 * (1 + 2 * 5)
@@ -196,7 +198,7 @@ def test_the_floor_censors_after_the_announced_length() -> None:
 
 
 def test_a_flat_merit_is_stuck_below_one_of_all_points() -> None:
-    trace = hunted(WALK, unit_box(2), lambda ask: torch.zeros(len(ask)), target=1.0, samples=2).trace()
+    trace = search_of(WALK, unit_box(2), lambda ask: torch.zeros(len(ask)), target=1.0, samples=2).trace()
     assert trace.quantities["state"].tolist() == [STUCK, STUCK]
     assert trace.quantities["probability"].tolist() == [1 / 200, 1 / 200]
     assert trace.quantities["variance"].isnan().all()
@@ -204,7 +206,7 @@ def test_a_flat_merit_is_stuck_below_one_of_all_points() -> None:
 
 
 def test_a_merit_with_a_ceiling_is_stuck_there() -> None:
-    searcher = hunted(WALK, unit_box(2), lambda ask: ask.element[:, 0].clamp(max=0.45), target=0.5)
+    searcher = search_of(WALK, unit_box(2), lambda ask: ask.element[:, 0].clamp(max=0.45), target=0.5)
     trace = searcher.trace()
     assert trace.quantities["state"].tolist()[-1] == STUCK
     assert trace.quantities["probability"][0] > 0.0
@@ -215,9 +217,9 @@ def test_a_merit_with_a_ceiling_is_stuck_there() -> None:
 def test_a_plateau_that_most_points_share_is_left_behind() -> None:
     # 98 of 100 points have merit 0; of the rest, the event takes the upper half.
     merit, wide = lambda ask: (ask.element[:, 0].double() - 0.48).clamp(min=0.0), SubsetSimulation(population=1000, steps=10)
-    value, error = ln_p(hunted(wide, unit_box(3), merit, target=0.01, samples=40).trace())
+    value, error = ln_p(search_of(wide, unit_box(3), merit, target=0.01, samples=40).trace())
     assert covered(value, error, math.log(0.01)).double().mean() >= 0.9
-    trace = hunted(wide, unit_box(3), merit, target=0.01).trace()
+    trace = search_of(wide, unit_box(3), merit, target=0.01).trace()
     assert trace.quantities["state"][-1] == REACHED
     assert 0.005 < trace.quantities["probability"][0] < 0.04
 
@@ -227,7 +229,7 @@ def test_undefined_merits_are_counted_and_never_chosen() -> None:
         z = ask.element.double()
         return torch.where(z[:, 1] < 0, torch.nan, z[:, 0])
 
-    searcher = hunted(WALK, unit_box(2), half, target=0.49, samples=50)
+    searcher = search_of(WALK, unit_box(2), half, target=0.49, samples=50)
     value, error = ln_p(searcher.trace())
     assert covered(value, error, math.log(0.005)).double().mean() >= 0.88
     assert (
@@ -245,12 +247,12 @@ def test_a_few_defined_points_are_enough() -> None:
         z = ask.element.double()
         return torch.where(z[:, 1] < 0.45, torch.nan, z[:, 0])
 
-    value, error = ln_p(hunted(SubsetSimulation(population=500, steps=10), unit_box(2), rarely, target=0.3, samples=40).trace())
+    value, error = ln_p(search_of(SubsetSimulation(population=500, steps=10), unit_box(2), rarely, target=0.3, samples=40).trace())
     assert covered(value, error, math.log(0.01)).double().mean() >= 0.88
 
 
 def test_nothing_defined_is_nothing_known() -> None:
-    searcher = hunted(WALK, unit_box(2), lambda ask: torch.full((len(ask),), torch.nan), target=0.5, samples=2)
+    searcher = search_of(WALK, unit_box(2), lambda ask: torch.full((len(ask),), torch.nan), target=0.5, samples=2)
     trace = searcher.trace()
     assert trace.quantities["state"].tolist() == [STUCK, STUCK]
     assert trace.quantities["probability"].isnan().all()
@@ -259,7 +261,7 @@ def test_nothing_defined_is_nothing_known() -> None:
 
 
 def test_an_event_that_is_certain() -> None:
-    trace = hunted(WALK, unit_box(2), lambda ask: torch.ones(len(ask)), target=0.5).trace()
+    trace = search_of(WALK, unit_box(2), lambda ask: torch.ones(len(ask)), target=0.5).trace()
     assert trace.quantities["probability"].tolist() == [1.0]
     assert trace.quantities["variance"].tolist() == [0.0]
     assert trace.quantities["state"].tolist() == [REACHED]
@@ -311,7 +313,7 @@ def test_windows_are_lopsided_at_the_walls() -> None:
 @pytest.mark.parametrize(("kernel", "wanted"), [(CrankNicolson(), 0.44), (Window(), 0.234)])
 def test_widths_adapt_towards_their_acceptance(kernel: CrankNicolson | Window, wanted: float) -> None:
     merit, target = linear_event(SLOPES, 1e-12)
-    searcher = hunted(SubsetSimulation(population=200, steps=30, kernel=kernel), unit_box(3), merit, target=target, samples=3)
+    searcher = search_of(SubsetSimulation(population=200, steps=30, kernel=kernel), unit_box(3), merit, target=target, samples=3)
     trace = searcher.trace()
     assert abs(float(trace.quantities["acceptance"][trace.level > 5].mean()) - wanted) < 0.08
 
@@ -329,9 +331,9 @@ def own_merit(samples: Tensor) -> object:
 @pytest.mark.parametrize("kernel", [CrankNicolson(), Window()])
 def test_together_or_one_at_a_time(kernel: CrankNicolson | Window) -> None:
     samples, walk = torch.tensor([9, 2, 31, 4]), SubsetSimulation(population=30, steps=3, kernel=kernel)
-    whole = hunted(walk, unit_box(4), own_merit(samples), target=0.495, samples=samples, seed=2)
+    whole = search_of(walk, unit_box(4), own_merit(samples), target=0.495, samples=samples, seed=2)
     for number in range(4):
-        one = hunted(walk, unit_box(4), own_merit(samples[[number]]), target=0.495, samples=samples[[number]], seed=2)
+        one = search_of(walk, unit_box(4), own_merit(samples[[number]]), target=0.495, samples=samples[[number]], seed=2)
         here = whole.trace().row == number
         for name, value in one.trace().quantities.items():
             assert torch.equal(whole.trace().quantities[name][here].nan_to_num(-7.0), value.nan_to_num(-7.0)), name
@@ -341,7 +343,7 @@ def test_together_or_one_at_a_time(kernel: CrankNicolson | Window) -> None:
 def test_seeds_differ_and_the_global_state_is_left_alone() -> None:
     merit, target = linear_event(SLOPES, 1e-2)
     before = torch.get_rng_state()
-    first, second, third = (ln_p(hunted(WALK, unit_box(3), merit, target=target, seed=seed).trace())[0].item() for seed in (0, 0, 1))
+    first, second, third = (ln_p(search_of(WALK, unit_box(3), merit, target=target, seed=seed).trace())[0].item() for seed in (0, 0, 1))
     assert first == second != third
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -361,5 +363,5 @@ def test_it_comes_back_from_its_spec() -> None:
     walk = SubsetSimulation(population=40, kernel=Window(width=0.2))
     again = WALKS.build(walk.spec())
     assert again.spec() == walk.spec()
-    assert isinstance(SubsetSimulation(kernel="window").hunt(unit_box(2), torch.arange(1), 0, 0.0, CPU), Levels)
+    assert isinstance(SubsetSimulation(kernel="window").searcher(unit_box(2), torch.arange(1), 0, 0.0, CPU), Levels)
     assert walk.held == 40

@@ -120,29 +120,9 @@ class Explainer(Component, ABC):
         return False
 
     @property
-    def given(self) -> Tensor | None:
-        """Explanations (samples, ...) of the unperturbed inputs, where they were made elsewhere."""
-        return None
-
-    @property
-    def fixed(self) -> bool:
-        """Whether there is nothing that could explain a perturbed input or model."""
-        return False
-
-    @property
-    def learns(self) -> bool:
-        """Whether something is found out about a model before it is explained."""
-        return type(self.lesson).learn is not Explainer.learn
-
-    @property
     def needs(self) -> frozenset[Need]:
         """What the audit must bring along: training examples, and concepts, for explanations that refer to them."""
         return NEEDS.get(self.frame, frozenset())
-
-    @property
-    def lesson(self) -> Explainer:
-        """Whose `learn` is asked, so that explainers that learn the same do so once: here its own."""
-        return self
 
     @abstractmethod
     def cost(self, shape: Size) -> Cost:
@@ -152,20 +132,8 @@ class Explainer(Component, ABC):
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Explanations of N inputs, (N, ...)."""
 
-    def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
-        """What is found out about a model once, before any explanation; kept with the run and handed back as `context.learnt`."""
-        return {}
-
-    def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
-        """What a reader must know about what was learnt, as rows of plain data; a row may carry a `warning`."""
-        return []
-
     def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Explainer:
         """The explainer with the audit's reference set and symmetry, if it needs them and has none of its own."""
-        return self
-
-    def prepare(self, inputs: Tensor) -> Explainer:
-        """The explainer once it has looked at all unperturbed inputs (samples, ...) of the audit: here as it is."""
         return self
 
     def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
@@ -175,3 +143,60 @@ class Explainer(Component, ABC):
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise on misuse before anything runs; return what the reader of the result must know."""
         return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learner(Explainer, ABC):
+    """An explainer that finds out something about a model before it explains: examples, concepts."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether it does; an explainer around another one learns only if that one does."""
+        return True
+
+    @property
+    def lesson(self) -> Learner:
+        """Whose `learn` is called, so that explainers that learn the same do so once: here its own."""
+        return self
+
+    @abstractmethod
+    def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
+        """What is found out about a model once, before any explanation; stored with the run and handed back as `context.learnt`."""
+
+    def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
+        """What a reader must know about what was learnt, as rows of plain data; a row may carry a `warning`."""
+        return []
+
+
+def learner(explainer: Explainer | None) -> Learner | None:
+    """The explainer, if it learns about a model."""
+    return explainer if isinstance(explainer, Learner) and explainer.learns else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputObserver(Explainer, ABC):
+    """An explainer that looks at all unperturbed inputs of the audit before it explains any."""
+
+    @abstractmethod
+    def prepare(self, inputs: Tensor) -> Explainer:
+        """The explainer once it has seen the inputs (samples, ...)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenMaps(Explainer, ABC):
+    """An explainer whose explanations of the unperturbed inputs were made elsewhere."""
+
+    @property
+    @abstractmethod
+    def given(self) -> Tensor:
+        """Those explanations, (samples, ...)."""
+
+    @property
+    @abstractmethod
+    def fixed(self) -> bool:
+        """Whether there is nothing that could explain a perturbed input or model."""
+
+
+def maps_only(explainer: Explainer) -> bool:
+    """Whether an explainer is maps alone, which nothing could make for a perturbed input or model."""
+    return isinstance(explainer, GivenMaps) and explainer.fixed

@@ -78,6 +78,11 @@ class Request:
     smoothing: Smoothing | None = None
     follow: bool = False
 
+    @property
+    def repeats(self) -> int:
+        """How many explanations make one that is read."""
+        return self.smoothing.count if self.smoothing else 1
+
     def spec(self) -> list[Any]:
         """The request as plain data."""
         smooth = self.smoothing and [self.smoothing.space.spec(), self.smoothing.count]
@@ -184,7 +189,7 @@ class Score(Component, ABC):
     """A number with a direction and a range, per sample where that is defined.
 
     `reads` is what the score is about; `before` and `after` are what must be read of the unperturbed and of the perturbed
-    subject, just that unless said otherwise. `quantities` names the columns of what it observes. With `seeds` it is defined
+    subject, just that unless said otherwise. `quantities` names the columns of what it observes. With `correct_only` it is defined
     for samples that the model classifies correctly, where their labels are known.
     """
 
@@ -193,7 +198,7 @@ class Score(Component, ABC):
     before: ClassVar[frozenset[Reads] | None] = None
     after: ClassVar[frozenset[Reads] | None] = None
     quantities: ClassVar[tuple[str, ...]] = ("value",)
-    seeds: ClassVar[bool] = False
+    correct_only: ClassVar[bool] = False
     pooled: ClassVar[bool] = False
     """Whether the score is one number for the whole data set: see `PooledScore`."""
     title: ClassVar[str] = ""
@@ -267,18 +272,6 @@ class Score(Component, ABC):
         """From values (samples, draws), NaN where undefined or not drawn, to one value a sample: here their mean."""
         return per_sample_mean(values)
 
-    def no_response(self, measured: Measured) -> NDArray[np.bool_]:
-        """Samples (samples,) whose explanation did not move at all, so that their value is undefined: here none is singled out."""
-        return np.zeros(len(measured[self.quantities[0]]), dtype=np.bool_)
-
-    def errors(self, measured: Measured) -> Array | None:
-        """The standard error (samples,) of each sample's value, where the draws themselves tell; here they do not."""
-        return None
-
-    def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
-        """What must be said of some samples (samples,): "censored", "infeasible", "stuck", "stiff"; here nothing."""
-        return {}
-
     def setting(self) -> str:
         """Where and how the score looks, in a sentence; "" if there is nothing to say."""
         return ""
@@ -303,6 +296,23 @@ class Score(Component, ABC):
             **({"pooled": True} if self.pooled else {}),
             "values": "plain" if type(self).values is Score.values and self.quantities == ("value",) else "own",
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleNotes(Score, ABC):
+    """A score that tells more about a sample than its value."""
+
+    def no_response(self, measured: Measured) -> NDArray[np.bool_]:
+        """Samples (samples,) whose explanation did not move at all, so that their value is undefined: here none is singled out."""
+        return np.zeros(len(measured[self.quantities[0]]), dtype=np.bool_)
+
+    def errors(self, measured: Measured) -> Array | None:
+        """The standard error (samples,) of each sample's value, if the draws themselves tell; here they do not."""
+        return None
+
+    def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
+        """Samples (samples,) that are "censored", "infeasible", "stuck" or "stiff"; here none."""
+        return {}
 
 
 @dataclass(frozen=True, kw_only=True)

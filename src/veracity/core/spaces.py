@@ -11,7 +11,6 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.component import Component
-from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 
@@ -57,14 +56,6 @@ class Space(Component, ABC):
         """What a reader must know about how elements are drawn: here nothing."""
         return None
 
-    def endpoint(self, sigma: float) -> Space | None:
-        """Where the strength is still to be found: the strong end of the path alone, at this strength; else None."""
-        return None
-
-    def calibrated(self, sigma: float) -> Self:
-        """The space with the strength that was found."""
-        return self
-
     @property
     @abstractmethod
     def latents(self) -> int:
@@ -90,49 +81,14 @@ class InputSpace(Space, ABC):
     representation: ClassVar[Representation] = Representation.PERMUTATION
     moves_frame: ClassVar[bool] = True
     """Whether what lives in the input's frame moves along with the input; noise, say, moves nothing."""
-    needs_structure: ClassVar[bool] = False
-    """Whether it moves the structure of graphs, so that plain tensors make no sense."""
-    guided: ClassVar[bool] = False
-    """Whether its elements mean something only together with the sample's own explanation."""
-    exchanges: ClassVar[bool] = False
-    """Whether an element puts another sample of the data set, with its own target, in the place of this one."""
 
     @abstractmethod
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """N elements (N, p) act on N signals (N, ...) in one differentiable call on the signals' device."""
 
-    def among(self, size: int, content: str) -> Self:
-        """The space for a data set of this many samples, known by a hash of their content: here whatever they are."""
-        return self
-
-    @property
-    def unspanned(self) -> bool:
-        """Whether it still waits for the range of the data."""
-        return False
-
-    def spanned(self, low: float, high: float) -> Self:
-        """The space for data whose smallest and largest values are these: here whatever they are."""
-        return self
-
-    def instead_of(self, samples: Tensor, elements: Tensor) -> Tensor:
-        """Which samples (N,) N elements put in the place of these, where the space exchanges samples: here none."""
-        return samples
-
-    def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
-        """What steers the elements of B samples (B, ...), found once a block: here nothing."""
-        return x.new_zeros(len(x), 0)
-
-    def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
-        """N elements made concrete by the guide of their samples (N, ...): here they are so already."""
-        return elements
-
-    def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """N elements act on the structure of N signals: nothing to do unless the space moves what it refers to."""
-        return structure
-
     def move(self, elements: Tensor, signals: Signals) -> Signals:
-        """N elements act on N samples, values and structure."""
-        return Signals(self.act(elements, signals.values), self.carry(elements, signals.structure))
+        """N elements act on N samples; their structure stays."""
+        return Signals(self.act(elements, signals.values), signals.structure)
 
     def check(self, x: Tensor) -> None:
         """Raise if these inputs make the space meaningless (say, if a shift would wrap visible pixels)."""
@@ -140,6 +96,66 @@ class InputSpace(Space, ABC):
     def words(self, element: Tensor) -> str:
         """What one element (p,) does, for people; "" where there are no words for it."""
         return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphSpace(InputSpace, ABC):
+    """A space that moves the structure of graphs along with their nodes; plain tensors make no sense for it."""
+
+    @abstractmethod
+    def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """N elements act on the structure of N signals."""
+
+    def move(self, elements: Tensor, signals: Signals) -> Signals:
+        """N elements act on N samples, values and structure."""
+        return Signals(self.act(elements, signals.values), self.carry(elements, signals.structure))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuidedSpace(InputSpace, ABC):
+    """A space whose elements become concrete by a guide of each sample: its input and, if `by_explanation`, its explanation."""
+
+    by_explanation: ClassVar[bool] = False
+
+    @abstractmethod
+    def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
+        """The guides of B samples (B, ...), found once per block."""
+
+    @abstractmethod
+    def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
+        """N elements made concrete by the guides of their samples (N, ...)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangedSpace(InputSpace, ABC):
+    """A space that stays within the range of the data, which it learns before it is walked."""
+
+    @property
+    @abstractmethod
+    def needs_range(self) -> bool:
+        """Whether it still waits for the range of the data."""
+
+    @abstractmethod
+    def within(self, low: float, high: float) -> Self:
+        """The space for data whose smallest and largest values are these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrengthPath(Space, ABC):
+    """A path of growing perturbations whose strength may be left open; a calibration finds it for each model."""
+
+    @abstractmethod
+    def endpoint(self, sigma: float) -> Space | None:
+        """The strong end of the path alone, at this strength, if the strength is open; else None."""
+
+    @abstractmethod
+    def with_strength(self, sigma: float) -> Self:
+        """The path with the strength that was found."""
+
+
+def open_end(space: Space, sigma: float) -> Space | None:
+    """The strong end of a path whose strength is still open, at this strength; None for every other space."""
+    return space.endpoint(sigma) if isinstance(space, StrengthPath) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,12 +174,6 @@ class Countable(Space, ABC):
     def enumerate(self) -> Tensor:
         """Every element once, (order, p)."""
         return self.unrank(torch.arange(self.order))
-
-    def sample_distinct(self, count: int, generator: torch.Generator) -> Tensor:
-        """Uniform elements (count, p), drawn without replacement from a space that can be counted out."""
-        if count > self.order:
-            raise InputError(f"{self.name} has {self.order} elements, so that {count} distinct ones cannot be drawn.")
-        return self.unrank(torch.randperm(self.order, generator=generator)[:count])
 
     @property
     def latents(self) -> int:
@@ -189,6 +199,19 @@ class TrainingSpace(Countable, ABC):
     """
 
     nested = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSpace(Space, ABC):
+    """A space whose elements put other samples of the data set, with their own targets, in the place of each one."""
+
+    @abstractmethod
+    def among(self, size: int, content: str) -> Self:
+        """The space for a data set of this many samples; `content` is a hash of samples and targets."""
+
+    @abstractmethod
+    def instead_of(self, samples: Tensor, elements: Tensor) -> Tensor:
+        """The numbers (N,) of the samples that N elements put in the place of these."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -138,12 +138,12 @@ class Search(Walk, ABC):
 
     @property
     @abstractmethod
-    def held(self) -> int:
+    def points(self) -> int:
         """How many points of one sample are held at once."""
 
     @abstractmethod
-    def hunt(self, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> Searcher:
-        """Begin over these samples (their numbers in the data set); the event is a merit of at least `target`.
+    def searcher(self, space: Space, samples: Tensor, seed: int, event: float, device: torch.device) -> Searcher:
+        """Begin over these samples (their numbers in the data set); the event is a merit of at least `event`.
 
         What is drawn for a sample depends on the seed and its number alone, whatever other samples are searched with it.
         """
@@ -153,13 +153,13 @@ class Search(Walk, ABC):
         """Whether it needs the merit's slopes."""
         return False
 
-    def blind(self) -> Search | None:
+    def without_slopes(self) -> Search | None:
         """What is left of it where there are no slopes: here all of it."""
         return None if self.follows_slopes else self
 
     def together(self, space: Space) -> int:
         """How many samples are searched at once, so that memory does not grow with the data."""
-        return max(1, NUMBERS // max(1, self.held * space.latents))
+        return max(1, NUMBERS // max(1, self.points * space.latents))
 
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
         """A search cannot be walked without an objective."""

@@ -156,7 +156,7 @@ def check_mixing(name: str, together: Tensor, alone: Tensor, eps: float = 0.0) -
     return share
 
 
-def mixed(share: float) -> str:
+def mixing_note(share: float) -> str:
     """What to say of a model whose outputs depend on the batch."""
     return (
         f"its outputs change by {share:.1%} when other inputs are in the batch, so that every score mixes samples and depends on the "

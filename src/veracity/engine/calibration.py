@@ -1,4 +1,4 @@
-"""How strong a perturbation must be before a model answers by chance: found once for each model and data set, kept with the run."""
+"""How strong a perturbation must be before a model answers by chance: found once per model and data set, stored with the run."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from veracity.core.explainers import Cost
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
 from veracity.core.randomness import Draws
-from veracity.core.spaces import InputSpace, Space, WeightSpace
+from veracity.core.spaces import InputSpace, Space, WeightSpace, open_end
 from veracity.engine.memory import Budget
-from veracity.engine.perturbation.weights import Copies
 from veracity.engine.plan import ALGORITHMS
 from veracity.engine.problem import Problem
 from veracity.engine.progress import LATE, bar
 from veracity.engine.store import SCHEMA, RunFolder
 from veracity.perturb.path import calibrated, strength_range, tolerance
-from veracity.perturb.weights.copies import generator
+from veracity.perturb.weights.copies import ScratchModel, generator
 from veracity.perturb.weights.copies import key as stream
 
 DRAWS = 40
@@ -36,7 +35,7 @@ EXPECTED = 12
 KIND = "calibrations"
 
 
-def uncalibrated(problem: Problem) -> dict[tuple[str, str], Space]:
+def open_strengths(problem: Problem) -> dict[tuple[str, str], Space]:
     """The spaces whose strength is still to be found, by (model, what they are)."""
     found: dict[tuple[str, str], Space] = {}
     for name, model in problem.models.items():
@@ -45,7 +44,7 @@ def uncalibrated(problem: Problem) -> dict[tuple[str, str], Space]:
             for score in problem.scores.values():
                 for request in score.suited(subject).requests(subject, problem.defaults):
                     space = request.space.of(model.module) if isinstance(request.space, WeightSpace) else request.space
-                    end = space.endpoint(1.0)
+                    end = open_end(space, 1.0)
                     if end is not None:
                         found[name, fingerprint.of_json(end.spec())] = space
     return found
@@ -61,13 +60,13 @@ class Strengths:
 
     def failure(self, model: str, space: Space) -> str | None:
         """Why a space cannot be walked for a model."""
-        end = space.endpoint(1.0)
+        end = open_end(space, 1.0)
         return None if end is None else self.failures.get((model, fingerprint.of_json(end.spec())))
 
 
 def calibrate_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder, progress: bool = True) -> Strengths:
     """The strength of every such space for every model, or why it has none."""
-    spaces = uncalibrated(problem)
+    spaces = open_strengths(problem)
     found = Strengths()
     with bar("calibrating", len(spaces) * EXPECTED, progress, after=LATE) as advance:
         for (name, what), space in spaces.items():
@@ -97,7 +96,7 @@ def key_of(problem: Problem, name: str, what: str) -> str:
 def known_strengths(problem: Problem, folder: RunFolder | None) -> tuple[dict[tuple[str, str], float], list[str]]:
     """The strengths that the folder holds, by (model, what is perturbed), and the model of each that it does not; nothing is computed."""
     sigmas, missing = dict[tuple[str, str], float](), list[str]()
-    for name, what in uncalibrated(problem):
+    for name, what in open_strengths(problem):
         record = None if folder is None else folder.read_table(KIND, key_of(problem, name, what))
         if record is None:
             missing.append(name)
@@ -120,7 +119,7 @@ def calibration(
     if kept is not None:
         return kept
     with evaluating(model.module), torch.no_grad():
-        trial = Trial(problem, name, budget)
+        trial = Agreement(problem, name, budget)
         try:
             agreement = trial.agreement_along(space, heard)
             found = asdict(calibrated(agreement, trial.classes))
@@ -140,7 +139,7 @@ def calibration(
     return folder.write_table(KIND, key, found)
 
 
-class Trial:
+class Agreement:
     """How often a perturbed model agrees with the unperturbed one."""
 
     def __init__(self, problem: Problem, name: str, budget: Budget) -> None:
@@ -166,11 +165,11 @@ class Trial:
         errors, nor known to half the tolerance: with few classes a copy of the model agrees on nearly all samples or on
         hardly any.
         """
-        copies = Copies(self.model.module, stream("calibration", self.seed)) if isinstance(space, WeightSpace) else None
+        copies = ScratchModel(self.model.module, stream("calibration", self.seed)) if isinstance(space, WeightSpace) else None
         around = tolerance(self.classes)
 
         def agreement(sigma: float) -> float:
-            end, answers = space.endpoint(sigma), list[Tensor]()
+            end, answers = open_end(space, sigma), list[Tensor]()
             shares = list[float]()
             while len(shares) < DRAWS or (len(shares) < MOST and undecided(shares, 1.0 / self.classes + around, around / 2)):
                 draws = range(len(shares), max(DRAWS, 2 * len(shares)))
@@ -194,7 +193,7 @@ class Trial:
         own = torch.bincount(self.predicted, minlength=self.classes).double().cpu() / len(self.predicted)
         return float(own @ self.classes_then[sigma])
 
-    def under_copies(self, copies: Copies, space: WeightSpace, draws: range) -> list[Tensor]:
+    def under_copies(self, copies: ScratchModel, space: WeightSpace, draws: range) -> list[Tensor]:
         """What every copy predicts."""
         found, some = list[Tensor](), copies.at_once(self.x.values)
         for first in range(0, len(draws), some):

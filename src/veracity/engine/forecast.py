@@ -20,7 +20,7 @@ from veracity.engine.problem import Problem
 
 
 @dataclass(frozen=True)
-class Ahead:
+class Preliminaries:
     """What must be done before the first cell: the model of every calibration, who must learn about which model, folds to train."""
 
     calibrations: Sequence[str] = ()
@@ -52,7 +52,9 @@ class Forecast:
     folds: int = 0
 
 
-def forecast(problem: Problem, jobs: Sequence[Job], finished: set[str], budgets: dict[str, Budget], workers: int, ahead: Ahead) -> Forecast:
+def forecast(
+    problem: Problem, jobs: Sequence[Job], finished: set[str], budgets: dict[str, Budget], workers: int, ahead: Preliminaries
+) -> Forecast:
     """Count what is left to do and time one batch of each model."""
     left = [job for job in (job.without(finished) for job in jobs) if job.cells]
     total, seconds, memory = Cost(), 0.0, 0

@@ -1,4 +1,4 @@
-"""What explainers find out about each model before they explain anything: kept in the folder, so that it is done once."""
+"""What explainers find out about each model before they explain anything: learnt once, stored in the folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import StoreError, said
-from veracity.core.explainers import Context, Cost
+from veracity.core.explainers import Context, Cost, learner
 from veracity.core.models import device_of, evaluating
 from veracity.core.randomness import Draws, in_use, seeded
 from veracity.engine.memory import Budget
@@ -24,7 +24,7 @@ KIND = "learnt"
 
 
 @dataclass
-class Lessons:
+class LearningResult:
     """What a reader must know of what was learnt, and why some (model, explainer) could not learn."""
 
     facts: list[dict[str, Any]] = field(default_factory=list)
@@ -37,10 +37,10 @@ class Lessons:
         return [text for number, text in enumerate(found) if said.index(said[number]) == number]
 
 
-def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder, progress: bool = True) -> Lessons:
+def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder, progress: bool = True) -> LearningResult:
     """Let every explainer learn about every model; one that cannot is recorded, and the others go on."""
     places = [(name, label) for name in problem.models for label in problem.explainers if problem.learnt_key(name, label)]
-    found = Lessons()
+    found = LearningResult()
     with bar("learning", len(places), progress, after=LATE) as advance:
         for name, label in places:
             advance(0, f"learning {name} / {label}")
@@ -54,13 +54,13 @@ def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder
     return found
 
 
-def unlearnt(problem: Problem, folder: RunFolder | None) -> list[tuple[str, str]]:
+def pending_lessons(problem: Problem, folder: RunFolder | None) -> list[tuple[str, str]]:
     """The (model, explainer) that must learn first, those who learn the same once; controls have nothing to find out."""
     keys = {
         problem.learnt_key(name, label): (name, label)
         for name in problem.models
         for label, explainer in problem.explainers.items()
-        if explainer.learns and not explainer.control
+        if learner(explainer) and not explainer.control
     }
     return [place for key, place in keys.items() if folder is None or folder.read_tensors(KIND, key) is None]
 
@@ -73,7 +73,9 @@ def least_cost(problem: Problem, name: str, label: str) -> Cost:
 
 def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFolder) -> list[dict[str, Any]]:
     """One explainer and one model."""
-    explainer, key = problem.explainers[label], problem.learnt_key(name, label)
+    explainer, key = learner(problem.explainers[label]), problem.learnt_key(name, label)
+    if explainer is None:
+        return []
     context = context_of(problem, name, label, budget)
     learnt: Mapping[str, Tensor] | None = folder.read_tensors(KIND, key)
     if learnt is None:

@@ -1,240 +1,193 @@
-"""The one loop: perturb a block of samples, or the model under it, read what changed, let every score observe it."""
+"""Runs one job: perturb its block of samples, read what changed, let every score observe it, store what was measured.
+
+When a block raises an error, the samples that raise it by themselves are found, and the others are measured without them. Halves
+are tried, then their halves, so that one bad sample of 64 costs about as much as the block itself. Random numbers belong to
+samples, so the others have the numbers that they would have had.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import torch
 from torch import Tensor
 
-from veracity.core import fingerprint
-from veracity.core.errors import StoreError, said
-from veracity.core.explainers import Frame
-from veracity.core.models import device_of, evaluating
-from veracity.core.randomness import Draws, in_use, seeded
-from veracity.core.scores import OUTPUTS, Reading, Reads, Request
-from veracity.core.spaces import InputSpace, TrainingSpace, WeightSpace
-from veracity.core.walks import Ask, Search
+from veracity.core.errors import ChangedModelError, StoreError, VeracityError, said
+from veracity.core.models import device_of, evaluating, out_of_memory
+from veracity.core.randomness import in_use, seeded
+from veracity.core.scores import Reads
 from veracity.engine.learning import recall
-from veracity.engine.memory import MEMORY, Budget, Found
-from veracity.engine.perturbation.folds import Refitted, verdicts
-from veracity.engine.perturbation.inputs import Perturbed, pair_of
-from veracity.engine.perturbation.rows import Rows, repeats
-from veracity.engine.perturbation.search import Hunt
-from veracity.engine.perturbation.weights import Copied, Copies, came_from
+from veracity.engine.memory import Budget
+from veracity.engine.perturbation import perturbation_of
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
-from veracity.engine.reader import Reader
-from veracity.engine.salvage import FAILED, Salvage
+from veracity.engine.reading import EXPLANATIONS, FAILED, Block, explanation_key
 from veracity.engine.store import Place, RunFolder
-from veracity.engine.tally import Lines, Tally
+from veracity.engine.tally import Measurements, join
 from veracity.engine.trial import Guard
 
-EXPLANATIONS = "explanations"
+
+@dataclass(frozen=True)
+class JobRunner:
+    """What a worker needs to run jobs: the problem, the folder for the results, and the row budget of each model."""
+
+    problem: Problem
+    folder: str
+    budgets: dict[str, Budget]
+
+    def run(self, job: Job, advance: Callable[[int], None]) -> None:
+        """Measure the job's cells and store each as it is finished; `advance` is told how many model passes were made.
+
+        An error that a model, an explainer or a score raises on one sample becomes the record of that sample; one on all samples,
+        the record of the cells that share their perturbations. Code that draws from the global random states finds the same states
+        in every job.
+        """
+        folder, problem, model = RunFolder(self.folder), self.problem, self.problem.models[job.model]
+        try:
+            with evaluating(model.module), seeded(problem.seed, in_use()):
+                learnt = recall(folder, job.learnt, device_of(model.module))
+                first = problem.inputs.take(torch.tensor(job.samples[:1])).to(device_of(model.module))
+                guard = Guard(job.explainer, problem.explainers.get(job.explainer), model.module, first)
+                budget = self.budgets[job.model]
+                bisection = Bisection(lambda rows: Block(job, problem, budget, learnt, folder, advance, guard, rows), len(job.samples))
+                for _, group in groupby(sorted(job.cells, key=fusion), key=fusion):
+                    cells = list(group)
+                    try:
+                        found = bisection.measure(cells)
+                    except StoreError:
+                        raise
+                    except Exception as error:
+                        for cell in cells:
+                            folder.write_failure(cell.key, said(error))
+                    else:
+                        found.write(job, cells, folder)
+        except StoreError:
+            raise
+        except Exception as error:
+            self.fail(job, said(error))
+
+    def fail(self, job: Job, reason: str) -> None:
+        """Record why the job's unfinished cells are missing."""
+        folder = RunFolder(self.folder)
+        for cell in job.cells:
+            if not folder.has(cell.key):
+                folder.write_failure(cell.key, reason)
 
 
-def run_job(job: Job, problem: Problem, folder: RunFolder, budget: Budget, moved: Callable[[int], None]) -> None:
-    """Measure the job's cells and store each as it is finished; `moved` hears of the passes made.
+@dataclass
+class Outcome:
+    """The measurements of each cell, or why it failed as a whole; why single rows failed; and the explanations of the other rows."""
 
-    What a model, an explainer or a score throws on one sample becomes the record of that sample; on all of them, or about none, of
-    the cells that share their perturbations. Code that draws from the global random states finds the same ones in every job.
-    """
-    model = problem.models[job.model]
-    with evaluating(model.module), seeded(problem.seed, in_use()):
-        learnt = recall(folder, job.learnt, device_of(model.module))
-        first = problem.inputs.take(torch.tensor(job.samples[:1])).to(device_of(model.module))
-        guard = Guard(job.explainer, problem.explainers.get(job.explainer), model.module, first)
-        salvage = Salvage(lambda rows: Block(job, problem, budget, learnt, folder, moved, guard, rows), len(job.samples))
-        for _, group in groupby(sorted(job.cells, key=fusion), key=fusion):
-            cells = list(group)
-            try:
-                found = salvage.measure(cells)
-            except StoreError:
-                raise
-            except Exception as error:
-                for cell in cells:
-                    folder.write_failure(cell.key, said(error))
-                continue
-            failed = {job.samples[row]: reason for row, reason in found.failed.items()}
-            for cell, lines in zip(cells, found.cells, strict=True):
-                if isinstance(lines, str):
-                    folder.write_failure(cell.key, lines)
-                else:
-                    lines.without(failed).write(cell.key, folder, failed, needed(job, cell))
-            found.keep_base(job, folder)
+    cells: list[Measurements | str]
+    failed: dict[int, str] = field(default_factory=dict)
+    maps: dict[str, dict[tuple[int, ...], Tensor]] = field(default_factory=dict)
+
+    def write(self, job: Job, cells: Sequence[Cell], folder: RunFolder) -> None:
+        """Store every cell, and the base explanations of a block that was measured in parts.
+
+        Those are NaN where a row failed; they are for people, and a resumed run computes them again.
+        """
+        failed = {job.samples[row]: reason for row, reason in self.failed.items()}
+        for cell, lines in zip(cells, self.cells, strict=True):
+            if isinstance(lines, str):
+                folder.write_failure(cell.key, lines)
+            else:
+                lines.without(failed).write(cell.key, folder, failed, records_of(job, cell))
+        for key, parts in self.maps.items():
+            first = next(iter(parts.values()))
+            whole = torch.full((len(job.samples), *first.shape[1:]), torch.nan, dtype=first.dtype)
+            for rows, maps in parts.items():
+                whole[list(rows)] = maps.cpu()
+            missing = {FAILED: torch.tensor(sorted(self.failed))} if self.failed else {}
+            folder.write_tensors(EXPLANATIONS, key, {"explanation": whole, **missing})
 
 
-def explanation_key(job: Job, request: Request) -> str:
-    """Under which key the base explanations of a block are kept."""
-    return job.base_key if request.smoothing is None else fingerprint.of_json([job.base_key, request.spec()[-1]])
-
-
-def needed(job: Job, cell: Cell) -> list[Place]:
-    """The records that belong to a cell: where one is lost, it is measured again."""
+def records_of(job: Job, cell: Cell) -> list[Place]:
+    """The records that belong to a cell: if one is lost, the cell is measured again."""
     return [Place(EXPLANATIONS, explanation_key(job, cell.request))] if Reads.EXPLANATION in cell.before else []
 
 
-class Block:
-    """One subject on one block of samples, or on some `rows` of it, with the base readings that all of its cells share."""
+class Bisection:
+    """Measures the block of a job without the rows that raise an error; `block` makes it, whole or of some rows."""
 
-    def __init__(
-        self,
-        job: Job,
-        problem: Problem,
-        budget: Budget,
-        learnt: Mapping[str, Tensor],
-        folder: RunFolder,
-        moved: Callable[[int], None],
-        guard: Guard,
-        rows: Tensor | None = None,
-    ) -> None:
-        self.place = rows
-        self.job = job if rows is None else replace(job, samples=tuple(job.samples[row] for row in rows.tolist()))
-        self.problem, self.folder, self.guard = problem, folder, guard
-        self.model = problem.models[job.model]
-        self.explainer = problem.explainers.get(job.explainer)
-        self.frame = self.explainer.frame if self.explainer else Frame.INPUT
-        self.reader = Reader(problem, job.model, self.explainer, budget, learnt)
-        self.rows = Rows(self.job, problem, self.reader, moved)
-        self.budget, self.device = budget, self.rows.device
-        self.samples, self.x, self.targets = self.rows.samples, self.rows.x, self.rows.targets
-        self.correct = torch.ones(len(self.samples), dtype=torch.bool) if self.model.correct is None else self.model.correct[self.samples]
-        self.copies: Copies | None = None
-        self.maps: dict[str, Tensor] = {}
+    def __init__(self, block: Callable[[Tensor | None], Block], rows: int) -> None:
+        self.make, self.count = block, rows
+        self.suspects: set[int] = set()
+        self.large: tuple[tuple[int, ...], Block] | None = None
 
-    def measure(self, cells: Sequence[Cell]) -> list[Lines | str]:
-        """Walk once for all cells that share their perturbations: what was measured of each, or why its score could not."""
-        with self.guard.watching():
-            return [self.search(cells[0])] if isinstance(cells[0].request.walk, Search) else self.walk(cells)
+    def measure(self, cells: Sequence[Cell]) -> Outcome:
+        """Measure cells that share their perturbations; raises what is no single row's fault, and what every row raises."""
+        sound = tuple(row for row in range(self.count) if row not in self.suspects)
+        left = [sound, *((row,) for row in sorted(self.suspects))] if sound else [tuple(range(self.count))]
+        parts: list[tuple[tuple[int, ...], list[Measurements | str], Block]] = []
+        failed: dict[int, str] = {}
+        first: Exception | None = None
+        while left:
+            rows = left.pop(0)
+            block = self.block(rows)
+            try:
+                parts.append((rows, measure(block, cells), block))
+            except (StoreError, ChangedModelError):
+                raise
+            except Exception as error:
+                if out_of_memory(error):
+                    raise
+                if len(rows) == 1:
+                    failed[rows[0]] = said(error)
+                    first = first or error.with_traceback(None)  # whose frames hold tensors
+                elif isinstance(error, VeracityError) and self.about_all(rows, cells, error):
+                    raise
+                else:
+                    middle = len(rows) // 2
+                    left[:0] = [rows[:middle], rows[middle:]]
+        if first is not None and not parts:
+            raise first
+        self.suspects |= set(failed)
+        return merged(parts, dict(sorted(failed.items())))
 
-    def walk(self, cells: Sequence[Cell]) -> list[Lines | str]:
-        """Perturb and observe until the walk is done."""
-        request = cells[0].request
-        asked = frozenset[Reads]().union(*(cell.before for cell in cells))
-        after = frozenset[Reads]().union(*(cell.after for cell in cells))
-        guided = isinstance(request.space, InputSpace) and request.space.guided
-        before = self.base(asked | ({Reads.EXPLANATION} if guided else set()), request)
-        maps = before.get(Reads.EXPLANATION)
-        broken = torch.zeros(len(self.samples), dtype=torch.bool) if maps is None else ~maps.flatten(1).isfinite().all(1).cpu()
-        tally = Tally(cells, self.samples, broken, ~self.correct)
-        walker = request.walk.start(request.space, self.samples, self.problem.seed, cells[0].score.bounds)
-        copied, refitted = self.copied(request, before, after), self.refitted(request, after)
-        perturbed = None if copied or refitted else Perturbed(self.rows, self.reader, request, before, after)
-        last, number = before.get(Reads.EXPLANATION), 0
-        with torch.no_grad():
-            while (ask := walker.ask()) is not None:
-                tally.open(ask)
-                if copied is not None:
-                    last = self.on_copies(copied, ask, before, last, tally)
-                elif refitted is not None:
-                    refitted.observe(ask, before, tally.see)
-                elif perturbed is not None:
-                    perturbed.observe(ask, number, tally.see)
-                walker.tell(tally.told())
-                number += 1
-        return [tally.lines(cell, self.worst(cell, before, tally)) for cell in cells]
+    def block(self, rows: tuple[int, ...]) -> Block:
+        """The block of some rows; the last large one is reused, since the next cells ask for it again."""
+        if self.large is not None and self.large[0] == rows:
+            return self.large[1]
+        block = self.make(None if len(rows) == self.count else torch.tensor(rows))
+        if 2 * len(rows) > self.count:
+            self.large = (rows, block)
+        return block
 
-    def search(self, cell: Cell) -> Lines | str:
-        """Follow the merit of one score around every sample that it is defined for."""
-        before = self.base(cell.before, cell.request)
-        perturbed = Perturbed(self.rows, self.reader, cell.request, before, cell.after)
-        maps = before.get(Reads.EXPLANATION)
-        searched = torch.ones(len(self.samples), dtype=torch.bool) if maps is None else maps.flatten(1).isfinite().all(1).cpu()
-        if cell.score.seeds:
-            searched = searched & self.correct
-        with torch.no_grad():
-            return Hunt(perturbed, cell).run(searched.nonzero()[:, 0])
+    def about_all(self, rows: tuple[int, ...], cells: Sequence[Cell], error: VeracityError) -> bool:
+        """Whether an error of this package, which seldom is about one sample, is what the first and the last row raise too."""
+        for row in (rows[0], rows[-1]):
+            try:
+                measure(self.block((row,)), cells)
+            except VeracityError as own:
+                if said(own) != said(error):
+                    return False
+            except Exception:
+                return False
+            else:
+                return False
+        return True
 
-    def copied(self, request: Request, before: Found, after: frozenset[Reads]) -> Copied | None:
-        """The block under copies of its model, if it is the weights that are perturbed."""
-        if not isinstance(request.space, WeightSpace):
-            return None
-        self.copies = self.copies or Copies(self.model.module, self.problem.seed)
-        return Copied(self.rows, self.reader, self.copies, request, request.space, before, after)
 
-    def refitted(self, request: Request, after: frozenset[Reads]) -> Refitted | None:
-        """The block under the models of the other folds, if it is the training set that is perturbed."""
-        return Refitted(self.rows, self.reader, request, after, self.folder) if isinstance(request.space, TrainingSpace) else None
+def measure(block: Block, cells: Sequence[Cell]) -> list[Measurements | str]:
+    """Perturb a block once for all cells that share their perturbations: the measurements of each, or why its score failed."""
+    with block.guard.watching():
+        before = block.read(frozenset[Reads]().union(*(cell.before for cell in cells)), cells[0].request)
+        return perturbation_of(block, cells, before).measure()
 
-    def on_copies(self, copied: Copied, ask: Ask, before: Found, last: Tensor | None, tally: Tally) -> Tensor | None:
-        """Perturbations of the weights; comes back with the explanations from which a path may go on."""
-        for part, pairs, found in copied.read(ask):
-            piece, row = ask[part], ask.row[part].to(self.device)
-            rows = {what: value[row] for what, value in before.items()}
-            maps, start = found.get(Reads.EXPLANATION), rows.get(Reads.EXPLANATION)
-            if maps is not None and last is not None and Reads.EXPLANATION in before:
-                rows[Reads.EXPLANATION], last = came_from(copied.space, pairs, before[Reads.EXPLANATION], last, maps)
-            targets = self.targets[row]
-            pair = pair_of(copied.space, piece.element, Reading(targets, rows), Reading(targets, found), self.frame)
-            tally.see(part, replace(pair, start=start))
-        return last
 
-    def base(self, what: frozenset[Reads], request: Request) -> Found:
-        """What is read of the unperturbed block."""
-        found: Found = {Reads.INPUT: self.x.values, **verdicts(self.model, self.samples, what, self.device)}
-        if what & OUTPUTS:
-            key = fingerprint.of_json([self.rows.key, request.layer])
-            known = MEMORY.recall(key, what & OUTPUTS, lambda missing: self.base_outputs(missing, request.layer))
-            found |= {one: value.to(self.device) for one, value in known.items()}
-        if Reads.EXPLANATION in what:
-            found[Reads.EXPLANATION] = self.base_explanation(request)
-        return found
-
-    @torch.no_grad()
-    def base_outputs(self, what: frozenset[Reads], layer: str | None) -> Found:
-        """The model's outputs for the unperturbed block."""
-        parts: list[Found] = []
-        self.budget.spend(len(self.x), 1, lambda part: parts.append(self.reader.outputs(what, self.x[part], layer)))
-        return {one: torch.cat([part[one] for part in parts]).cpu() for one in what}
-
-    @torch.no_grad()
-    def base_explanation(self, request: Request) -> Tensor:
-        """e(x) of the block, kept in the folder and computed once; or what was given. That of some rows is kept here alone."""
-        key = explanation_key(self.job, request)
-        if key in self.maps:
-            return self.maps[key]
-        kept = self.folder.read_tensors(EXPLANATIONS, key)
-        if kept is not None and FAILED not in kept:
-            whole = kept["explanation"]
-            return (whole if self.place is None else whole[self.place]).to(self.device)
-        given = None if self.explainer is None or request.smoothing is not None else self.explainer.given
-        parts: list[Tensor] = [] if given is None else [given[self.samples].to(self.x.values)]
-
-        def look(part: slice) -> None:
-            own = Draws.of(self.problem.seed, self.samples[part])
-            parts.append(self.reader.explanation(self.x[part], self.targets[part], own, request.smoothing))
-
-        if given is None:
-            self.budget.spend(len(self.x), self.rows.rows_each * repeats(request), look)
-        before = torch.cat(parts)
-        self.guard.check()
-        if self.place is None:
-            self.folder.write_tensors(EXPLANATIONS, key, {"explanation": before})
-        else:
-            self.maps[key] = before
-        return before
-
-    def worst(self, cell: Cell, before: Found, tally: Tally) -> dict[str, Tensor] | None:
-        """The few most telling pairs of the block, for the eye."""
-        space, worst = cell.request.space, tally.worst_of(cell)
-        if worst is None or worst.element is None or worst.after is None or not isinstance(space, InputSpace) or space.exchanges:
-            return None
-        rows = worst.rows()
-        if len(rows) == 0:
-            return None
-        here, element = rows.to(self.device), worst.element[rows].to(self.device)
-        first = Reading(self.targets[here], {what: value[here] for what, value in before.items()})
-        pair = pair_of(space, element, first, Reading(self.targets[here], {Reads.EXPLANATION: worst.after[here]}), self.frame)
-        return {
-            "sample": self.samples[rows],
-            "draw": worst.draw[rows],
-            "element": worst.element[rows],
-            "value": worst.value[rows] * worst.sign,
-            "input": self.x.values[here],
-            "moved": space.act(element, self.x.values[here]),
-            "explanation": pair.before.explanation,
-            "expected": cell.score.expected(pair),
-            "found": pair.after.explanation,
-        }
+def merged(parts: Sequence[tuple[tuple[int, ...], list[Measurements | str], Block]], failed: dict[int, str]) -> Outcome:
+    """The parts of a block as one."""
+    if len(parts) == 1 and not failed:
+        return Outcome(parts[0][1])
+    cells: list[Measurements | str] = []
+    for found in zip(*(lines for _, lines, _ in parts), strict=True):
+        reason = next((part for part in found if isinstance(part, str)), None)
+        cells.append(join([part for part in found if isinstance(part, Measurements)]) if reason is None else reason)
+    maps: dict[str, dict[tuple[int, ...], Tensor]] = {}
+    for rows, _, block in parts:
+        for key, value in block.maps.items():
+            maps.setdefault(key, {})[rows] = value
+    return Outcome(cells, failed, maps)

@@ -1,7 +1,4 @@
-"""How many model rows fit into memory at once, and what to do when it was too many.
-
-Outputs of perturbed models and inputs, kept a while: every explainer of a model asks for the same ones.
-"""
+"""Memory: how many model rows fit at once, what to do when there were too many, and outputs that explainers of a model share."""
 
 from __future__ import annotations
 
@@ -92,7 +89,7 @@ def budget_for(model: nn.Module, row: Signals, memory: int | None, rows: int | N
     return Budget(max(1, min(most, share // row_bytes(model, row))))
 
 
-Found = dict[Reads, Tensor]
+Readings = dict[Reads, Tensor]
 BYTES = 64 << 20
 
 
@@ -101,9 +98,9 @@ class Memory:
 
     def __init__(self, limit: int = BYTES) -> None:
         self.limit, self.held = limit, 0
-        self.kept: OrderedDict[str, Found] = OrderedDict()
+        self.kept: OrderedDict[str, Readings] = OrderedDict()
 
-    def recall(self, key: str, what: frozenset[Reads], compute: Callable[[frozenset[Reads]], Found]) -> Found:
+    def recall(self, key: str, what: frozenset[Reads], compute: Callable[[frozenset[Reads]], Readings]) -> Readings:
         """What is known under a key, and the rest computed."""
         found = self.kept.pop(key, {})
         self.held -= size(found)
@@ -122,7 +119,7 @@ class Memory:
         self.held = 0
 
 
-def size(found: Found) -> int:
+def size(found: Readings) -> int:
     """Bytes."""
     return sum(tensor.nbytes for tensor in found.values())
 

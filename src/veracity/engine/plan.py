@@ -165,7 +165,7 @@ def numbers(samples: Tensor) -> int | list[int]:
 
 def beyond(score: Score, request: Request, model: AuditedModel, samples: Tensor, others: list[Any]) -> list[Any]:
     """What else a cell depends on: its samples' labels where a score looks at them, and the models of the other folds."""
-    right = score.seeds or Reads.CORRECT in reads_before(score) | reads_after(score)
+    right = score.correct_only or Reads.CORRECT in reads_before(score) | reads_after(score)
     found: list[Any] = [model.correct[samples].tolist()] if right and model.correct is not None else []
     return [*found, *others] if isinstance(request.space, TrainingSpace) else found
 
@@ -193,6 +193,5 @@ def costs(score: Score, request: Request, per_map: Cost, samples: int) -> tuple[
     explained, answered = (
         (sum(map(space.explains, every)), sum(map(space.answers, every))) if isinstance(space, WeightSpace) else (len(every), len(every))
     )
-    repeats = request.smoothing.count if request.smoothing else 1
-    explaining = per_map * (rows * explained * repeats) if Reads.EXPLANATION in after else Cost()
+    explaining = per_map * (rows * explained * request.repeats) if Reads.EXPLANATION in after else Cost()
     return explaining, Cost(forward=rows * answered) if after & OUTPUTS else Cost()

@@ -1,19 +1,13 @@
-"""Whether searches for misinterpretations make sense for the models, targets and spaces of an audit; raised before anything runs.
-
-What a reader must know of a run besides its numbers: which samples are left out, where the ball ends, what could not be searched.
-
-An audit that has been looked at and planned, and the manifest that its folder will carry.
-"""
+"""Checks and notes before a run, and the plan of an audit with the manifest that its folder will carry."""
 
 from __future__ import annotations
 
 import math
 import platform
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import Field, asdict, dataclass, fields, replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -24,27 +18,25 @@ from veracity import __version__
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
-from veracity.core.scores import Reads, Request, reads_after, reads_before
+from veracity.core.scores import Reads, Request
 from veracity.core.spaces import InputSpace, WeightSpace
 from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
 from veracity.core.walks import Sampling, Search, Walk
-from veracity.engine.admission import mixed
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
 from veracity.engine.store.folder import AUDIT
-from veracity.engine.trial import tried
 from veracity.scores import SymmetryScore
-from veracity.scores.robustness import Hunted, Misinterpretation
-from veracity.walk.gradient import sloped
+from veracity.scores.robustness import Misinterpretation, SearchScore
+from veracity.walk.gradient import has_slopes
 
 BALL = ("radius", "norm", "range")
 """Settings of the ball that any other space takes the place of."""
 
 
-def check_hunted(score: Hunted, request: Request, target: Target, shape: Size) -> None:
+def check_search(score: SearchScore, request: Request, target: Target, shape: Size) -> None:
     """Raise if a score of misinterpretation cannot be measured with this space, walk and target on inputs of this shape."""
     space, walk = request.space, request.walk
     if score.space is not None and (idle := [item.name for item in fields(score) if item.name in BALL and changed(score, item)]):
@@ -70,7 +62,7 @@ def check_hunted(score: Hunted, request: Request, target: Target, shape: Size) -
         score.compare(*torch.rand((2, 1, *shape), generator=torch.Generator().manual_seed(0)))
 
 
-def changed(score: Hunted, item: Field[Any]) -> bool:
+def changed(score: SearchScore, item: Field[Any]) -> bool:
     """Whether a setting is not the usual one."""
     return bool(getattr(score, item.name) != item.default)
 
@@ -86,7 +78,7 @@ def check_threshold(score: Misinterpretation) -> None:
 
 def check_classes(problem: Problem, labels: Tensor | None) -> None:
     """Raise if a score that starts from correctly classified samples is asked of something that does not classify."""
-    name = next((label for label, score in problem.scores.items() if score.seeds), None)
+    name = next((label for label, score in problem.scores.items() if score.correct_only), None)
     if name is None:
         return
     for model, audited in problem.models.items():
@@ -100,22 +92,22 @@ SHOWN = 10
 """How many samples are named before the rest is only counted."""
 
 
-def remarks(problem: Problem, jobs: Sequence[Job]) -> list[dict[str, str]]:
+def reader_notes(problem: Problem, jobs: Sequence[Job]) -> list[dict[str, str]]:
     """Every remark once, as {model, explainer, text}; warned about, too, unless it only says what was chosen."""
-    urgent = once((*seeds(problem), *caveats(jobs), *searches(problem, jobs)))
+    urgent = unique((*misclassification_notes(problem), *caveat_notes(jobs), *slope_notes(problem, jobs)))
     for note in urgent:
         warnings.warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}", Note, stacklevel=4)
-    return urgent + once(spans(problem, jobs))
+    return urgent + unique(range_notes(problem, jobs))
 
 
-def once(notes: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+def unique(notes: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     """Each of them once, in order."""
     return list({tuple(one.values()): one for one in notes}.values())
 
 
-def seeds(problem: Problem) -> Iterator[dict[str, str]]:
+def misclassification_notes(problem: Problem) -> Iterator[dict[str, str]]:
     """Scores that start from correctly classified samples leave the others out."""
-    names = [label for label, score in problem.scores.items() if score.seeds]
+    names = [label for label, score in problem.scores.items() if score.correct_only]
     models = {problem.label(name): problem.correct(problem.label(name)) for name in problem.models}
     known = [correct for correct in models.values() if correct is not None]
     if names and known and len(known) == len(models) and not any(one.any() for one in known):
@@ -132,7 +124,7 @@ def seeds(problem: Problem) -> Iterator[dict[str, str]]:
             yield {"model": name, "explainer": "", "text": text}
 
 
-def caveats(jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
+def caveat_notes(jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
     """How spaces draw."""
     for job in jobs:
         for cell in job.cells:
@@ -140,18 +132,23 @@ def caveats(jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
                 yield {"model": "", "explainer": "", "text": cell.request.space.caveat}
 
 
-def spans(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
+def range_notes(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
     """Where the data end, if that was read off the data."""
     for job in jobs:
         for cell in job.cells:
             space = cell.request.space
-            if isinstance(cell.score, Hunted) and cell.score.space is None and cell.score.range == "data" and isinstance(space, InputSpace):
+            if (
+                isinstance(cell.score, SearchScore)
+                and cell.score.space is None
+                and cell.score.range == "data"
+                and isinstance(space, InputSpace)
+            ):
                 low, high = problem.span
                 text = f"the data are taken to lie between {low:g} and {high:g}, the smallest and largest value of the inputs (range=...)."
                 yield {"model": "", "explainer": "", "text": text}
 
 
-def searches(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
+def slope_notes(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
     """Searches that had to do without slopes."""
     for job in jobs:
         if job.explainer and problem.explainers[job.explainer].control:
@@ -159,7 +156,7 @@ def searches(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
         for cell in job.cells:
             walk = getattr(cell.score, "walk", None)
             if isinstance(walk, Search) and walk.follows_slopes and walk.spec() != cell.request.walk.spec():
-                sloping = isinstance(cell.request.space, InputSpace) and sloped(cell.request.space)
+                sloping = isinstance(cell.request.space, InputSpace) and has_slopes(cell.request.space)
                 why = "no differentiable form of the explainer is known" if sloping else "elements of the space do not vary smoothly"
                 text = f"'{cell.name}' is searched without gradients, since {why}: its worst case may be weaker."
                 yield {"model": problem.label(job.model), "explainer": job.explainer, "text": text}
@@ -172,7 +169,7 @@ PACKAGES = (
 
 
 @dataclass(frozen=True)
-class Prepared:
+class AuditPlan:
     """An audit that has been looked at and planned."""
 
     spec: dict[str, Any]
@@ -195,7 +192,7 @@ class Prepared:
             "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
             "title": self.title,
             "seed": problem.seed,
-            "symmetry": described(space, problem.defaults.walk) if space else "",
+            "symmetry": symmetry_text(space, problem.defaults.walk) if space else "",
             "spec": self.spec,
             "scores": list(self.scores.asked),
             "assumptions": self.scores.assumptions,
@@ -258,37 +255,6 @@ def sampling_of(cell: Cell, explainer: Explainer | None) -> Sampling:
     return found.noisy() if noisy else found
 
 
-def examined(
-    problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int, str], None] = lambda step, text: None
-) -> tuple[Problem, list[dict[str, str]]]:
-    """The problem with its explainers after a trial on each model, and what each has to say; warned about, and kept with the result.
-
-    An explainer is random, or mixes the rows of a batch, if it did so on any model. `heard` is told of every one that is tried.
-    """
-    notes: list[dict[str, str]] = []
-    settled: dict[str, Explainer] = {}
-    mixing: set[str] = set()
-    for name, model in problem.models.items():
-        if model.place is not None and model.place.fold > 0:
-            continue
-        for label in problem.explainers:
-            heard(0, f"trying {label} on {name}")
-            found = budgets[name].attempt(partial(tried, problem, name, label, budgets[name]))
-            heard(1, f"trying {label} on {name}")
-            notes += [{"model": problem.label(name), "explainer": label, "text": text} for text in found.notes]
-            mixing |= {label} if found.mixing else set()
-            if label not in settled or found.explainer.stochastic:
-                settled[label] = found.explainer
-    for name, model in {problem.label(key): model for key, model in problem.models.items()}.items():
-        if model.doubt and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values()):
-            notes.append({"model": name, "explainer": "", "text": model.doubt})
-        if model.mixing:
-            notes.append({"model": name, "explainer": "", "text": mixed(model.mixing)})
-    for note in notes:
-        warnings.warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}", Note, stacklevel=4)
-    return replace(problem, explainers=settled, mixing=frozenset(mixing)), notes
-
-
 def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> None:
     """Every space must make sense on every input, and every walk must be able to start on its space."""
     if not any(cell.name in asked for job in jobs for cell in job.cells):
@@ -300,10 +266,10 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
             warnings.warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.", Note, stacklevel=4)
     requests = {fusion(cell): (cell.request, cell.score) for job in jobs for cell in job.cells}
     for request, score in requests.values():
-        if isinstance(score, Hunted):
-            check_hunted(score, request, problem.target, problem.inputs.shape)
-        if isinstance(request.walk, Search) and isinstance(score, Hunted):
-            request.walk.hunt(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.target, torch.device("cpu"))
+        if isinstance(score, SearchScore):
+            check_search(score, request, problem.target, problem.inputs.shape)
+        if isinstance(request.walk, Search) and isinstance(score, SearchScore):
+            request.walk.searcher(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.event, torch.device("cpu"))
         else:
             request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.bounds)
     for space in {fingerprint.of_json(request.space.spec()): request.space for request, _ in requests.values()}.values():
@@ -313,7 +279,7 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
             space.check(problem.inputs.take(part).values)
 
 
-def described(space: InputSpace, walk: Walk) -> str:
+def symmetry_text(space: InputSpace, walk: Walk) -> str:
     """The symmetry in words."""
     settings = ", ".join(f"{key} {value}" for key, value in space.spec().items() if key != "name" and value is not None)
     size = f"{space.order} elements" if space.order is not None and space.order < 10**9 else "more elements than can be counted out"

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import SpecError
-from veracity.core.explainers import Context, Explainer, Frame
+from veracity.core.explainers import Context, Explainer, Frame, learner
 from veracity.core.inputs import Inputs
 from veracity.core.models import viewed, weighted_layers
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Score, Subject
-from veracity.core.spaces import InputSpace, Space, WeightSpace
+from veracity.core.spaces import RangedSpace, SampleSpace, Space, StrengthPath, WeightSpace, open_end
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Checkpoint, Training
 from veracity.perturb.weights import RowWeightSpace
@@ -130,13 +130,14 @@ class Problem:
     def space_for(self, name: str, space: Space) -> Space:
         """A space as it is walked for one model: with the strength that was found for it."""
         fitted = space.of(self.models[name].module) if isinstance(space, (WeightSpace, RowWeightSpace)) else space
-        if isinstance(fitted, InputSpace):
-            fitted = fitted.spanned(*self.span) if fitted.unspanned else fitted
-            content = fingerprint.of_json([self.inputs.fingerprint(), self.models[name].targets.tolist()]) if fitted.exchanges else ""
+        if isinstance(fitted, RangedSpace) and fitted.needs_range:
+            fitted = fitted.within(*self.span)
+        if isinstance(fitted, SampleSpace):
+            content = fingerprint.of_json([self.inputs.fingerprint(), self.models[name].targets.tolist()])
             fitted = fitted.among(self.inputs.size(), content)
-        end = fitted.endpoint(1.0)
+        end = open_end(fitted, 1.0)
         sigma = None if end is None else self.calibrations.get((name, fingerprint.of_json(end.spec())))
-        return fitted if sigma is None else fitted.calibrated(sigma)
+        return fitted.with_strength(sigma) if sigma is not None and isinstance(fitted, StrengthPath) else fitted
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -163,8 +164,8 @@ class Problem:
 
     def learnt_key(self, name: str, label: str) -> str:
         """Everything that depends on what an explainer learns about a model; empty if it learns nothing."""
-        explainer = self.explainers[label]
-        if not explainer.learns:
+        explainer = learner(self.explainers[label])
+        if explainer is None:
             return ""
         model, training = self.models[name], self.training_of(name, explainer)
         from_what = training.fingerprint() if training is not None else ""

@@ -51,7 +51,7 @@ def telling(advance: Callable[[int, str], None], text: str) -> Callable[[int], N
     return lambda step: advance(step, text)
 
 
-class Heard(Budget):
+class CountingBudget(Budget):
     """A row budget that tells how many rows have been spent."""
 
     def __init__(self, rows: int, heard: Callable[[int], object]) -> None:

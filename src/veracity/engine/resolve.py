@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError
-from veracity.core.explainers import Explainer, Frame
+from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver, maps_only
 from veracity.core.fingerprint.origin import ours
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import Inputs, Signals, TensorInputs, check_readable
@@ -22,7 +22,7 @@ from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS, MEASURES, SCORES, WALKS
 from veracity.core.scores import Reads, Score, reads_after
 from veracity.core.settings import Within, checked, shown
-from veracity.core.spaces import InputSpace, Representation
+from veracity.core.spaces import GraphSpace, InputSpace, Representation
 from veracity.core.targets import Outputs
 from veracity.core.training import CrossTrained
 from veracity.core.walks import Walk
@@ -173,7 +173,7 @@ def check_group(group: Group, inputs: Inputs) -> None:
 def check_structure(space: InputSpace, inputs: Inputs) -> None:
     """Raise if a space moves the nodes of graphs and leaves their edges behind."""
     signals = inputs.take(torch.zeros(8, dtype=torch.long))
-    if space.needs_structure and not signals.structure:
+    if isinstance(space, GraphSpace) and not signals.structure:
         raise InputError(f"The symmetry '{space.name}' acts on graphs: for the rows of plain tensors use Permutations(axis=-2).")
     if not signals.structure:
         return
@@ -347,19 +347,19 @@ def check_asked(scores: Mapping[str, Score], asked: Sequence[str], space: InputS
         score = scores[name]
         if score.reads is Reads.EXPLANATION and not explainers:
             raise SpecError(f"The score '{name}' needs explainers: pass explainers=['saliency', ...].")
-        fixed = [label for label, one in explainers.items() if one.fixed]
-        if Reads.EXPLANATION in reads_after(score) and fixed:
+        maps_alone = [label for label, one in explainers.items() if maps_only(one)]
+        if Reads.EXPLANATION in reads_after(score) and maps_alone:
             raise InputError(
-                f"The score '{name}' explains perturbed inputs or models anew, and '{fixed[0]}' is maps without their explainer: "
+                f"The score '{name}' explains perturbed inputs or models anew, and '{maps_alone[0]}' is maps without their explainer: "
                 "give Precomputed(maps=..., explainer=...), or choose scores of the maps alone, such as pixel_flipping."
             )
         if isinstance(score, SymmetryScore) and score.space is None and space is None and name != "action_floor":
             raise InputError(f"The score '{name}' needs a symmetry: pass Audit(symmetry=...), for example CyclicShift(axes=(-1,)).")
 
 
-def prepared_for(inputs: Inputs, explainer: Explainer) -> Explainer:
+def prepare_explainer(inputs: Inputs, explainer: Explainer) -> Explainer:
     """The explainer once it has looked at all inputs, if it wants to."""
-    if type(explainer).prepare is Explainer.prepare:
+    if not isinstance(explainer, InputObserver):
         return explainer
     return explainer.prepare(inputs.take(torch.arange(inputs.size())).values)
 
@@ -367,5 +367,5 @@ def prepared_for(inputs: Inputs, explainer: Explainer) -> Explainer:
 def check_given(explainers: Mapping[str, Explainer], size: int) -> None:
     """Maps that were made elsewhere belong to these very inputs, one each."""
     for label, one in explainers.items():
-        if one.given is not None and len(one.given) != size:
+        if isinstance(one, GivenMaps) and len(one.given) != size:
             raise InputError(f"'{label}' has {len(one.given)} maps for {size} inputs: give one map for each input, in their order.")

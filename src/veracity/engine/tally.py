@@ -1,9 +1,4 @@
-"""The measurements of one cell, until they are stored.
-
-Keeps, while the values stream by, the perturbation that hurts each sample most.
-
-What the scores of fused cells observed, row by row, until it is stored.
-"""
+"""What scores observe, row by row, until it is stored: measurements of each cell, and the perturbation that hurts each sample most."""
 
 from __future__ import annotations
 
@@ -23,7 +18,7 @@ from veracity.engine.store import Place, RunFolder
 
 
 @dataclass(frozen=True)
-class Lines:
+class Measurements:
     """The sample, draw and level of each measurement, (R,), its quantities by name, and tensors of the pairs that are shown."""
 
     sample: Tensor
@@ -32,13 +27,13 @@ class Lines:
     quantities: Mapping[str, Tensor]
     worst: Mapping[str, Tensor] | None = None
 
-    def without(self, samples: Mapping[int, str]) -> Lines:
+    def without(self, samples: Mapping[int, str]) -> Measurements:
         """With one undefined line for each of the samples that failed."""
         if not samples:
             return self
         nothing = torch.full((len(samples),), torch.nan, dtype=torch.float64)
         zero = torch.zeros(len(samples), dtype=torch.int64)
-        return joined([self, Lines(torch.tensor(list(samples)), zero, zero, dict.fromkeys(self.quantities, nothing))])
+        return join([self, Measurements(torch.tensor(list(samples)), zero, zero, dict.fromkeys(self.quantities, nothing))])
 
     def write(self, key: str, folder: RunFolder, failed: Mapping[int, str], needed: Sequence[Place] = ()) -> None:
         """Store the cell with the records it needs, and first the pairs that are shown."""
@@ -47,7 +42,7 @@ class Lines:
         folder.write_cell(key, self.sample.numpy(), self.draw.numpy(), self.level.numpy(), columns, [*needed, *shown], failed)
 
 
-def joined(parts: Sequence[Lines]) -> Lines:
+def join(parts: Sequence[Measurements]) -> Measurements:
     """The lines of several parts of a block as one; a quantity that a part does not know is NaN there."""
     if len(parts) == 1:
         return parts[0]
@@ -59,7 +54,7 @@ def joined(parts: Sequence[Lines]) -> Lines:
     return replace(parts[0], sample=sample, draw=draw, level=level, quantities=columns, worst=worst)
 
 
-def blank(lines: Lines) -> Tensor:
+def blank(lines: Measurements) -> Tensor:
     """Nothing for every line."""
     return torch.full((len(lines.sample),), torch.nan, dtype=torch.float64)
 
@@ -139,7 +134,7 @@ class Tally:
                 raise SpecError(f"The score '{cell.name}' observed numbers of shape {tuple(values.shape)}, expected {expected}.")
             if cell.score.reads is Reads.EXPLANATION:
                 columns[self.broken[ask.row]] = torch.nan
-            if cell.score.seeds:
+            if cell.score.correct_only:
                 columns[self.wrong[ask.row]] = torch.nan
             seen[-1][:, part] = columns.T
             if cell.key in self.worst:
@@ -149,24 +144,20 @@ class Tally:
         """The first score's values of the ask that is open."""
         return self.seen[0][-1][0]
 
-    def worst_of(self, cell: Cell) -> Worst | None:
-        """The most telling pairs, where they are kept."""
-        return self.worst.get(cell.key)
-
-    def lines(self, cell: Cell, worst: dict[str, Tensor] | None) -> Lines | str:
+    def lines(self, cell: Cell, worst: dict[str, Tensor] | None) -> Measurements | str:
         """What was measured of one cell, with the pairs for the eye; or why its score could not observe it."""
         if cell.key in self.failed:
             return self.failed[cell.key]
         row = torch.cat([ask.row for ask in self.asks])
         draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]) for what in ("draw", "level"))
         values = torch.cat(self.seen[self.cells.index(cell)], dim=1)
-        return Lines(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), worst)
+        return Measurements(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), worst)
 
 
 def telling(cell: Cell) -> bool:
     """Whether single pairs of a cell are worth a picture: one number for each perturbed input's explanation."""
     space = cell.request.space
-    return Reads.EXPLANATION in cell.after and cell.score.quantities == ("value",) and isinstance(space, InputSpace) and not space.exchanges
+    return Reads.EXPLANATION in cell.after and cell.score.quantities == ("value",) and isinstance(space, InputSpace)
 
 
 def replaced(ask: Ask, element: Tensor) -> Ask:

@@ -6,22 +6,26 @@ this package are held to it by their tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.errors import ChangedModelError, InputError, SpecError, VeracityError
-from veracity.core.explainers import Cost, Explainer, Frame
+from veracity.core.errors import ChangedModelError, InputError, Note, SpecError, VeracityError
+from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only
 from veracity.core.fingerprint.origin import ours
 from veracity.core.inputs import Signals
 from veracity.core.intact import Intact
 from veracity.core.models import device_of, evaluating, out_of_memory
 from veracity.core.randomness import Draws, in_use, seeded
+from veracity.core.scores import Reads, reads_after, reads_before
+from veracity.engine.admission import mixing_note
 from veracity.engine.memory import MEMORY, Budget
 from veracity.engine.problem import Problem
 from veracity.explain import Foreign
@@ -34,7 +38,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialResult:
     """An explainer as a trial left it, what it has to say, and whether it mixes the rows of a batch."""
 
     explainer: Explainer
@@ -89,7 +93,7 @@ class Guard:
             )
 
 
-def tried(problem: Problem, name: str, label: str, budget: Budget) -> Tried:
+def try_explainer(problem: Problem, name: str, label: str, budget: Budget) -> TrialResult:
     """One explainer on one model; raises, in a sentence that names both, if it cannot be used."""
     explainer, model = problem.explainers[label], problem.models[name]
     x = problem.inputs.take(torch.arange(min(ROWS, problem.inputs.size()))).to(device_of(model.module))
@@ -108,22 +112,24 @@ def tried(problem: Problem, name: str, label: str, budget: Budget) -> Tried:
             with guard.watching():
                 notes = explainer.check(view, x.values, targets, context)
                 found = explainer.settled(view, x.values, targets, context)
-                said = mixes(problem, name, label, found, Trial(problem, name, found, budget, x, targets, draws))
+                said = mixes(problem, name, label, found, ExplainerTrial(problem, name, found, budget, x, targets, draws))
         except VeracityError as error:
             raise type(error)(f"On model '{problem.label(name)}': {error}") from error
-    return Tried(found, (*notes, *said), bool(said))
+    return TrialResult(found, (*notes, *said), bool(said))
 
 
 def check_declared(label: str, explainer: Explainer, shape: Size) -> None:
     """Raise if what an explainer says about itself is of the wrong kind."""
     if not isinstance(explainer.frame, Frame):
         raise SpecError(f"The frame of {label} must be a Frame, such as Frame.TRAINING, not {explainer.frame!r}.")
+    if not isinstance(explainer, Learner) and hasattr(explainer, "learn"):
+        raise SpecError(f"{label} has a method `learn`, which nobody would call: derive {type(explainer).__name__} from Learner.")
     cost: Any = explainer.cost(shape)
     if not isinstance(cost, Cost):
         raise SpecError(f"The cost of {label} must be a Cost, such as Cost(forward=1), not {cost!r}.")
 
 
-class Trial:
+class ExplainerTrial:
     """An explainer on a few rows of one model."""
 
     def __init__(
@@ -145,10 +151,10 @@ class Trial:
         return apart(together, self.explained(slice(None), seed=1)) > MIXED
 
 
-def mixes(problem: Problem, name: str, label: str, explainer: Explainer, trial: Trial) -> tuple[str, ...]:
+def mixes(problem: Problem, name: str, label: str, explainer: Explainer, trial: ExplainerTrial) -> tuple[str, ...]:
     """What to say of rows that depend on each other; nothing where that is known, and of what fails, which its cells will tell."""
     known = problem.models[name].mixing > 0 or explainer.batch_dependent
-    if known or not of_others(explainer) or explainer.learns or explainer.fixed:
+    if known or not of_others(explainer) or learner(explainer) or maps_only(explainer):
         return ()
     try:
         together = trial.explained(slice(None))
@@ -182,3 +188,34 @@ def apart(together: Tensor, alone: Tensor) -> float:
     a, b = (one.nan_to_num().flatten(1) for one in (together, alone))
     size = torch.maximum(a.norm(dim=1), b.norm(dim=1))
     return float(np.nanmax([0.0, *((a - b).norm(dim=1) / size).nan_to_num().tolist()]))
+
+
+def try_explainers(
+    problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int, str], None] = lambda step, text: None
+) -> tuple[Problem, list[dict[str, str]]]:
+    """The problem with its explainers after a trial on each model, and what each has to say; warned about, and kept with the result.
+
+    An explainer is random, or mixes the rows of a batch, if it did so on any model. `heard` is told of every one that is tried.
+    """
+    notes: list[dict[str, str]] = []
+    settled: dict[str, Explainer] = {}
+    mixing: set[str] = set()
+    for name, model in problem.models.items():
+        if model.place is not None and model.place.fold > 0:
+            continue
+        for label in problem.explainers:
+            heard(0, f"trying {label} on {name}")
+            found = budgets[name].attempt(partial(try_explainer, problem, name, label, budgets[name]))
+            heard(1, f"trying {label} on {name}")
+            notes += [{"model": problem.label(name), "explainer": label, "text": text} for text in found.notes]
+            mixing |= {label} if found.mixing else set()
+            if label not in settled or found.explainer.stochastic:
+                settled[label] = found.explainer
+    for name, model in {problem.label(key): model for key, model in problem.models.items()}.items():
+        if model.doubt and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values()):
+            notes.append({"model": name, "explainer": "", "text": model.doubt})
+        if model.mixing:
+            notes.append({"model": name, "explainer": "", "text": mixing_note(model.mixing)})
+    for note in notes:
+        warnings.warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}", Note, stacklevel=4)
+    return replace(problem, explainers=settled, mixing=frozenset(mixing)), notes

@@ -10,7 +10,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
-from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Need
+from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, GivenMaps, InputObserver, Learner, Need, learner
 from veracity.core.registry import EXPLAINERS
 from veracity.core.spaces import InputSpace
 from veracity.explain.foreign import computed
@@ -18,7 +18,7 @@ from veracity.explain.foreign import computed
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class Precomputed(Explainer):
+class Precomputed(GivenMaps, InputObserver, Learner):
     """Explanations of the audit's inputs that were made elsewhere: `maps` (samples, ...), in the inputs' order.
 
     They stand for the explanations of the unperturbed inputs. With an `explainer` that explains anything else: perturbed
@@ -61,7 +61,7 @@ class Precomputed(Explainer):
     @property
     def learns(self) -> bool:
         """As the inner one does."""
-        return self.explainer is not None and self.explainer.learns
+        return learner(self.explainer) is not None
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -69,9 +69,10 @@ class Precomputed(Explainer):
         return frozenset() if self.explainer is None else self.explainer.needs
 
     @property
-    def lesson(self) -> Explainer:
+    def lesson(self) -> Learner:
         """The inner explainer's."""
-        return self if self.explainer is None else self.explainer.lesson
+        inner = learner(self.explainer)
+        return self if inner is None else inner.lesson
 
     def cost(self, shape: Size) -> Cost:
         """The inner explainer's."""
@@ -83,7 +84,8 @@ class Precomputed(Explainer):
 
     def prepare(self, inputs: Tensor) -> Precomputed:
         """Around the prepared inner explainer."""
-        return self if self.explainer is None else replace(self, explainer=self.explainer.prepare(inputs))
+        inner = self.explainer
+        return replace(self, explainer=inner.prepare(inputs)) if isinstance(inner, InputObserver) else self
 
     def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Precomputed:
         """Around the settled inner explainer."""
@@ -107,11 +109,13 @@ class Precomputed(Explainer):
 
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
         """What the inner explainer learns."""
-        return {} if self.explainer is None else self.explainer.learn(model, context)
+        inner = learner(self.explainer)
+        return {} if inner is None else inner.learn(model, context)
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         """What the inner explainer says."""
-        return [] if self.explainer is None else self.explainer.facts(learnt, context)
+        inner = learner(self.explainer)
+        return [] if inner is None else inner.facts(learnt, context)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """The inner explainer's explanations."""

@@ -13,7 +13,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError, missing_extra
-from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost, InputObserver
 from veracity.core.randomness import Draws
 from veracity.core.settings import Count, Positive, Within
 from veracity.explain.ablation import Baseline, as_row, check_baseline
@@ -95,7 +95,7 @@ def present_among(counts: Tensor, most: int) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Superpixels(Explainer, ABC):
+class Superpixels(InputObserver, ABC):
     """A linear model of the score in the presence of superpixels; each position gets its superpixel's coefficient.
 
     Quickshift (`kernel_size`, `max_dist`, `ratio`) segments whatever input is explained, a perturbed one too; with

@@ -10,7 +10,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Need
+from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Learner, Need, learner
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
@@ -41,7 +41,7 @@ class Undoes(Protocol):
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class Symmetrised(Explainer):
+class Symmetrised(Learner):
     """Another explainer's mean over transforms: e_inv(x) = mean_g e(g x), and e_equi(x) = mean_g g⁻¹ e(g x) in the input's frame.
 
     Over a whole group (no `draws`) e_inv is exactly invariant (Proposition 2.3), and e_equi exactly equivariant: with
@@ -91,9 +91,15 @@ class Symmetrised(Explainer):
         return self.inner.needs
 
     @property
-    def lesson(self) -> Explainer:
+    def learns(self) -> bool:
+        """As the inner one does."""
+        return learner(self.inner) is not None
+
+    @property
+    def lesson(self) -> Learner:
         """The inner explainer's."""
-        return self.inner.lesson
+        inner = learner(self.inner)
+        return self if inner is None else inner.lesson
 
     def fitted(self, shape: Size) -> InputSpace:
         """The transforms of inputs of this shape; raises if there are none, or none that can be used."""
@@ -145,11 +151,13 @@ class Symmetrised(Explainer):
 
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
         """What the inner explainer learns."""
-        return self.inner.learn(model, context)
+        inner = learner(self.inner)
+        return {} if inner is None else inner.learn(model, context)
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         """What the inner explainer says."""
-        return self.inner.facts(learnt, context)
+        inner = learner(self.inner)
+        return [] if inner is None else inner.facts(learnt, context)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """The mean of the inner explanations, of their shape."""

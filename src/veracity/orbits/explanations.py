@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import Explainer, Frame
+from veracity.core.explainers import Explainer, Frame, maps_only
 from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of
 from veracity.core.randomness import Draws
@@ -18,13 +18,13 @@ from veracity.core.targets import Label, Outputs, Target
 from veracity.engine.admission import admit
 from veracity.engine.learning import recall
 from veracity.engine.memory import Budget
-from veracity.engine.perturbation.inputs import pair_of
-from veracity.engine.prepare import examined
+from veracity.engine.perturbation.base import pair_of
 from veracity.engine.problem import Problem
 from veracity.engine.progress import weight
-from veracity.engine.reader import Reader
-from veracity.engine.resolve import labelled, prepared_for
+from veracity.engine.reading import Reader
+from veracity.engine.resolve import labelled, prepare_explainer
 from veracity.engine.store import RunFolder
+from veracity.engine.trial import try_explainers
 from veracity.orbits.grids import Orbit
 from veracity.orbits.models import Examined
 from veracity.scores import Equivariance
@@ -39,7 +39,7 @@ def as_explainers(given: Sequence[Any] | Mapping[str, Any], inputs: Inputs, orbi
             raise InputError(
                 f"'{label}' explains by {one.frame.value}, and what moves along an orbit are maps over the input: leave it out."
             )
-        if one.fixed:
+        if maps_only(one):
             raise InputError(f"'{label}' is maps without their explainer, and moved inputs are explained anew: leave it out.")
         if one.needs:
             needed = ", ".join(sorted(need.value for need in one.needs))
@@ -52,7 +52,7 @@ def as_explainers(given: Sequence[Any] | Mapping[str, Any], inputs: Inputs, orbi
                 f"Explanations cannot be followed along '{orbit.name}', which makes inputs of shape {tuple(shape)} out of "
                 f"{tuple(inputs.shape)}: leave the explainers out."
             )
-    return {label: prepared_for(inputs, one.bind(reference, orbit.space)) for label, one in named.items()}
+    return {label: prepare_explainer(inputs, one.bind(reference, orbit.space)) for label, one in named.items()}
 
 
 def explained_problem(
@@ -76,7 +76,7 @@ def explained_problem(
         labels = truth if one.task.kind == "classification" and (isinstance(target, Label) or not unlabelled) else None
         audited[name], _ = admit(name, one.module, inputs, labels, target, outputs, budgets[name])
     problem = Problem(audited, inputs, explainers, {}, target, Defaults(orbit.space, Exhaustive()), seed)
-    return examined(problem, budgets)
+    return try_explainers(problem, budgets)
 
 
 class Following:

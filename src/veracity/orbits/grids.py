@@ -239,6 +239,6 @@ class GroupOrbit(Orbit):
     def checked(self) -> None:
         """Raise unless the space has an identity and moves inputs within their frame."""
         space = self.space
-        moves = isinstance(space, InputSpace) and space.moves_frame and not space.exchanges and not space.guided
+        moves = isinstance(space, InputSpace) and space.moves_frame
         if not moves or not isinstance(space, (Group, FiniteSpace)):
             raise SpecError(f"An orbit needs a group or a finite space that moves inputs, such as CyclicShift(), not {space!r}.")

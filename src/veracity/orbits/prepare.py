@@ -22,7 +22,7 @@ from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs
 from veracity.core.measures import Direction
 from veracity.core.targets import Outputs, as_target, class_numbers
-from veracity.engine.admission import mixed
+from veracity.engine.admission import mixing_note
 from veracity.engine.memory import Budget
 from veracity.engine.prepare import versions
 from veracity.engine.problem import Problem
@@ -219,7 +219,7 @@ def prepare(
             check_truth(name, models[name], truth)
         tried(models[name].task, orbit, few, truth)
         notes += doubts(name, task, models[name].task, few)
-        notes += [{"model": name, "explainer": "", "text": mixed(models[name].mixing)}] if models[name].mixing else []
+        notes += [{"model": name, "explainer": "", "text": mixing_note(models[name].mixing)}] if models[name].mixing else []
     labels, groups = as_groups(asked.labels, task, truth, inputs.size())
     explainers = as_explainers(asked.explainers, inputs, orbit, as_tensor(asked.reference, "reference"))
     problem: Problem | None = None

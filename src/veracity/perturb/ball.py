@@ -1,7 +1,4 @@
-"""Noise around the input: every point of a ball is as likely as any other.
-
-The nearest point of a ball around zero, for each of N vectors at once.
-"""
+"""Noise around the input: every point of a ball is as likely as any other; and the nearest point of a ball to any vector."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.randomness import Draws
 from veracity.core.registry import SPACES
 from veracity.core.settings import Positive
-from veracity.core.spaces import InputSpace, Representation
+from veracity.core.spaces import RangedSpace, Representation
 
 
 def onto_linf(z: Tensor, radius: float) -> Tensor:
@@ -65,7 +62,7 @@ CENTRAL = -230.0
 
 @SPACES.add
 @dataclass(frozen=True, kw_only=True)
-class Ball(InputSpace):
+class Ball(RangedSpace):
     """Noise of at most `radius` added to the input, uniform in the ball |z| <= radius of the norm "linf", "l2" or "l1": x' = x + z.
 
     Elements (N, d) are the noise itself, one number for each of the d entries of a sample, in the latents' precision. It
@@ -102,11 +99,11 @@ class Ball(InputSpace):
             raise unknown("norm of a ball", str(self.norm), NORMS)
         if self.size not in (None, math.prod(shape)):
             raise InputError(f"This ball was made for samples of {self.size} entries, but one sample has shape {tuple(shape)}.")
-        return replace(self, size=math.prod(shape), range=self.range if self.unspanned else self.bounds)
+        return replace(self, size=math.prod(shape), range=self.range if self.needs_range else self.bounds)
 
-    def spanned(self, low: float, high: float) -> Self:
+    def within(self, low: float, high: float) -> Self:
         """The ball for data whose smallest and largest values are these: they become its range where that is "data"."""
-        if not self.unspanned:
+        if not self.needs_range:
             return self
         if not -math.inf < low < high < math.inf:
             raise InputError(
@@ -115,7 +112,7 @@ class Ball(InputSpace):
         return replace(self, range=(float(low), float(high)))
 
     @property
-    def unspanned(self) -> bool:
+    def needs_range(self) -> bool:
         """Whether the range is still to be read from the data."""
         return isinstance(self.range, str) and self.range == "data"
 
@@ -125,9 +122,9 @@ class Ball(InputSpace):
         span: Any = self.range
         if span is None:
             return None
-        if self.unspanned:
+        if self.needs_range:
             raise SpecError(
-                'The ball does not know the range of the data yet: call spanned(low, high), or give range=(low, high) for "data".'
+                'The ball does not know the range of the data yet: call within(low, high), or give range=(low, high) for "data".'
             )
         two = isinstance(span, (tuple, list)) and len(span) == 2 and all(map(number, span))
         if not two or not -math.inf < span[0] < span[1] < math.inf:

@@ -1,7 +1,4 @@
-"""Weights that are damaged more and more: noise on a growing share of each convolution's entries.
-
-Wrong labels: a share of a training set's labels replaced by other classes.
-"""
+"""Damage that makes a model worse: noise on a growing share of its weights, and wrong labels in its training set."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""What every mask does: some entries of a sample give way to a baseline.
+"""Masks: some entries of a sample give way to a baseline.
 
-Units that are masked together: single entries of a sample, or square patches of it with all their channels.
-
-Masks that nobody ordered: a random subset of a sample's units, or all of it.
-
-Masks that grow step by step, in the order of an explanation or in a random one.
+Units that are masked together are single entries or square patches with all their channels. They are chosen at random, all at once,
+or step by step, in the order of an explanation or in a random one.
 """
 
 from __future__ import annotations
@@ -21,13 +18,13 @@ from torch.nn.functional import pad
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.randomness import Draws
 from veracity.core.settings import Count
-from veracity.core.spaces import FiniteSpace, InputSpace, Representation
+from veracity.core.spaces import FiniteSpace, GuidedSpace, Representation
 
 BASELINES = ("black", "mean", "white")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Masks(InputSpace, ABC):
+class Masks(GuidedSpace, ABC):
     """Some entries of a sample give way to the `baseline`, the others stay: x'_i = m_i b(x) + (1 - m_i) x_i.
 
     The baseline is "black" (the sample's own smallest value), "white" (its largest), "mean" (its mean) or a number. Made
@@ -311,7 +308,7 @@ class OrderedMasks(CumulativeMasks, FiniteSpace):
     """
 
     name = "ordered_masks"
-    guided: ClassVar[bool] = True
+    by_explanation: ClassVar[bool] = True
     reference = "Bach et al., On pixel-wise explanations for non-linear classifier decisions, PLoS ONE 2015"
 
     ascending: bool = False

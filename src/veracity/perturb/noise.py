@@ -12,7 +12,7 @@ from torch import Size, Tensor
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SPACES
 from veracity.core.settings import Count, Positive
-from veracity.core.spaces import InputSpace, Representation
+from veracity.core.spaces import InputSpace, Representation, StrengthPath
 from veracity.perturb.ball import Ball
 
 
@@ -57,7 +57,7 @@ class AddedNoise(InputSpace, ABC):
 
 @SPACES.add
 @dataclass(frozen=True, kw_only=True)
-class GaussianNoise(AddedNoise):
+class GaussianNoise(StrengthPath, AddedNoise):
     """Gaussian noise, x' = x + sigma_l eta with eta ~ N(0, 1) and sigma_l = (l + 1) / levels * sigma (section A.5).
 
     All levels of a draw share one direction eta, so that a draw is one straight path away from the input; `independent`
@@ -81,7 +81,7 @@ class GaussianNoise(AddedNoise):
         """The last level alone, at this strength, as long as there is no sigma."""
         return replace(self, sigma=sigma, levels=1, independent=False) if self.sigma is None else None
 
-    def calibrated(self, sigma: float) -> Self:
+    def with_strength(self, sigma: float) -> Self:
         """The path up to this strength."""
         return replace(self, sigma=sigma)
 

@@ -1,39 +1,32 @@
-"""Another sample of the data set in the place of each one.
-
-Another output to explain, while input and model stay.
-
-The perturbation that moves nothing: what changes is the explainer's own randomness.
-"""
+"""Perturbations that leave the input as it is: another sample in its place, another output to explain, or only new random numbers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from veracity.core.errors import InputError, SpecError
-from veracity.core.spaces import FiniteSpace, InputSpace, TargetSpace
+from veracity.core.spaces import Countable, InputSpace, SampleSpace, TargetSpace
 
 
 @dataclass(frozen=True, kw_only=True)
-class Others(FiniteSpace):
+class OtherSample(Countable, SampleSpace):
     """Each sample gives way to another one of the same data set, with that one's own target; never to itself.
 
     Elements (N, 1) are offsets from 1 to size - 1: sample s gives way to sample (s + offset) modulo `size`, the number of
-    samples. There is no transform of the input in it, so that it cannot act on inputs alone.
+    samples.
 
     >>> import torch
-    >>> others = Others().among(4, "content")
+    >>> others = OtherSample().among(4, "content")
     >>> others.order, others.instead_of(torch.tensor([2, 2, 2]), others.enumerate())
     (3, tensor([3, 0, 1]))
     """
 
     name = "others"
     reference = "Dasgupta, Frost and Moshkovitz, Framework for evaluating faithfulness of local explanations, ICML 2022"
-    moves_frame = False
-    exchanges: ClassVar[bool] = True
 
     size: int | None = None
     content: str = ""
@@ -63,12 +56,6 @@ class Others(FiniteSpace):
     def instead_of(self, samples: Tensor, elements: Tensor) -> Tensor:
         """The numbers of the samples (N,) that take the place of these."""
         return (samples + elements[:, 0].to(samples)) % self.known_size
-
-    def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """Impossible: whoever walks this space takes the other samples from the data set."""
-        raise SpecError(
-            f"The space '{self.name}' puts other samples in place and transforms none: take them by instead_of(samples, elements)."
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 from veracity.core.errors import StoreError
 from veracity.core.explainers import Frame
 from veracity.core.measures import Direction
-from veracity.core.scores import Measured, per_sample_mean
+from veracity.core.scores import Measured, SampleNotes, per_sample_mean
 from veracity.core.walks import Sampling
 from veracity.scores.common import as_read
 from veracity.statistics import medians
@@ -163,6 +163,8 @@ def derived(about: dict[str, Any], measured: Measured) -> Derived:
     if about.get("values", "plain") == "plain":
         measured = Measured({"value": next(iter(measured.quantities.values()))})
     values = score.values(measured)
+    if not isinstance(score, SampleNotes):
+        return values, score.reduce(values), np.zeros(len(values), dtype=np.bool_), None, {}
     return values, score.reduce(values), score.no_response(measured), score.errors(measured), score.remarks(measured)
 
 

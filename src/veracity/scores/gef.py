@@ -27,7 +27,7 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.explainers import Explainer
 from veracity.core.measures import Direction, Measure
 from veracity.core.registry import SCORES
-from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
+from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, SampleNotes, Subject
 from veracity.core.settings import Count, Positive
 from veracity.measure import angle, l2
 from veracity.measure.distance import normalised
@@ -94,7 +94,7 @@ PAPER = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignm
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alignment(Repeatable):
+class Alignment(SampleNotes, Repeatable):
     """What GEF and its variants share: both distortions along the levels of a path of weights, and their correlation.
 
     steps        Z, the levels of the path

@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 from torch import Tensor
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import Frame
+from veracity.core.explainers import Frame, maps_only
 from veracity.core.measures import Measure
 from veracity.core.registry import SCORES
 from veracity.core.scores import Defaults, Pair, Reads, Request, Score, Subject
@@ -160,7 +160,7 @@ class SelfAgreement(Likeness):
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """A few repeats; one, as a check, for an explainer that draws nothing; none of maps that were made elsewhere."""
-        if subject.explainer is None or subject.explainer.fixed:
+        if subject.explainer is None or maps_only(subject.explainer):
             return ()
         return (Request(Redraw(), MonteCarlo(draws=self.repeats if subject.explainer.stochastic else 1)),)
 

@@ -23,7 +23,7 @@ from veracity.core.models import device_of, evaluating, viewed
 from veracity.core.randomness import Draws
 from veracity.core.sentences import tell
 from veracity.core.spaces import InputSpace
-from veracity.engine.prepare import Prepared
+from veracity.engine.prepare import AuditPlan
 from veracity.engine.progress import weight
 from veracity.engine.resolve import as_models
 from veracity.engine.store.records import sealed
@@ -194,7 +194,7 @@ def advise(
     return found
 
 
-def check_made(prepared: Prepared, result: Result) -> None:
+def check_made(prepared: AuditPlan, result: Result) -> None:
     """Raise unless the run was made by this audit: the same data, seed, models and explainers."""
     problem, manifest = prepared.problem, result.manifest
     differing = [
@@ -237,7 +237,7 @@ def context_of(rows: dict[Any, dict[Any, Any]], one: Series) -> dict[str, Any]:
 class Site:
     """One model with what the flowchart asks of it: how invariant it and its layers are, from a few samples and transforms."""
 
-    def __init__(self, prepared: Prepared, name: str) -> None:
+    def __init__(self, prepared: AuditPlan, name: str) -> None:
         problem = prepared.problem
         if problem.defaults.space is None:
             raise InputError("Advice needs a symmetry: pass Audit(symmetry=...).")

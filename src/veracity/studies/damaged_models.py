@@ -19,13 +19,12 @@ from veracity.audit import Audit
 from veracity.core.errors import InputError, Note, SpecError, unknown
 from veracity.core.spaces import WeightSpace
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain.folds import trained_folds
-from veracity.engine.perturbation.weights import Copies
+from veracity.engine.crosstrain.folds import train_folds
 from veracity.engine.resolve import as_inputs, as_labels
 from veracity.engine.store import RunFolder
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.folds import members
-from veracity.perturb.weights.copies import key
+from veracity.perturb.weights.copies import ScratchModel, key
 from veracity.results import Result
 
 UNDAMAGED = "undamaged"
@@ -132,7 +131,7 @@ class Block:
             return (self.base,)
         inputs = as_inputs(self.audit.inputs)
         store = RunFolder(f"{self.root}/{Case('', 0.0, 0, self.seed).name}")
-        return trained_folds(self.base, inputs, as_labels(self.audit.targets, inputs.size()), store, progress=False).modules
+        return train_folds(self.base, inputs, as_labels(self.audit.targets, inputs.size()), store, progress=False).modules
 
     def noised(self, case: Case, spaces: Sequence[WeightSpace]) -> Model:
         """The undamaged networks with damaged weights, each in its own way."""
@@ -158,7 +157,7 @@ def retrained(model: Model, labels: Tensor | None, seed: int) -> Model:
 
 def noisy(model: nn.Module, space: WeightSpace, level: int, draw: int, seed: int) -> nn.Module:
     """A copy of the model with damaged weights."""
-    copies = Copies(model, seed)
+    copies = ScratchModel(model, seed)
     return deepcopy(copies.become(copies.weights(space, [(draw, level)]), 0))
 
 

@@ -19,14 +19,14 @@ from torch import Tensor, nn
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError, SpecError
+from veracity.core.explainers import maps_only
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.measures import Direction
 from veracity.core.models import as_device, placed
 from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain.folds import found_folds
-from veracity.engine.crosstrain.models import on_device
+from veracity.engine.crosstrain.folds import load_folds, on_device
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_inputs, as_labels, as_tensor, labelled
 from veracity.engine.store import RunFolder
@@ -244,7 +244,7 @@ class DegradationCheck:
             )
         if not isinstance(self.model, (nn.Module, CrossTrained)):
             raise InputError(f"A degradation check is of one CrossTrained, or of one torch.nn.Module, not {type(self.model).__name__}.")
-        fixed = [label for label, one in labelled(self.explainers, controls=False).items() if one.fixed]
+        fixed = [label for label, one in labelled(self.explainers, controls=False).items() if maps_only(one)]
         if fixed:
             raise InputError(f"Damaged models are explained anew, and '{fixed[0]}' is maps without their explainer: leave it out.")
         damages = {name: self.suited(name, damage) for name, damage in as_damages(self.damages).items()}
@@ -262,7 +262,7 @@ class DegradationCheck:
         space = replace(damage, shares=tuple(self.shares)) if isinstance(damage, ConvolutionNoise) else damage
         if isinstance(self.model, CrossTrained):
             inputs = as_inputs(self.inputs)
-            known = found_folds(self.model, inputs, as_labels(self.targets, inputs.size()), None)
+            known = load_folds(self.model, inputs, as_labels(self.targets, inputs.size()), None)
             network = known.modules[0] if known is not None else None
         else:
             network = self.model

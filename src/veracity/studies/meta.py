@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError, SpecError, unknown
-from veracity.core.explainers import Explainer
+from veracity.core.explainers import Explainer, GivenMaps, maps_only
 from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.measures import Direction
 from veracity.core.models import as_device, evaluating, placed
@@ -32,7 +32,6 @@ from veracity.core.settings import Count, Whole, check_fields
 from veracity.core.targets import Outputs
 from veracity.engine.admission import take
 from veracity.engine.memory import Budget
-from veracity.engine.perturbation.weights import Copies
 from veracity.engine.progress import bar
 from veracity.engine.resolve import all_scores, as_inputs, labelled
 from veracity.engine.store import RunFolder
@@ -41,7 +40,7 @@ from veracity.engine.store.records import sealed
 from veracity.engine.store.study import studying
 from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling, UniformNoise
-from veracity.perturb.weights.copies import key, parameters_of
+from veracity.perturb.weights.copies import ScratchModel, key, parameters_of
 from veracity.results import Result
 from veracity.results.pages import save_page
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
@@ -208,7 +207,7 @@ class MetaEvaluation:
             raise InputError("Intra-consistency compares scores over samples, and of one alone it is always the same: pass at least two.")
         if "mpt" in self.tests:
             parameters_of(self.model)
-            fixed = [label for label, one in labelled(self.explainers, controls=False).items() if one.fixed]
+            fixed = [label for label, one in labelled(self.explainers, controls=False).items() if maps_only(one)]
             if fixed:
                 raise InputError(
                     f"The model perturbation test explains anew, and '{fixed[0]}' is maps without their explainer: "
@@ -313,7 +312,7 @@ def passed_on(base: Result, label: str, explainer: Explainer) -> Explainer:
 
     None are where scores ask for averages over noise alone, which are made around the inputs at hand.
     """
-    if explainer.given is not None:
+    if isinstance(explainer, GivenMaps):
         return explainer
     blocks = {int(cell["start"]): cell["base"] for cell in base.manifest["cells"] if cell["explainer"] == label}
     kept = [base.folder.read_tensors("explanations", blocks[start]) for start in sorted(blocks)]
@@ -343,7 +342,7 @@ def scaled(model: nn.Module, sigma: float, draw: int, kind: str, seed: int) -> n
 
     Its direction is of a stream of its own: scores that perturb weights, as GEF does, never draw it.
     """
-    copies = Copies(model, key("meta-evaluation", seed, kind))
+    copies = ScratchModel(model, key("meta-evaluation", seed, kind))
     return deepcopy(copies.become(copies.weights(ParameterScaling(sigma=sigma, steps=1), [(draw, 0)]), 0))
 
 

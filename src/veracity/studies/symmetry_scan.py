@@ -31,7 +31,7 @@ from veracity.core.sentences import tell
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
 from veracity.engine.admission import sweep
-from veracity.engine.prepare import Prepared
+from veracity.engine.prepare import AuditPlan
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_inputs, as_whole
 from veracity.perturb import (
@@ -352,7 +352,7 @@ def audit_of(model: nn.Module, inputs: Inputs, space: InputSpace, draws: int, se
     return Audit(models={"model": model}, inputs=inputs, symmetry=space, walk=walk, scores=["model_invariance"], seed=seed)
 
 
-def null_of(prepared: Prepared) -> float:
+def null_of(prepared: AuditPlan) -> float:
     """How alike the model's probabilities on different inputs are."""
     model = prepared.problem.models["model"]
     with evaluating(model.module):

@@ -1,4 +1,4 @@
-"""The worst perturbation by selection, crossover and mutation."""
+"""Genetic search: selection, crossover and mutation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from veracity.core.registry import WALKS
 from veracity.core.settings import Count, Whole, Within
 from veracity.core.spaces import Space
 from veracity.core.walks import Ask, Search, Searcher, Trace
-from veracity.walk.record import NOTHING, Record, owned
+from veracity.walk.record import NOTHING, Record, draws_of
 
 LARGEST = 4.0
 """How far from the middle a latent may go; Phi(4) is the wall of a box but for 3e-5 of its width."""
@@ -44,13 +44,13 @@ class Genetic(Search):
     step: Annotated[float, Within(above=0, most=10)] = 0.5
     rate: Annotated[float, Within(above=0, most=1)] = 0.2
 
-    def hunt(self, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> Searcher:
+    def searcher(self, space: Space, samples: Tensor, seed: int, event: float, device: torch.device) -> Searcher:
         """Begin with random points."""
         self.check()
         return Generations(self, space, samples, seed, device)
 
     @property
-    def held(self) -> int:
+    def points(self) -> int:
         """The population."""
         return self.population
 
@@ -83,14 +83,14 @@ class Generations:
         if self.generation > self.walk.generations or len(self.samples) == 0:
             return None
         each = self.walk.population - (self.walk.elites if self.generation else 0)
-        draws = owned(self.seed, self.samples, self.record.evaluations, each)
+        draws = draws_of(self.seed, self.samples, self.record.evaluations, each)
         noise = draws.gaussian(self.space.latents, stream="genetic", device=self.device).reshape(len(self.samples), each, -1)
-        self.children = noise.mul_(self.walk.spread) if self.generation == 0 else self.bred(noise, draws)
+        self.children = noise.mul_(self.walk.spread) if self.generation == 0 else self.breed(noise, draws)
         row = torch.arange(len(self.samples)).repeat_interleave(each)
         self.asked = Ask(row, draws.draw, torch.zeros_like(row), self.space.decode(self.children.flatten(0, 1)))
         return self.asked
 
-    def bred(self, noise: Tensor, draws: Draws) -> Tensor:
+    def breed(self, noise: Tensor, draws: Draws) -> Tensor:
         """Children (S, C, d) of pairs of parents, mutated."""
         size, entries = noise.shape[:2], noise.shape[2]
         place = draws.uniform(2, stream="genetic.parents").to(self.device).reshape(*size, 2)

@@ -1,4 +1,4 @@
-"""Gradient search: many restarts climb the slope of the merit at once, and the worst point that was judged is kept."""
+"""Gradient search: many restarts climb the slope of the merit at once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GradientSearch(Search):
     rate: Positive = 1.0
 
     @property
-    def held(self) -> int:
+    def points(self) -> int:
         """The restarts."""
         return self.population
 
@@ -54,9 +54,9 @@ class GradientSearch(Search):
         """Every restart at every step."""
         return self.population * self.steps
 
-    def hunt(self, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> Searcher:
+    def searcher(self, space: Space, samples: Tensor, seed: int, event: float, device: torch.device) -> Searcher:
         """Begin at the starts of every sample."""
-        if not sloped(space):
+        if not has_slopes(space):
             raise SpecError(
                 f"The walk 'gradient' climbs slopes, and '{space.name}' has none to climb: its elements do not change smoothly, so use "
                 "the walk 'genetic'."
@@ -64,7 +64,7 @@ class GradientSearch(Search):
         return Climb(self, space, samples, seed, device)
 
 
-def sloped(space: Space) -> bool:
+def has_slopes(space: Space) -> bool:
     """Whether elements change smoothly with their latents."""
     with torch.enable_grad():
         return space.latents > 0 and space.decode(torch.full((1, space.latents), NEAR, requires_grad=True)).requires_grad

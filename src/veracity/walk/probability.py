@@ -1,9 +1,4 @@
-"""How a Markov chain moves between points of the latent space without leaving the standard normal distribution.
-
-The probability of a rare event, as a product of probabilities that are not small.
-
-The probability of an event by counting: simple Monte Carlo.
-"""
+"""Searches for the probability of a rare event: subset simulation, with the kernels that move its chains, and plain counting."""
 
 from __future__ import annotations
 
@@ -21,7 +16,7 @@ from veracity.core.registry import KERNELS, WALKS
 from veracity.core.settings import Count, Inside, Within
 from veracity.core.spaces import Space
 from veracity.core.walks import Ask, Search, Searcher, Trace
-from veracity.walk.record import NOTHING, Record, owned
+from veracity.walk.record import NOTHING, Record, draws_of
 
 EDGE = 1e-7
 
@@ -115,9 +110,9 @@ class SubsetSimulation(Search):
     floor: Annotated[float, Within(below=0)] = -100.0
     kernel: Kernel = field(default_factory=CrankNicolson)
 
-    def hunt(self, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> Searcher:
+    def searcher(self, space: Space, samples: Tensor, seed: int, event: float, device: torch.device) -> Searcher:
         """Begin with independent points."""
-        return Levels(self, space, samples, seed, target, device)
+        return Levels(self, space, samples, seed, event, device)
 
     @property
     def levels(self) -> int:
@@ -130,7 +125,7 @@ class SubsetSimulation(Search):
         return max(1, round(self.rho * self.population))
 
     @property
-    def held(self) -> int:
+    def points(self) -> int:
         """The population."""
         return self.population
 
@@ -144,9 +139,9 @@ class Levels:
 
     slopes = False
 
-    def __init__(self, walk: SubsetSimulation, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> None:
+    def __init__(self, walk: SubsetSimulation, space: Space, samples: Tensor, seed: int, event: float, device: torch.device) -> None:
         self.walk, self.kernel, self.space, self.samples = walk, walk.kernel, space, samples
-        self.seed, self.target, self.device = seed, target, device
+        self.seed, self.event, self.device = seed, event, device
         self.record = Record(len(samples))
         self.active = torch.arange(len(samples))
         self.level = self.step = 0
@@ -164,7 +159,7 @@ class Levels:
 
     def draws(self) -> Draws:
         """The random numbers of the next evaluation of every point."""
-        return owned(self.seed, self.samples[self.active], self.record.evaluations[self.active], self.walk.population)
+        return draws_of(self.seed, self.samples[self.active], self.record.evaluations[self.active], self.walk.population)
 
     def ask(self) -> Ask | None:
         """A proposal for every point of every sample that is still under way."""
@@ -202,8 +197,8 @@ class Levels:
         """Set each sample's next threshold, let go of those that are done, and start chains from copies of the others' best."""
         walk, count = self.walk, self.walk.population
         best = above(self.merit, walk.survivors)
-        reached = (self.merit >= self.target).double().mean(dim=1) >= walk.rho
-        threshold = torch.where(reached, self.target, best.clamp(max=self.target))
+        reached = (self.merit >= self.event).double().mean(dim=1) >= walk.rho
+        threshold = torch.where(reached, self.event, best.clamp(max=self.event))
         inside = self.merit >= threshold[:, None]
         share = inside.double().mean(dim=1)
         stuck = ~reached & (best == torch.inf)
@@ -318,12 +313,12 @@ class SimpleMonteCarlo(Search):
     draws: Count = 10_000
     population: Count = 1000
 
-    def hunt(self, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> Searcher:
+    def searcher(self, space: Space, samples: Tensor, seed: int, event: float, device: torch.device) -> Searcher:
         """Begin counting."""
-        return Counting(self, space, samples, seed, target, device)
+        return HitCount(self, space, samples, seed, event, device)
 
     @property
-    def held(self) -> int:
+    def points(self) -> int:
         """As many as are drawn at a time."""
         return min(self.population, self.draws)
 
@@ -332,13 +327,13 @@ class SimpleMonteCarlo(Search):
         return self.draws
 
 
-class Counting:
+class HitCount:
     """Hits of each sample so far."""
 
     slopes = False
 
-    def __init__(self, walk: SimpleMonteCarlo, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> None:
-        self.walk, self.space, self.samples, self.seed, self.target, self.device = walk, space, samples, seed, target, device
+    def __init__(self, walk: SimpleMonteCarlo, space: Space, samples: Tensor, seed: int, event: float, device: torch.device) -> None:
+        self.walk, self.space, self.samples, self.seed, self.event, self.device = walk, space, samples, seed, event, device
         self.record, self.asked, self.made = Record(len(samples)), NOTHING, 0
         self.hits = torch.zeros(len(samples), dtype=torch.float64)
 
@@ -347,7 +342,7 @@ class Counting:
         each = min(self.walk.population, self.walk.draws - self.made)
         if each <= 0 or len(self.samples) == 0:
             return None
-        draws = owned(self.seed, self.samples, self.record.evaluations, each)
+        draws = draws_of(self.seed, self.samples, self.record.evaluations, each)
         row = torch.arange(len(self.samples)).repeat_interleave(each)
         element = self.space.decode(draws.gaussian(self.space.latents, stream="simple", device=self.device))
         self.asked, self.made = Ask(row, draws.draw, torch.zeros_like(row), element), self.made + each
@@ -356,7 +351,7 @@ class Counting:
     def tell(self, merit: Tensor, seen: Tensor, slope: Tensor | None = None) -> None:
         """Count; what is undefined is not in the event."""
         self.record.see(self.asked, merit, seen)
-        self.hits += (merit >= self.target).double().cpu().reshape(len(self.samples), -1).sum(dim=1)
+        self.hits += (merit >= self.event).double().cpu().reshape(len(self.samples), -1).sum(dim=1)
         if self.made >= self.walk.draws:
             blank = self.record.undefined >= self.made
             share = torch.where(blank, torch.nan, (torch.where(self.hits > 0, self.hits, NO_HIT) / self.made).clamp(max=1.0))

@@ -1,7 +1,4 @@
-"""What every search keeps: the worst perturbation of each sample so far, and how many evaluations it took.
-
-Several searches of the same space, of which the worst result counts.
-"""
+"""What every search remembers: the worst perturbation of each sample so far, and how many evaluations it took."""
 
 from __future__ import annotations
 
@@ -83,7 +80,7 @@ def group(row: Tensor) -> tuple[Tensor, int]:
     return which, len(row) // max(1, len(which))
 
 
-def owned(seed: int, samples: Tensor, first: Tensor, each: int) -> Draws:
+def draws_of(seed: int, samples: Tensor, first: Tensor, each: int) -> Draws:
     """The random numbers of the next `each` evaluations of samples (A,), of which `first` (A,) were made: (A * each) rows."""
     draw = (first[:, None] + torch.arange(each)).flatten()
     return Draws(seed, samples.repeat_interleave(each), draw)

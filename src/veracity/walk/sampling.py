@@ -1,12 +1,6 @@
-"""Which element is draw d of sample s: a function of (seed, sample, draw), whatever the block, the batch or the worker.
+"""Walks that draw: every element once, a fixed number of random elements, or random elements until a mean is known well enough.
 
-The walker of every walk that knows beforehand what it will ask.
-
-Every element once.
-
-A fixed number of random elements for every sample.
-
-Random elements until every sample's mean is known well enough.
+Which element is draw d of sample s is a function of (seed, sample, draw), whatever the block, the batch or the worker.
 """
 
 from __future__ import annotations

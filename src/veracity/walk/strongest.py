@@ -34,30 +34,30 @@ class Strongest(Search):
         return list(self.searches)
 
     @property
-    def held(self) -> int:
+    def points(self) -> int:
         """The largest population."""
-        return max(one.held for one in self.parts())
+        return max(one.points for one in self.parts())
 
     @property
     def follows_slopes(self) -> bool:
         """Whether any of them does."""
         return any(one.follows_slopes for one in self.parts())
 
-    def blind(self) -> Search | None:
+    def without_slopes(self) -> Search | None:
         """Those that need no slopes."""
-        left = tuple(one for one in (part.blind() for part in self.parts()) if one is not None)
+        left = tuple(one for one in (part.without_slopes() for part in self.parts()) if one is not None)
         return replace(self, searches=left) if left else None
 
-    def hunt(self, space: Space, samples: Tensor, seed: int, target: float, device: torch.device) -> Searcher:
+    def searcher(self, space: Space, samples: Tensor, seed: int, event: float, device: torch.device) -> Searcher:
         """Begin with the first."""
-        return InTurn([one.hunt(space, samples, seed, target, device) for one in self.parts()])
+        return SearchSequence([one.searcher(space, samples, seed, event, device) for one in self.parts()])
 
     def length(self, space: Space) -> int:
         """Evaluations of all of them."""
         return sum(one.length(space) for one in self.parts())
 
 
-class InTurn:
+class SearchSequence:
     """One search after the other."""
 
     def __init__(self, searchers: Sequence[Searcher]) -> None:

@@ -11,7 +11,7 @@ from veracity.perturb import (
     FullMask,
     GaussianNoise,
     NodePermutations,
-    Others,
+    OtherSample,
     Permutations,
     Rotation,
     Rotations3D,
@@ -97,7 +97,7 @@ def test_graphs_move_with_their_structure():
     assert moved[0].sum(dim=1).tolist() == [2] * 6
 
 
-@pytest.mark.parametrize("space", [GaussianNoise(sigma=0.1), FullMask(), Others(), 4, CropOrbit()])
+@pytest.mark.parametrize("space", [GaussianNoise(sigma=0.1), FullMask(), OtherSample(), 4, CropOrbit()])
 def test_what_does_not_move_inputs_is_refused(space):
     with pytest.raises(SpecError, match=r"needs a group or a finite space|'space' of orbit 'group_orbit' must be an InputSpace"):
         orbit_of(space, (1, 8, 8))

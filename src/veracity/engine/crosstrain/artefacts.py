@@ -1,4 +1,4 @@
-"""Trained models as files: their weights, and their answers to a few inputs, by which they are recognised."""
+"""Trained models as files: their weights, and their outputs to a few inputs, by which they are recognised."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROBED = 8
 """How many inputs a model is known by."""
 
 
-def keep(store: RunFolder, key: str, model: nn.Module, inputs: Inputs, facts: Mapping[str, float]) -> None:
+def save(store: RunFolder, key: str, model: nn.Module, inputs: Inputs, facts: Mapping[str, float]) -> None:
     """Store a trained model's weights and buffers, its answers to the first inputs, and what is known about its training."""
     state = model.state_dict()
     odd = next((name for name, value in state.items() if not isinstance(value, Tensor)), None)
@@ -31,7 +31,7 @@ def keep(store: RunFolder, key: str, model: nn.Module, inputs: Inputs, facts: Ma
         raise InputError(f"The model keeps '{odd}', which is no tensor, in its state_dict, so that it cannot be stored: make it a buffer.")
     tensors = {f"{WEIGHTS}{name}": value for name, value in state.items()}
     known = {f"{FACTS}{name}": torch.tensor(value, dtype=torch.float64) for name, value in facts.items()}
-    store.write_tensors(KIND, key, {**tensors, **known, PROBE: answers(model, inputs)})
+    store.write_tensors(KIND, key, {**tensors, **known, PROBE: probe_outputs(model, inputs)})
 
 
 def exists(store: RunFolder, key: str) -> bool:
@@ -39,7 +39,7 @@ def exists(store: RunFolder, key: str) -> bool:
     return store.records.has(KIND, key)
 
 
-def found(store: RunFolder, key: str) -> dict[str, Tensor] | None:
+def load(store: RunFolder, key: str) -> dict[str, Tensor] | None:
     """What is stored under a key; None if it is damaged, so that the model is trained again."""
     return store.recovered(KIND, key)
 
@@ -49,7 +49,7 @@ def facts_of(stored: Mapping[str, Tensor]) -> dict[str, float]:
     return {name.removeprefix(FACTS): float(value) for name, value in stored.items() if name.startswith(FACTS)}
 
 
-def revived(stored: dict[str, Tensor], network: nn.Module, inputs: Inputs) -> nn.Module | None:
+def rebuild(stored: dict[str, Tensor], network: nn.Module, inputs: Inputs) -> nn.Module | None:
     """A copy of the network with stored weights, of their own precision; None unless it answers with them as the trained one did.
 
     A network that keeps more than its state_dict, such as a mean in a plain attribute, does not.
@@ -58,7 +58,7 @@ def revived(stored: dict[str, Tensor], network: nn.Module, inputs: Inputs) -> nn
     state = {name.removeprefix(WEIGHTS): value for name, value in stored.items() if name.startswith(WEIGHTS)}
     try:
         model.load_state_dict(state, assign=True)
-        now = answers(model, inputs)
+        now = probe_outputs(model, inputs)
     except (RuntimeError, InputError):
         return None
     before = stored[PROBE]
@@ -66,7 +66,7 @@ def revived(stored: dict[str, Tensor], network: nn.Module, inputs: Inputs) -> nn
     return model.eval() if same else None
 
 
-def differs(first: nn.Module, second: nn.Module) -> str | None:
+def difference(first: nn.Module, second: nn.Module) -> str | None:
     """The name of the first weight or buffer that two networks do not share the shape of, and both shapes; None if they are alike."""
     one, other = ({name: tuple(value.shape) for name, value in model.state_dict().items()} for model in (first, second))
     for name in (*one, *other):
@@ -76,7 +76,7 @@ def differs(first: nn.Module, second: nn.Module) -> str | None:
 
 
 @torch.no_grad()
-def answers(model: nn.Module, inputs: Inputs) -> Tensor:
+def probe_outputs(model: nn.Module, inputs: Inputs) -> Tensor:
     """The outputs for the first few inputs, on the CPU."""
     few = inputs.take(torch.arange(min(PROBED, inputs.size()))).to(device_of(model))
     with evaluating(model):

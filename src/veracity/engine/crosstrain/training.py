@@ -1,4 +1,4 @@
-"""One learning algorithm on one data set: which samples each fold's model sees, and how it is trained and looked at."""
+"""The training of a cross-trained model: which samples the model of each fold sees, how it is trained, and how it is checked."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ STEPS = 1000
 Advance = Callable[[int, str], None]
 
 
-class Course:
+class FoldTraining:
     """The folds of a cross-trained model's data, and the way to the model of each."""
 
     def __init__(self, given: CrossTrained, inputs: Inputs, labels: Tensor | None, name: str) -> None:
         given.check()
         self.given, self.name = given, name
-        self.inputs, self.labels, place = learnt_from(given, inputs, labels, name)
+        self.inputs, self.labels, place = training_data(given, inputs, labels, name)
         self.members = members(given.folds, self.labels, given.seed)
         self.k = int(self.members.max()) + 1
         if not given.models or given.data is not None:
@@ -86,10 +86,10 @@ class Course:
     def model(self, fold: int, store: RunFolder, before: list[nn.Module], advance: Advance) -> tuple[nn.Module, dict[str, float]]:
         """The model of a fold, found or trained; the seconds that its training took, and what the trainer knows about it."""
         key, where = self.keys[fold], self.where(store)
-        stored = artefacts.found(where, key)
+        stored = artefacts.load(where, key)
         if stored is not None:
-            network = before[0] if before else self.network() or self.glimpsed()
-            model = None if network is None else artefacts.revived(stored, network, self.inputs)
+            network = before[0] if before else self.network() or self.trial_network()
+            model = None if network is None else artefacts.rebuild(stored, network, self.inputs)
             if model is not None:
                 advance(STEPS, f"{self.name}: fold {fold} found")
                 return model, artefacts.facts_of(stored)
@@ -101,14 +101,14 @@ class Course:
             )
         start = time.perf_counter()
         model = self.trained(fold, advance)
-        if before and (where_else := artefacts.differs(before[0], model)):
+        if before and (where_else := artefacts.difference(before[0], model)):
             raise InputError(f"Model '{self.name}': fit gives different networks for folds 0 and {fold}: {where_else}.")
         known = None if before else self.network()
-        if known is not None and (unlike := artefacts.differs(known, model)):
+        if known is not None and (unlike := artefacts.difference(known, model)):
             raise InputError(f"Model '{self.name}': build=... makes another network than fit returns: {unlike}.")
         facts_by: Any = getattr(self.fit, "facts", None)
         facts = {"seconds": time.perf_counter() - start, **({} if facts_by is None else facts_by(model, self.inputs.shape))}
-        artefacts.keep(where, key, model, self.inputs, facts)
+        artefacts.save(where, key, model, self.inputs, facts)
         return model, facts
 
     def trained(self, fold: int, advance: Advance) -> nn.Module:
@@ -172,7 +172,7 @@ class Course:
         first = torch.searchsorted(self.labels[order], self.labels[order])
         return order[torch.arange(len(order)) - first < FEW].sort().values
 
-    def glimpsed(self) -> nn.Module | None:
+    def trial_network(self) -> nn.Module | None:
         """A network from a training on a few samples of each class, only to have its shape; None if that does not work."""
         try:
             return self.learn(self.few(), self.given.seed)
@@ -197,14 +197,14 @@ class Course:
             raise InputError(f"{what} gives outputs of shape {shape} a sample, not one for each of the {classes} classes.")
         if not bool(outputs.isfinite().all()):
             raise InputError(f"{what} gives NaN or infinity: the training diverged.")
-        if untaught(outputs.argmax(1), labels):
+        if at_chance(outputs.argmax(1), labels):
             right = int((outputs.argmax(1) == labels).sum())
             raise InputError(
                 f"{what} is right on {right} of {len(labels)} samples that it was trained on, no better than chance: it is untrained."
             )
 
 
-def untaught(predicted: Tensor, labels: Tensor) -> bool:
+def at_chance(predicted: Tensor, labels: Tensor) -> bool:
     """Whether predictions of samples that were learnt from are no better than chance.
 
     That is, one class for all, or, of enough samples, a mean recall over classes that a coin reaches: at most 1 / C and two of its
@@ -222,7 +222,7 @@ def untaught(predicted: Tensor, labels: Tensor) -> bool:
     return float(recall.mean()) <= chance + 2.0 * error
 
 
-def learnt_from(given: CrossTrained, inputs: Inputs, labels: Tensor | None, name: str) -> tuple[Inputs, Tensor, Tensor]:
+def training_data(given: CrossTrained, inputs: Inputs, labels: Tensor | None, name: str) -> tuple[Inputs, Tensor, Tensor]:
     """What there is to learn from, its labels (n,), and where the audited inputs stand in it (samples,)."""
     size = inputs.size()
     if given.data is None:

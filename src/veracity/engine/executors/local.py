@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from veracity.core.errors import InputError, StoreError, said
-from veracity.engine.executors.inline import Task
+from veracity.engine.loop import JobRunner
 from veracity.engine.plan import Job
 from veracity.engine.progress import Watch, weight
 from veracity.engine.store import RunFolder
@@ -52,12 +52,12 @@ BOOTSTRAPPING = "current process has finished its bootstrapping phase"
 
 @dataclass(frozen=True)
 class Awake:
-    """A worker's first word: it has imported everything and waits for the task."""
+    """A worker's first word: it has imported everything and waits for the runner."""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker's second word: it has the task, or why it cannot read it."""
+    """A worker's second word: it has the runner, or why it cannot read it."""
 
     trouble: str = ""
 
@@ -149,17 +149,17 @@ class Local:
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def run(self, jobs: Sequence[Job], task: Task, watch: Watch) -> None:
+    def run(self, jobs: Sequence[Job], runner: JobRunner, watch: Watch) -> None:
         """Hand out jobs, the largest first, until none is left."""
-        Shift(self.workers, jobs, task, watch).run()
+        WorkerPool(self.workers, jobs, runner, watch).run()
 
 
-class Shift:
+class WorkerPool:
     """The jobs of one run, the workers on them, and how often which of them died."""
 
-    def __init__(self, workers: int, jobs: Sequence[Job], task: Task, watch: Watch) -> None:
-        self.workers, self.task, self.watch = workers, task, watch
-        self.payload = packed(task)
+    def __init__(self, workers: int, jobs: Sequence[Job], runner: JobRunner, watch: Watch) -> None:
+        self.workers, self.runner, self.watch = workers, runner, watch
+        self.payload = pickled(runner)
         self.queue = deque(sorted(jobs, key=lambda job: -weight(job.cost)))
         self.whole = {job.base_key: job for job in jobs}
         self.crew: list[Worker] = []
@@ -225,14 +225,14 @@ class Shift:
         self.starts = Starts()
         if worker.job is None:
             return
-        folder = RunFolder(self.task.folder)
+        folder = RunFolder(self.runner.folder)
         job = worker.job.without(folder.finished() - folder.incomplete())
         before = 0 if len(job.cells) < len(worker.job.cells) else self.deaths[job.base_key]
         self.deaths[job.base_key] = before + 1
         if job.cells and before + 1 < TRIES:
             self.queue.append(job)  # last, so that workers killed from outside rarely die on the same job
             return
-        self.task.fail(job, f"The worker process died {TRIES} times on this job; the last one {how}.")
+        self.runner.fail(job, f"The worker process died {TRIES} times on this job; the last one {how}.")
         self.watch.ended(self.whole[worker.job.base_key])
 
     def not_started(self, how: str, killed: bool) -> None:
@@ -244,10 +244,10 @@ class Shift:
             )
 
 
-def packed(task: Task) -> bytes:
+def pickled(runner: JobRunner) -> bytes:
     """The task as bytes for this machine's own workers, or a sentence on why it cannot travel."""
     try:
-        return pickle.dumps(task)
+        return pickle.dumps(runner)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InputError(f"{CANNOT_TRAVEL} ({error}): {USE_ONE}") from error
 
@@ -380,7 +380,7 @@ def serve(pipe: Connection) -> None:
         pipe.send(Awake())
         payload = pipe.recv_bytes()
         try:
-            task: Task = pickle.loads(payload)
+            runner: JobRunner = pickle.loads(payload)
         except Exception as error:
             pipe.send(Ready(said(error)))
             return
@@ -388,14 +388,14 @@ def serve(pipe: Connection) -> None:
         while True:
             job: Job = pipe.recv()
             try:
-                task.perform(job, Sayings(pipe))
+                runner.run(job, ProgressPipe(pipe))
             except StoreError as error:
                 pipe.send(Ended(str(error)))
             else:
                 pipe.send(Ended())
 
 
-class Sayings:
+class ProgressPipe:
     """Tells the parent how many passes were made, a few times a second."""
 
     def __init__(self, pipe: Connection) -> None:

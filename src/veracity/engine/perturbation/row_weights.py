@@ -17,14 +17,17 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from veracity.core.errors import InputError
+from veracity.core.explainers import learner
 from veracity.core.inputs import Signals
 from veracity.core.models import out_of_memory
 from veracity.core.randomness import Draws
 from veracity.core.scores import Reads
-from veracity.engine.memory import Found
-from veracity.engine.perturbation.weights import BYTES, Copies
-from veracity.engine.reader import Reader
+from veracity.core.walks import Ask
+from veracity.engine.memory import Readings
+from veracity.engine.perturbation.inputs import RowPerturbation
+from veracity.engine.reading import Reader
 from veracity.explain.stacked import Call, Form, stacked
+from veracity.perturb.weights.copies import MOST_BYTES, ScratchModel
 from veracity.perturb.weights.noise import RowWeightSpace
 
 Weights = dict[str, Tensor]
@@ -34,16 +37,35 @@ NEAR, ROUNDING = 0.01, 16
 """How far a mapped pass may be from a copy's: in shares of what the weights changed, and in units of the scores' precision."""
 
 
+class RowWeightPerturbation(RowPerturbation[RowWeightSpace]):
+    """Every row keeps its input and is read under weights of its own."""
+
+    model_stays = False
+
+    def transform(self, piece: Ask, element: Tensor) -> tuple[Signals, Tensor]:
+        """The rows as they are."""
+        row = piece.row.to(self.block.device)
+        return self.block.x[row], self.block.targets[row]
+
+    def read_outputs(self, element: Tensor, x: Signals, what: frozenset[Reads]) -> Readings:
+        """The outputs of R rows, each by its own model."""
+        return outputs_each(self.block.reader, self.space, element, x, what, self.request.layer)
+
+    def read_explanation(self, element: Tensor, x: Signals, targets: Tensor, draws: Draws) -> Tensor:
+        """The explanations of R rows, each of its own model."""
+        return explanations_each(self.block.reader, self.space, element, x, targets, draws)
+
+
 @torch.no_grad()
 def outputs_each(
     reader: Reader, space: RowWeightSpace, elements: Tensor, x: Signals, what: frozenset[Reads], layer: str | None = None
-) -> Found:
+) -> Readings:
     """What the model says of R rows, row i under the weights of element i of (R, p): each reading (R, ...)."""
 
-    def together(copy: Reader, weights: Weights, part: slice) -> Found:
+    def together(copy: Reader, weights: Weights, part: slice) -> Readings:
         return mapped(copy, weights, x[part], what, layer)
 
-    def alone(copy: Reader, row: slice) -> Found:
+    def alone(copy: Reader, row: slice) -> Readings:
         return copy.outputs(what, x[row], layer)
 
     return read(reader, space, elements, x, 1, together, alone)
@@ -62,15 +84,15 @@ def explanations_each(reader: Reader, space: RowWeightSpace, elements: Tensor, x
         maps: list[Tensor] = []
         reader.budget.spend(len(x), rows_each, lambda part: maps.append(reader.explanation(x[part], targets[part], draws[part])))
         return torch.cat(maps)
-    form = None if explainer.learns else stacked(explainer)
+    form = None if learner(explainer) else stacked(explainer)
 
-    def together(copy: Reader, weights: Weights, part: slice, form: Form) -> Found:
+    def together(copy: Reader, weights: Weights, part: slice, form: Form) -> Readings:
         rows = x[part]
         batch = len(rows) * max(1, reader.budget.rows // len(rows))
         context = reader.problem.context(reader.name, draws[part], batch, rows.structure)
         return {Reads.EXPLANATION: form(in_rounds(copy, weights, len(rows)), rows.values, targets[part], context).detach()}
 
-    def alone(copy: Reader, row: slice) -> Found:
+    def alone(copy: Reader, row: slice) -> Readings:
         return {Reads.EXPLANATION: copy.informed().explanation(x[row], targets[row], draws[row])}
 
     return read(reader, space, elements, x, rows_each, partial(together, form=form) if form else None, alone)[Reads.EXPLANATION]
@@ -82,19 +104,19 @@ def read(
     elements: Tensor,
     x: Signals,
     rows_each: int,
-    together: Callable[[Reader, Weights, slice], Found] | None,
-    alone: Callable[[Reader, slice], Found],
-) -> Found:
+    together: Callable[[Reader, Weights, slice], Readings] | None,
+    alone: Callable[[Reader, slice], Readings],
+) -> Readings:
     """Readings of all rows, as many at once as the budget of model rows and the bytes of their weights allow.
 
     `together` reads some rows of a copy under stacked weights, `alone` one row of a copy that has taken on its weights.
     """
     if len(elements) != len(x):
         raise InputError(f"Each row needs weights of its own: {len(x)} rows came with {len(elements)} elements of '{space.name}'.")
-    copies = Copies(reader.module, reader.problem.seed)
-    copy, most = reader.on(copies.scratch), max(1, BYTES // sum(value.nbytes for value in copies.own.values()))
+    copies = ScratchModel(reader.module, reader.problem.seed)
+    copy, most = reader.on(copies.scratch), max(1, MOST_BYTES // sum(value.nbytes for value in copies.own.values()))
     mapping = together is not None and can_be_mapped(reader, copy, copies, space, x[:1])
-    parts: list[Found] = []
+    parts: list[Readings] = []
 
     def some(part: slice) -> None:
         nonlocal mapping
@@ -117,7 +139,7 @@ def read(
     return {what: torch.cat([part[what] for part in parts]) for what in parts[0]}
 
 
-def can_be_mapped(reader: Reader, copy: Reader, copies: Copies, space: RowWeightSpace, x: Signals) -> bool:
+def can_be_mapped(reader: Reader, copy: Reader, copies: ScratchModel, space: RowWeightSpace, x: Signals) -> bool:
     """Whether a mapped pass of one row (1, ...) gives what a copy gives that has taken on the same weights.
 
     Some operations cannot be mapped, and a model that keeps its parameters in a list of its own would be read unchanged.
@@ -142,10 +164,10 @@ def can_be_mapped(reader: Reader, copy: Reader, copies: Copies, space: RowWeight
     return bool((found - after).abs().max() <= NEAR * (after - before).abs().max() + ROUNDING * unit)
 
 
-def mapped(copy: Reader, weights: Weights, x: Signals, what: frozenset[Reads], layer: str | None) -> Found:
+def mapped(copy: Reader, weights: Weights, x: Signals, what: frozenset[Reads], layer: str | None) -> Readings:
     """Outputs of R rows under R weights in one call, each row a batch of one."""
     each = under(copy, lambda *row: copy.outputs(what, Signals(row[0], row[1:]), layer))
-    found: Found = each(weights, *(part.unsqueeze(1) for part in (x.values, *x.structure)))
+    found: Readings = each(weights, *(part.unsqueeze(1) for part in (x.values, *x.structure)))
     return {one: value.flatten(0, 1) for one, value in found.items()}
 
 

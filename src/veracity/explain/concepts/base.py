@@ -20,7 +20,7 @@ from torch import Size, Tensor, nn
 from torch.nn.functional import pad
 
 from veracity.core.errors import InputError, SpecError
-from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Need
+from veracity.core.explainers import BARE, Context, Cost, Frame, Learner, Need
 from veracity.core.inputs import Inputs
 from veracity.core.models import LayerScores, device_of, evaluating
 from veracity.core.randomness import Draws
@@ -176,7 +176,7 @@ SEEDS = 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConceptExplainer(Explainer, ABC):
+class ConceptExplainer(Learner, ABC):
     """e(x) = c[h(x)]: classifiers c of C concepts on the output h of a layer (Proposition D.14).
 
     Each classifier is fitted to `per_side` random training examples with the concept and as many without it, and tested

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import BARE, Context, Frame, Need
+from veracity.core.explainers import BARE, Context, Frame, Learner, Need
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.concepts.base import with_concepts
 from veracity.explain.controls import Control
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConceptControl(Control, ABC):
+class ConceptControl(Learner, Control, ABC):
     """A random number for each concept."""
 
     frame = Frame.CONCEPTS

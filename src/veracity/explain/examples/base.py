@@ -18,7 +18,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Need
+from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Learner, Need
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
 from veracity.core.training import Training
@@ -69,7 +69,7 @@ class ExampleBased(Explainer, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossBased(ExampleBased, ABC):
+class LossBased(Learner, ExampleBased, ABC):
     """An explainer by gradients of the loss in one layer's parameters; `targets` are the labels of the explained inputs.
 
     The explanation depends on the input through the model's output (and what makes it) alone, so that it is invariant

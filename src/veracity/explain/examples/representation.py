@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost, Learner
 from veracity.core.inputs import Signals
 from veracity.core.models import LayerScores, device_of, evaluating
 from veracity.core.registry import EXPLAINERS
@@ -22,7 +22,7 @@ from veracity.explain.examples.layer_gradients import chosen_layer, given_to, wi
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepresentationBased(ExampleBased, ABC):
+class RepresentationBased(Learner, ExampleBased, ABC):
     """An explainer by the output of one `layer`, flattened; None: by what the last layer with parameters is given.
 
     Invariant where that representation is (Proposition D.12).
@@ -69,7 +69,7 @@ class RepresentationBased(ExampleBased, ABC):
             return torch.cat([self.represented(model, examples(training, part, device)[0], place) for part in parts]), place
 
     @property
-    def lesson(self) -> Explainer:
+    def lesson(self) -> Learner:
         """What is learnt here is the same for both explainers by one layer; one of another class learns for itself."""
         return RepresentationSimilarity(layer=self.layer) if type(self) in (RepresentationSimilarity, SimplEx) else self
 

@@ -1,7 +1,4 @@
-"""What a group is: elements that compose, undo each other, and act on inputs.
-
-Actions that only move entries about: one gather, whatever the element.
-"""
+"""What a group is: elements that compose, undo each other, and act on inputs. Permutation actions are one gather."""
 
 from __future__ import annotations
 

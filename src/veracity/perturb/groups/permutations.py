@@ -1,7 +1,4 @@
-"""Permutations of a set: points of a cloud, words of a bag.
-
-Permutations of a graph's nodes: features, mask and edges move together, so that it stays the same graph.
-"""
+"""Permutations of a set, such as points or words, and of the nodes of a graph, whose mask and edges move along."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from torch import Size, Tensor
 from veracity.core.errors import InputError
 from veracity.core.registry import GROUPS
 from veracity.core.settings import Count
+from veracity.core.spaces import GraphSpace
 from veracity.perturb.groups.base import FiniteGroup, PermutationAction, describe, known, lengths, numbered, same_sizes
 
 
@@ -116,7 +114,7 @@ class Permutations(PermutationAction, FiniteGroup):
 
 @GROUPS.add
 @dataclass(frozen=True, kw_only=True)
-class NodePermutations(Permutations):
+class NodePermutations(GraphSpace, Permutations):
     """All orders of a graph's node slots, S_V: rho[g] x(u) = x(g^-1(u)) and rho[g] a(u, v) = a(g^-1(u), g^-1(v)) (Table 4).
 
     Elements (N, V) are g^-1(0) ... g^-1(V - 1), the slots that are read. `act` moves features (N, V, F); `carry` moves
@@ -130,7 +128,6 @@ class NodePermutations(Permutations):
     """
 
     name = "node_permutations"
-    needs_structure = True
     reference = "Crabbé and van der Schaar, NeurIPS 2023, Table 4 (Mutagenicity)"
 
     axis: int | None = -2

@@ -12,6 +12,7 @@ import torch
 from torch import Size, Tensor
 
 from veracity.core.errors import SpecError
+from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS
 from veracity.core.spaces import FiniteSpace, InputSpace, Representation
@@ -101,11 +102,12 @@ class Product(InputSpace):
         done = [one for one in reversed(said) if one != UNMOVED]
         return "" if "" in said else ", ".join(done) or UNMOVED
 
-    def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """One factor after the other, as on the values."""
+    def move(self, elements: Tensor, signals: Signals) -> Signals:
+        """One factor after the other, the last one first."""
+        paired(self, elements, signals.values)
         for space, part in reversed(list(zip(self.factors, self.split(elements), strict=True))):
-            structure = space.carry(part, structure)
-        return structure
+            signals = space.move(part, signals)
+        return signals
 
     def check(self, x: Tensor) -> None:
         """Raise if these inputs make any factor meaningless."""

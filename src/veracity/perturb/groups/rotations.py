@@ -1,7 +1,4 @@
-"""Rotations of an image by any angle, with interpolation.
-
-Rotations of points in space: orthogonal, but no permutation of a signal's entries.
-"""
+"""Rotations: of an image by any angle, with interpolation, and of points in space."""
 
 from __future__ import annotations
 

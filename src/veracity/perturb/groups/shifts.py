@@ -1,9 +1,4 @@
-"""Cyclic shifts: what leaves on one side enters on the other.
-
-Shifts of a padded signal inside its padding.
-
-Windows cut out of a larger scene: a shift that shows real pixels at every edge.
-"""
+"""Shifts: cyclic ones, shifts of a padded signal inside its padding, and windows that move over a larger scene."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +33,44 @@ class ModelCopies(WeightSpace, ABC):
     def perturbed(self, model: nn.Module, draw: int, level: int, seed: int) -> dict[str, Tensor]:
         """The parameters of one copy by name."""
         return {name: values[0] for name, values in self.copies(model, [(draw, level)], seed).items()}
+
+
+MOST_BYTES, MOST_ROWS = 64 << 20, 2048
+"""The most bytes of weights or explanations, and the most rows, that copies observed together take."""
+
+
+class ScratchModel:
+    """A scratch copy of a model that takes on the weights of any element of a weight space."""
+
+    def __init__(self, model: nn.Module, seed: int) -> None:
+        self.model, self.seed = model, seed
+        self.scratch = deepcopy(model)
+        self.own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        self.held = {**dict(self.scratch.named_parameters()), **dict(self.scratch.named_buffers())}
+        self.changed: set[str] = set()
+
+    def at_once(self, x: Tensor) -> int:
+        """How many copies are made, and observed on these samples, at once: weights, rows and explanations are bounded.
+
+        An explanation is as large as its input, and is compared in twice the precision, with what it came from.
+        """
+        size = sum(value.nbytes for value in self.own.values())
+        return max(1, min(MOST_BYTES // max(size, 1), MOST_ROWS // max(len(x), 1), MOST_BYTES // max(6 * x.nbytes, 1)))
+
+    @torch.no_grad()
+    def weights(self, space: WeightSpace, pairs: Pairs) -> dict[str, Tensor]:
+        """What the copies' parameters and buffers become, by name, each (copies, ...)."""
+        return stack(space, self.model, pairs, self.seed)
+
+    @torch.no_grad()
+    def become(self, weights: dict[str, Tensor], number: int) -> nn.Module:
+        """The scratch copy with the weights of one of the copies; what they leave alone is the model's own."""
+        for name in self.changed - set(weights):
+            self.held[name].copy_(self.own[name])
+        for name, values in weights.items():
+            self.held[name].copy_(values[number])
+        self.changed = set(weights)
+        return self.scratch
 
 
 def stack(space: WeightSpace, model: nn.Module, pairs: Pairs, seed: int) -> dict[str, Tensor]:

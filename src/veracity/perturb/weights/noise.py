@@ -1,7 +1,4 @@
-"""Noise on the weights that grows level by level, along one direction or along a new one at each level.
-
-All models near a model: weight noise that a search may steer, each row of an evaluation with weights of its own.
-"""
+"""Noise on the weights: paths of growing strength, and a neighbourhood of the model in which every row has weights of its own."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SPACES
 from veracity.core.settings import Count, Positive, Whole
-from veracity.core.spaces import Space
+from veracity.core.spaces import Space, StrengthPath
 from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, parameters_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightNoise(ModelCopies, ABC):
+class WeightNoise(StrengthPath, ModelCopies, ABC):
     """Gaussian noise on every parameter, in `steps` steps z of growing strength, each walked in `segments` equal segments t.
 
     Level z * segments + t has the strength (t + 1) / segments * sigma_z, with sigma_z = (z + 1) * sigma / steps; where
@@ -63,7 +60,7 @@ class WeightNoise(ModelCopies, ABC):
         alone = replace(self, sigma=sigma, steps=1, segments=1, independent=False, first=None)
         return alone if self.sigma is None else None
 
-    def calibrated(self, sigma: float) -> Self:
+    def with_strength(self, sigma: float) -> Self:
         """The path up to this strength."""
         found = replace(self, sigma=sigma)
         found.check()

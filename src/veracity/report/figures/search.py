@@ -238,7 +238,7 @@ def rarity_data(score: Any, series: Sequence[Series], models: Sequence[str], nam
         fan = fan_of(score, one.measured, one.explainer or one.model, index)
         if fan.seeds:
             groups.setdefault(one.model if names else "", []).append(fan)
-    event = float(score.objective_at(np.array([score.target]))[0])
+    event = float(score.objective_at(np.array([score.event]))[0])
     places = [x for fans in groups.values() for fan in fans for line in (*fan.seeds, fan.middle) for x, _ in line]
     heights = [y for fans in groups.values() for fan in fans for line in (*fan.seeds, fan.middle) for _, y in line]
     across, up = tight_scale([*places, event]), tight_scale([0.0, *heights], parts=5)
@@ -254,7 +254,7 @@ def rarity_data(score: Any, series: Sequence[Series], models: Sequence[str], nam
 def fan_of(score: Any, measured: Measured, label: str, index: int) -> Fan:
     """One subject: a line a seed through its levels, and their median."""
     found = descent(score, measured)
-    places, heights = middle(found, score.target)
+    places, heights = middle(found, score.event)
     lines: list[Path] = [
         path(score.objective_at(merit[np.isfinite(merit)]), ln_p[np.isfinite(merit)])
         for merit, ln_p in zip(found.merit, found.ln_p, strict=True)

@@ -23,7 +23,7 @@ from veracity.core.walks import Walk
 from veracity.measure.complexity import complexity, sparseness
 from veracity.perturb import Redraw
 from veracity.perturb.masks import FullMask
-from veracity.perturb.swaps import Others
+from veracity.perturb.swaps import OtherSample
 from veracity.scores.faithfulness.masked import BOTH, MODEL, drop, maps, over_entries
 from veracity.walk import MonteCarlo
 
@@ -165,7 +165,7 @@ class Sufficiency(Score):
         """Other samples in place of each, for explanations made of numbers."""
         if subject.explainer is None or subject.explainer.categorical:
             return ()
-        return (Request(Others(), self.walk),)
+        return (Request(OtherSample(), self.walk),)
 
     def observe(self, pair: Pair) -> Tensor:
         """The distance of the two explanations, and whether the predicted class is the same: (R, 2)."""

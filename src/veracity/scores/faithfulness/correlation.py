@@ -21,7 +21,7 @@ from torch import Tensor
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
-from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
+from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, SampleNotes, Score, Subject
 from veracity.core.settings import Count, Portion, Positive
 from veracity.core.spaces import InputSpace
 from veracity.perturb.masks import RandomMasks
@@ -32,7 +32,7 @@ from veracity.walk import MonteCarlo
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubsetScore(Score, ABC):
+class SubsetScore(SampleNotes, ABC):
     """A score of random subsets: what the explanation gave each, and how far the prediction dropped without it."""
 
     before = BOTH | {Reads.INPUT}

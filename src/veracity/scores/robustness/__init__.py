@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from veracity.scores.robustness.base import Hunted, Misinterpretation
+from veracity.scores.robustness.base import Misinterpretation, SearchScore
 from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
 from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss

@@ -15,7 +15,7 @@ from torch import Tensor
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.measures import Direction, Measure
-from veracity.core.scores import Array, Defaults, Pair, Reads, Request, Subject
+from veracity.core.scores import Array, Defaults, Pair, Reads, Request, SampleNotes, Subject
 from veracity.core.settings import Positive
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Search, Walk
@@ -25,7 +25,7 @@ from veracity.measure import pearson
 from veracity.perturb import Ball
 from veracity.scores.common import Repeatable
 from veracity.walk import MonteCarlo, Strongest
-from veracity.walk.gradient import sloped
+from veracity.walk.gradient import has_slopes
 
 PAPER = "Huang et al., SAFARI: versatile and efficient evaluations for robustness of interpretability, ICCV 2023"
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
@@ -47,14 +47,14 @@ def loss(scores: Tensor, label: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hunted(Repeatable, ABC):
+class SearchScore(SampleNotes, Repeatable, ABC):
     """A score of the worst that can happen, or of how likely it is, to a correctly classified input in a small space around it.
 
     The space is the ball of `radius` in `norm` ("linf", "l2", "l1"), cut to the `range` of the data ("data": from their smallest
     to their largest value), or any other `space` that is given. The label is the class predicted at the unperturbed input.
     """
 
-    seeds: ClassVar[bool] = True
+    correct_only: ClassVar[bool] = True
     reference: ClassVar[str] = PAPER
     figures: ClassVar[tuple[str, ...]] = ("search", "profile")
     beside: ClassVar[tuple[str, ...]] = ()
@@ -71,7 +71,7 @@ class Hunted(Repeatable, ABC):
 
     @property
     @abstractmethod
-    def target(self) -> float:
+    def event(self) -> float:
         """From which merit on the event has happened."""
 
     @abstractmethod
@@ -113,9 +113,9 @@ class Hunted(Repeatable, ABC):
         """How: without slopes, where there are none."""
         if not isinstance(self.walk, Search) or not self.walk.follows_slopes:
             return self.walk
-        if isinstance(space, InputSpace) and sloped(space) and (explainer is None or differentiable(explainer) is not None):
+        if isinstance(space, InputSpace) and has_slopes(space) and (explainer is None or differentiable(explainer) is not None):
             return self.walk
-        left = self.walk.blind()
+        left = self.walk.without_slopes()
         if left is None:
             what = f"'{explainer.name}' has" if explainer is not None and isinstance(space, InputSpace) else f"the space '{space.name}' has"
             raise SpecError(f"The walk '{self.walk.name}' follows slopes, and {what} none that are known: use the walk 'genetic'.")
@@ -123,7 +123,7 @@ class Hunted(Repeatable, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Misinterpretation(Hunted, ABC):
+class Misinterpretation(SearchScore, ABC):
     """An explanation that deceives: it changes while the label stays (F-hat), or stays while the label changes (F-tilde).
 
     Explanations are compared by the `measure` (Pearson's correlation), in absolute value unless `signed`, the class
@@ -187,7 +187,7 @@ class Misinterpretation(Hunted, ABC):
         return f"{super().setting()[:-1]}, comparing {'signed' if self.signed else 'absolute'} maps; {event}."
 
     @property
-    def target(self) -> float:
+    def event(self) -> float:
         """The badness of the threshold."""
         return float(self.badness(torch.tensor(self.threshold, dtype=torch.float64)))
 

@@ -19,7 +19,7 @@ from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Measured
 from veracity.core.spaces import Space
 from veracity.core.walks import Search, Walk
-from veracity.scores.robustness.base import Hunted, Misinterpretation
+from veracity.scores.robustness.base import Misinterpretation, SearchScore
 from veracity.scores.robustness.worst import Misclassification
 from veracity.walk import Exhaustive, SimpleMonteCarlo, SubsetSimulation
 from veracity.walk.probability import NO_HIT
@@ -77,7 +77,7 @@ def by_counting(inside: NDArray[np.bool_], defined: NDArray[np.bool_], drawn: ND
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rare(Hunted, ABC):
+class Rare(SearchScore, ABC):
     """ln P_F: the logarithm of the probability of an event F under the uniform distribution on the space.
 
     Lower is better. Each sample has the standard error of its ln P, which is the coefficient of variation of P. Samples whose
@@ -124,7 +124,7 @@ class Rare(Hunted, ABC):
         seen = np.stack([measured[name][:, :, 0] for name in self.quantities], axis=-1)
         merit = self.merit(torch.from_numpy(seen.reshape(-1, seen.shape[-1]))).numpy().reshape(seen.shape[:2])
         drawn = np.isfinite(measured["loss"][:, :, 0])
-        found = by_counting((merit >= self.target) & drawn, np.isfinite(merit), drawn)
+        found = by_counting((merit >= self.event) & drawn, np.isfinite(merit), drawn)
         whole = isinstance(self.walk, Exhaustive)
         return replace(found, error=np.where(np.isfinite(found.error), 0.0, found.error)) if whole else found
 

@@ -18,7 +18,7 @@ from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Subject
 from veracity.core.walks import Walk
 from veracity.scores.common import largest
-from veracity.scores.robustness.base import Hunted, Misinterpretation, loss
+from veracity.scores.robustness.base import Misinterpretation, SearchScore, loss
 from veracity.walk import Strongest
 
 
@@ -110,14 +110,14 @@ class SolTilde(Sol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Misclassification(Hunted, ABC):
+class Misclassification(SearchScore, ABC):
     """The model's side: what happens to the prediction itself in the same space; it needs no explanation."""
 
     reads: ClassVar[Reads] = Reads.SCORES
     quantities: ClassVar[tuple[str, ...]] = ("loss",)
 
     @property
-    def target(self) -> float:
+    def event(self) -> float:
         """J = 0: another class has caught up."""
         return 0.0
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, unknown
 from veracity.core.measures import Direction, Measure
-from veracity.core.scores import Array, Defaults, Measured, Pair, PooledScore, Reads, Request, Subject
+from veracity.core.scores import Array, Defaults, Measured, Pair, PooledScore, Reads, Request, SampleNotes, Subject
 from veracity.measure.distance import as_distance
 from veracity.measure.rank import rank_distance
 from veracity.perturb.folds import Folds
@@ -179,7 +179,7 @@ READ = frozenset({Reads.EXPLANATION, Reads.CORRECT, Reads.CLASS})
 
 
 @dataclass(frozen=True, kw_only=True)
-class StabilityScore(Repeatable, PooledScore, ABC):
+class StabilityScore(SampleNotes, Repeatable, PooledScore, ABC):
     """A score of the distances d(e_i(x), e_j(x)): x lies in fold i, which model i never saw, and every other model j did (eq. 1).
 
     It applies to cross-trained models alone. Distances are 1 - |Spearman's rho| unless another `measure` is given; of a

@@ -28,10 +28,10 @@ def drive(searcher: Searcher, merit: Merit) -> int:
     return rows
 
 
-def hunted(walk: Search, space: Space, merit: Merit, *, target: float = 0.0, samples: Tensor | int = 1, seed: int = 0) -> Searcher:
+def search_of(walk: Search, space: Space, merit: Merit, *, target: float = 0.0, samples: Tensor | int = 1, seed: int = 0) -> Searcher:
     """A finished search over samples, or over the first so many of them."""
     numbers = torch.arange(samples) if isinstance(samples, int) else samples
-    searcher = walk.hunt(space, numbers, seed, target, CPU)
+    searcher = walk.searcher(space, numbers, seed, target, CPU)
     drive(searcher, merit)
     return searcher
 

@@ -12,16 +12,17 @@ from veracity import Audit
 from veracity.core.scores import Reads
 from veracity.engine.memory import Memory
 from veracity.engine.perturbation import weights
-from veracity.engine.perturbation.weights import Copies, came_from
+from veracity.engine.perturbation.weights import compared_with
 from veracity.perturb import LayerRandomisation, ParameterScaling
 from veracity.perturb.weights import FreshScaling
+from veracity.perturb.weights.copies import ScratchModel
 from veracity.scores import GEF, FastGEF
 
 
 def test_a_copy_has_the_elements_weights_and_the_original_keeps_its_own() -> None:
     model = small_net()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    copies = Copies(model, seed=3)
+    copies = ScratchModel(model, seed=3)
     space = ParameterScaling(sigma=1.0, steps=2)
     weights = copies.weights(space, [(0, 0), (1, 1)])
     scratch = copies.become(weights, 1)
@@ -32,7 +33,7 @@ def test_a_copy_has_the_elements_weights_and_the_original_keeps_its_own() -> Non
 
 def test_what_a_later_element_leaves_alone_is_the_models_own_again() -> None:
     model = small_net()
-    copies = Copies(model, seed=0)
+    copies = ScratchModel(model, seed=0)
     space = LayerRandomisation(direction="top_down").of(model)
     copies.become(copies.weights(ParameterScaling(sigma=1.0, steps=1), [(0, 0)]), 0)
     scratch = copies.become(copies.weights(space, [(0, 0)]), 0)
@@ -45,18 +46,18 @@ def test_what_a_later_element_leaves_alone_is_the_models_own_again() -> None:
 def test_a_path_goes_on_from_the_level_before_and_starts_again_from_the_base() -> None:
     space = ParameterScaling(sigma=1.0, steps=2, segments=2)
     base, last, found = torch.zeros(1, 1), torch.full((1, 1), 9.0), torch.tensor([[1.0], [2.0], [3.0], [4.0]])
-    compared, leading = came_from(space, [(0, 0), (0, 1), (0, 2), (0, 3)], base, last, found)
+    compared, leading = compared_with(space, [(0, 0), (0, 1), (0, 2), (0, 3)], base, last, found)
     assert (compared.flatten().tolist(), leading.item()) == ([0, 1, 0, 3], 4)
-    assert came_from(space, [(0, 1), (0, 2)], base, last, found[:2])[0].flatten().tolist() == [9, 0]
+    assert compared_with(space, [(0, 1), (0, 2)], base, last, found[:2])[0].flatten().tolist() == [9, 0]
 
 
 def test_repeats_are_compared_with_the_look_that_they_repeat() -> None:
     space = FreshScaling(sigma=1.0, steps=1, segments=2, repeats=2)
     base, last, found = torch.zeros(1, 1), torch.full((1, 1), 9.0), torch.arange(1.0, 8.0)[:, None]
     every = [(0, level) for level in range(space.levels)]
-    assert came_from(space, every, base, last, found)[0].flatten().tolist() == [0, 1, 1, 0, 4, 4, 0]
-    _, leading = came_from(space, every[:2], base, last, found[:2])
-    assert came_from(space, every[2:], base, leading, found[2:])[0].flatten().tolist() == [1, 0, 4, 4, 0]
+    assert compared_with(space, every, base, last, found)[0].flatten().tolist() == [0, 1, 1, 0, 4, 4, 0]
+    _, leading = compared_with(space, every[:2], base, last, found[:2])
+    assert compared_with(space, every[2:], base, leading, found[2:])[0].flatten().tolist() == [1, 0, 4, 4, 0]
 
 
 @pytest.mark.parametrize("explainer", ["gradient", "saliency", "input_x_gradient", "integrated_gradients"])
@@ -66,8 +67,8 @@ def test_stacked_and_looped_weights_distort_alike(tmp_path: Path, monkeypatch: p
     looped = audit.run(tmp_path / "looped", progress=False)
     monkeypatch.setattr(weights, "GAINING", frozenset({"cpu"}))
     counted: list[int] = []
-    explained = weights.explained
-    monkeypatch.setattr(weights, "explained", lambda *args: counted.append(len(args[3])) or explained(*args))
+    explained = weights.explain_stacked
+    monkeypatch.setattr(weights, "explain_stacked", lambda *args: counted.append(len(args[3])) or explained(*args))
     stacked = audit.run(tmp_path / "stacked", progress=False)
     assert sum(counted) == 10
     for one, other in zip(looped.series, stacked.series, strict=True):

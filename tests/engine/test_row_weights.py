@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import Context, Cost, Explainer
+from veracity.core.explainers import Context, Cost, Learner
 from veracity.core.inputs import Signals, TensorInputs
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
@@ -22,7 +22,7 @@ from veracity.engine.memory import Budget
 from veracity.engine.perturbation import row_weights
 from veracity.engine.perturbation.row_weights import explanations_each, outputs_each
 from veracity.engine.problem import AuditedModel, Problem
-from veracity.engine.reader import Reader
+from veracity.engine.reading import Reader
 from veracity.explain import GradientShap, IntegratedGradients, SmoothGrad
 from veracity.perturb import WeightNeighbourhood
 from veracity.walk import MonteCarlo
@@ -151,10 +151,10 @@ def test_few_bytes_divide_the_rows_and_change_nothing(monkeypatch: pytest.Monkey
     reader = reader_of(model, "gradient")
     whole = explanations_each(reader, space, elements, x, targets, draws)
     assert len(calls) == 2
-    monkeypatch.setattr(row_weights, "BYTES", 2 * 4 * space.latents)
+    monkeypatch.setattr(row_weights, "MOST_BYTES", 2 * 4 * space.latents)
     torch.testing.assert_close(explanations_each(reader, space, elements, x, targets, draws), whole, rtol=1e-5, atol=1e-6)
     assert len(calls) == 2 + 1 + 4  # seven rows, two by two
-    monkeypatch.setattr(row_weights, "BYTES", 1)
+    monkeypatch.setattr(row_weights, "MOST_BYTES", 1)
     torch.testing.assert_close(outputs_each(reader, space, elements, x, BOTH)[Reads.SCORES], slowly_read(reader, elements, x)[Reads.SCORES])
 
 
@@ -278,7 +278,7 @@ def test_points_that_do_not_fit_at_once_come_in_whole_rounds(monkeypatch: pytest
 
 
 @dataclass(frozen=True, kw_only=True)
-class Learning(Explainer):
+class Learning(Learner):
     """Explains by what it has learnt about the weights."""
 
     name = "learning"
@@ -305,7 +305,7 @@ def test_a_control_sees_no_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tanh_net()
     space, elements, x, targets, draws = rows_of(model)
     reader = reader_of(model, "random_gaussian", rows=2)
-    monkeypatch.setattr(row_weights, "Copies", None)
+    monkeypatch.setattr(row_weights, "ScratchModel", None)
     found = explanations_each(reader, space, elements, x, targets, draws)
     assert torch.equal(found, reader.explanation(x, targets, draws))
 
