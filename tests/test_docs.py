@@ -64,6 +64,14 @@ def test_everything_registered_is_documented(registry, pages) -> None:
     assert not [name for name in ours if f"`{name}`" not in written]
 
 
+def test_the_glossary_defines_every_term_once_in_alphabetical_order() -> None:
+    terms = re.findall(r"^- \*\*(.+?)\*\*", TEXT[ROOT / "docs" / "glossary.md"], flags=re.M)
+    assert len(terms) > 50
+    assert len({part for term in terms for part in term.split(", ")}) == sum(len(term.split(", ")) for term in terms)
+    plain = [re.sub(r"[^a-z]", "", term.lower()) for term in terms]
+    assert plain == sorted(plain)
+
+
 HOMES = [ROOT, ROOT / "src" / "veracity", ROOT / "papers" / "src" / "veracity_papers"]
 """Where a path in the documentation may start."""
 WRITTEN = re.compile(r"^(?:[\w.-]+/)+(?:[\w-]+\.(?:py|md|toml|ts|css|sh))?$|^[\w/-]+\.py$")
