@@ -1,0 +1,100 @@
+"""The plugin of docs/plugins.md works in an audit, the table, the report and `veracity ls`, with nothing but its entry points."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from veracity.cli import main
+from veracity.core import registry
+from veracity.core.registry import Registry
+from veracity.recipe import Scale, run_recipe
+from veracity.results import Result
+from veracity.testing import ExplainerConformance, GroupConformance
+
+PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
+CODE, PROJECT = (re.search(rf"```{language}\n(.*?)```", PAGE, flags=re.S).group(1) for language in ("python", "toml"))  # type: ignore[union-attr]
+POINTS: dict[str, dict[str, str]] = tomllib.loads(PROJECT)["project"]["entry-points"]
+REGISTRIES = [one for one in vars(registry).values() if isinstance(one, Registry)]
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The page's file on sys.path, with the metadata that pip would write beside it."""
+    site = tmp_path_factory.mktemp("site")
+    (site / "transposed.py").write_text(CODE)
+    about = site / "veracity_transposed-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: veracity-transposed\nVersion: 1.0\n")
+    sections = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in POINTS.items()]
+    (about / "entry_points.txt").write_text("\n".join(sections))
+    before = {one.plural: dict(one._items) for one in REGISTRIES}
+    sys.path.insert(0, str(site))
+    for one in REGISTRIES:
+        one.__dict__.pop("_points", None)
+    yield
+    sys.path.remove(str(site))
+    sys.modules.pop("transposed", None)
+    for one in REGISTRIES:
+        one.__dict__.pop("_points", None)
+        one._items = before[one.plural]
+
+
+@pytest.fixture(scope="module")
+def run(plugin: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run folder of the plugin's recipe."""
+    folder = tmp_path_factory.mktemp("run") / "transposed"
+    run_recipe("transposed-digits", folder, Scale.SMOKE, progress=False)
+    return folder
+
+
+def command(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command prints; fails unless it ends with 0."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    assert not ended.value.code
+    return capsys.readouterr().out
+
+
+def test_the_table_has_the_plugins_score_and_explainer(run: Path) -> None:
+    table = Result(str(run)).table().set_index(["score", "explainer"])["value"]
+    assert table["surprise", "squared_gradient"] > 0
+    assert -1 <= table["equivariance", "squared_gradient"] <= 1
+
+
+def test_the_report_has_a_section_for_the_plugins_score(run: Path) -> None:
+    report = (run / "report.html").read_text(encoding="utf-8")
+    assert "surprise" in report.lower()
+    assert "squared_gradient" in report
+
+
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group, points in POINTS.items() for name in points])
+def test_ls_lists_every_part_with_its_sentence(group: str, name: str, plugin: None, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = command("ls", group.removeprefix("veracity."), capsys=capsys)
+    line = next(line for line in listed.splitlines() if line.split()[:1] == [name])
+    assert len(line) > len(name) + 20
+
+
+def test_show_prints_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "net: surprise" in command("show", str(run), capsys=capsys)
+
+
+@pytest.mark.usefixtures("plugin")
+class TestTranspose(GroupConformance):
+    def space(self):
+        return registry.GROUPS["transpose"]()
+
+    def inputs(self):
+        return torch.arange(2 * 9, dtype=torch.float32).reshape(2, 1, 3, 3)
+
+
+@pytest.mark.usefixtures("plugin")
+class TestSquaredGradient(ExplainerConformance):
+    def explainer(self):
+        return registry.EXPLAINERS["squared_gradient"]()
