@@ -55,6 +55,7 @@ from veracity.engine.resolve import (
     prepared_for,
 )
 from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Kind
 from veracity.engine.store.mending import mend
 from veracity.results import Result
 
@@ -225,7 +226,7 @@ class Audit:
         """Measure what the folder does not hold yet, and return the result."""
         check_main()
         store = RunFolder(str(folder))
-        store.check_writable()
+        store.check_writable(Kind.AUDIT)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
         ready = rehearsed(self, settings, store, progress)
         with resumable(folder), store.writing():
