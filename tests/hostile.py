@@ -25,7 +25,7 @@ from orbit_run import measured
 from small import series_inputs, small_net
 from stored import edit_manifest, sign_record, signed
 from veracity import Audit
-from veracity.engine.store.folder import COLUMNS
+from veracity.engine.store.folder import COLUMNS, SCHEMA
 from veracity.perturb import CyclicShift
 
 SCRIPT = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -297,13 +297,15 @@ HARMLESS: dict[str, Change] = {
     "a lock elsewhere": linked("lock"),
     "a report elsewhere": lambda folder: (folder / "report.html").symlink_to(folder.parent / "victim.html"),
 }
+STUDY = {"schema": SCHEMA, "kind": "audits", "parts": ["a"], "finished": False}
 STUDIES: dict[str, bytes] = {
     "no JSON": b"{",
     "deep": DEEP,
-    "parts above": signed({"parts": ["../good"], "finished": False}),
-    "absolute parts": signed({"parts": ["/etc"], "finished": False}),
-    "parts of numbers": signed({"parts": [1], "finished": False}),
-    "a title of list": signed({"title": []}),
+    "parts above": signed({**STUDY, "parts": ["../good"]}),
+    "absolute parts": signed({**STUDY, "parts": ["/etc"]}),
+    "parts of numbers": signed({**STUDY, "parts": [1]}),
+    "a title of list": signed({**STUDY, "title": []}),
+    "an unknown kind": signed({**STUDY, "kind": "zoo"}),
 }
 
 

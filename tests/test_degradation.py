@@ -24,8 +24,9 @@ from veracity.perturb.weights.copies import key
 from veracity.recipe import Recipe, Scale, run_recipe
 from veracity.results import Result
 from veracity.statistics.trend import holm, trend
+from veracity.studies import load
 from veracity.studies.damaged_models import as_damages
-from veracity.studies.degradation import DegradationCheck, DegradationResult, begun
+from veracity.studies.degradation import DegradationCheck, DegradationResult
 
 SHARES = (0.2, 0.5)
 
@@ -73,7 +74,16 @@ def test_every_case_is_one_run_folder(plain: tuple[Path, DegradationResult], tra
     assert names == {f"{case}-{seed}" for case in ("undamaged", "weights-0.2", "weights-0.5") for seed in range(3)}
     names = {path.name for path in trained[0].iterdir() if path.is_dir()}
     assert names == {f"{case}-{seed}" for case in ("undamaged", "weights-0.25", "labels-0.25") for seed in range(3)}
-    assert begun(plain[0])
+
+
+def test_what_the_folder_holds_is_what_was_found(plain: tuple[Path, DegradationResult]) -> None:
+    kept = load(plain[0])
+    assert isinstance(kept, DegradationResult)
+    pd.testing.assert_frame_equal(kept.table(), plain[1].table())
+    pd.testing.assert_frame_equal(kept.trends(), plain[1].trends())
+    rows = kept.requirements()
+    assert set(rows["score"]) == {"slope", "p_adjusted"}
+    assert len(rows) == 2 * len(kept.trends())
 
 
 def test_damaged_weights_by_hand(plain: tuple[Path, DegradationResult], tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from veracity.core.errors import SpecError, StoreError
 from veracity.core.measures import Direction, Measure
 from veracity.core.registry import MEASURES
 from veracity.measure import l1, sorensen_dice
+from veracity.studies import DistanceResult, load
 
 TESTS = ["spot", "spot, diagonal", "disc", "noise"]
 
@@ -43,13 +45,12 @@ def test_every_registered_measure_is_checked_in_every_test(tmp_path: Path) -> No
 
 def test_what_the_folder_holds_is_the_table_and_the_curves(tmp_path: Path) -> None:
     result = check(tmp_path, distances=["l1", "categorical_agreement"])
-    kept = json.loads((tmp_path / "distances.json").read_text(encoding="utf-8"))
-    assert [(row["distance"], row["test"], row["verdict"]) for row in kept["rows"]] == list(
-        result.table()[["distance", "test", "verdict"]].itertuples(index=False, name=None)
-    )
-    assert [len(one["mean"]) for one in kept["curves"]] == 2 * [20, 20, 20, 21]
-    assert kept["curves"][7]["mean"][1] is None
-    assert json.loads((tmp_path / "distance_check.json").read_text(encoding="utf-8"))["what"] == "a distance check"
+    kept = load(tmp_path)
+    assert isinstance(kept, DistanceResult)
+    pd.testing.assert_frame_equal(kept.table(), result.table())
+    assert [len(one.mean) for one in kept.curves] == 2 * [20, 20, 20, 21]
+    assert np.isnan(kept.curves[7].mean[1])
+    assert str(kept) == str(result)
 
 
 def test_a_run_can_be_repeated_and_gives_the_same_numbers(tmp_path: Path) -> None:

@@ -343,4 +343,4 @@ def test_both_tests_together_are_undefined_where_one_is_and_add_up_what_was_left
     assert table.loc[("a", "ipt"), "sd"] == pytest.approx(np.std([0.5, 0.7], ddof=1))
     assert np.isnan(table.loc[("b", "both"), "mc"])
     assert table.loc[("b", "ipt"), "published"] == 0.6
-    assert [line["mc"] for line in found.plain()] == [0.5, 0.9, 0.7, 0.5, 0.5, None]
+    assert [line["mc"] for line in found.findings()["rows"]] == [0.5, 0.9, 0.7, 0.5, 0.5, None]

@@ -26,10 +26,12 @@ from veracity.cli import main
 from veracity.core.errors import Note, StoreError
 from veracity.engine.store import RunFolder, lock
 from veracity.engine.store.files import Files
+from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import Stage, commanded
-from veracity.engine.store.study import study_progress, studying
+from veracity.engine.store.study import study
 from veracity.orbits import OrbitResult
 from veracity.results.series import Series
+from veracity.studies import load
 from veracity.studies.several import Audits
 
 SAMPLES = 130
@@ -309,7 +311,7 @@ def test_the_command_line_is_what_was_typed(tmp_path: Path, monkeypatch: pytest.
         seen.append(COMMAND.get())
         raise StoreError("enough")
 
-    monkeypatch.setattr("veracity.cli.running.run_recipe", spied)
+    monkeypatch.setattr("veracity.recipe.run_recipe", spied)
     assert said(capsys, "recipe", "symmetry-digits", "--out", tmp_path / "a b")[0] == 2
     assert seen == [f"veracity recipe symmetry-digits --out '{tmp_path}/a b'"]
 
@@ -353,22 +355,16 @@ def test_an_unfinished_orbit_evaluation_says_how_far_it_is(tmp_path: Path, capsy
 def test_a_study_says_how_many_of_its_runs_are_measured(tmp_path: Path, make_audit: Callable[..., Audit]) -> None:
     one = make_audit(explainers=["gradient"], companions=False, controls=False)
     folder = tmp_path / "joint"
-    about = {"what": "several audits"}
-    mark = folder / "audits.json"
-    with suppress(KeyboardInterrupt), studying(Files(str(folder)), "audits.json", about, ["a", "b"]):
+    store = RunFolder(str(folder))
+    with suppress(KeyboardInterrupt), study(store, Kind.AUDITS, ["a", "b"]):
         one.run(folder / "a", progress=False)
-        found = study_progress(str(folder), json.loads(mark.read_text()))
-        assert found is not None
-        assert found.sentence() == "Running: 1 of 2 runs is measured."
+        assert load(folder).progress.sentence() == "Running: 1 of 2 runs is measured."
         raise KeyboardInterrupt
-    found = study_progress(str(folder), json.loads(mark.read_text()))
-    assert found is not None
-    assert found.sentence().startswith("Unfinished: 1 of 2 runs is measured, and nothing is running.")
+    assert store.progress(store.manifest(None)).sentence().startswith("Unfinished: 1 of 2 runs is measured, and nothing is running.")
+    assert list(load(folder).results) == ["a"]
     Audits(audits={"a": one, "b": one}).run(folder, progress=False)
-    found = study_progress(str(folder), json.loads(mark.read_text()))
-    assert found is not None
+    found = load(folder).progress
     assert (found.stage, found.cells) == (Stage.DONE, 2)
-    assert study_progress(str(folder), {"title": "of an older version"}) is None
 
 
 def test_a_series_counts_its_cells(half: Path) -> None:

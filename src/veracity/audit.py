@@ -67,6 +67,7 @@ from veracity.engine.resolve import (
     prepare_explainer,
 )
 from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Kind
 from veracity.engine.store.mending import mend
 from veracity.engine.trial import try_explainers
 from veracity.results import Result
@@ -238,7 +239,7 @@ class Audit:
         """Measure what the folder does not hold yet, and return the result."""
         check_main()
         store = RunFolder(str(folder))
-        store.check_writable()
+        store.check_writable(Kind.AUDIT)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
         ready = rehearse(self, settings, store, progress)
         with resume_hint(folder), store.writing():

@@ -1,4 +1,7 @@
-"""What a recipe is: from a folder and a scale to an audit."""
+"""What a recipe is: from a folder and a scale to an audit.
+
+The command line takes its options from here, so that torch and the engine are imported by the functions that need them.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,24 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
-
-from torch import nn
+from typing import TYPE_CHECKING, Any, Protocol
 
 from veracity.core.errors import StoreError
-from veracity.core.registry import RECIPES
-from veracity.engine.progress import bar
-from veracity.engine.store import RunFolder
-from veracity.studies.degradation import MARK as DEGRADATION
-from veracity.studies.distance_check import MARK as DISTANCES
-from veracity.studies.meta import MARK as META
-from veracity.studies.several import MARK as SEVERAL
 
-MARKS = (META, SEVERAL, DEGRADATION, DISTANCES)
-"""Files by which a folder that holds several runs is known."""
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import nn
 
 
-class Found(Protocol):
-    """What a run found: it prints as a table, and writes a report."""
+class RecipeResult(Protocol):
+    """What a recipe measured: a Result, an OrbitResult, or the result of a study."""
 
     def save_report(self, path: str | Path) -> Path:
         """Write the report, one HTML file."""
+        ...
+
+    def failures(self) -> pd.DataFrame:
+        """What could not be measured, and why."""
         ...
 
 
@@ -74,6 +73,8 @@ class Recipe:
 def recipe(name: str, reference: str = "") -> Callable[[Assemble], Recipe]:
     """Register a function (folder, scale) -> Audit, or whatever else runs into a folder, as a recipe."""
 
+    from veracity.core.registry import RECIPES
+
     def wrap(assemble: Assemble) -> Recipe:
         made: Recipe = RECIPES.add(Recipe(name, assemble, reference))
         return made
@@ -83,13 +84,14 @@ def recipe(name: str, reference: str = "") -> Callable[[Assemble], Recipe]:
 
 def run_recipe(
     name: str, folder: Path, scale: Scale = Scale.SMALL, *, workers: int = 1, device: str = "cpu", progress: bool = True
-) -> Found:
+) -> RecipeResult:
     """Assemble what the recipe measures, run it on a device into the folder, and write report.html there."""
+    from veracity.core.registry import RECIPES
+    from veracity.engine.store import RunFolder
+
     chosen: Recipe = RECIPES[name]
-    store = RunFolder(str(folder))
-    if not any(store.files.exists(mark) for mark in MARKS):
-        store.check_writable()
-    result: Found = chosen.assemble(folder, scale).on(device).run(folder, workers=workers, progress=progress)
+    RunFolder(str(folder)).check_writable()
+    result: RecipeResult = chosen.assemble(folder, scale).on(device).run(folder, workers=workers, progress=progress)
     result.save_report(folder / "report.html")
     return result
 
@@ -108,11 +110,14 @@ def without_training() -> Iterator[None]:
         TRAINING.reset(before)
 
 
-Fit = Callable[[nn.Module, Callable[[int, float], None]], nn.Module]
+Fit = Callable[["nn.Module", Callable[[int, float], None]], "nn.Module"]
 
 
 def trained_once(folder: Path, name: str, build: Callable[[], nn.Module], epochs: int, fit: Fit) -> nn.Module:
     """A model trained now, or loaded from the run folder where an earlier run left it."""
+    from veracity.engine.progress import bar
+    from veracity.engine.store import RunFolder
+
     store, model = RunFolder(str(folder)), build()
     kept = store.recovered("models", name)
     if kept is not None:

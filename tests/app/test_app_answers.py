@@ -11,9 +11,11 @@ from app_client import LIVE, client
 from starlette.testclient import TestClient
 
 from orbit_run import CLASSES, evaluation, measured, moved
-from stored import signed
 from veracity import Audit, OrbitEvaluation, OrbitResult, __version__
 from veracity.core.registry import RECIPES
+from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Kind
+from veracity.engine.store.study import study
 from veracity.recipe import Recipe
 from veracity.report.interactive.packed import unpack
 
@@ -271,8 +273,8 @@ def test_a_folder_of_several_runs_shows_all_of_them(
 ) -> None:
     shutil.copytree(run[0], tmp_path / "b" / "deep" / "orbits")
     make_audit(explainers=["gradient"], companions=False).run(tmp_path / "a", progress=False)
-    (tmp_path / "joint").mkdir()
-    (tmp_path / "joint" / "audits.json").write_bytes(signed({"title": "Joint"}))
+    with study(RunFolder(str(tmp_path / "joint")), Kind.AUDITS, ["one"], title="Joint"):
+        pass
     (tmp_path / "joint" / "report.html").write_text("<p>joint</p>")
     (tmp_path / "z").mkdir()
     (tmp_path / "z" / "manifest.json").write_text("{")
@@ -291,7 +293,7 @@ def test_a_folder_of_several_runs_shows_all_of_them(
         assert report.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
         assert served.get("/api/runs/0/values?metric=a&model=b").status_code == 404
         joint = served.get("/api/runs/2").json()
-        assert (joint["kind"], joint["title"], joint["state"]) == ("report", "Joint", None)
+        assert (joint["kind"], joint["title"], joint["state"]["stage"]) == ("report", "Joint", "unfinished")
         assert served.get("/api/runs/2/report").text == "<p>joint</p>"
         assert served.get("/api/runs/3").status_code == 409
         assert "damaged" in served.get("/api/runs/3").json()["error"]

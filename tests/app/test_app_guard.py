@@ -9,10 +9,12 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from orbit_run import HOSTILE, evaluation, measured
-from stored import signed
 from veracity.app.guard import Guard, names
 from veracity.app.runs import Runs
 from veracity.core.errors import StoreError
+from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Kind
+from veracity.engine.store.study import study
 from veracity.report.interactive.packed import unpack
 
 PATHS = [
@@ -116,11 +118,10 @@ def test_a_link_in_a_run_folder_leads_nowhere(tmp_path: Path) -> None:
     secret = tmp_path / "secret.html"
     secret.write_text("secret")
     runs = tmp_path / "runs"
-    (runs / "one").mkdir(parents=True)
-    (runs / "one" / "meta.json").write_bytes(signed({}))
+    for folder in (runs / "one", tmp_path / "outside"):
+        with study(RunFolder(str(folder)), Kind.META, ["base"]):
+            pass
     (runs / "one" / "report.html").symlink_to(secret)
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "meta.json").write_bytes(signed({}))
     (runs / "linked").symlink_to(tmp_path / "outside")
     with client(runs) as served:
         assert [one["path"] for one in served.get("/api/index").json()["runs"]] == ["one"]

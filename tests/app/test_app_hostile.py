@@ -12,6 +12,7 @@ from app_client import client
 
 from hostile import AUDIT_REFUSED, HARMLESS, OPENED, ORBIT_REFUSED, STUDIES, build, in_time, whole_runs
 from stored import signed
+from veracity.engine.store import SCHEMA
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def test_the_app_lists_every_bad_folder_with_a_sentence_and_serves_the_others(
         build(good / "orbits", tmp_path / f"orbits {place:03} {kind}", change)
     for kind, data in STUDIES.items():
         (tmp_path / f"study {kind}").mkdir()
-        (tmp_path / f"study {kind}" / "meta.json").write_bytes(data)
+        (tmp_path / f"study {kind}" / "manifest.json").write_bytes(data)
     build(good / "audit", tmp_path / "zz good audit", lambda folder: None)
     build(good / "orbits", tmp_path / "zz good orbits", lambda folder: None)
     monkeypatch.syspath_prepend(str(next(tmp_path.glob("*names of modules"))))
@@ -86,7 +87,7 @@ def test_names_that_are_no_text_are_listed(good: Path, tmp_path: Path) -> None:
 def test_a_folder_that_is_mended_is_listed_as_whole_again(good: Path, tmp_path: Path) -> None:
     folder = build(good / "audit", tmp_path / "run", lambda folder: None)
     whole = (folder / "run.json").read_bytes()
-    (folder / "run.json").write_bytes(signed({"schema": 2, "run": "another"}))
+    (folder / "run.json").write_bytes(signed({"schema": SCHEMA, "run": "another"}))
     with client(tmp_path) as served:
         assert served.get("/api/index").json()["runs"][0]["kind"] == "damaged"
         (folder / "run.json").write_bytes(whole)

@@ -284,11 +284,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background j
 sys.path.insert(0, {tests!r})
 from functools import partial
 from orbit_run import evaluation
-from veracity.app import show
-from veracity.cli import main, serving
+from veracity import app
+from veracity.cli import main
 from veracity.orbits import Live
 Live.answer = lambda *rest: time.sleep(60)
-serving.show = partial(show, evaluation=evaluation(samples=3, explainers=()))
+app.show = partial(app.show, evaluation=evaluation(samples=3, explainers=()))
 main(["app", {folder!r}, "--no-browser"])
 """
 

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from browser_visit import Visit, served
 from orbit_small import Brightest, detection, digits_like, flow, images, labels, linear
 from small import set_net
-from stored import signed
 from veracity import Audit, OrbitEvaluation
+from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Kind
+from veracity.engine.store.study import study
 from veracity.orbits import Classification, DiskOrbit, GroupOrbit, Regression
 from veracity.perturb import CyclicShift, Dihedral
 from veracity.walk import Exhaustive
@@ -64,8 +66,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         title="Maps",
     )
     audit.run(folder / "maps", progress=False).save_report(folder / "maps" / "report.html")
-    (folder / "other").mkdir()
-    (folder / "other" / "degradation.json").write_bytes(signed({"title": "Damage"}))
+    with study(RunFolder(str(folder / "other")), Kind.DEGRADATION, [], title="Damage"):
+        pass
     (folder / "other" / "report.html").write_text("<p id='found'>A report</p><script>document.title = 'ran'</script>")
     with served(folder) as found:
         yield found

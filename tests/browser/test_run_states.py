@@ -15,9 +15,9 @@ from orbit_small import digits_like
 from search_audits import audit_of, images, tanh_net
 from stored import signed
 from veracity.core.wording import MINUS
-from veracity.engine.store import RunFolder
-from veracity.engine.store.files import Files
-from veracity.engine.store.study import studying
+from veracity.engine.store import SCHEMA, RunFolder
+from veracity.engine.store.manifest import Kind
+from veracity.engine.store.study import study
 from veracity.scores.robustness.probability import LnPHat
 from veracity.walk import SubsetSimulation
 
@@ -149,7 +149,7 @@ def test_an_orbit_evaluation_waits_until_its_models_are_measured(visit: Begin, t
 
 
 def test_a_study_without_a_report_is_unfinished_not_damaged(visit: Begin, tmp_path: Path) -> None:
-    with suppress(KeyboardInterrupt), studying(Files(str(tmp_path / "joint")), "audits.json", {"title": "Joint"}, ["a", "b"]):
+    with suppress(KeyboardInterrupt), study(RunFolder(str(tmp_path / "joint")), Kind.AUDITS, ["a", "b"], title="Joint"):
         raise KeyboardInterrupt
     with served(tmp_path) as address:
         page = visit().page
@@ -161,7 +161,7 @@ def test_a_study_without_a_report_is_unfinished_not_damaged(visit: Begin, tmp_pa
 def test_a_damaged_run_is_listed_with_what_is_wrong(visit: Begin, tmp_path: Path) -> None:
     digits_like(title="Squares").run(tmp_path / "good", progress=False)
     (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "manifest.json").write_bytes(signed({"schema": 2, "title": "x"}))
+    (tmp_path / "bad" / "manifest.json").write_bytes(signed({"schema": SCHEMA, "kind": "audit", "title": "x"}))
     with served(tmp_path) as address:
         page = visit().page
         page.goto(address)

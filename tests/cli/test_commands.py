@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from small import small_net
 from veracity.cli.main import no_interruption_lost
-from veracity.cli.running import costs
+from veracity.cli.measure import costs
 from veracity.engine.forecast import Forecast
 from veracity.engine.store.records import sealed, unsealed
 
@@ -217,10 +217,10 @@ def test_broken_and_newer_run_folders_are_refused(run: Path, file: Path, capsys:
     (run / "run.json").write_bytes(sealed({**unsealed(known), "schema": 99}))
     for arguments in (["show", run], ["report", run], ["audit", file, "--out", run, "--workers", 1]):
         assert code(*arguments) == 2
-        assert "has schema 99 and this veracity reads up to 2: upgrade veracity" in capsys.readouterr().err
+        assert "has schema 99 and this veracity reads up to 3: upgrade veracity" in capsys.readouterr().err
     (run / "run.json").write_bytes(sealed({**unsealed(known), "schema": 1}))
     assert code("show", run) == 2
-    assert "was written by an older veracity (schema 1)" in capsys.readouterr().err
+    assert "was written by an older veracity (schema 1; this one reads 3)" in capsys.readouterr().err
     (run / "run.json").write_bytes(known)
     manifest.write_text(text[:100])
     assert code("show", run) == 2

@@ -9,7 +9,7 @@ from orbit_small import digits_like, linear
 from small import small_net
 from stored import signed
 from veracity import Audit, OrbitResult
-from veracity.engine.store.manifest import as_study
+from veracity.engine.store.manifest import StudyManifest, check
 from veracity.engine.store.records import DEEPEST, depth, parsed, unsealed
 
 
@@ -35,7 +35,7 @@ def test_depth_counts_brackets_outside_of_texts_alone() -> None:
 @pytest.mark.parametrize("part", ["../x", "/x", "a/../../x", "", "~/x", "a\\..\\x"])
 def test_a_part_of_a_study_stays_in_its_folder(part: str) -> None:
     with pytest.raises(ValueError, match="leads out of the folder"):
-        as_study(signed({"parts": [part]}))
+        check(StudyManifest, {"parts": [part], "finished": False})
 
 
 def test_halves_of_characters_and_what_steers_a_terminal_are_replaced() -> None:

@@ -174,7 +174,7 @@ def test_a_lost_or_damaged_run_file_is_written_again(tmp_path: Path) -> None:
     write(folder)
     folder.write_manifest({"spec": {}})
     known = (tmp_path / "run.json").read_bytes()
-    for damaged in (None, b"", known[:-9], known.replace(b"2", b"3", 1)):
+    for damaged in (None, b"", known[:-9], known.replace(b"3", b"4", 1)):
         (tmp_path / "run.json").unlink() if damaged is None else (tmp_path / "run.json").write_bytes(damaged)
         fresh = RunFolder(str(tmp_path))
         with fresh.writing():

@@ -15,7 +15,7 @@ from veracity.core.randomness import Draws
 from veracity.demo import GlobalMax, circular
 from veracity.measure import cosine
 from veracity.perturb import Dihedral, Flips, Mirror, Permutations, Rotation, Rotations, Rotations3D
-from veracity.studies.symmetry_scan import Scanned, Verdict, catalogue, judged, null_agreement, ranked, size_of
+from veracity.studies.symmetry_scan import KeptSymmetry, Verdict, catalogue, null_agreement, ranked, size_of, verdict
 
 DRAWS = 24
 
@@ -34,7 +34,7 @@ def scan(model, signals):
         draws = Draws(0, row, torch.arange(DRAWS).repeat(len(signals)))
         moved = space.move(space.decode(draws.normal(space.latents, stream="scan")), signals[row])
         values = cosine(probabilities(moved), before[row]).reshape(len(signals), DRAWS).mean(dim=1)
-        rows.append(Scanned.of(space, values.numpy(), null_agreement(before)))
+        rows.append(KeptSymmetry.of(space, values.numpy(), null_agreement(before)))
     return ranked(rows)
 
 
@@ -170,7 +170,7 @@ def test_the_null_against_a_loop_over_pairs():
 
 
 def row(space, values, null=0.2):
-    return Scanned.of(space, np.array(values), null)
+    return KeptSymmetry.of(space, np.array(values), null)
 
 
 def test_one_bad_sample_breaks_a_symmetry():
@@ -180,7 +180,7 @@ def test_one_bad_sample_breaks_a_symmetry():
     assert bad.moved == bad.invariance == pytest.approx(0.99)
     assert row(Mirror(), [1.0, np.nan]).undefined == 1
     assert row(Mirror(), [np.nan]).verdict is Verdict.UNDEFINED
-    assert judged(0.99995, math.nan) is Verdict.KEPT
+    assert verdict(0.99995, math.nan) is Verdict.KEPT
 
 
 def test_the_identity_does_not_count():
@@ -214,6 +214,6 @@ def test_the_order_and_its_reasons():
 
 
 def test_sizes_that_no_float_holds():
-    assert size_of(Permutations(size=3000)) == "about 10^9130 elements"
+    assert size_of(Permutations(size=3000).order) == "about 10^9130 elements"
     big, small = row(Permutations(size=3000), [1.0]), row(Permutations(size=2999), [1.0])
     assert ranked([small, big])[0].space.size == 3000

@@ -128,9 +128,9 @@ def test_runs_of_another_kind_are_not_mixed_up(tmp_path: Path) -> None:
     audit = Audit(models=linear(), inputs=images(2), explainers=["gradient"], symmetry=Dihedral(), scores=["equivariance"], controls=False)
     audit.run(tmp_path / "audit", progress=False)
     digits_like().run(tmp_path / "orbits", progress=False)
-    with pytest.raises(StoreError, match=r"holds an audit, not an orbit evaluation: Result, 'veracity show'"):
+    with pytest.raises(StoreError, match=r"holds an audit, not an orbit evaluation: read it with 'veracity show'"):
         digits_like().run(tmp_path / "audit", progress=False)
-    with pytest.raises(StoreError, match=r"holds an orbit evaluation, not an audit: OrbitResult, 'veracity show'"):
+    with pytest.raises(StoreError, match=r"holds an orbit evaluation, not an audit: read it with 'veracity show'"):
         Result(tmp_path / "orbits")
     with pytest.raises(StoreError, match="not an audit"):
         audit.run(tmp_path / "orbits", progress=False)

@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI, Response
 
 from veracity import __version__, report
-from veracity.app.runs import REPORT, Opened, Run, stamp
+from veracity.app.runs import REPORT, STUDY, Opened, Run, stamp
 from veracity.core.errors import StoreError
 from veracity.engine.store.files import Files
 from veracity.orbits import OrbitResult
@@ -124,7 +124,7 @@ def add_answers(app: FastAPI, opened: Opened) -> None:
         if found.kind == "orbits":
             view = opened.view(found)
             return as_json(opened.meta(found) if view.complete else waiting(found, view))
-        return as_json(study(found) if found.kind == "report" else audit(found))
+        return as_json(study(found) if found.kind == STUDY else audit(found))
 
     @app.get("/api/runs/{number}/state")
     def state(number: str) -> Response:

@@ -20,11 +20,10 @@ from veracity.core.errors import SpecError, StoreError, VeracityError, said
 from veracity.core.registry import RECIPES
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
-from veracity.engine.store.folder import ORBITS, RUN, SEVERAL
-from veracity.engine.store.manifest import MANIFEST, as_study
-from veracity.engine.store.records import LARGEST, printable
+from veracity.engine.store.folder import RUN
+from veracity.engine.store.manifest import MANIFEST, Kind
+from veracity.engine.store.records import printable
 from veracity.engine.store.state import Progress
-from veracity.engine.store.study import study_progress
 from veracity.orbits import Live, OrbitEvaluation, OrbitResult
 from veracity.recipe import Scale, without_training
 from veracity.report.interactive import answers
@@ -32,11 +31,14 @@ from veracity.report.interactive import answers
 DEPTH = 3
 """How deep below the directory run folders are looked for."""
 REPORT = "report.html"
+STUDY, DAMAGED = "report", "damaged"
+"""Kinds of the interface beside audits and orbits: a study is shown by its report."""
+Description = tuple[str, dict[str, Any], str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run folder: `kind` is orbits, audit, report (several runs, read by their report) or damaged, and then `why` says what is wrong."""
+    """A run folder: `kind` is orbits, audit, report (a study, shown by its report) or damaged, and then `why` says what is wrong."""
 
     id: str
     kind: str
@@ -53,18 +55,16 @@ class Run:
         try:
             return {**about, "state": self.state(), **({"why": self.why} if self.why else {})}
         except (VeracityError, OSError) as error:
-            return {**about, "kind": "damaged", "state": None, "why": printable(str(error))}
+            return {**about, "kind": DAMAGED, "state": None, "why": printable(str(error))}
 
     def state(self) -> dict[str, Any] | None:
-        """Where the run stands by now, as the interface shows it; None where its folder does not say."""
+        """Where the run stands by now, as the interface shows it; None for a damaged one."""
         found = self.progress()
         return None if found is None else found.plain()
 
     def progress(self) -> Progress | None:
-        """How far the run has come by now; None where its folder does not say."""
-        if self.kind in ("audit", "orbits"):
-            return RunFolder(str(self.folder)).progress(self.about)
-        return study_progress(str(self.folder), self.about) if self.kind == "report" else None
+        """How far the run has come by now; None for a damaged one."""
+        return RunFolder(str(self.folder)).progress(self.about) if self.about else None
 
     def report(self) -> Path | None:
         """The report in the folder, if there is one and it lies in the folder truly."""
@@ -80,7 +80,7 @@ class Runs:
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
         self._ids: dict[Path, str] = {}
-        self._known: dict[Path, tuple[tuple[str, int, int], Run]] = {}
+        self._known: dict[Path, tuple[tuple[int, int], Description]] = {}
         self._lock = threading.Lock()
         if not self.directory.is_dir():
             raise StoreError(f"'{directory}' is not a folder: give a run folder, or a folder that holds some.")
@@ -90,27 +90,36 @@ class Runs:
     def all(self) -> list[Run]:
         """Every run there is now, by path."""
         with self._lock:
-            folders = sorted(found(self.directory, DEPTH))
+            folders = sorted(self._found(self.directory, DEPTH))
             for folder in folders:
                 self._ids.setdefault(folder, str(len(self._ids)))
-            return [self._read(folder) for folder in folders]
+            return [self._run(folder) for folder in folders]
 
     def get(self, number: str) -> Run | None:
         """The run with a number, or None."""
         with self._lock:
             folder = next((path for path, known in self._ids.items() if known == number), None)
-            return self._read(folder) if folder is not None and folder.is_dir() else None
+            return self._run(folder) if folder is not None and folder.is_dir() else None
 
-    def _read(self, folder: Path) -> Run:
-        """A run as its folder describes it; read again only where that has changed."""
-        mark = marked(folder)
-        now = (mark.name, changed(mark), changed(folder / RUN))
+    def _found(self, folder: Path, depth: int) -> Iterator[Path]:
+        """Run folders at or below a folder. The runs of a study are listed too; what else lies in a run is its own. No link is followed."""
+        if os.path.lexists(folder / MANIFEST):
+            yield folder
+            if self._described(folder)[0] != STUDY:
+                return
+        for inner in inside(folder) if depth else ():
+            if os.path.isdir(inner) and not os.path.islink(inner) and not inner.name.startswith("."):
+                yield from self._found(inner, depth - 1)
+
+    def _described(self, folder: Path) -> Description:
+        """What a folder says of itself; read again only where that has changed."""
+        now = (changed(folder / MANIFEST), changed(folder / RUN))
         if folder not in self._known or self._known[folder][0] != now:
-            self._known[folder] = (now, self._made(folder, mark))
+            self._known[folder] = (now, described(folder))
         return self._known[folder][1]
 
-    def _made(self, folder: Path, mark: Path) -> Run:
-        kind, about, why = described(folder, mark)
+    def _run(self, folder: Path) -> Run:
+        kind, about, why = self._described(folder)
         path = folder.relative_to(self.directory).as_posix()
         shown = printable(self.directory.resolve().name if path == "." else path)
         title = about.get("title")
@@ -125,18 +134,6 @@ class Runs:
             about=about,
             why=printable(why),
         )
-
-
-def found(folder: Path, depth: int) -> Iterator[Path]:
-    """Run folders at or below a folder; what lies in a run is its own, and links are not followed."""
-    if os.path.lexists(folder / MANIFEST):
-        yield folder
-        return
-    if any(os.path.lexists(folder / mark) for mark in SEVERAL):
-        yield folder
-    for inner in inside(folder) if depth else ():
-        if os.path.isdir(inner) and not os.path.islink(inner) and not inner.name.startswith("."):
-            yield from found(inner, depth - 1)
 
 
 def inside(folder: Path) -> list[Path]:
@@ -160,22 +157,15 @@ def changed(path: Path) -> int:
         return 0
 
 
-def marked(folder: Path) -> Path:
-    """The file by which a run folder is known."""
-    return folder / next((name for name in (MANIFEST, *SEVERAL) if os.path.lexists(folder / name)), MANIFEST)
-
-
-def described(folder: Path, mark: Path) -> tuple[str, dict[str, Any], str]:
-    """The kind of a run folder, what is said of it by the file by which it is known, and what is wrong with that file, if anything."""
+def described(folder: Path) -> Description:
+    """The kind of a run as the interface shows it, its manifest, and what is wrong with that, if anything."""
     try:
-        if mark.name == MANIFEST:
-            about = RunFolder(str(folder)).manifest(None)
-            return "orbits" if about.get("kind") == ORBITS else "audit", about, ""
-        return "report", as_study(Files(str(folder)).read(mark.name, LARGEST)), ""
+        manifest = RunFolder(str(folder)).manifest(None)
+        return STUDY if Kind(manifest["kind"]).study else str(manifest["kind"]), manifest, ""
     except VeracityError as error:
-        return "damaged", {}, str(error)
+        return DAMAGED, {}, str(error)
     except (OSError, ValueError, MemoryError) as error:
-        return "damaged", {}, f"{mark} cannot be read ({error}): delete the folder, or run the command that wrote it again."
+        return DAMAGED, {}, f"{folder / MANIFEST} cannot be read ({error}): delete the folder, or run the command that wrote it again."
 
 
 HELD = 8
@@ -208,7 +198,7 @@ class Opened:
         found = self.runs.get(number)
         if found is None:
             raise SpecError(f"There is no run '{number[:20]}' here: /api/index lists those there are.")
-        if found.kind == "damaged":
+        if found.kind == DAMAGED:
             raise StoreError(found.why)
         return found
 

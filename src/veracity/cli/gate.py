@@ -13,7 +13,6 @@ import pandas as pd
 from veracity.core.errors import SpecError, unknown
 from veracity.core.wording import percentage
 from veracity.engine.store.state import State
-from veracity.orbits import OrbitResult
 
 RULE = re.compile(r"^\s*(?P<score>[A-Za-z_][\w@]*)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(?:e[-+]?\d+)?)\s*$")
 ROUNDING = 1e-9
@@ -69,7 +68,7 @@ def judge(
         for row in rows.to_dict("records"):
             judged += 1
             value = row[end]
-            who = " / ".join(part for part in (row["model"], row["explainer"]) if part)
+            who = " / ".join(part for part in (row.get("audit", ""), row["model"], row["explainer"]) if part)
             if row["state"] != State.DONE or row["failed"] or not math.isfinite(value) or not HOLDS[sign](value, bound):
                 left = f"pending, {row['cells_measured']} of {row['cells']} cells are measured" if row["state"] == State.PENDING else ""
                 broken.append(f"{score}{sign}{bound:g} for {who}: {left or row['failed'] or why(row, end)}")
@@ -85,21 +84,36 @@ def judge(
     return Verdict(judged, tuple(broken), tuple(alike))
 
 
-def orbit_rows(result: OrbitResult) -> pd.DataFrame:
-    """An orbit evaluation as rows to judge: `gap`, and every metric's mean by its name against the truth, or without one the consensus.
+def requirements(result: Any) -> dict[str, Any]:
+    """What is judged of a folder, as plain data: rows, each with whether its score is in the map's own units, and the confidence."""
+    from veracity.results import Result
+    from veracity.studies.several import JointResult
 
-    With @truth or @consensus behind it a metric is meant against that. Of an explainer, `equivariance` is how its maps move along.
-    """
-    parts = [result.gap().assign(score="gap", explainer="")]
-    table = result.table().assign(explainer="")
-    labels = {one["name"]: one["explainer"] for one in result.metrics if one["explainer"] is not None}
-    followed = table[table["metric"].isin(list(labels))]
-    parts.append(followed.assign(score="equivariance", explainer=followed["metric"].map(labels)))
-    own = table[~table["metric"].isin(list(labels))]
-    parts.append(own[own["reference"] == result.references[0]].assign(score=lambda rows: rows["metric"]))
-    parts.append(own.assign(score=own["metric"] + "@" + own["reference"]))
-    rows = pd.concat(parts)[["model", "explainer", "score", "value", "low", "high", "n", "unseen"]]
-    return rows.merge(result.standing(), on=["model", "explainer"], how="left").assign(control=False, bound=False)
+    runs = {"": result} if isinstance(result, Result) else result.results if isinstance(result, JointResult) else {}
+    table = result.table() if isinstance(result, Result) else result.requirements()
+    units = {(name, score) for name, run in runs.items() for score in run.manifest["scores"] if run.in_map_units(score)}
+    audits = table["audit"] if "audit" in table else [""] * len(table)
+    flags = [one in units for one in zip(audits, table["score"], strict=True)]
+    spec = result.manifest["spec"] if isinstance(result, Result) else {"confidence": result.confidence}
+    return {"rows": table.assign(in_map_units=flags).to_dict("list"), "confidence": float(spec.get("confidence", 0.95))}
+
+
+def table_of(known: Mapping[str, Any]) -> pd.DataFrame:
+    """The rows that are judged."""
+    return pd.DataFrame(known["rows"])
+
+
+def check_units(table: pd.DataFrame, rules: Sequence[str], explainers: Sequence[str]) -> None:
+    """Refuse one bound for several explainers by a score in the map's own units."""
+    for score in dict.fromkeys(parsed(rule)[0] for rule in rules):
+        rows = table[(table["score"] == score) & table["in_map_units"].astype(bool) & ~table["control"].astype(bool)]
+        measured = set(rows["explainer"]) - {""}
+        chosen = measured & set(explainers) if explainers else measured
+        if len(chosen) > 1:
+            raise SpecError(
+                f"The score '{score}' is in each map's own units, so one bound cannot hold for {len(chosen)} explainers: choose one "
+                "with --explainer."
+            )
 
 
 def why(row: Mapping[Any, Any], end: str) -> str:

@@ -1,4 +1,7 @@
-"""Entry point: a user's mistake is one sentence on the error stream and exit code 2, never a traceback."""
+"""Entry point: a user's mistake is one sentence on the error stream and exit code 2, never a traceback.
+
+The modules of commands import nothing heavy at their top: a command imports what it needs when it runs.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from veracity import __version__
+from veracity.cli import catalogue, measure, read
 from veracity.core.errors import Note, VeracityError
 
 app = typer.Typer(
@@ -26,6 +30,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+COMMANDS: tuple[Callable[..., None], ...] = (
+    measure.demo, measure.audit, measure.recipe, measure.scan, measure.advise,
+    read.show, read.report, read.gate, read.diff, catalogue.ls,
+)  # fmt: skip
+for command in COMMANDS:
+    app.command()(command)
+app.command(name="app")(read.interface)
 
 
 @app.callback(invoke_without_command=True)
@@ -39,23 +50,17 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     errors = Console(stderr=True, soft_wrap=True)
-    command = shlex.join(["veracity", *(sys.argv[1:] if arguments is None else arguments)])
+    before = measure.TYPED.set(shlex.join(["veracity", *(sys.argv[1:] if arguments is None else arguments)]))
     with no_interruption_lost(), warnings.catch_warnings():
-        try:
-            from veracity.cli import advising, reading, running, serving
-            from veracity.engine.store.state import commanded
-        except KeyboardInterrupt:
-            errors.print("Stopped before anything began.")
-            sys.exit(130)
-        del advising, reading, running, serving
         warnings.simplefilter("always", Note)
-        warnings.showwarning = lambda message, category, *rest: show(errors, message, category)
+        warnings.showwarning = lambda message, category, *rest: tell(errors, message, category)
         try:
-            with commanded(command):
-                app(args=None if arguments is None else list(arguments))
+            app(args=None if arguments is None else list(arguments))
         except VeracityError as error:
             errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
             sys.exit(2)
+        finally:
+            measure.TYPED.reset(before)
 
 
 @contextmanager
@@ -76,7 +81,7 @@ def no_interruption_lost() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def show(errors: Console, message: Warning | str, category: type[Warning]) -> None:
-    """Our own notes in full; other libraries' warnings are for developers."""
+def tell(errors: Console, message: Warning | str, category: type[Warning]) -> None:
+    """Print our own notes in full; other libraries' warnings are for developers."""
     if issubclass(category, Note):
         errors.print(f"[yellow]note:[/] {escape(str(message))}", highlight=False)

@@ -1,13 +1,11 @@
-"""An orbit evaluation as terminal tables that fit eighty columns.
-
-Results as terminal tables that fit eighty columns.
-"""
+"""Results as terminal tables that fit eighty columns: audits, orbit evaluations, comparisons, scans, advice."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+import textwrap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 from rich import box
@@ -19,19 +17,73 @@ from veracity.core.failures import failures_of
 from veracity.core.sentences import tell
 from veracity.core.wording import MINUS, SHARED, UNSEEN, centre, decimals, interval, percentage
 from veracity.core.wording import number as written
+from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import Progress, Stage, State
-from veracity.orbits import OrbitResult
 from veracity.report.figures.folds import fold_sentence, folds_data
 from veracity.report.wording import ARROWS, frame_title, in_order, title_of
 from veracity.results import Result, Row
 from veracity.results.rows import COARSE
 from veracity.results.words import assumptions, caveats, cost, set_columns, strength_lines
+from veracity.studies.result import StudyResult
+
+if TYPE_CHECKING:
+    from veracity.orbits import OrbitResult
+    from veracity.studies.advice import Advice
+    from veracity.studies.symmetry_scan import Scan
 
 AGAINST = {"truth": "against the truth", "consensus": "against the consensus", "": ""}
 GAP = (
     "Gap: the mean distance along the orbit from what the model says of the unmoved input; an exactly equivariant model has 0. "
     "{level:g} % intervals, for other samples."
 )
+
+
+def any_result(result: Any) -> Group | str:
+    """What a folder holds, as the terminal shows it: tables, or the text of a study."""
+    if isinstance(result, Result):
+        return results(result)
+    if is_text(result):
+        state = result.progress if isinstance(result, StudyResult) else None
+        return "\n".join([*(whereabouts(state) if state is not None else []), escape(str(result))])
+    if isinstance(result, StudyResult):
+        return symmetries(cast("Scan", result))
+    return orbit_results(result)
+
+
+def is_text(result: Any) -> bool:
+    """Whether a result is shown as text, whose lines are not wrapped."""
+    return getattr(result, "kind", None) is not Kind.SCAN and not hasattr(result, "manifest")
+
+
+def symmetries(found: Scan) -> Group:
+    """One row per symmetry, and why the first one stands there."""
+    headings = ["elements", "invariance", "interval", "worst", "verdict"]
+    table = ruled(found.title or "symmetries, best kept first", ["symmetry"], headings)
+    for row in found.rows:
+        elements = "no end" if row.elements is None else size(row.elements)
+        ends = "" if math.isnan(row.low) else f"{number(row.low)} .. {number(row.high)}"
+        numbers = elements, number(row.moved), ends, number(row.lowest), row.verdict.value
+        table.add_row(escape(row.symmetry), *numbers, style="bold" if row.verdict.value == "kept" else "dim")
+    first = found.rows[0]
+    alike = tell("scan.null", first.null, samples=first.n if math.isfinite(first.null) else 0)
+    return Group(table, escape(" ".join(filter(None, (first.why, alike)))))
+
+
+def size(elements: float) -> str:
+    """A count that fits a column.
+
+    >>> size(441), size(10**20)
+    ('441', '> 10^9')
+    """
+    return f"{elements:,}" if elements <= 10**9 else "> 10^9"
+
+
+def advice(found: Sequence[Advice]) -> Iterator[str]:
+    """Each step of the advice, in a few lines."""
+    for one in found:
+        mark = "[green]robust[/]" if one.robust else f"[yellow]{escape(one.assumption)}[/]"
+        yield f"[bold]{escape(one.model)} / {escape(one.explainer)}[/] ({one.branch}, guideline {one.guideline}): {mark}"
+        yield from (textwrap.indent(escape(line), "  ") for line in one.lines())
 
 
 def orbit_results(result: OrbitResult) -> Group:

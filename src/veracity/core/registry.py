@@ -35,13 +35,13 @@ class Registry(Generic[T]):
         return item
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*self._own(), *self._points}))
+        return iter(sorted({*self.own(), *self._points}))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own() or name in self._points
+        return name in self.own() or name in self._points
 
     def __getitem__(self, name: str) -> Any:
-        if name in self._own():
+        if name in self.own():
             return self._items[name]
         if name in self._points:
             return self.add(self._loaded(self._points[name]))
@@ -81,7 +81,8 @@ class Registry(Generic[T]):
         built: T = item(**values if isinstance(item, Checking) else check_settings(item, values, f"{self.kind} '{name}'"))
         return built
 
-    def _own(self) -> dict[str, Any]:
+    def own(self) -> dict[str, Any]:
+        """The components of this package by name."""
         import_module(self.home)
         return self._items
 

@@ -27,7 +27,7 @@ from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
-from veracity.engine.store.folder import AUDIT
+from veracity.engine.store.manifest import Kind
 from veracity.scores import SymmetryScore
 from veracity.scores.robustness import Misinterpretation, SearchScore
 from veracity.walk.gradient import has_slopes
@@ -187,8 +187,9 @@ class AuditPlan:
     def manifest(self, store: RunFolder) -> dict[str, Any]:
         """Everything that a reader of the folder needs besides the measurements."""
         problem, space = self.problem, self.problem.defaults.space
-        before = store.manifest_before(AUDIT)
+        before = store.manifest_before(Kind.AUDIT)
         return {
+            "kind": Kind.AUDIT,
             "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
             "title": self.title,
             "seed": problem.seed,

@@ -20,7 +20,7 @@ from veracity.core.models import as_device, placed
 from veracity.core.settings import Inside, Whole, check_fields
 from veracity.engine.resolve import as_whole, labelled
 from veracity.engine.store import RunFolder
-from veracity.engine.store.folder import ORBITS
+from veracity.engine.store.manifest import Kind
 from veracity.engine.store.mending import mend
 from veracity.orbits.grids import Orbit
 from veracity.orbits.loop import measure
@@ -79,7 +79,7 @@ class OrbitEvaluation:
         if not isinstance(folder, (str, Path)):
             raise InputError(f"A run needs a folder to write to, such as run('runs/digits'), not {folder!r}.")
         store = RunFolder(str(folder))
-        store.check_writable(ORBITS)
+        store.check_writable(Kind.ORBITS)
         with threads(workers):
             ready = self.prepare(batch=batch, memory=memory)
             with store.writing():

@@ -28,7 +28,7 @@ from veracity.engine.prepare import versions
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import as_about, as_inputs, as_tensor, check_structure
 from veracity.engine.store import SCHEMA, RunFolder
-from veracity.engine.store.folder import ORBITS
+from veracity.engine.store.manifest import Kind
 from veracity.orbits.explanations import as_explainers, explained_problem
 from veracity.orbits.folder import ALGORITHMS, CONSENSUS, TRUTH, Block, Cell, block_length, followed, spans
 from veracity.orbits.grids import Orbit
@@ -80,9 +80,9 @@ class Prepared:
 
     def manifest(self, store: RunFolder) -> dict[str, Any]:
         """Everything that a reader of the folder needs besides the measurements."""
-        before = store.manifest_before(ORBITS)
+        before = store.manifest_before(Kind.ORBITS)
         return {
-            "kind": ORBITS,
+            "kind": Kind.ORBITS,
             "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
             "title": self.title,
             "about": dict(self.about),

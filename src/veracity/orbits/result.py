@@ -21,7 +21,7 @@ from veracity.core.errors import InputError, StoreError, unknown
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Signals
 from veracity.engine.store import RunFolder
-from veracity.engine.store.folder import ORBITS
+from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
 from veracity.orbits import folder as files
 from veracity.orbits.folder import CONSENSUS, DISTANCE, TRUTH, WHOLE, column
@@ -50,7 +50,7 @@ class OrbitResult(Described):
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
         self.folder = RunFolder(self.path)
-        super().__init__(self.folder.manifest(ORBITS))
+        super().__init__(self.folder.manifest(Kind.ORBITS))
         self._known: dict[tuple[str, str], Values] = {}
 
     @cached_property
@@ -290,13 +290,29 @@ class OrbitResult(Described):
             self.folder.write_tensors(files.REDUCTIONS, key, {"points": torch.from_numpy(points)})
         return points
 
+    def requirements(self) -> pd.DataFrame:
+        """The rows that `veracity gate` judges: `gap`, and every metric's mean by its name, against the truth or else the consensus.
+
+        A metric followed by @truth or @consensus is meant against that. An explainer has `equivariance`: how well its maps move along.
+        """
+        parts = [self.gap().assign(score="gap", explainer="")]
+        table = self.table().assign(explainer="")
+        labels = {one["name"]: one["explainer"] for one in self.metrics if one["explainer"] is not None}
+        followed = table[table["metric"].isin(list(labels))]
+        parts.append(followed.assign(score="equivariance", explainer=followed["metric"].map(labels)))
+        own = table[~table["metric"].isin(list(labels))]
+        parts.append(own[own["reference"] == self.references[0]].assign(score=lambda rows: rows["metric"]))
+        parts.append(own.assign(score=own["metric"] + "@" + own["reference"]))
+        rows = pd.concat(parts)[["model", "explainer", "score", "value", "low", "high", "n", "unseen"]]
+        return rows.merge(self.standing(), on=["model", "explainer"], how="left").assign(control=False, bound=False)
+
     def save_report(self, path: str | Path, samples: int | None = None) -> Path:
         """Write the interface as one HTML file that opens anywhere, with this many samples or as many as fit into 12 MB."""
-        return save_page(ORBITS, self, path, samples=samples)
+        return save_page(Kind.ORBITS, self, path, samples=samples)
 
     def _repr_html_(self) -> str:
         """The interface, for a notebook."""
-        return framed_page(ORBITS, self)
+        return framed_page(Kind.ORBITS, self)
 
     def __str__(self) -> str:
         """The table's main columns as text, arrows for the better direction; then agreement with the truth, notes and failures."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from veracity.core.registry import RENDERERS
+from veracity.engine.store.manifest import Kind
 from veracity.report.degradation import render_degradation
 from veracity.report.distances import render_distances
 from veracity.report.figure import Figure, Plot, SharedFigure, sign, signs
@@ -41,11 +42,11 @@ class Renderer:
 
 
 for renderer in (
-    Renderer("audit", render),
-    Renderer("orbits", render_offline),
-    Renderer("meta", render_meta),
-    Renderer("degradation", render_degradation),
-    Renderer("distances", render_distances),
-    Renderer("several", render_several),
+    Renderer(Kind.AUDIT, render),
+    Renderer(Kind.ORBITS, render_offline),
+    Renderer(Kind.META, render_meta),
+    Renderer(Kind.DEGRADATION, render_degradation),
+    Renderer(Kind.DISTANCES, render_distances),
+    Renderer(Kind.AUDITS, render_several),
 ):
     RENDERERS.add(renderer)

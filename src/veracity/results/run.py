@@ -24,8 +24,7 @@ from veracity.core.measures import Direction
 from veracity.core.scores import PooledScore, Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
-from veracity.engine.store.folder import AUDIT
-from veracity.engine.store.manifest import as_advice
+from veracity.engine.store.manifest import Kind, as_advice
 from veracity.engine.store.records import LARGEST
 from veracity.engine.store.state import Progress, Stage, row_state
 from veracity.results import words
@@ -82,7 +81,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The report, for a notebook."""
-        return framed_page(AUDIT, self)
+        return framed_page(Kind.AUDIT, self)
 
     def caveats(self, score: str) -> list[str]:
         """What must be said of the published figures beside a score, in sentences."""
@@ -307,7 +306,7 @@ class Result:
 
     def save_report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that opens anywhere."""
-        return save_page(AUDIT, self, path)
+        return save_page(Kind.AUDIT, self, path)
 
     def _estimate(self, one: Series, confidence: float) -> dict[str, Any]:
         """A score's mean and intervals; one that reduces its draws in its own way has none over draws."""

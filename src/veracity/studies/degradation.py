@@ -1,9 +1,4 @@
-"""What is damaged, and how much of it.
-
-What a degradation check found: scores against damage, and whether they follow it.
-
-Which scores to check under which damages, and the run that does it.
-"""
+"""Degradation check: does a score get worse as the model is damaged? Which scores to check, under which damages, and what was found."""
 
 from __future__ import annotations
 
@@ -11,10 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 from torch import Tensor, nn
 
 from veracity.audit import Audit
@@ -27,34 +23,98 @@ from veracity.core.models import as_device, placed
 from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.training import CrossTrained
 from veracity.engine.crosstrain.folds import load_folds, on_device
+from veracity.engine.prepare import versions
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_inputs, as_labels, as_tensor, labelled
 from veracity.engine.store import RunFolder
-from veracity.engine.store.files import Files
-from veracity.engine.store.records import sealed
-from veracity.engine.store.study import studying
+from veracity.engine.store.manifest import Count as Number
+from veracity.engine.store.manifest import Kind, Part
+from veracity.engine.store.study import findings, study
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.damage import check_labels, check_shares
-from veracity.results.pages import save_page
 from veracity.statistics.intervals import mean_interval
 from veracity.statistics.trend import SEEDS, holm, trend, verdict
 from veracity.studies.damaged_models import Block, Case, Damage, Model, Outcome, as_damages
+from veracity.studies.result import StudyResult, gated, records
+
+TITLE = "Do scores follow the damage?"
+FAILED = ["case", "explainer", "score", "error"]
+
+
+class Value(Part):
+    """A score of one explainer under one damage; a bound that is none is null."""
+
+    damage: str
+    share: float
+    seed: Number
+    score: str
+    explainer: str
+    value: float | None
+    accuracy: float | None
+    direction: Literal["higher", "lower"]
+    least: float | None
+    most: float | None
+
+
+class Failure(Part):
+    """What could not be measured of a case."""
+
+    case: str
+    explainer: str
+    score: str
+    error: str
+
+
+class Findings(Part):
+    """What the folder of a degradation check keeps."""
+
+    rows: list[Value]
+    damages: list[str]
+    lost: dict[str, str]
+    failed: list[Failure]
+    confidence: Annotated[float, Field(gt=0, lt=1)]
 
 
 @dataclass(frozen=True)
-class DegradationResult:
+class DegradationResult(StudyResult):
     """Every score of every explainer under every damage: `rows` has one a damage, share, seed, score and explainer.
 
     What is undamaged stands in the rows of the share 0, once. `lost` says, by the case's name, why a damaged model could not be
     measured at all; its values are NaN.
     """
 
+    kind: ClassVar[Kind] = Kind.DEGRADATION
+    failures_expected: ClassVar[bool] = True
     rows: pd.DataFrame
     damages: tuple[str, ...]
     lost: Mapping[str, str]
     failed: pd.DataFrame
-    title: str | None = None
-    confidence: float = 0.95
+
+    @classmethod
+    def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
+        """The values that a folder holds."""
+        found = findings(folder, Findings)
+        rows = pd.DataFrame(found["rows"], columns=list(Value.model_fields))
+        numbers = rows.astype(dict.fromkeys(["share", "value", "accuracy", "least", "most"], float))
+        rows = numbers.assign(least=numbers["least"].fillna(-np.inf), most=numbers["most"].fillna(np.inf))
+        failed = pd.DataFrame(found["failed"], columns=FAILED)
+        about: dict[str, Any] = {"title": manifest.get("title"), "path": folder.root, "confidence": found["confidence"]}
+        return cls(rows, tuple(found["damages"]), found["lost"], failed, **about)
+
+    def findings(self) -> dict[str, Any]:
+        """Every value, and what could not be measured."""
+        failed = self.failed.reindex(columns=FAILED)
+        kept = {"rows": records(self.rows), "failed": records(failed), "lost": dict(self.lost)}
+        return {**kept, "damages": list(self.damages), "confidence": self.confidence}
+
+    def requirements(self) -> pd.DataFrame:
+        """The `slope` of every score with its interval, and `p_adjusted`, a number without one; "score / damage" stands for the model."""
+        found = []
+        for row in self.trends().to_dict("records"):
+            who = {"model": f"{row['score']} / {row['damage']}", "explainer": row["explainer"], "n": row["n"]}
+            found.append({**who, "score": "slope", "value": row["slope"], "low": row["low"], "high": row["high"]})
+            found.append({**who, "score": "p_adjusted", **dict.fromkeys(("value", "low", "high"), row["p_adjusted"])})
+        return gated(found)
 
     def table(self) -> pd.DataFrame:
         """One row a damage, share, score and explainer: the mean over seeds with its t interval, and the mean accuracy.
@@ -95,11 +155,7 @@ class DegradationResult:
     def failures(self) -> pd.DataFrame:
         """What could not be measured, and why: one row a case, or a case's explainer and score."""
         lost = [{"case": name, "explainer": "", "score": "", "error": reason} for name, reason in self.lost.items()]
-        return pd.concat([pd.DataFrame(lost, columns=["case", "explainer", "score", "error"]), self.failed], ignore_index=True)
-
-    def save_report(self, path: str | Path) -> Path:
-        """Write the report, one HTML file that opens anywhere."""
-        return save_page("degradation", self, path)
+        return pd.concat([pd.DataFrame(lost, columns=FAILED), self.failed], ignore_index=True)
 
     def __str__(self) -> str:
         """The trends as text, then what could not be measured."""
@@ -124,16 +180,6 @@ class DegradationResult:
             mine = self.rows[self.rows["damage"].isin(["", damage])]
             for (score, explainer), here in mine.groupby(["score", "explainer"], sort=False):
                 yield (damage, str(score), str(explainer)), here
-
-
-def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON can write them: without NaN and infinity."""
-    finite = rows.replace([np.inf, -np.inf], np.nan)
-    records = finite.astype(object).where(finite.notna(), None).to_dict("records")
-    return [{str(name): value for name, value in record.items()} for record in records]
-
-
-MARK = "degradation.json"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -179,25 +225,28 @@ class DegradationCheck:
         """Train and measure what the folder does not hold yet, seed after seed; every case has a run folder of its own."""
         damages = self.check()
         root = str(folder)
-        files = Files(root)
-        if not begun(folder):
-            RunFolder(root).check_writable()
-        about = {"what": "a degradation check", "seed": self.seed, "title": self.title}
+        store = RunFolder(root)
+        store.check_writable(Kind.DEGRADATION)
+        about: dict[str, Any] = {"title": self.title, "settings": {"seed": self.seed}, "versions": versions()}
         names = [case.name for seed in range(self.seeds) for case in self.cases(damages, seed)]
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "progress": False}
         found: list[Outcome] = []
-        with studying(files, MARK, about, names), bar("damaging", len(names), progress) as advance:
+        with (
+            study(store, Kind.DEGRADATION, names, **about) as written,
+            bar("damaging", len(names), progress) as advance,
+        ):
             for seed in range(self.seeds):
                 block = Block(self.audit(seed), self.model, self.learnt(), seed, root, settings)
                 for case in self.cases(damages, seed):
                     advance(0, case.name)
                     found.append(block.measured(case, damages))
                     advance(1, case.name)
-        rows = pd.concat([one.rows for one in found], ignore_index=True)
-        failed = pd.concat([one.failed for one in found], ignore_index=True)
-        lost = {one.case.name: one.lost for one in found if one.lost}
-        result = DegradationResult(rows, tuple(damages), lost, failed, self.title, self.confidence)
-        files.write("values.json", sealed({"rows": plain(rows)}))
+            rows = pd.concat([one.rows for one in found], ignore_index=True)
+            failed = pd.concat([one.failed for one in found], ignore_index=True)
+            lost = {one.case.name: one.lost for one in found if one.lost}
+            settled: dict[str, Any] = {"title": self.title, "path": root, "confidence": self.confidence}
+            result = DegradationResult(rows, tuple(damages), lost, failed, **settled)
+            written.conclude(result.findings())
         return result
 
     def on(self, device: str) -> DegradationCheck:
@@ -276,8 +325,3 @@ class DegradationCheck:
         given = self.model.data[1] if isinstance(self.model, CrossTrained) and self.model.data is not None else self.targets
         found = as_tensor(given, "targets")
         return None if found is None else found.cpu()
-
-
-def begun(folder: str | Path) -> bool:
-    """Whether a folder already holds a degradation check."""
-    return Files(str(folder)).exists(MARK)

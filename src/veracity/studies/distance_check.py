@@ -5,39 +5,106 @@ A spot moves away from where it was, and noise grows on a map; a distance that c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from pydantic import Field, model_validator
 
-from veracity.core.errors import SpecError, StoreError
+from veracity.core.errors import SpecError
 from veracity.core.failures import failures_of
 from veracity.core.measures import Measure
 from veracity.core.registry import MEASURES
 from veracity.core.settings import Whole, Within, check_fields, shown
+from veracity.engine.prepare import versions
 from veracity.engine.progress import bar
-from veracity.engine.store import lock
-from veracity.engine.store.files import Files
-from veracity.engine.store.records import sealed
-from veracity.engine.store.study import studying
+from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Kind, Part
+from veracity.engine.store.study import findings, study
 from veracity.measure.distance import Distance, as_distance
-from veracity.results.pages import save_page
 from veracity.studies.distances import Array, DistanceCurve, curve, growth, partings
+from veracity.studies.result import StudyResult, gated
 
-MARK = "distance_check.json"
-TABLE = "distances.json"
+TITLE = "Which distances grow with what parts two explanations?"
+
+
+class CurveRecord(Part):
+    """A distance in one test: values (levels, repeats) at each level."""
+
+    distance: str
+    test: str
+    at: Annotated[list[float], Field(min_length=1)]
+    values: list[list[float | None]]
+    seconds: float | None
+    error: str
+
+    @model_validator(mode="after")
+    def fits(self) -> Self:
+        """Raise unless every level has as many values as the others."""
+        if len(self.values) != len(self.at) or len({len(row) for row in self.values}) != 1 or not self.values[0]:
+            raise ValueError("needs one row of values per level, all of the same length")
+        return self
+
+
+class Findings(Part):
+    """What the folder of a distance check keeps."""
+
+    curves: list[CurveRecord]
 
 
 @dataclass(frozen=True)
-class DistanceResult:
+class DistanceResult(StudyResult):
     """The curve of every distance in every test, and how it grows."""
 
+    kind: ClassVar[Kind] = Kind.DISTANCES
     curves: tuple[DistanceCurve, ...]
-    title: str | None = None
+
+    @classmethod
+    def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
+        """The curves that a folder holds."""
+        kept = findings(folder, Findings)["curves"]
+        curves = [
+            DistanceCurve(
+                distance=one["distance"],
+                test=one["test"],
+                at=np.array(one["at"], dtype=np.float64),
+                values=np.array(one["values"], dtype=np.float64),
+                seconds=math.nan if one["seconds"] is None else one["seconds"],
+                error=one["error"],
+            )
+            for one in kept
+        ]
+        return cls(tuple(curves), title=manifest.get("title"), path=folder.root)
+
+    def findings(self) -> dict[str, Any]:
+        """The curves."""
+        curves = [
+            {
+                "distance": one.distance,
+                "test": one.test,
+                "at": one.at.tolist(),
+                "values": [numbers(row) for row in one.values],
+                "seconds": one.seconds if math.isfinite(one.seconds) else None,
+                "error": one.error,
+            }
+            for one in self.curves
+        ]
+        return {"curves": curves}
+
+    def requirements(self) -> pd.DataFrame:
+        """The `trend`, `fall`, `reach` and `spread` of every distance in every test; a check repeats exactly, so there is no interval."""
+        return gated(
+            [
+                {"model": row["distance"], "explainer": row["test"], "score": name, **dict.fromkeys(("value", "low", "high"), row[name])}
+                for row in self.rows.to_dict("records")
+                for name in ("trend", "fall", "reach", "spread")
+            ]
+        )
 
     @cached_property
     def rows(self) -> pd.DataFrame:
@@ -71,19 +138,6 @@ class DistanceResult:
         """The distances that raised an error, and the error."""
         table = self.table()
         return table.loc[table["error"] != "", ["distance", "test", "error"]].reset_index(drop=True)
-
-    def plain(self) -> dict[str, Any]:
-        """The table and the curves as JSON can write them: None for what is not a number."""
-        curves = [
-            {"distance": one.distance, "test": one.test, "at": one.at.tolist(), "mean": numbers(one.mean), "sd": numbers(one.sd)}
-            for one in self.curves
-        ]
-        records = self.table().astype(object).where(self.table().notna(), None).to_dict("records")
-        return {"rows": records, "curves": curves}
-
-    def save_report(self, path: str | Path) -> Path:
-        """Write the report, one HTML file that opens anywhere."""
-        return save_page("distances", self, path)
 
     def __str__(self) -> str:
         table = str(self.verdicts().to_string(index=False, na_rep=""))
@@ -121,16 +175,16 @@ class DistanceCheck:
         check_fields(self, "the distance check", others=("distances",))
 
     def run(self, folder: str | Path, *, workers: int = 1, progress: bool = True) -> DistanceResult:
-        """Measure every distance in every test and write `distances.json`; one worker is enough, whatever is asked for."""
+        """Measure every distance in every test; one worker is enough, whatever is asked for."""
         chosen = self.chosen()
-        files = Files(str(folder))
-        if not begun(folder) and files.everything() - {lock.NAME}:
-            raise StoreError(f"{folder} holds other files and no {MARK}: choose an empty or a new folder.")
-        about = {"what": "a distance check", "seed": self.seed, "size": self.size, "steps": self.steps, "repeats": self.repeats}
+        store = RunFolder(str(folder))
+        store.check_writable(Kind.DISTANCES)
+        settings = {"seed": self.seed, "size": self.size, "steps": self.steps, "repeats": self.repeats}
+        about: dict[str, Any] = {"title": self.title, "settings": settings, "versions": versions()}
         tests = partings(self.size, self.steps, self.repeats, self.seed)
         found = []
         with (
-            studying(files, MARK, about, list(chosen), unit="distance"),
+            study(store, Kind.DISTANCES, list(chosen), unit="distance", **about) as written,
             bar("checking distances", len(chosen) * len(tests), progress) as advance,
         ):
             for name, distance in chosen.items():
@@ -138,8 +192,8 @@ class DistanceCheck:
                     advance(0, name)
                     found.append(curve(name, distance, test))
                     advance(1, name)
-        result = DistanceResult(tuple(found), self.title)
-        files.write(TABLE, sealed(result.plain()))
+            result = DistanceResult(tuple(found), title=self.title, path=store.root)
+            written.conclude(result.findings())
         return result
 
     def on(self, device: str) -> DistanceCheck:
@@ -163,11 +217,6 @@ class DistanceCheck:
         if double is not None:
             raise SpecError(f"Two distances are called '{double}': give a dictionary from names to distances.")
         return {name: as_distance(one) for name, one in pairs}
-
-
-def begun(folder: str | Path) -> bool:
-    """Whether a folder already holds a distance check."""
-    return Files(str(folder)).exists(MARK)
 
 
 def built(one: Any) -> Measure | Distance:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -32,22 +32,24 @@ from veracity.core.settings import Count, Whole, check_fields
 from veracity.core.targets import Outputs
 from veracity.engine.admission import take
 from veracity.engine.memory import Budget
+from veracity.engine.prepare import versions
 from veracity.engine.progress import bar
 from veracity.engine.resolve import all_scores, as_inputs, labelled
 from veracity.engine.store import RunFolder
-from veracity.engine.store.files import Files
-from veracity.engine.store.records import sealed
-from veracity.engine.store.study import studying
+from veracity.engine.store.manifest import Count as Number
+from veracity.engine.store.manifest import Kind, Part
+from veracity.engine.store.study import findings, study
 from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling, UniformNoise
 from veracity.perturb.weights.copies import ScratchModel, key, parameters_of
 from veracity.results import Result
-from veracity.results.pages import save_page
+from veracity.statistics.intervals import mean_interval, unseen
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
+from veracity.studies.result import StudyResult, gated, records
 from veracity.walk import MonteCarlo
 
-MARK = "meta.json"
 TESTS = ("ipt", "mpt")
+TOGETHER = "both"
 KINDS = ("minor", "disruptive")
 PARTS = ["iac_nr", "iac_ar", "iec_nr", "iec_ar"]
 Array = NDArray[np.float64]
@@ -68,38 +70,81 @@ class Trial:
         return f"{self.test}-{self.kind}-{self.iteration}-{self.number}"
 
 
+class Consistency(Part):
+    """The consistencies of one score in one test and iteration."""
+
+    score: str
+    test: str
+    iteration: Number
+    iac_nr: float | None
+    iac_ar: float | None
+    iec_nr: float | None
+    iec_ar: float | None
+    mc: float | None
+    left_out: Number
+
+
+class PublishedConsistency(Part):
+    """A figure to compare with."""
+
+    score: str
+    test: str = TOGETHER
+    value: float
+
+
+class Findings(Part):
+    """What the folder of a meta-evaluation keeps."""
+
+    rows: list[Consistency]
+    published: list[PublishedConsistency]
+
+
 @dataclass(frozen=True)
-class MetaResult:
+class MetaResult(StudyResult):
     """Consistencies of every score, test and iteration."""
 
+    kind: ClassVar[Kind] = Kind.META
     rows: pd.DataFrame
-    title: str | None = None
     published: Sequence[Mapping[str, Any]] = ()
 
-    def plain(self) -> list[dict[str, Any]]:
-        """One record a score, test and iteration, as JSON can write it: without NaN."""
-        records = self.rows.astype(object).where(self.rows.notna(), None).to_dict("records")
-        return [{str(key): value for key, value in record.items()} for record in records]
+    @classmethod
+    def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
+        """The consistencies that a folder holds."""
+        found = findings(folder, Findings)
+        rows = pd.DataFrame(found["rows"], columns=list(Consistency.model_fields)).astype(dict.fromkeys([*PARTS, "mc"], float))
+        return cls(rows, tuple(found["published"]), title=manifest.get("title"), path=folder.root)
 
-    def save_report(self, path: str | Path) -> Path:
-        """Write the report, one HTML file that opens anywhere."""
-        return save_page("meta", self, path)
+    def findings(self) -> dict[str, Any]:
+        """One record per score, test and iteration."""
+        return {"rows": records(self.rows), "published": [dict(entry) for entry in self.published]}
+
+    def requirements(self) -> pd.DataFrame:
+        """The meta-consistency `mc` of every score and test, with its t interval over iterations."""
+        found = []
+        for (score, test), rows in self._tests():
+            mean = mean_interval(rows["mc"].to_numpy(dtype=np.float64))
+            alike = unseen(mean.n) if mean.low == mean.high else np.nan
+            found.append({"model": score, "explainer": test, "score": "mc", **asdict(mean), "unseen": alike})
+        return gated(found)
 
     def table(self) -> pd.DataFrame:
         """One row a score and test, and one for both together: means over iterations, and the spread of MC over them."""
-        found = []
-        for (score, test), rows in self.rows.groupby(["score", "test"], sort=False):
-            found.append({"score": score, "test": test, **summary(rows)})
-        for score, rows in self.rows.groupby("score", sort=False):
-            if rows["test"].nunique() > 1:
-                found.append({"score": score, "test": "both", **summary(together(rows))})
-        known = {(entry["score"], entry.get("test", "both")): entry["value"] for entry in self.published}
+        found = [{"score": score, "test": test, **summary(rows)} for (score, test), rows in self._tests()]
+        known = {(entry["score"], entry.get("test", TOGETHER)): entry["value"] for entry in self.published}
         if known:
             found = [{**row, "published": known.get((row["score"], row["test"]), float("nan"))} for row in found]
         return pd.DataFrame(found)
 
     def __str__(self) -> str:
         return str(self.table().to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
+
+    def _tests(self) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
+        """The iterations of every score and test, then those of both tests together."""
+        for (score, test), rows in self.rows.groupby(["score", "test"], sort=False):
+            yield (str(score), str(test)), rows
+        for score, rows in self.rows.groupby("score", sort=False):
+            if rows["test"].nunique() > 1:
+                yield (str(score), TOGETHER), together(rows)
 
 
 RESOLVED = ("model", "inputs", "explainers", "scores", "tests", "input_noise", "weight_noise", "reference", "outputs")
@@ -141,12 +186,16 @@ class MetaEvaluation:
         """Measure what the folder does not hold yet: the unperturbed subject once, then every perturbed one."""
         self.check()
         root = str(folder)
-        check_writable(root)
-        about = {"what": "a meta-evaluation", "seed": self.seed, "title": self.title}
+        store = RunFolder(root)
+        store.check_writable(Kind.META)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "progress": False}
         trials = list(self.trials())
         names = ["base", *(trial.name for trial in trials)]
-        with studying(Files(root), MARK, about, names), bar("meta-evaluating", len(trials) + 1, progress) as advance:
+        about: dict[str, Any] = {"title": self.title, "settings": {"seed": self.seed}, "versions": versions()}
+        with (
+            study(store, Kind.META, names, **about) as written,
+            bar("meta-evaluating", len(trials) + 1, progress) as advance,
+        ):
             advance(0, "unperturbed")
             base = self.audit().run(f"{root}/base", **settings)
             before = Unperturbed(self, base)
@@ -156,8 +205,9 @@ class MetaEvaluation:
                 advance(0, trial.name)
                 after[trial] = before.again(trial, root, settings)
                 advance(1, trial.name)
-        found = MetaResult(pd.DataFrame(list(self.consistencies(before, after))), self.title, tuple(self.published))
-        Files(root).write("consistencies.json", sealed({"rows": found.plain()}))
+            rows = pd.DataFrame(list(self.consistencies(before, after)))
+            found = MetaResult(rows, tuple(self.published), title=self.title, path=root)
+            written.conclude(found.findings())
         return found
 
     def on(self, device: str) -> MetaEvaluation:
@@ -291,12 +341,6 @@ class Unperturbed:
         space = UniformNoise(radius=radius).fit(x.shape[1:])
         element = space.decode(Draws.of(self.meta.seed, samples, draw).normal(space.latents, stream=f"meta-evaluation {kind}"))
         return space.act(element, x)
-
-
-def check_writable(root: str) -> None:
-    """Refuse a folder that holds something else than a run or a meta-evaluation."""
-    if not Files(root).exists(MARK):
-        RunFolder(root).check_writable()
 
 
 def check_strengths(what: str, given: Any) -> None:

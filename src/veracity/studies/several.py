@@ -6,23 +6,23 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 
 from veracity.audit import Audit
 from veracity.core.errors import StoreError
-from veracity.engine.store import lock
-from veracity.engine.store.files import Files
+from veracity.engine.prepare import versions
+from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import MANIFEST, Kind, Part, Plain
 from veracity.engine.store.state import State
-from veracity.engine.store.study import studying
+from veracity.engine.store.study import FINDINGS, findings, study
 from veracity.results import Result
 from veracity.results.pages import save_page
+from veracity.studies.result import StudyResult, records
 
-MARK = "audits.json"
 SHOWN = ["explainer", "score", "value", "low", "high", "undefined", "published", "state", "failed"]
 Summary = Callable[[Mapping[str, Result]], pd.DataFrame]
 
@@ -46,30 +46,50 @@ class Audits:
         self, folder: str | Path, *, workers: int = 1, batch: int | None = None, memory: int | None = None, progress: bool = True
     ) -> JointResult:
         """Measure what the folder does not hold yet, one audit after the other."""
-        files = Files(str(folder))
-        if not begun(folder) and files.everything() - {lock.NAME}:
-            raise StoreError(f"{folder} holds other files and no {MARK}: choose an empty or a new folder.")
-        about = {"what": "several audits", "title": self.title, "audits": list(self.audits)}
-        with studying(files, MARK, about, list(self.audits)):
+        store = RunFolder(str(folder))
+        store.check_writable(Kind.AUDITS)
+        with study(store, Kind.AUDITS, list(self.audits), title=self.title, versions=versions()) as written:
             found = {
                 name: audit.run(f"{folder}/{name}", workers=workers, batch=batch, memory=memory, progress=progress)
                 for name, audit in self.audits.items()
             }
-        return JointResult(found, self.title, self.summary)
+            summary = None if self.summary is None else self.summary(found)
+            result = JointResult(found, summary, title=self.title, path=store.root, confidence=confidence_of(found))
+            written.conclude(result.findings())
+        return result
 
 
-def begun(folder: str | Path) -> bool:
-    """Whether a folder already holds several audits."""
-    return Files(str(folder)).exists(MARK)
+class Findings(Part):
+    """What the folder of several audits keeps beside them."""
+
+    columns: list[str] | None = None
+    summary: list[dict[str, Plain]] | None = None
 
 
 @dataclass(frozen=True)
-class JointResult:
-    """The results of several audits by name, as one table."""
+class JointResult(StudyResult):
+    """The results of several audits by name, as one table; `summary` is read off all of them together."""
 
+    kind: ClassVar[Kind] = Kind.AUDITS
     results: Mapping[str, Result]
-    title: str | None = None
-    summarise: Summary | None = None
+    summary: pd.DataFrame | None = None
+
+    @classmethod
+    def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
+        """The audits that have begun, and the summary if all have ended."""
+        paths = {part: folder.files.folder(part) for part in manifest["parts"]}
+        found = {part: Result(path) for part, path in paths.items() if folder.files.exists(f"{part}/{MANIFEST}")}
+        if not found:
+            raise StoreError(f"{folder.root} has no results yet. {folder.progress(manifest).sentence()}")
+        kept = findings(folder, Findings) if folder.files.exists(FINDINGS) or manifest["finished"] else {}
+        summary = None if kept.get("summary") is None else pd.DataFrame(kept["summary"], columns=kept["columns"])
+        return cls(found, summary, title=manifest.get("title"), path=folder.root, confidence=confidence_of(found))
+
+    def findings(self) -> dict[str, Any]:
+        """The summary."""
+        if self.summary is None:
+            return {}
+        return {"columns": [str(name) for name in self.summary.columns], "summary": records(self.summary)}
 
     def table(self) -> pd.DataFrame:
         """Every audit's table, below each other, with the audit's name in the first column."""
@@ -78,11 +98,6 @@ class JointResult:
     def failures(self) -> pd.DataFrame:
         """What could not be measured, and why, with the audit's name in the first column."""
         return pd.concat([named(name, one.failures()) for name, one in self.results.items()], ignore_index=True)
-
-    @cached_property
-    def summary(self) -> pd.DataFrame | None:
-        """What is read off all results together; None if nothing is."""
-        return None if self.summarise is None else self.summarise(self.results)
 
     def __str__(self) -> str:
         """The summary, then the numbers of every model."""
@@ -97,7 +112,12 @@ class JointResult:
         for name, one in self.results.items():
             written = one.save_report(Path(one.path) / "report.html")
             links[name] = Path(os.path.relpath(written, target.parent)).as_posix()
-        return save_page("several", self, target, links=links)
+        return save_page(self.kind, self, target, links=links)
+
+
+def confidence_of(results: Mapping[str, Result]) -> float:
+    """The confidence of the first audit's intervals."""
+    return next((float(one.manifest["spec"].get("confidence", 0.95)) for one in results.values()), 0.95)
 
 
 def named(name: str, table: pd.DataFrame) -> pd.DataFrame:

@@ -1,8 +1,6 @@
-"""Which symmetries an input may have: every group here that fits its shape.
+"""Symmetry scan: given a model and data and nothing else, which of the catalogued symmetries does the model keep?
 
-Symmetry scan: which of the catalogued symmetries does a model keep? The null that it is held against, and the ranking.
-
-Symmetry scan: given a model and data and nothing else, which symmetries does the model keep?
+Every catalogued group that fits the inputs is tried, and the agreement is held against that of different inputs.
 """
 
 from __future__ import annotations
@@ -10,16 +8,17 @@ from __future__ import annotations
 import math
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
+from pydantic import Field
 from torch import Size, Tensor, nn
 
 from veracity.audit import Audit
@@ -31,9 +30,12 @@ from veracity.core.sentences import tell
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
 from veracity.engine.admission import sweep
-from veracity.engine.prepare import AuditPlan
+from veracity.engine.prepare import AuditPlan, versions
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_inputs, as_whole
+from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Count, Kind, Part
+from veracity.engine.store.study import findings, study
 from veracity.perturb import (
     CubeRotations,
     CyclicShift,
@@ -49,7 +51,8 @@ from veracity.perturb import (
     WindowShift,
 )
 from veracity.perturb.groups.base import describe
-from veracity.statistics.intervals import Array, mean_interval
+from veracity.statistics.intervals import Array, mean_interval, unseen
+from veracity.studies.result import StudyResult, gated
 from veracity.walk import Exhaustive, MonteCarlo
 
 
@@ -156,17 +159,20 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scanned:
-    """One symmetry's invariance over n samples.
+class KeptSymmetry:
+    """How well a model keeps one symmetry of so many `elements`, None for one without end, over n samples.
 
     `invariance` is its mean as defined (eq. 1). `moved` is the mean without the identity, which every model keeps and
-    which counts for much in a small group; `lowest` is the worst sample's. `null` is what different inputs reach.
-    `place` and `why` are set by `ranked`.
+    which counts for much in a small group, with the interval from `low` to `high`; `lowest` is the worst sample's. `null` is what
+    different inputs reach. `place` and `why` are set by `ranked`. `space` is the symmetry itself, None in a scan read from a folder.
     """
 
-    space: InputSpace
+    symmetry: str
+    elements: float | None
     invariance: float
     moved: float
+    low: float
+    high: float
     lowest: float
     null: float
     n: int
@@ -174,22 +180,28 @@ class Scanned:
     verdict: Verdict
     place: int = 0
     why: str = ""
+    space: InputSpace | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, space: InputSpace, values: Array, null: float, tolerance: float = TOLERANCE) -> Scanned:
-        """From one invariance a sample (samples,), NaN where undefined, and the `null_agreement` of the model's outputs."""
+    def of(cls, space: InputSpace, values: Array, null: float, tolerance: float = TOLERANCE) -> KeptSymmetry:
+        """From one invariance per sample (samples,), NaN where undefined, and the `null_agreement` of the model's outputs."""
         x = values[np.isfinite(values)]
         away = without_identity(x, space.order)
+        ends = mean_interval(without_identity(values, space.order))
         lowest = float(away.min()) if len(x) else math.nan
         return cls(
             space=space,
+            symmetry=describe(space),
+            elements=space.order,
             invariance=float(x.mean()) if len(x) else math.nan,
-            moved=float(away.mean()) if len(x) else math.nan,
+            moved=ends.value,
+            low=ends.low,
+            high=ends.high,
             lowest=lowest,
             null=null,
             n=len(x),
             undefined=len(values) - len(x),
-            verdict=judged(lowest, null, tolerance),
+            verdict=verdict(lowest, null, tolerance),
         )
 
 
@@ -204,12 +216,12 @@ def without_identity(values: Array, order: int | None) -> Array:
     return values - (1.0 - values) * (1 / (order - 1)) if order is not None and order > 1 else values
 
 
-def judged(lowest: float, null: float, tolerance: float = TOLERANCE) -> Verdict:
+def verdict(lowest: float, null: float, tolerance: float = TOLERANCE) -> Verdict:
     """Kept if even the worst sample has 1 - lowest <= tolerance min(1, 1 - null); without a null the tolerance stands alone.
 
     Measured by the distance to the null, since the outputs of a model that hardly reacts are alike whatever happens.
 
-    >>> judged(0.99995, null=0.2), judged(0.99995, null=0.9999), judged(1.0, null=1.0)
+    >>> verdict(0.99995, null=0.2), verdict(0.99995, null=0.9999), verdict(1.0, null=1.0)
     (<Verdict.KEPT: 'kept'>, <Verdict.BROKEN: 'not kept'>, <Verdict.EMPTY: 'says nothing'>)
     """
     if math.isnan(lowest):
@@ -220,7 +232,7 @@ def judged(lowest: float, null: float, tolerance: float = TOLERANCE) -> Verdict:
     return Verdict.KEPT if 1.0 - lowest <= tolerance * room else Verdict.BROKEN
 
 
-def ranked(rows: Sequence[Scanned]) -> list[Scanned]:
+def ranked(rows: Sequence[KeptSymmetry]) -> list[KeptSymmetry]:
     """The symmetries, best first, each with its place and the reason for it.
 
     Kept ones come first, the one with the most elements before all others: where a group is kept, so are its parts. One
@@ -232,15 +244,15 @@ def ranked(rows: Sequence[Scanned]) -> list[Scanned]:
     return [replace(row, place=number + 1, why=reason(row, above[number])) for number, row in enumerate(order)]
 
 
-def standing(row: Scanned) -> tuple[int, tuple[int, int], float, tuple[int, int], str]:
+def standing(row: KeptSymmetry) -> tuple[int, tuple[float, float], float, tuple[float, float], str]:
     """What a row is sorted by, least first."""
-    size = (0, 0) if row.space.order is None else (1, -row.space.order)
+    size = (0, 0) if row.elements is None else (1, -row.elements)
     by_size = row.verdict in (Verdict.KEPT, Verdict.EMPTY)
     agreement = 0.0 if by_size or math.isnan(row.moved) else -row.moved
-    return list(Verdict).index(row.verdict), size if by_size else (0, 0), agreement, size, describe(row.space)
+    return list(Verdict).index(row.verdict), size if by_size else (0, 0), agreement, size, row.symmetry
 
 
-def reason(row: Scanned, above: Scanned | None) -> str:
+def reason(row: KeptSymmetry, above: KeptSymmetry | None) -> str:
     """Why a row stands where it stands, in one sentence."""
     if row.verdict is Verdict.UNDEFINED:
         return tell("scan.undefined", undefined=1)
@@ -252,58 +264,137 @@ def reason(row: Scanned, above: Scanned | None) -> str:
         return tell("scan.broken", row.moved, row.lowest, null, chance, samples=row.n)
     kept = f"Kept on every sample ({row.n}{f', undefined on {row.undefined}' if row.undefined else ''})"
     if above is None:
-        return tell("scan.first", kept, size_of(row.space), samples=row.n)
-    if above.space.order == row.space.order:
-        return tell("scan.tied", kept, size_of(row.space), describe(above.space), samples=row.n)
-    return tell("scan.fewer", kept, size_of(row.space), describe(above.space), samples=row.n)
+        return tell("scan.first", kept, size_of(row.elements), samples=row.n)
+    if above.elements == row.elements:
+        return tell("scan.tied", kept, size_of(row.elements), above.symmetry, samples=row.n)
+    return tell("scan.fewer", kept, size_of(row.elements), above.symmetry, samples=row.n)
 
 
-def size_of(space: InputSpace) -> str:
+def size_of(elements: float | None) -> str:
     """How many elements there are, in words.
 
-    >>> from veracity.perturb import Dihedral, Permutations, Rotation
-    >>> size_of(Dihedral()), size_of(Permutations(size=20)), size_of(Rotation())
+    >>> size_of(8), size_of(math.factorial(20)), size_of(None)
     ('8 elements', 'about 10^18 elements', 'elements without end')
     """
-    if space.order is None:
+    if elements is None:
         return "elements without end"
-    return f"{space.order:,} elements" if space.order < NAMED else f"about 10^{math.floor(math.log10(space.order))} elements"
+    return f"{elements:,} elements" if elements < NAMED else f"about 10^{math.floor(math.log10(elements))} elements"
 
 
 WHOLE = 64
 """Up to this order a symmetry is tried as a whole."""
 
 
+class SymmetryRecord(Part):
+    """One symmetry of a scan."""
+
+    symmetry: str
+    elements: Annotated[float, Field(ge=1)] | None
+    invariance: float | None
+    moved: float | None
+    low: float | None
+    high: float | None
+    lowest: float | None
+    null: float | None
+    n: Count
+    undefined: Count
+    verdict: Annotated[str, Field(pattern="^(kept|says nothing|not kept|undefined)$")]
+    place: Count
+    why: str
+
+
+class Findings(Part):
+    """What the folder of a scan keeps."""
+
+    rows: Annotated[list[SymmetryRecord], Field(min_length=1)]
+
+
 @dataclass(frozen=True)
-class Scan:
+class Scan(StudyResult):
     """The catalogued symmetries that fit the input, best kept first."""
 
-    rows: list[Scanned]
-    values: dict[str, Array]
+    kind: ClassVar[Kind] = Kind.SCAN
+    rows: list[KeptSymmetry]
+
+    @classmethod
+    def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
+        """The symmetries that a folder holds."""
+        kept = [{name: one[name] for name in SymmetryRecord.model_fields} for one in findings(folder, Findings)["rows"]]
+        rows = [KeptSymmetry(**{**one, **numbers(one), "verdict": Verdict(one["verdict"])}) for one in kept]
+        return cls(rows, title=manifest.get("title"), path=folder.root)
+
+    def findings(self) -> dict[str, Any]:
+        """One record per symmetry."""
+        names = [one.name for one in fields(KeptSymmetry) if one.name != "space"]
+        plain = [{**{name: getattr(row, name) for name in names}, "elements": writable(row.elements)} for row in self.rows]
+        return {"rows": [{**one, "verdict": one["verdict"].value, **{name: known(one[name]) for name in NUMBERS}} for one in plain]}
 
     def table(self) -> pd.DataFrame:
-        """One row a symmetry, best kept first: its invariance with a 95 % interval over samples, the worst sample, the null.
+        """One row per symmetry, best kept first: its invariance with a 95 % interval over samples, the worst sample, the null.
 
         The identity, which every model keeps, is left out of the invariance.
         """
-        records = []
-        for row in self.rows:
-            found = mean_interval(without_identity(self.values[describe(row.space)], row.space.order))
-            records.append(
+        return pd.DataFrame(
+            [
                 {
-                    "symmetry": describe(row.space),
-                    "elements": row.space.order,
+                    "symmetry": row.symmetry,
+                    "elements": writable(row.elements),
                     "verdict": row.verdict.value,
-                    "invariance": found.value,
-                    "low": found.low,
-                    "high": found.high,
+                    "invariance": row.moved,
+                    "low": row.low,
+                    "high": row.high,
                     "worst": row.lowest,
                     "null": row.null,
                     "n": row.n,
                     "why": row.why,
                 }
-            )
-        return pd.DataFrame(records)
+                for row in self.rows
+            ]
+        )
+
+    def requirements(self) -> pd.DataFrame:
+        """The `invariance` to every symmetry, with its interval over samples; the symmetry stands for the model."""
+        alike = [unseen(row.n) if row.low == row.high else math.nan for row in self.rows]
+        return gated(
+            [
+                {
+                    "model": row.symmetry,
+                    "score": "invariance",
+                    "value": row.moved,
+                    "low": row.low,
+                    "high": row.high,
+                    "n": row.n,
+                    "unseen": share,
+                }
+                for row, share in zip(self.rows, alike, strict=True)
+            ]
+        )
+
+    def __str__(self) -> str:
+        shown = self.table().drop(columns="why")
+        return str(shown.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))
+
+
+NUMBERS = ("invariance", "moved", "low", "high", "lowest", "null")
+
+
+def writable(elements: float | None) -> float | None:
+    """A number of elements that files can hold: exact below 10^15, else the power of ten below it, at most 10^300.
+
+    >>> writable(8), writable(math.factorial(18))
+    (8, 1000000000000000.0)
+    """
+    return elements if elements is None or elements < 10**15 else 10.0 ** min(math.floor(math.log10(elements)), 300)
+
+
+def known(value: float) -> float | None:
+    """A number for JSON, which has no NaN."""
+    return value if math.isfinite(value) else None
+
+
+def numbers(record: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a record, NaN where there is none."""
+    return {name: math.nan if record[name] is None else float(record[name]) for name in NUMBERS}
 
 
 def scan(
@@ -314,12 +405,13 @@ def scan(
     draws: int = 16,
     folder: str | Path | None = None,
     seed: int = 0,
+    title: str | None = None,
     progress: bool = True,
 ) -> Scan:
     """Measure a model's invariance to every catalogued symmetry that fits its inputs, and rank them.
 
-    The first `samples` inputs are moved: by all elements of a symmetry with at most 64, else by `draws` random ones. What
-    is measured stays in `folder`, if there is one, and is not measured again.
+    The first `samples` inputs are moved: by all elements of a symmetry with at most 64, else by `draws` random ones. With a
+    `folder`, what is measured stays there and is not measured again.
     """
     as_whole(samples, "samples", least=2)
     as_whole(draws, "draws", least=1)
@@ -330,19 +422,26 @@ def scan(
     spaces = [space for space in catalogue(some.shape, bool(signals.structure), margin) if moves(space, signals)]
     if not spaces:
         raise InputError(f"No catalogued symmetry moves inputs of shape {tuple(some.shape)}.")
-    kept = nullcontext(str(folder)) if folder is not None else tempfile.TemporaryDirectory()
-    values: dict[str, Array] = {}
-    with kept as root, bar("scanning", len(spaces), progress) as advance:
+    where = nullcontext(str(folder)) if folder is not None else tempfile.TemporaryDirectory()
+    parts = {f"{number:02d}-{space.name}": space for number, space in enumerate(spaces)}
+    about: dict[str, Any] = {"title": title, "settings": {"samples": samples, "draws": draws, "seed": seed}, "versions": versions()}
+    rows = []
+    with where as root, bar("scanning", len(spaces), progress) as advance:
+        store = RunFolder(root)
+        store.check_writable(Kind.SCAN)
         null = null_of(audit_of(model, some, spaces[0], draws, seed).prepare())
-        for number, space in enumerate(spaces):
-            advance(0, describe(space))
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "model / outputs: ", Note)
-                result = audit_of(model, some, space, draws, seed).run(Path(root) / f"{number:02d}-{space.name}", progress=False)
-            values[describe(space)] = result.samples("model_invariance")["value"].to_numpy(dtype=np.float64)
-            advance(1, describe(space))
-    rows = [Scanned.of(space, values[describe(space)], null) for space in spaces]
-    return Scan(ranked(rows), values)
+        with study(store, Kind.SCAN, list(parts), **about) as written:
+            for part, space in parts.items():
+                advance(0, describe(space))
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "model / outputs: ", Note)
+                    result = audit_of(model, some, space, draws, seed).run(f"{root}/{part}", progress=False)
+                values = result.samples("model_invariance")["value"].to_numpy(dtype=np.float64)
+                rows.append(KeptSymmetry.of(space, values, null))
+                advance(1, describe(space))
+            found = Scan(ranked(rows), title=title, path="" if folder is None else root)
+            written.conclude(found.findings())
+    return found
 
 
 def audit_of(model: nn.Module, inputs: Inputs, space: InputSpace, draws: int, seed: int) -> Audit:

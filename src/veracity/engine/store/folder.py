@@ -1,6 +1,6 @@
 """A run folder: a manifest, one Parquet file per finished cell, tensors for what the eye needs.
 
-    manifest.json                       schema, spec, versions, hashes, notes, the list of planned cells, and its own checksum
+    manifest.json                       schema, kind, spec, versions, hashes, notes, the planned cells, and its own checksum
     run.json                            which run this is, with its own checksum
     cells/KEY.SUM.parquet               the measurements of one cell: sample, draw, level, quantity, value, status
     failed/KEY.SUM.json                 the error of a cell that could not be finished, or of samples that a finished one lacks
@@ -11,12 +11,15 @@
     calibrations/KEY.SUM.json           how strong a perturbation must be for one model on one data set
     lock                                which process is writing
 
-An orbit evaluation is a run folder of another kind, as its manifest says:
+What a folder holds is said by the `kind` in its manifest. An orbit evaluation has
 
     orbits/KEY.SUM.parquet              the metrics of one model on one block of samples: sample, element, one column per metric
     outputs/KEY.SUM.safetensors         what the model gave along those orbits, as far as it is shown
     pictures/KEY.SUM.safetensors        what is drawn of the inputs of one block
     reductions/KEY.SUM.safetensors      orbits reduced to points of the plane
+
+and a study (study.py) has run folders of its own, and what it concludes from them. Nothing here imports torch before tensors are
+read or written, so that a folder can be looked at quickly.
 
 Keys are hashes of everything that a file depends on, and SUM is a checksum of its content, kind, key and run: a file that is there
 and fits its name is right. Several writers, on a disk or in a bucket, may add files side by side. Blocks grow with the data
@@ -30,33 +33,28 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
 
 from veracity.core.errors import StoreError
 from veracity.engine.store import lock, marks
 from veracity.engine.store.files import Files
-from veracity.engine.store.manifest import MANIFEST, MODELS, check
+from veracity.engine.store.manifest import MANIFEST, Kind, check_manifest
 from veracity.engine.store.records import LARGEST, Damaged, Place, Records, measurements, parsed, printable, sealed, unsealed
 from veracity.engine.store.state import COMMAND, Progress, progress
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Array = NDArray[Any]
-SCHEMA = 2
-SEVERAL = ("meta.json", "audits.json", "degradation.json", "distance_check.json")
-"""Files by which a folder that holds something else than one run is known."""
+SCHEMA = 3
 RUN = "run.json"
-AUDIT, ORBITS = "audit", "orbits"
 CELLS, FAILED = "cells", "failed"
-KINDS = {AUDIT: "an audit", ORBITS: "an orbit evaluation"}
-READERS = {AUDIT: "Result", ORBITS: "OrbitResult"}
 FOLDERS = ("models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "orbits", "outputs", "pictures", "reductions")
 OURS = {lock.NAME, RUN, *FOLDERS, "advice", "advice.json", "report.html"}
 NEEDS = b"veracity.needs"
@@ -73,7 +71,9 @@ COLUMNS = pa.schema(
 
 
 def alone(tensor: Tensor, others: Iterable[Tensor]) -> Tensor:
-    """A contiguous tensor that shares its memory with no larger one and none of the others; copied only where it is none yet."""
+    """A contiguous tensor that shares its memory with no larger one and none of the others; copied only if needed."""
+    import torch
+
     whole = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
     shared = any(tensor.data_ptr() == other.data_ptr() for other in others)
     return tensor if whole and not shared else tensor.clone(memory_format=torch.contiguous_format)
@@ -129,53 +129,60 @@ class RunFolder:
 
     def progress(self, manifest: Mapping[str, Any]) -> Progress:
         """How far the run has come. The writer is looked for first: one that ends meanwhile has measured all that is seen."""
-        who, kind = self.writer(), ORBITS if manifest.get("kind") == ORBITS else CELLS
-        done = self.records.keys(kind)
-        keys, command = (cell["key"] for cell in manifest["cells"]), str(manifest.get("command") or "")
-        return progress(keys, done, self.failures(), writer=who, command=command)
+        who, command, kind = self.writer(), str(manifest.get("command") or ""), Kind(manifest["kind"])
+        if kind.study:
+            parts, over = manifest["parts"], manifest["finished"] and not who
+            settled = {part for part in parts if over or self.settled(part)}
+            return progress(parts, settled, {}, writer=who, command=command, unit=manifest.get("unit", "run"))
+        done = self.records.keys("orbits" if kind is Kind.ORBITS else CELLS)
+        return progress((cell["key"] for cell in manifest["cells"]), done, self.failures(), writer=who, command=command)
+
+    def settled(self, part: str) -> bool:
+        """Whether a part of a study is an audit with nothing pending; a link that leads out of the folder does not count."""
+        try:
+            run = RunFolder(self.files.folder(part))
+            return run.progress(run.manifest()).settled
+        except StoreError:
+            return False
 
     def sweep(self) -> None:
         """Remove half-written files; only for the holder of the lock."""
         for folder in ("", *FOLDERS):
             self.files.sweep(folder)
 
-    def manifest(self, kind: str | None = AUDIT) -> dict[str, Any]:
-        """The manifest, if this version can read it and the run is of this kind; None stands for any."""
+    def manifest(self, kind: Kind | None = Kind.AUDIT) -> dict[str, Any]:
+        """The manifest, if this version can read it and the folder is of this kind; None stands for any kind."""
         if not self.files.exists(MANIFEST):
             if who := self.writer():
                 raise StoreError(f"{self.root} has no {MANIFEST} yet: {who} is still preparing the run. Try again in a moment.")
             if self._said_by(RUN):
                 raise StoreError(f"{self.root} holds a run that ended before anything was measured: run the same command again.")
-            several = any(self.files.exists(name) for name in SEVERAL)
-            hint = " It holds more than one run, or none: see its report.html, or the run folders in it." if several else ""
-            raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.{hint}")
+            raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}.")
         schema = self._schema()
+        if schema < SCHEMA:
+            raise StoreError(
+                f"The run folder {self.root} was written by an older veracity (schema {schema}; this one reads {SCHEMA}): measure it "
+                "again in a new folder."
+            )
+        if schema > SCHEMA:
+            raise StoreError(f"The run folder {self.root} has schema {schema} and this veracity reads up to {SCHEMA}: upgrade veracity.")
         try:
-            manifest = unsealed(self.files.read(MANIFEST, LARGEST)) if schema == SCHEMA else {}
-            found = manifest.get("kind", AUDIT)
-            if schema == SCHEMA:
-                if manifest.get("schema") != SCHEMA:
-                    raise ValueError(f"it has the schema {str(manifest.get('schema'))[:20]} in a folder of schema {SCHEMA}")
-                if self.run and manifest.get("run", self.run) != self.run:
-                    raise ValueError("it belongs to another run")
-                if not isinstance(found, str) or found not in MODELS:
-                    raise ValueError(f"unknown kind '{str(found)[:80]}'")
-                check(MODELS[found], manifest)
+            manifest = unsealed(self.files.read(MANIFEST, LARGEST))
+            if manifest.get("schema") != SCHEMA:
+                raise ValueError(f"it has the schema {str(manifest.get('schema'))[:20]} in a folder of schema {SCHEMA}")
+            if self.run and manifest.get("run", self.run) != self.run:
+                raise ValueError("it belongs to another run")
+            found = check_manifest(manifest)
         except (ValueError, OSError) as error:
             raise Damaged(
                 f"The run folder {self.root} is damaged: {MANIFEST} cannot be read ({error}): run the same command again, "
                 "which writes it anew."
             ) from error
-        if schema < SCHEMA:
+        if kind is not None and kind is not found:
             raise StoreError(
-                f"The run folder {self.root} was written by an older veracity (schema {schema}), whose files carry no checksums: "
-                "measure it again in a new folder."
+                f"The run folder {self.root} holds {found.words}, not {kind.words}: read it with 'veracity show', or in Python with "
+                "veracity.studies.load."
             )
-        if schema > SCHEMA:
-            raise StoreError(f"The run folder {self.root} has schema {schema} and this veracity reads up to {SCHEMA}: upgrade veracity.")
-        if kind is not None and kind != found:
-            read = f"{READERS[found]}, 'veracity show', 'gate', 'report' and 'app' read it"
-            raise StoreError(f"The run folder {self.root} holds {KINDS[found]}, not {KINDS[kind]}: {read}.")
         return manifest
 
     def _schema(self) -> int:
@@ -186,7 +193,7 @@ class RunFolder:
             return SCHEMA
         return schema if isinstance(schema, int) and not isinstance(schema, bool) else SCHEMA
 
-    def manifest_before(self, kind: str) -> dict[str, Any]:
+    def manifest_before(self, kind: Kind) -> dict[str, Any]:
         """The manifest of an earlier call; empty if there is none, or it is damaged."""
         try:
             return self.manifest(kind) if self.files.exists(MANIFEST) else {}
@@ -200,8 +207,8 @@ class RunFolder:
         self.files.write(MANIFEST, sealed({"schema": SCHEMA, "run": self.run, **manifest, **known}))
         marks.remember(self.files)
 
-    def check_writable(self, kind: str | None = None) -> None:
-        """Refuse a folder that holds something else, a run of another kind than the given one, or a newer run."""
+    def check_writable(self, kind: Kind | None = None) -> None:
+        """Refuse a folder that holds other files, something of another kind than the given one, or what a newer veracity wrote."""
         if self.files.is_file():
             raise StoreError(f"{self.root} is a file: a run needs a folder.")
         if self.files.exists(MANIFEST):
@@ -336,6 +343,8 @@ class RunFolder:
 
     def write_tensors(self, kind: str, key: str, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> Place:
         """Store tensors of a kind (explanations, worst) under a key, and say where."""
+        from safetensors.torch import save
+
         plain: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
             plain[name] = alone(tensor.detach().cpu(), plain.values())
@@ -344,6 +353,8 @@ class RunFolder:
 
     def read_tensors(self, kind: str, key: str) -> dict[str, Tensor] | None:
         """Stored tensors, or None if there are none."""
+        from safetensors.torch import load
+
         data = self.records.get(kind, key)
         try:
             return None if data is None else load(data)

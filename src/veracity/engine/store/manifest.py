@@ -1,7 +1,7 @@
 """What the files of a run folder must say before anybody reads on: a folder may come from anywhere.
 
 The models below are the schema of a manifest and of the files beside it; fields that they do not name are allowed. What passes has the
-right types, and names no path. How JSON from anywhere is read safely stands in sealed.py.
+right types, and names no path. How JSON from anywhere is read safely stands in records.py.
 """
 
 from __future__ import annotations
@@ -9,15 +9,52 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
+from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from veracity.core.explainers import Frame
 from veracity.engine.store.records import UNPRINTABLE, unsealed
 
 MANIFEST = "manifest.json"
+
+
+class Kind(StrEnum):
+    """What a folder holds."""
+
+    AUDIT = "audit"
+    ORBITS = "orbits"
+    AUDITS = "audits"
+    META = "meta-evaluation"
+    DEGRADATION = "degradation-check"
+    DISTANCES = "distance-check"
+    SCAN = "scan"
+
+    @property
+    def words(self) -> str:
+        """The kind with its article.
+
+        >>> Kind("scan").words
+        'a symmetry scan'
+        """
+        return WORDS[self]
+
+    @property
+    def study(self) -> bool:
+        """Whether the folder holds the runs of a study, and no cells of its own."""
+        return self not in (Kind.AUDIT, Kind.ORBITS)
+
+
+WORDS = {
+    Kind.AUDIT: "an audit",
+    Kind.ORBITS: "an orbit evaluation",
+    Kind.AUDITS: "several audits",
+    Kind.META: "a meta-evaluation",
+    Kind.DEGRADATION: "a degradation check",
+    Kind.DISTANCES: "a distance check",
+    Kind.SCAN: "a symmetry scan",
+}
 BLOCK = 4096
 """The most samples of one block."""
 NUMBERS = 1 << 28
@@ -33,13 +70,6 @@ def inside(path: str) -> str:
     if not path or path.startswith(("/", "~")) or "\\" in path or "\0" in path or ".." in PurePosixPath(path).parts:
         raise ValueError(f"'{path[:80]}' leads out of the folder")
     return path
-
-
-def as_frame(name: str) -> str:
-    """The name of a frame; "" for a score of a model."""
-    if name and name not in {frame.value for frame in Frame}:
-        raise ValueError(f"'{name[:80]}' is not one of {', '.join(frame.value for frame in Frame)}")
-    return name
 
 
 def as_bound(value: str | float) -> str | float:
@@ -142,7 +172,7 @@ class Cell(Part):
     explainer: str
     control: bool
     signed: bool
-    frame: Annotated[str, AfterValidator(as_frame)] = ""
+    frame: Literal["", "input", "training set", "concepts", "output", "global"] = ""
     categorical: bool = False
     score: str
     start: Count
@@ -390,15 +420,17 @@ class OrbitManifest(Shared):
         return self
 
 
-class Study(Part):
-    """The file by which a folder of several runs is known."""
+class StudyManifest(Part):
+    """The manifest of a study: `parts` are its runs, or else what it counts in the given `unit`."""
 
-    title: str | None = None
     created: str | None = None
+    title: str | None = None
     command: str | None = None
-    unit: str | None = None
-    finished: bool = False
-    parts: list[Inside] = []
+    versions: dict[str, str | None] = {}
+    settings: dict[str, Plain] = {}
+    unit: str = "run"
+    finished: bool
+    parts: list[Inside]
 
 
 class Advice(Part):
@@ -442,7 +474,7 @@ def once(keys: Iterable[tuple[str, ...]]) -> None:
 def check(model: type[BaseModel], content: Any) -> None:
     """Raise a ValueError that says the first mistake in a few words.
 
-    >>> check(Study, {"parts": ["../x"]})
+    >>> check(StudyManifest, {"parts": ["../x"], "finished": True})
     Traceback (most recent call last):
     ...
     ValueError: parts.0: '../x' leads out of the folder
@@ -462,13 +494,6 @@ def told(error: ValidationError) -> str:
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", f"{where}: {said}" if where else said)
 
 
-def as_study(data: bytes) -> dict[str, Any]:
-    """What the file of a study says, once it is checked."""
-    found = unsealed(data)
-    check(Study, found)
-    return found
-
-
 def as_advice(data: bytes) -> list[dict[str, Any]]:
     """The records of advice.json, once they are checked."""
     found = unsealed(data).get("advice")
@@ -479,5 +504,15 @@ def as_advice(data: bytes) -> list[dict[str, Any]]:
     return found
 
 
-MODELS: Mapping[str, type[Shared]] = {"audit": AuditManifest, "orbits": OrbitManifest}
-"""The schema of each kind of run."""
+MANIFESTS: Mapping[Kind, type[Part]] = {Kind.AUDIT: AuditManifest, Kind.ORBITS: OrbitManifest}
+"""The schema of each kind of run; that of all studies is `StudyManifest`."""
+
+
+def check_manifest(content: Mapping[str, Any]) -> Kind:
+    """The kind that a manifest says, if the rest of it is as that kind must be; else raises a ValueError."""
+    found = content.get("kind")
+    if not isinstance(found, str) or found not in list(Kind):
+        raise ValueError(f"unknown kind '{str(found)[:80]}'")
+    kind = Kind(found)
+    check(MANIFESTS.get(kind, StudyManifest), content)
+    return kind

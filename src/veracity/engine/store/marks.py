@@ -62,14 +62,7 @@ def remember(files: Files) -> None:
         return
     with suppress(OSError, RuntimeError, StoreError):
         mark = Mark(folder=os.path.realpath(files.root), manifest=fingerprint(files), file=AUDIT_FILE.get())
-        place = path(files)
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place.parent.chmod(0o700)
-        temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}.part")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as handle:
-            json.dump(asdict(mark), handle)
-        temporary.replace(place)
+        write_private(path(files), json.dumps(asdict(mark)))
 
 
 def recorded(files: Files) -> Mark | None:
@@ -88,13 +81,24 @@ def path(files: Files) -> Path:
     return home() / "runs" / f"{hashlib.sha256(os.path.realpath(files.root).encode()).hexdigest()[:32]}.json"
 
 
-def private(place: Path) -> bytes:
+def write_private(place: Path, text: str) -> None:
+    """Write a file of the state folder at once; only this user can read or write it."""
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place.parent.chmod(0o700)
+    temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}.part")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as handle:
+        handle.write(text)
+    temporary.replace(place)
+
+
+def private(place: Path, largest: int = LARGEST) -> bytes:
     """A file that this user owns and nobody else can write; raises an OSError on any other."""
     with open(os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as handle:
         status = os.fstat(handle.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
             raise PermissionError(f"{place} is not this user's alone")
-        return handle.read(LARGEST)
+        return handle.read(largest)
 
 
 def fingerprint(files: Files) -> str:

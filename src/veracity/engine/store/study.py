@@ -1,51 +1,77 @@
-"""Several runs that belong together: one folder that holds theirs, and a file that says which."""
+"""The folder of a study: its runs, each in a folder of its own, and what the study concludes from them.
+
+    manifest.json    the kind of study, its parts, and whether all of them are measured
+    findings.json    what the study concludes; written last
+    PART/            the run folder of a part
+
+A distance check has no runs: its parts are distances.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from veracity.core.errors import StoreError
-from veracity.engine.store import lock
-from veracity.engine.store.files import Files
 from veracity.engine.store.folder import RunFolder
-from veracity.engine.store.manifest import inside
-from veracity.engine.store.records import sealed
-from veracity.engine.store.state import COMMAND, Progress, progress
+from veracity.engine.store.manifest import Kind, Part, check
+from veracity.engine.store.records import LARGEST, Damaged, sealed, unsealed
+
+FINDINGS = "findings.json"
+
+
+class Study:
+    """A study that is being written."""
+
+    def __init__(self, folder: RunFolder, manifest: Mapping[str, Any]) -> None:
+        self.folder, self._manifest = folder, manifest
+
+    def begin(self) -> None:
+        """Say which parts there will be; what an earlier run concluded goes."""
+        self.folder.write_manifest({**self._manifest, "finished": False})
+        self.folder.files.remove(FINDINGS)
+
+    def conclude(self, findings: Mapping[str, Any]) -> None:
+        """Write what the study concludes, and that all of its parts are measured."""
+        self.folder.files.write(FINDINGS, sealed({**findings, "run": self.folder.run}))
+        self.folder.write_manifest({**self._manifest, "finished": True})
 
 
 @contextmanager
-def studying(files: Files, mark: str, about: Mapping[str, Any], parts: Sequence[str], unit: str = "run") -> Iterator[None]:
-    """Hold the folder of a study; its file `mark` says which parts there will be, and whether all of them are there."""
-    known = {**about, "parts": list(parts), "unit": unit, **({"command": COMMAND.get()} if COMMAND.get() else {})}
-    with lock.writing(files):
-        files.write(mark, sealed({**known, "finished": False}))
-        yield
-        files.write(mark, sealed({**known, "finished": True}))
+def study(
+    folder: RunFolder,
+    kind: Kind,
+    parts: Sequence[str],
+    *,
+    title: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    versions: Mapping[str, str | None] | None = None,
+    unit: str = "run",
+) -> Iterator[Study]:
+    """Hold the folder of a study for writing."""
+    with folder.writing():
+        created = folder.manifest_before(kind).get("created") or datetime.now(UTC).isoformat(timespec="seconds")
+        about = {"kind": kind, "created": created, "title": title, "settings": dict(settings or {}), "versions": dict(versions or {})}
+        found = Study(folder, {**about, "parts": list(parts), "unit": unit})
+        found.begin()
+        yield found
 
 
-def study_progress(root: str, about: Mapping[str, Any]) -> Progress | None:
-    """How far a study has come, by what its file says; None if it says too little, as older ones do."""
-    parts, files = about.get("parts"), Files(root)
-    if not isinstance(parts, list) or "finished" not in about:
-        return None
-    who, names = lock.writer(files), [inside(part) for part in parts]
-    over = bool(about["finished"]) and not who
-    done = {name for name in names if over or (within(root, name) and complete(f"{root}/{name}"))}
-    return progress(names, done, {}, writer=who, command=str(about.get("command") or ""), unit=str(about.get("unit") or "run"))
-
-
-def within(root: str, part: str) -> bool:
-    """Whether a part lies in the folder truly; a link may lead out of it."""
-    return os.path.realpath(f"{root}/{part}").startswith(os.path.realpath(root) + os.sep)
-
-
-def complete(root: str) -> bool:
-    """Whether a folder holds a run with nothing pending."""
-    folder = RunFolder(root)
+def findings(folder: RunFolder, model: type[Part]) -> dict[str, Any]:
+    """What a study concludes, once it is checked; raises where it is not finished, or the file is damaged."""
+    path = folder.files.path(FINDINGS)
+    if not folder.files.exists(FINDINGS):
+        state = folder.progress(folder.manifest(None))
+        if not state.settled:
+            raise StoreError(f"{folder.root} has no results yet. {state.sentence()}")
+        raise Damaged(f"{path} is missing: run the same command again, which writes it anew.")
     try:
-        return folder.progress(folder.manifest(None)).settled
-    except StoreError:
-        return False
+        found = unsealed(folder.files.read(FINDINGS, LARGEST))
+        if found.get("run") != folder.run:
+            raise ValueError("it belongs to another run")
+        check(model, found)
+    except (ValueError, OSError) as error:
+        raise Damaged(f"{path} is damaged ({error}): run the same command again, which writes it anew.") from error
+    return found

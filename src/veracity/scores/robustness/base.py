@@ -20,7 +20,6 @@ from veracity.core.settings import Positive
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Search, Walk
 from veracity.core.wording import compact, count
-from veracity.explain.differentiable import differentiable
 from veracity.measure import pearson
 from veracity.perturb import Ball
 from veracity.scores.common import Repeatable
@@ -111,6 +110,8 @@ class SearchScore(SampleNotes, Repeatable, ABC):
 
     def walked(self, explainer: Explainer | None, space: Space) -> Walk:
         """How: without slopes, where there are none."""
+        from veracity.explain.differentiable import differentiable  # brings Captum along, which reading results does not need
+
         if not isinstance(self.walk, Search) or not self.walk.follows_slopes:
             return self.walk
         if isinstance(space, InputSpace) and has_slopes(space) and (explainer is None or differentiable(explainer) is not None):

@@ -1,0 +1,91 @@
+"""The command `ls`: which components there are, with a sentence each, without importing any of them.
+
+The names of this package stand in catalogue.json, which `write` makes from the registries and a test checks. Those of other
+distributions come from their entry points, and their sentences from the docstrings in the source files.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from importlib.machinery import PathFinder
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from veracity.core.errors import unknown
+
+FILE = Path(__file__).with_name("catalogue.json")
+KINDS = (
+    "explainers", "groups", "spaces", "measures", "scores", "walks", "kernels", "targets", "trainers", "orbits", "tasks", "recipes",
+)  # fmt: skip
+"""The kinds of components, in the order in which they are listed."""
+
+
+def ls(kind: str = typer.Argument("", help=f"One of: {', '.join(KINDS)}.")) -> None:
+    """List the components there are, with one sentence each."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    if kind and kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
+    own, points = json.loads(FILE.read_text(encoding="utf-8")), entry_points()
+    for plural in [kind] if kind else KINDS:
+        found = {point.name: sentence(point) for point in points.select(group=f"veracity.{plural}")} | own[plural]
+        table = Table(title=plural, title_justify="left", box=None, show_header=False)
+        for name, text in sorted(found.items()):
+            table.add_row(f"[bold]{escape(name)}[/]", escape(text))
+        Console().print(table)
+
+
+def sentence(point: EntryPoint) -> str:
+    """The first paragraph of the docstring of what an entry point names, read from its source; else where it comes from."""
+    try:
+        body = ast.parse(source(point.module).read_bytes()).body
+        named = next(one for one in body if isinstance(one, (ast.ClassDef, ast.FunctionDef)) and one.name == point.attr)
+        return first_paragraph(ast.get_docstring(named) or "")
+    except (OSError, SyntaxError, ValueError, StopIteration):
+        return f"from the distribution {point.dist.name if point.dist else point.module}"
+
+
+def source(module: str) -> Path:
+    """The file of a module, which is not imported; raises a ValueError if there is none."""
+    folders, found = None, None
+    parts = module.split(".")
+    for depth in range(1, len(parts) + 1):
+        found = PathFinder.find_spec(".".join(parts[:depth]), folders)
+        folders = None if found is None else found.submodule_search_locations
+    if found is None or found.origin is None:
+        raise ValueError(f"there is no source of {module}")
+    return Path(found.origin)
+
+
+def first_paragraph(docstring: str) -> str:
+    """The first paragraph in one line.
+
+    >>> first_paragraph("How well maps\\nmove along.\\n\\nMore.")
+    'How well maps move along.'
+    """
+    return docstring.split("\n\n")[0].replace("\n", " ")
+
+
+def registered() -> dict[str, dict[str, str]]:
+    """The names and sentences of this package's own components, by kind; imports all of them."""
+    from veracity.core import registry
+
+    known = {one.plural: one for one in vars(registry).values() if isinstance(one, registry.Registry)}
+    return {plural: {name: item.summary() for name, item in sorted(known[plural].own().items()) if ours(item)} for plural in KINDS}
+
+
+def ours(item: Any) -> bool:
+    """Whether a component is defined in this package."""
+    maker = getattr(item, "assemble", getattr(item, "function", item))
+    return str(maker.__module__).startswith("veracity.")
+
+
+def write() -> None:
+    """Write catalogue.json anew."""
+    FILE.write_text(json.dumps(registered(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,237 @@
+"""Commands that measure: demo, audit, recipe, scan, advise."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+
+from veracity.cli.read import own_report
+from veracity.core.errors import SpecError
+from veracity.recipe import Scale
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from veracity.audit import Audit
+    from veracity.engine.forecast import Forecast
+    from veracity.recipe import RecipeResult
+    from veracity.results import Result
+
+TYPED: ContextVar[str] = ContextVar("typed", default="")
+"""The command line as a user would type it again."""
+Workers = typer.Option(None, help="Worker processes; by default one for each core, at most 8, and one for a GPU.")
+Device = typer.Option("cpu", help="Where the models run, such as cuda.")
+
+
+def default_workers(workers: int | None, device: str = "cpu") -> int:
+    """As many workers as there are cores, within reason; a GPU is kept busy by one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return workers if workers is not None else min(8, cores) if device == "cpu" else 1
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Within it, runs remember the command that began them, and an interrupted one says how to go on."""
+    from veracity.engine.store.state import commanded
+
+    try:
+        with commanded(TYPED.get()):
+            yield
+    except KeyboardInterrupt:
+        Console(stderr=True).print("Stopped. Run the same command again to resume.")
+        raise typer.Exit(130) from None
+
+
+def finish(result: RecipeResult, folder: Path, started: float) -> None:
+    """Print the table and where everything is; exit with 1 if something failed."""
+    from veracity.cli import tables
+    from veracity.orbits import OrbitResult
+
+    console = Console()
+    console.print(tables.any_result(result), soft_wrap=tables.is_text(result))
+    console.print(f"{folder / 'report.html'} written; run folder {folder}; {time.perf_counter() - started:.0f} s", soft_wrap=True)
+    if isinstance(result, OrbitResult):
+        console.print(f"Look at it with live models: veracity app {folder}", soft_wrap=True)
+    if len(result.failures()) and not getattr(result, "failures_expected", False):
+        raise typer.Exit(1)
+
+
+def demo(out: Path = typer.Option(Path("runs/demo"), help="The run folder."), workers: int | None = Workers) -> None:
+    """Train three small networks on digits, audit fourteen explainers, write a report: about a minute."""
+    started = time.perf_counter()
+    with resumable():
+        from veracity.recipe import run_recipe
+
+        finish(run_recipe("symmetry-digits", out, Scale.SMALL, workers=default_workers(workers)), out, started)
+
+
+def recipe(
+    name: str = typer.Argument(help="See: veracity ls recipes"),
+    scale: Scale = typer.Option(Scale.SMALL, help="Seconds, minutes, or as published."),
+    out: Path | None = typer.Option(None, help="The run folder; runs/NAME-SCALE by default."),
+    workers: int | None = Workers,
+    device: str = Device,
+) -> None:
+    """Run a published protocol into a folder, with a report."""
+    started = time.perf_counter()
+    folder = out or Path("runs") / f"{name}-{scale.value}"
+    with resumable():
+        from veracity.recipe import run_recipe
+
+        finish(run_recipe(name, folder, scale, workers=default_workers(workers, device), device=device), folder, started)
+
+
+def audit(
+    file: Path = typer.Argument(help="The audit file (TOML)."),
+    out: Path | None = typer.Option(None, help="The run folder; the file's 'out' by default."),
+    workers: int | None = Workers,
+    device: str = Device,
+    batch: int | None = typer.Option(None, help="Model rows at once; by default as many as the memory budget allows."),
+    memory: float | None = typer.Option(None, help="Memory budget in GiB; 1 on a CPU, a quarter of a GPU's by default."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what it would cost, and stop."),
+) -> None:
+    """Run an audit file; the same command resumes what was interrupted."""
+    started = time.perf_counter()
+    with resumable():
+        from veracity.cli import audit_file
+        from veracity.engine.store.marks import made_from
+
+        asked, named = audit_file.read(file)
+        folder = out or named
+        asked = replace(asked, about={**asked.about, "file": file.name})
+        crew, budget = default_workers(workers, device), None if memory is None else int(memory * 2**30)
+        asked = asked.on(device)
+        if dry_run:
+            Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
+            return
+        with made_from(file):
+            result = asked.run(folder, workers=crew, batch=batch, memory=budget)
+        result.save_report(own_report(folder))
+        finish(result, folder, started)
+
+
+def costs(cost: Forecast) -> str:
+    """A forecast in words."""
+    minutes, seconds = divmod(round(cost.seconds), 60)
+    first = [
+        *([f"calibration of {counted(cost.calibrations, 'path')}"] if cost.calibrations else []),
+        *([f"learning by {counted(cost.lessons, 'explainer')}"] if cost.lessons else []),
+        *([f"training of {counted(cost.folds, 'fold')}, which is not counted"] if cost.folds else []),
+    ]
+    least = "at least " if first else ""
+    lines = [
+        f"{cost.cells} cells, {cost.finished} of them finished",
+        *([f"before the first cell: {'; '.join(first)}"] if first else []),
+        f"{least}{cost.forward:,} forward and {cost.backward:,} backward passes to go",
+        f"about {minutes} min {seconds} s, {cost.memory / 2**20:,.0f} MiB for the largest batches",
+    ]
+    return "\n".join(lines)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def scan(
+    file: Path | None = typer.Argument(None, help="An audit file; its models and data are used, and nothing else."),
+    model: str | None = typer.Option(None, help="The model as module:function (or module:name), instead of a file."),
+    data: str | None = typer.Option(None, help="The inputs as module:function, beside --model."),
+    weights: Path | None = typer.Option(None, help="The model's weights (safetensors, or torch's with tensors alone)."),
+    samples: int = typer.Option(32, min=2, help="How many inputs to move."),
+    draws: int = typer.Option(16, min=1, help="How many elements of a large symmetry to draw for each."),
+    out: Path | None = typer.Option(None, help="A folder that keeps the measurements."),
+) -> None:
+    """Find the symmetries that a model keeps: every catalogued one that fits the input, best kept first."""
+    with resumable():
+        from veracity.cli import tables
+        from veracity.studies.symmetry_scan import scan as measured
+
+        models, inputs = subjects(file, model, data, weights)
+        for name, module in models.items():
+            folder = None if out is None else out / name
+            found = measured(module, inputs, samples=samples, draws=draws, folder=folder, title=f"{name}: symmetries, best kept first")
+            Console().print(tables.symmetries(found))
+
+
+def subjects(file: Path | None, model: str | None, data: str | None, weights: Path | None) -> tuple[dict[str, nn.Module], object]:
+    """The models and the inputs, from a file or from the options."""
+    from torch import nn
+
+    from veracity.cli import audit_file
+    from veracity.engine.resolve import as_models
+
+    if file is not None:
+        audit, _ = audit_file.read(file)
+        models = as_models(audit.models)
+        modules = {name: one for name, one in models.items() if isinstance(one, nn.Module)}
+        if len(modules) < len(models):
+            crossed = next(name for name in models if name not in modules)
+            raise SpecError(f"The model '{crossed}' is cross-trained, and a scan looks at trained ones: give it build=... and weights=...")
+        return modules, audit.inputs
+    if model is None or data is None:
+        raise SpecError("A scan needs an audit file, or --model module:function and --data module:function.")
+    entry = {"build": model, **({} if weights is None else {"weights": str(weights)})}
+    return {"model": audit_file.built("model", entry, Path.cwd())}, audit_file.data(data)[0]
+
+
+def advise(
+    folder: Path = typer.Argument(help="A run folder made by `veracity recipe`, `veracity audit` or `veracity demo`."),
+    measure: bool = typer.Option(True, help="Measure the changed explainers too, or only say what to change."),
+    passes: int = typer.Option(60_000, min=1, help="Do not measure a change that costs more model passes than this."),
+    workers: int | None = Workers,
+    audit: Path | None = typer.Option(None, help="The audit file that made the run, if the folder was not written by a run of yours."),
+) -> None:
+    """Say for each explainer which assumption fails, what to change, and what the change gains; the report shows it too."""
+    with resumable():
+        from veracity.cli import tables
+        from veracity.results import Result
+        from veracity.studies.advice import advise as measured
+
+        target = own_report(folder)
+        asked = audit_behind(Result(folder), folder, audit)
+        found = measured(asked, folder, measure=measure, passes=passes, workers=default_workers(workers))
+        Result(folder).save_report(target)
+    for line in tables.advice(found):
+        Console().print(line, highlight=False, soft_wrap=True)
+    typer.echo(f"{target} written")
+
+
+def audit_behind(result: Result, folder: Path, file: Path | None = None) -> Audit:
+    """The audit that made a run: from the audit file that was given, from an installed recipe, or from this user's own audit file.
+
+    A manifest is no reason to import anything: the folder may come from elsewhere.
+    """
+    from veracity.audit import Audit
+    from veracity.cli import audit_file
+    from veracity.core.registry import RECIPES
+    from veracity.engine.store.marks import recorded
+
+    if file is not None:
+        return audit_file.read(file)[0]
+    spec = result.manifest["spec"]
+    if spec.get("recipe") is not None:
+        if spec.get("scale") not in list(Scale):
+            raise SpecError(f"{folder} names no scale of the recipe '{spec['recipe']}': run the recipe again.")
+        made = RECIPES[spec["recipe"]].assemble(folder, Scale(spec["scale"]))
+        if not isinstance(made, Audit):
+            raise SpecError(f"The recipe '{spec['recipe']}' makes no single audit, so there is no advice on its run.")
+        return made
+    if "file" in spec:
+        mark = recorded(result.folder.files)
+        if mark is None or not mark.file:
+            raise SpecError(
+                f"{folder} was not written by a run of yours, or has changed since, so that no code is run for it: name the audit file "
+                f"that made it, as in 'veracity advise {folder} --audit FILE', if you trust that file."
+            )
+        return audit_file.read(Path(mark.file))[0]
+    raise SpecError(f"{folder} was made from Python: call veracity.advise(audit, '{folder}') there, where its models are at hand.")

@@ -1,0 +1,195 @@
+"""Commands that read a folder: show, report, gate, diff, app."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from veracity.core.errors import InputError, SpecError, StoreError
+
+if TYPE_CHECKING:
+    from veracity.results import Result
+
+Folder = typer.Argument(help="A folder that a command wrote.")
+
+
+class Format(StrEnum):
+    """How to print a table."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help="json: one object per line.")) -> None:
+    """Print the table of a folder; in json and csv, an end that is not known is empty."""
+    from veracity.cli.cache import answer
+
+    if format is Format.TABLE:
+        typer.echo(answer(folder, f"table {look()}", lambda: as_table(loaded(folder))), nl=False)
+    else:
+        typer.echo(answer(folder, format.value, lambda: as_rows(loaded(folder), format)), nl=False)
+
+
+def loaded(folder: str) -> Any:
+    """What a folder holds."""
+    from veracity.studies.result import load
+
+    return load(folder)
+
+
+def look() -> str:
+    """What the text of a table depends on besides its numbers: the terminal's width and colours."""
+    from rich.console import Console
+
+    console = Console()
+    return f"{console.width} {console.color_system} {console.encoding}"
+
+
+def as_table(result: Any) -> str:
+    """A result as this terminal shows it."""
+    from rich.console import Console
+
+    from veracity.cli import tables
+
+    console = Console()
+    with console.capture() as capture:
+        console.print(tables.any_result(result), soft_wrap=tables.is_text(result))
+    return capture.get()
+
+
+def as_rows(result: Any, format: Format) -> str:
+    """The table of a result as CSV, or as one JSON object per line."""
+    if format is Format.CSV:
+        return str(result.table().replace([-math.inf, math.inf], math.nan).to_csv(index=False))
+    lines = []
+    for row in result.table().to_dict("records"):
+        known = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+        lines.append(json.dumps(known, allow_nan=False))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def report(
+    folder: str = Folder,
+    out: Path | None = typer.Option(None, help="The file; report.html in the folder by default."),
+    samples: int | None = typer.Option(None, help="Of orbits, how many samples the file holds; as many as fit into 12 MB by default."),
+) -> None:
+    """Write the report of a folder: one HTML file that opens anywhere."""
+    from veracity.orbits import OrbitResult
+    from veracity.studies.result import load
+
+    result, target = load(folder), out or own_report(Path(folder))
+    if isinstance(result, OrbitResult):
+        written = result.save_report(target, samples)
+    elif samples is not None:
+        raise SpecError("--samples is for orbits: every other report holds what was measured of all samples.")
+    else:
+        written = result.save_report(target)
+    typer.echo(f"{written} written")
+
+
+def own_report(folder: Path) -> Path:
+    """Where a folder keeps its report; raises if that is a link, which would let a folder from elsewhere overwrite any file."""
+    target = folder / "report.html"
+    if target.is_symlink():
+        raise StoreError(f"{target} is a link, which is not written through: delete it first.")
+    return target
+
+
+def gate(
+    folder: str = Folder,
+    require: list[str] = typer.Option(
+        ...,
+        help='Such as "equivariance>=0.9"; of orbits "gap<=0.1", of a meta-evaluation "mc>=0.6", of a degradation check "slope<=0" or '
+        '"p_adjusted<=0.05", of a distance check "trend>=0.9", of a scan "invariance>=0.99"; may be repeated.',
+    ),
+    explainer: list[str] = typer.Option([], help="Only these explainers (of a study, tests); may be repeated."),
+    model: list[str] = typer.Option([], help="Only these models (of a study, scores, distances or symmetries); may be repeated."),
+    max_unseen: float | None = typer.Option(
+        None, help="Where all samples are equal, the largest share of the population that may differ unseen, such as 0.05."
+    ),
+) -> None:
+    """Exit 1 unless every row holds every requirement at the worse end of its interval."""
+    from veracity.cli.cache import answer
+    from veracity.cli.gate import check_units, judge, requirements, table_of
+
+    known = answer(folder, "gate", lambda: requirements(loaded(folder)))
+    rows = table_of(known)
+    check_units(rows, require, explainer)
+    verdict = judge(rows, require, explainer, model, max_unseen, known["confidence"])
+    for line in verdict.alike:
+        typer.echo(f"note: {line}")
+    for line in verdict.broken:
+        typer.echo(f"not held: {line}", err=True)
+    if verdict.broken:
+        raise typer.Exit(1)
+    typer.echo(f"held: {', '.join(require)} ({verdict.judged} judged)")
+
+
+def diff(
+    first: str = typer.Argument(metavar="A", help="A folder."), second: str = typer.Argument(metavar="B", help="Another one.")
+) -> None:
+    """Compare two audits, or several with several, row by row: B minus A, paired by sample where the data are the same."""
+    from rich.console import Console
+
+    from veracity.cli import tables
+    from veracity.results import compared
+
+    runs = [opened_audits(first), opened_audits(second)]
+    names = [name for name in runs[0] if name in runs[1]]
+    if not names:
+        raise InputError(f"{first} and {second} have no audit in common: {', '.join(runs[0])} and {', '.join(runs[1])}.")
+    for name in names:
+        before, after = (run[name] for run in runs)
+        folded = bool(before.manifest.get("folds") or after.manifest.get("folds"))
+        title = f"{second} minus {first}{f', {name}' if name else ''}"
+        Console().print(tables.comparison(compared(before, after), title, folded=folded))
+
+
+def opened_audits(folder: str) -> dict[str, Result]:
+    """The audits of a folder by name, one alone without a name; raises on a folder that holds something else."""
+    from veracity.engine.store import RunFolder
+    from veracity.engine.store.manifest import Kind
+    from veracity.studies.result import load
+
+    kind = Kind(RunFolder(folder).manifest(None)["kind"])
+    if kind not in (Kind.AUDIT, Kind.AUDITS):
+        raise SpecError(
+            f"{folder} holds {kind.words}, and 'veracity diff' compares audits sample by sample: print both folders with 'veracity show "
+            "FOLDER --format csv' and compare the tables."
+        )
+    return audits(load(folder))
+
+
+def audits(result: Any) -> dict[str, Result]:
+    """The audits in what a folder holds, by name; one alone has no name."""
+    from veracity.results import Result
+
+    return {"": result} if isinstance(result, Result) else dict(getattr(result, "results", {}))
+
+
+def interface(
+    folder: Path = typer.Argument(metavar="DIR", help="A run folder, or a folder that holds some."),
+    port: int = typer.Option(0, help="The port; 0 stands for a free one."),
+    host: str = typer.Option("127.0.0.1", help="Where to listen; anything but the loopback lets other machines in who know the address."),
+    browser: bool = typer.Option(True, "--browser/--no-browser", help="Open the browser."),
+) -> None:
+    """Look at runs in the browser: orbits with live models, audits, reports."""
+    from veracity.app import show as serve
+
+    if serve(folder, port=port, host=host, open_browser=browser):
+        leave()
+
+
+def leave() -> None:
+    """End now: an answer that is still being computed in some thread would keep the process for as long as it takes."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,114 @@
+"""What every study's result can do, and how any folder that veracity wrote is read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from veracity.core.errors import SpecError
+from veracity.core.registry import RENDERERS
+from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Kind
+from veracity.engine.store.state import Progress, State
+from veracity.results.pages import save_page
+
+READERS = {
+    Kind.AUDIT: ("veracity.results", "Result"),
+    Kind.ORBITS: ("veracity.orbits", "OrbitResult"),
+    Kind.AUDITS: ("veracity.studies.several", "JointResult"),
+    Kind.META: ("veracity.studies.meta", "MetaResult"),
+    Kind.DEGRADATION: ("veracity.studies.degradation", "DegradationResult"),
+    Kind.DISTANCES: ("veracity.studies.distance_check", "DistanceResult"),
+    Kind.SCAN: ("veracity.studies.symmetry_scan", "Scan"),
+}
+"""The class that reads each kind of folder, imported when it is needed."""
+GATED = ["model", "explainer", "score", "value", "low", "high", "n", "unseen"]
+
+
+@dataclass(frozen=True)
+class StudyResult(ABC):
+    """What a study found: a table, a text, a report, and rows that a gate can judge.
+
+    `path` is the folder that it was read from or written to, "" if there is none.
+    """
+
+    kind: ClassVar[Kind]
+    failures_expected: ClassVar[bool] = False
+    """Whether failures belong to the study, as of damaged models, and do not make its command fail."""
+    title: str | None = field(default=None, kw_only=True)
+    path: str = field(default="", kw_only=True)
+    confidence: float = field(default=0.95, kw_only=True)
+
+    @classmethod
+    @abstractmethod
+    def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
+        """The result that a folder holds."""
+
+    @abstractmethod
+    def findings(self) -> dict[str, Any]:
+        """What the folder keeps of the result, as plain JSON."""
+
+    @abstractmethod
+    def table(self) -> pd.DataFrame:
+        """One row per thing that the study compares."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The main numbers as text."""
+
+    def save_report(self, path: str | Path) -> Path:
+        """Write the report, one HTML file that opens anywhere."""
+        if self.kind not in RENDERERS:
+            raise SpecError(f"{self.kind.words.capitalize()} has no report: print it with 'veracity show'.")
+        return save_page(self.kind, self, path)
+
+    def failures(self) -> pd.DataFrame:
+        """What could not be measured, and why."""
+        return pd.DataFrame(columns=["error"])
+
+    def requirements(self) -> pd.DataFrame:
+        """The rows that `veracity gate` judges: one per number with its ends `low` and `high`."""
+        return self.table()
+
+    @cached_property
+    def progress(self) -> Progress | None:
+        """How far the study had come when it was first looked at; None for one without a folder."""
+        if not self.path:
+            return None
+        folder = RunFolder(self.path)
+        return folder.progress(folder.manifest(self.kind))
+
+
+def load(folder: str | Path) -> Any:
+    """What a folder holds, by the kind in its manifest: a Result, an OrbitResult, or the result of a study."""
+    store = RunFolder(str(folder))
+    manifest = store.manifest(None)
+    kind = Kind(manifest["kind"])
+    module, name = READERS[kind]
+    reader = getattr(import_module(module), name)
+    return reader.read(store, manifest) if kind.study else reader(folder)
+
+
+def gated(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows of model, explainer, score, value, low, high, n and unseen as a gate reads them: measured, and not of a control.
+
+    What is left out is "" or NaN.
+    """
+    found = pd.DataFrame([{"explainer": "", "n": 1, "unseen": np.nan, **row} for row in rows], columns=GATED)
+    state = np.where(found["value"].isna(), State.UNDEFINED, State.DONE)
+    return found.assign(state=state, failed="", control=False, bound=False, cells=1, cells_measured=1)
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON can write them: None for what is not a finite number."""
+    finite = table.replace([np.inf, -np.inf], np.nan)
+    found = finite.astype(object).where(finite.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in record.items()} for record in found]

@@ -1,0 +1,35 @@
+"""`ls` lists components without importing them, from a file that a test keeps up to date."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from commands import code
+
+from veracity.cli.catalogue import FILE, registered, sentence
+
+
+def test_the_catalogue_lists_every_component() -> None:
+    written = json.loads(FILE.read_text(encoding="utf-8"))
+    assert written == registered(), "components have changed: call veracity.cli.catalogue.write()"
+
+
+def test_a_plugin_is_listed_without_being_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plugin").mkdir()
+    (tmp_path / "plugin" / "__init__.py").write_text("raise RuntimeError('imported')")
+    (tmp_path / "plugin" / "parts.py").write_text('class Mine:\n    """What it does,\n    in short.\n\n    More."""\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = sentence(EntryPoint("mine", "plugin.parts:Mine", "veracity.scores"))
+    assert found == "What it does, in short."
+    assert "plugin" not in sys.modules
+    assert sentence(EntryPoint("other", "plugin.parts:Other", "veracity.scores")) == "from the distribution plugin.parts"
+    assert sentence(EntryPoint("none", "no_such_module:Other", "veracity.scores")) == "from the distribution no_such_module"
+
+
+def test_a_kind_that_is_misspelt(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code("ls", "score") == 2
+    assert "Unknown kind 'score'. Did you mean 'scores'?" in capsys.readouterr().err
