@@ -59,7 +59,7 @@ def test_scores_that_share_their_passes_pay_once(make_audit: Callable[..., Audit
         nonlocal rows
         audit = make_audit(scores=scores, explainers=["gradient"], controls=False)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("veracity.audit.examined", lambda problem, budgets, heard: (problem, []))
+            patch.setattr("veracity.audit.try_explainers", lambda problem, budgets, heard: (problem, []))
             handle = net.register_forward_pre_hook(count)
             rows = 0
             audit.run(tmp_path / name)

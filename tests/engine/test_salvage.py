@@ -269,7 +269,7 @@ ROWS: list[int] = []
 
 
 def test_nothing_is_done_twice_where_nothing_throws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veracity.audit.examined", lambda problem, budgets, heard: (problem, []))
+    monkeypatch.setattr("veracity.audit.try_explainers", lambda problem, budgets, heard: (problem, []))
     ROWS.clear()
     audit(explainers=[Quiet()], scores=["equivariance"], companions=False).run(tmp_path)
     assert sum(ROWS) == 70 + 70 * 12

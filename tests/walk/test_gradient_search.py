@@ -257,7 +257,7 @@ def test_it_needs_slopes() -> None:
     walk = GradientSearch(population=2)
     assert walk.follows_slopes
     assert walk.without_slopes() is None
-    assert walk.held == 2
+    assert walk.points == 2
     searcher = search_of(walk, Line())
     searcher.ask()
     with pytest.raises(SpecError, match="The walk 'gradient' needs the slopes of the merit, and got none: use the walk 'genetic'"):

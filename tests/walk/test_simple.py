@@ -59,7 +59,7 @@ def test_evaluations_are_exact_whatever_goes_at_once(population: int) -> None:
     assert last(searcher.trace(), "evaluations").tolist() == [20.0] * 3
     whole = search_of(SimpleMonteCarlo(draws=20), unit_box(2), lambda ask: ask.element[:, 0], target=0.1, samples=3)
     assert torch.equal(searcher.trace().quantities["probability"], whole.trace().quantities["probability"])
-    assert walk.held == min(population, 20)
+    assert walk.points == min(population, 20)
 
 
 @pytest.mark.parametrize("setting", ["draws", "population"])

@@ -41,7 +41,7 @@ def test_evaluations_add_up() -> None:
     walk = Strongest(searches=(FIRST, SECOND))
     assert walk.length(unit_box(3)) == 10 + 3 * 8 + 30
     assert drive(walk.searcher(unit_box(3), torch.arange(4), 0, 0.0, CPU), bump) == 4 * 64
-    assert walk.held == 30
+    assert walk.points == 30
     assert Strongest().length(unit_box(3)) == 100 + 60 * 90 + 10 * 50
 
 

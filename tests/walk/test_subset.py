@@ -364,4 +364,4 @@ def test_it_comes_back_from_its_spec() -> None:
     again = WALKS.build(walk.spec())
     assert again.spec() == walk.spec()
     assert isinstance(SubsetSimulation(kernel="window").searcher(unit_box(2), torch.arange(1), 0, 0.0, CPU), Levels)
-    assert walk.held == 40
+    assert walk.points == 40
