@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 from rich import box
@@ -53,7 +53,7 @@ def any_result(result: Any) -> Group | str:
     if is_text(result):
         state = result.progress if isinstance(result, StudyResult) else None
         return "\n".join([*(whereabouts(state) if state is not None else []), escape(str(result))])
-    return symmetries(result) if isinstance(result, StudyResult) else orbit_results(result)
+    return symmetries(cast("Scan", result)) if isinstance(result, StudyResult) else orbit_results(result)
 
 
 def is_text(result: Any) -> bool:
