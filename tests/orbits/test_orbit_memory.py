@@ -53,8 +53,9 @@ def test_a_long_orbit_is_judged_in_pieces(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(metrics, "columns_of", watched)
     pieces = 3
     flow().run(tmp_path, memory=pieces * metrics.COPIES * 4 * 2 * 8 * 8, progress=False)
-    assert set(seen) == {(1, 3), (1, 1)}
-    assert sum(length for _, length in seen) == 2 * 3 * 16
+    measured = [shape for shape in seen if shape != (2, 1)]  # the metrics are tried on two unmoved samples first
+    assert set(measured) == {(1, 3), (1, 1)}
+    assert sum(length for _, length in measured) == 2 * 3 * 16
 
 
 def test_tensors_that_share_memory_are_stored_each_by_itself(tmp_path: Path) -> None:
