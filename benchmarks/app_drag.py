@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from veracity import OrbitEvaluation
-from veracity.app.server import prepared
+from veracity.app.server import make_server
 from veracity.orbits import Classification, RotationOrbit
 from veracity_papers.data.mnist import CLASSES, mnist
 from veracity_papers.zoo.orbit_digits import pretrained
@@ -91,7 +91,7 @@ def serving(folder: str, samples: int, threads: int, tell: Connection) -> None:
     torch.set_num_threads(threads)
     made = evaluation(samples)
     made.run(folder)
-    server, listening, address = prepared(folder, evaluation=made)
+    server, listening, address = make_server(folder, evaluation=made)
     tell.send(address)
     server.run(sockets=[listening])
 

@@ -30,7 +30,7 @@ from rich.table import Table
 from websockets.asyncio.client import ClientConnection, connect
 
 from veracity import OrbitEvaluation
-from veracity.app.server import prepared
+from veracity.app.server import make_server
 from veracity.demo import digits
 from veracity.orbits import Classification, RotationOrbit
 from veracity.report.interactive.packed import unpack
@@ -62,7 +62,7 @@ def serving(folder: str, tell: Connection) -> None:
     task = Classification(classes=tuple(map(str, range(10))))
     made = OrbitEvaluation(models=models, inputs=x[:SAMPLES], targets=y[:SAMPLES], orbit=RotationOrbit(step=5.0), task=task)
     made.run(folder, progress=False)
-    server, listening, address = prepared(folder, evaluation=made)
+    server, listening, address = make_server(folder, evaluation=made)
     tell.send(address)
     server.run(sockets=[listening])
 

@@ -23,7 +23,7 @@ from benchmarks.floor import synchronise
 from veracity import OrbitEvaluation
 from veracity.core.inputs import Signals
 from veracity.orbits import Classification, Live, OrbitResult, RotationOrbit
-from veracity.orbits.loop import repeated
+from veracity.orbits.loop import repeat_signals
 from veracity.trainers.training import initialised
 from veracity_papers.data.mnist import mnist
 from veracity_papers.zoo.lenet import lenet
@@ -49,7 +49,7 @@ def evaluation(samples: int, step: float, device: str) -> OrbitEvaluation:
 def moved_already(asked: OrbitEvaluation, device: torch.device) -> Tensor:
     """Some digits at every angle, one orbit after the other."""
     elements, few = asked.orbit.elements, torch.as_tensor(asked.inputs)[:MADE]
-    return asked.orbit.space.act(elements.repeat(len(few), 1), repeated(Signals(few), len(elements)).values).to(device)
+    return asked.orbit.space.act(elements.repeat(len(few), 1), repeat_signals(Signals(few), len(elements)).values).to(device)
 
 
 def passes(models: list[nn.Module], moved: Tensor, total: int, rows: int) -> float:

@@ -17,7 +17,7 @@ from veracity.core.scores import Measured
 from veracity.core.training import CrossTrained
 from veracity.demo import digits
 from veracity.orbits import RotationOrbit
-from veracity.orbits.tasks.outputs import Classification
+from veracity.orbits.tasks.classification import Classification
 from veracity.perturb import CyclicShift
 from veracity.results import Result
 from veracity.scores.gef import FastGEF

@@ -46,7 +46,7 @@ class Visit:
 @contextmanager
 def served(folder: Path, evaluation: OrbitEvaluation | None = None) -> Iterator[str]:
     """The address of a server in a thread."""
-    server, listening, address = serving.prepared(folder, evaluation=evaluation)
+    server, listening, address = serving.make_server(folder, evaluation=evaluation)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     yield address

@@ -7,8 +7,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from veracity.app.runs import Opened, Runs
-from veracity.app.server import create
+from veracity.app.application import create
+from veracity.app.runs import Runs, Workspace
 from veracity.orbits import OrbitEvaluation
 
 TOKEN = "a-token-for-tests"
@@ -20,5 +20,5 @@ LIVE = f"{SOCKET}?token={TOKEN}"
 
 def client(folder: Path, evaluation: OrbitEvaluation | None = None, **settings: Any) -> TestClient:
     """A client that knows the token of a server for a folder."""
-    app = create(Opened(Runs(folder), evaluation), TOKEN)
+    app = create(Workspace(Runs(folder), evaluation), TOKEN)
     return TestClient(app, base_url=ORIGIN, headers=AUTHORISED, **settings)

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from orbit_run import HOSTILE, evaluation, measured
-from veracity.app.guard import Guard, names
+from veracity.app.guard import Guard, allowed_hosts
 from veracity.app.runs import Runs
 from veracity.core.errors import StoreError
 from veracity.engine.store import RunFolder
@@ -99,11 +99,11 @@ def test_the_machines_own_names_and_forwarded_ports_are_served(served: TestClien
 def test_a_server_for_other_machines_takes_addresses_and_its_name_alone() -> None:
     def refused(host: str) -> int | None:
         scope = {"type": "http", "scheme": "http", "path": "/", "query_string": b"", "headers": [(b"host", host.encode())]}
-        return Guard(app=None, token="t", hosts=names("0.0.0.0")).refusal(scope)  # type: ignore[arg-type]
+        return Guard(app=None, token="t", hosts=allowed_hosts("0.0.0.0")).refusal(scope)  # type: ignore[arg-type]
 
     assert [refused(host) for host in ("10.1.2.3:80", "[fe80::1]:80", "localhost", "evil.example")] == [None, None, None, 400]
-    assert names("10.1.2.3") >= {"10.1.2.3", "localhost"}
-    assert "*" not in names("10.1.2.3")
+    assert allowed_hosts("10.1.2.3") >= {"10.1.2.3", "localhost"}
+    assert "*" not in allowed_hosts("10.1.2.3")
 
 
 @pytest.mark.parametrize("path", TRAVERSALS)

@@ -24,7 +24,7 @@ from websockets.sync.client import ClientConnection, connect
 
 import veracity
 from orbit_run import evaluation, measured
-from veracity.app import guard
+from veracity.app import application
 from veracity.app import server as serving
 from veracity.cli import main
 from veracity.core.errors import InputError, SpecError
@@ -52,7 +52,7 @@ class Running:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("served") / "run"
     made = measured(folder, samples=3, explainers=())
-    server, listening, address = serving.prepared(folder, evaluation=made)
+    server, listening, address = serving.make_server(folder, evaluation=made)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     parts = urlsplit(address)
@@ -122,7 +122,7 @@ def test_many_clients_come_and_go(running: Running) -> None:
 
 
 def test_no_more_sockets_than_there_is_room_for(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veracity.app.socket.CLIENTS", 1)
+    monkeypatch.setattr("veracity.app.live.CLIENTS", 1)
     with running.socket() as one:
         assert answered(one, 1)
         with running.socket() as other:
@@ -134,17 +134,17 @@ def test_no_more_sockets_than_there_is_room_for(running: Running, monkeypatch: p
 
 def test_a_port_that_is_taken_is_a_sentence(running: Running) -> None:
     with pytest.raises(InputError, match=r"at the host '203\.0\.113\.7' \(.*\): choose another --host"):
-        serving.bound("203.0.113.7", 0)
+        serving.listen_at("203.0.113.7", 0)
     with pytest.raises(InputError, match="at the host 'no such host'"):
-        serving.bound("no such host", 0)
+        serving.listen_at("no such host", 0)
     with pytest.raises(InputError, match="choose another --port"):
-        serving.prepared(running.directory, port=running.port)
+        serving.make_server(running.directory, port=running.port)
 
 
 def test_tokens_are_long_and_never_the_same(running: Running) -> None:
     found = set()
     for _ in range(3):
-        _, listening, address = serving.prepared(running.directory)
+        _, listening, address = serving.make_server(running.directory)
         listening.close()
         found.add(parse_qs(urlsplit(address).query)["token"][0])
         assert urlsplit(address).hostname == "127.0.0.1"
@@ -162,7 +162,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(running: Running, m
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(SpecError, match=r"This needs uvicorn, which is not installed: pip install 'veracity\[app\]'"):
-        serving.prepared(running.directory)
+        serving.make_server(running.directory)
 
 
 def test_the_command_says_where_it_is_and_opens_the_browser(
@@ -183,11 +183,11 @@ def test_the_command_says_where_it_is_and_opens_the_browser(
 
 
 def test_an_interrupt_ends_it_and_frees_the_port(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    server, listening, address = serving.prepared(running.directory)
+    server, listening, address = serving.make_server(running.directory)
     port, real = urlsplit(address).port, threading.Event.wait
 
     def interrupted(event: threading.Event, timeout: float | None = None) -> bool:
-        if timeout != serving.LOOK:
+        if timeout != serving.INTERVAL:
             return real(event, timeout)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
             assert answer.status == 200
@@ -197,13 +197,13 @@ def test_an_interrupt_ends_it_and_frees_the_port(running: Running, monkeypatch: 
     assert serving.stay(server, listening)
     monkeypatch.undo()
     listening.close()
-    serving.bound("127.0.0.1", port or 0).close()
+    serving.listen_at("127.0.0.1", port or 0).close()
 
 
 def test_serving_an_evaluation_measures_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
-    veracity.serve(evaluation(samples=2, explainers=()), tmp_path / "run", open_browser=False, said=told.append)
+    veracity.serve(evaluation(samples=2, explainers=()), tmp_path / "run", open_browser=False, announce=told.append)
     assert veracity.OrbitResult(tmp_path / "run").values("seed 0", "confidence").shape == (2, 8)
     assert told[0].startswith("http://127.0.0.1:")
 
@@ -218,7 +218,7 @@ def test_plain_python_is_refused_without_the_token(running: Running) -> None:
 @pytest.fixture
 def hurried(running: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
     """The server with little patience."""
-    monkeypatch.setattr(guard, "PATIENCE", 1.0)
+    monkeypatch.setattr(application, "PATIENCE", 1.0)
     return running
 
 
@@ -261,12 +261,12 @@ def test_a_client_that_goes_on_sending_slowly_is_cut_too(hurried: Running) -> No
 
 
 def test_a_long_answer_is_not_cut(hurried: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veracity.app.server.bundled", lambda name: time.sleep(3) or b"late")
+    monkeypatch.setattr("veracity.app.application.bundled", lambda name: time.sleep(3) or b"late")
     assert hurried.raw("GET /app.js HTTP/1.1").endswith(b"late")
 
 
 def test_one_connection_too_many_takes_the_place_of_the_one_that_waited_longest(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "CONNECTIONS", 5)
+    monkeypatch.setattr(application, "CONNECTIONS", 5)
     waiting = []
     for _ in range(5):
         waiting.append(socket.create_connection(("127.0.0.1", running.port), timeout=10))

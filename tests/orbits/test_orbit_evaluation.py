@@ -13,8 +13,8 @@ from veracity import OrbitEvaluation
 from veracity.core.errors import Note
 from veracity.demo import GlobalMax, all_cnn
 from veracity.orbits import Classification, GroupOrbit, Regression, RotationOrbit
-from veracity.orbits.models import Called
-from veracity.orbits.outputs import AsInput
+from veracity.orbits.models import FunctionModel
+from veracity.orbits.output_actions import AsInput
 from veracity.orbits.tasks.base import Metric
 from veracity.perturb import CyclicShift, Dihedral, Permutations
 from veracity.trainers.training import initialised
@@ -120,7 +120,7 @@ def test_a_set_model_has_a_flat_orbit_under_permutations(tmp_path: Path) -> None
 
 def test_an_output_that_moves_along_has_a_flat_orbit_only_where_it_is_undone(tmp_path: Path) -> None:
     points = torch.rand(3, 12, 3, generator=torch.Generator().manual_seed(0))
-    models = {"norms": Called(lambda x: x.square().sum(dim=2))}
+    models = {"norms": FunctionModel(lambda x: x.square().sum(dim=2))}
     orbit = GroupOrbit(space=Permutations(axis=-1), draws=9)
     along = OrbitEvaluation(models=models, inputs=points.mT.contiguous(), orbit=orbit, task=Regression(action=AsInput()))
     moved = replace_model(along, lambda x: x.square().sum(dim=1))

@@ -32,29 +32,30 @@ def test_numbers_and_details_do_not_depend_on_the_memory(tmp_path: Path, made: C
 def test_models_share_moved_inputs_only_while_there_is_room_for_their_outputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, shown: list[int]
 ) -> None:
-    along, seen = loop.along, []
+    along, seen = loop.outputs_along, []
 
     def watched(models: Any, *given: Any) -> Any:
         seen.append(len(models))
         return along(models, *given)
 
-    monkeypatch.setattr(loop, "along", watched)
+    monkeypatch.setattr(loop, "outputs_along", watched)
     digits_like().run(tmp_path, memory=memory, progress=False)
     assert seen == shown
 
 
 def test_a_long_orbit_is_judged_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compared, seen = metrics.compared, []
+    compared, seen = metrics.columns_of, []
 
     def watched(task: Any, space: Any, elements: Any, outputs: Any, held: Any) -> Any:
         seen.append(tuple(outputs.shape[:2]))
         return compared(task, space, elements, outputs, held)
 
-    monkeypatch.setattr(metrics, "compared", watched)
+    monkeypatch.setattr(metrics, "columns_of", watched)
     pieces = 3
     flow().run(tmp_path, memory=pieces * metrics.COPIES * 4 * 2 * 8 * 8, progress=False)
-    assert set(seen) == {(1, 3), (1, 1)}
-    assert sum(length for _, length in seen) == 2 * 3 * 16
+    measured = [shape for shape in seen if shape != (2, 1)]  # the metrics are tried on two unmoved samples first
+    assert set(measured) == {(1, 3), (1, 1)}
+    assert sum(length for _, length in measured) == 2 * 3 * 16
 
 
 def test_tensors_that_share_memory_are_stored_each_by_itself(tmp_path: Path) -> None:

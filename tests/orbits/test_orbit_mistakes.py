@@ -15,7 +15,7 @@ from veracity.core.errors import InputError, Note, SpecError, StoreError, Veraci
 from veracity.core.measures import Direction
 from veracity.orbits import Classification, CropOrbit, Detection, Flow, Regression
 from veracity.orbits.tasks.base import Metric
-from veracity.orbits.tasks.outputs import accuracy
+from veracity.orbits.tasks.classification import accuracy
 
 
 class Restless(nn.Module):

@@ -12,7 +12,7 @@ from small import set_net
 from veracity import OrbitEvaluation
 from veracity.core.errors import SpecError
 from veracity.orbits import Classification, DiskOrbit, GroupOrbit, RotationOrbit
-from veracity.orbits.pictures import Picture, drawn, picture_of, restored, thumbnails
+from veracity.orbits.pictures import Picture, draw_inputs, picture_of, restore_inputs, thumbnails
 from veracity.perturb import CyclicShift
 
 
@@ -46,10 +46,10 @@ def test_how_inputs_are_drawn_may_be_said() -> None:
 
 def test_pixels_are_bytes_of_the_data_s_own_range() -> None:
     x = torch.tensor([-1.0, 0.0, 1.0, 3.0]).reshape(1, 1, 1, 4)
-    assert drawn(Picture.IMAGE, x, (-1.0, 3.0)).flatten().tolist() == [0, 64, 128, 255]
-    assert torch.allclose(restored(Picture.IMAGE, drawn(Picture.IMAGE, x, (-1.0, 3.0)), (-1.0, 3.0)), x, atol=4 / 255)
+    assert draw_inputs(Picture.IMAGE, x, (-1.0, 3.0)).flatten().tolist() == [0, 64, 128, 255]
+    assert torch.allclose(restore_inputs(Picture.IMAGE, draw_inputs(Picture.IMAGE, x, (-1.0, 3.0)), (-1.0, 3.0)), x, atol=4 / 255)
     flat = torch.full((1, 1, 2, 2), 7.0)
-    assert drawn(Picture.IMAGE, flat, (7.0, 7.0)).unique().tolist() == [0]
+    assert draw_inputs(Picture.IMAGE, flat, (7.0, 7.0)).unique().tolist() == [0]
 
 
 def test_thumbnails_are_small_square_and_of_the_right_part() -> None:

@@ -65,7 +65,7 @@ def test_a_killed_run_goes_on_and_finds_the_same_numbers(tmp_path: Path, monkeyp
 def test_a_finished_run_measures_nothing_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluation().run(tmp_path, progress=False)
     created, before = OrbitResult(tmp_path).manifest["created"], stamps(tmp_path)
-    monkeypatch.setattr("veracity.orbits.loop.along", lambda *given: pytest.fail("a model was asked again"))
+    monkeypatch.setattr("veracity.orbits.loop.outputs_along", lambda *given: pytest.fail("a model was asked again"))
     again = evaluation().run(tmp_path, progress=False)
     changed = {name for name, stamp in stamps(tmp_path).items() if before.get(name) != stamp}
     assert changed <= {"manifest.json", "lock"}

@@ -14,7 +14,7 @@ import torch
 from veracity.core.registry import RECIPES
 from veracity.orbits import OrbitResult
 from veracity.orbits.layouts import DiskOrbit, RotationOrbit
-from veracity.orbits.tasks.outputs import Classification
+from veracity.orbits.tasks.classification import Classification
 from veracity.recipe import Scale, run_recipe
 from veracity_papers.data import files
 from veracity_papers.recipes.orbits_symmetry import explainers, quarter_turns

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from veracity.core.errors import SpecError
 from veracity.orbits.layouts import RotationOrbit
 from veracity.orbits.statistics import equivariance_gap
-from veracity.orbits.tasks.outputs import Classification
+from veracity.orbits.tasks.classification import Classification
 from veracity.perturb import Rotation
 from veracity_papers.data import files
 from veracity_papers.data.mnist import mnist

@@ -11,7 +11,7 @@ from torch.nn.functional import batch_norm, linear
 from veracity.core.errors import InputError, SpecError
 from veracity.orbits import OrbitEvaluation
 from veracity.orbits.grids import GroupOrbit
-from veracity.orbits.tasks.outputs import Classification
+from veracity.orbits.tasks.classification import Classification
 from veracity.perturb import Permutations, Rotations3D
 from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files

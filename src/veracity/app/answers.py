@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI, Response
 
 from veracity import __version__, report
-from veracity.app.runs import REPORT, STUDY, Opened, Run, stamp
+from veracity.app.runs import REPORT, STUDY, Run, Workspace, stamp
 from veracity.core.errors import StoreError
 from veracity.engine.store.files import Files
 from veracity.orbits import OrbitResult
@@ -30,7 +30,7 @@ CHANGING = ("cells", "failed", "advice.json")
 
 def audit(run: Run) -> dict[str, Any]:
     """An audit as the interface shows it: kind, title, created, state, models, explainers, scores, table, failures, notes."""
-    return {"state": run.state(), **numbers(run.folder, stamp(run.folder, *CHANGING)), "title": run.title, "created": run.created}
+    return {"state": run.state(), **audit_numbers(run.folder, stamp(run.folder, *CHANGING)), "title": run.title, "created": run.created}
 
 
 def study(run: Run) -> dict[str, Any]:
@@ -51,20 +51,20 @@ def page(run: Run) -> str:
     if run.kind != "audit":
         if written is None:
             raise StoreError(f"There is no report in '{run.path}' yet: finish the run by the command that began it.")
-        return text_of(run)
+        return stored_report(run)
     state = run.progress()
     if written is not None and written.stat().st_mtime_ns >= max(now) and (state is None or state.settled):
-        return text_of(run)
-    return rendered(run.folder, (*now, state is not None and bool(state.writer)))
+        return stored_report(run)
+    return render_report(run.folder, (*now, state is not None and bool(state.writer)))
 
 
-def text_of(run: Run) -> str:
+def stored_report(run: Run) -> str:
     """The report in a run's folder."""
     return Files(str(run.folder)).read(REPORT).decode(errors="replace")
 
 
 @lru_cache(maxsize=HELD)
-def numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
+def audit_numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
     """What is derived from an audit's cells, while they stay as they are."""
     result = Result(folder)
     scores = {one.score: one for one in result.series}
@@ -73,34 +73,34 @@ def numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
         "models": list(result.manifest["models"]),
         "explainers": list(dict.fromkeys(one.explainer for one in result.series if one.explainer)),
         "scores": [
-            {**named(name, one, in_map_units=result.in_map_units(name)), "low": one.bounds[0], "high": one.bounds[1]}
+            {**score_entry(name, one, in_map_units=result.in_map_units(name)), "low": one.bounds[0], "high": one.bounds[1]}
             for name, one in scores.items()
             if name in result.manifest["scores"]
         ],
         "table": result.table(),
         "failures": result.failures(),
-        "notes": [sentence(note) for note in result.manifest["notes"]],
+        "notes": [note_sentence(note) for note in result.manifest["notes"]],
     }
 
 
-def named(score: str, one: Series, *, in_map_units: bool) -> dict[str, str]:
+def score_entry(score: str, one: Series, *, in_map_units: bool) -> dict[str, str]:
     """A score's name, title and better direction; a score in the map's own units has none across explainers."""
     if in_map_units:
         return {"name": score, "title": f"{title_of(score)}, in each map's own units", "direction": ""}
     return {"name": score, "title": title_of(score), "direction": one.direction.value}
 
 
-def sentence(note: Mapping[str, str]) -> str:
+def note_sentence(note: Mapping[str, str]) -> str:
     """A note with whom it is about.
 
-    >>> sentence({"model": "net", "explainer": "lime", "text": "Drawn anew for each batch."})
+    >>> note_sentence({"model": "net", "explainer": "lime", "text": "Drawn anew for each batch."})
     'net: lime: Drawn anew for each batch.'
     """
     return ": ".join(filter(None, (note.get("model"), note.get("explainer"), note.get("text"))))
 
 
 @lru_cache(maxsize=HELD)
-def rendered(folder: Path, stamp: tuple[int, ...]) -> str:
+def render_report(folder: Path, stamp: tuple[int, ...]) -> str:
     """An audit's report, while its cells stay as they are."""
     return report.render(Result(folder))
 
@@ -111,45 +111,45 @@ REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src
 """A report may show itself and nothing else: no script, no request, no form."""
 
 
-def add_answers(app: FastAPI, opened: Opened) -> None:
+def add_answers(app: FastAPI, workspace: Workspace) -> None:
     """Add the routes that answer from run folders."""
 
     @app.get("/api/index")
     def index() -> Response:
-        return as_json({"version": __version__, "runs": [run.entry() for run in opened.runs.all()]})
+        return as_json({"version": __version__, "runs": [run.entry() for run in workspace.runs.all()]})
 
     @app.get("/api/runs/{number}")
     def run(number: str) -> Response:
-        found = opened.run(number)
+        found = workspace.run(number)
         if found.kind == "orbits":
-            view = opened.view(found)
-            return as_json(opened.meta(found) if view.complete else waiting(found, view))
+            view = workspace.view(found)
+            return as_json(workspace.meta(found) if view.complete else waiting(found, view))
         return as_json(study(found) if found.kind == STUDY else audit(found))
 
     @app.get("/api/runs/{number}/state")
     def state(number: str) -> Response:
-        return as_json(opened.run(number).state())
+        return as_json(workspace.run(number).state())
 
     @app.get("/api/runs/{number}/values")
     def values(number: str, model: str, metric: str, reference: str = "truth") -> Response:
-        return as_bytes(answers.values(opened.orbits(number), model, metric, reference))
+        return as_bytes(answers.values(workspace.orbits(number), model, metric, reference))
 
     @app.get("/api/runs/{number}/reduction")
     def reduction(number: str, method: str, metric: str, reference: str = "truth") -> Response:
-        return as_bytes(answers.reduction(opened.orbits(number), method, metric, reference))
+        return as_bytes(answers.reduction(workspace.orbits(number), method, metric, reference))
 
     @app.get("/api/runs/{number}/thumbnails")
     def thumbnails(number: str) -> Response:
-        return as_bytes(answers.thumbnails(opened.orbits(number)))
+        return as_bytes(answers.thumbnails(workspace.orbits(number)))
 
     @app.get("/api/runs/{number}/samples/{sample}")
     def sample(number: str, sample: int) -> Response:
-        return as_bytes(answers.sample(opened.orbits(number), sample, frames=not opened.live(opened.run(number))))
+        return as_bytes(answers.sample(workspace.orbits(number), sample, frames=not workspace.live(workspace.run(number))))
 
     @app.get("/api/runs/{number}/report")
     def report(number: str) -> Response:
         headers = {**HEADERS, "content-security-policy": REPORT_POLICY}
-        return Response(page(opened.run(number)), headers=headers, media_type="text/html; charset=utf-8")
+        return Response(page(workspace.run(number)), headers=headers, media_type="text/html; charset=utf-8")
 
 
 def as_json(value: object) -> Response:

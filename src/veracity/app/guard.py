@@ -1,8 +1,4 @@
-"""How long a client may keep the server waiting, and how the server ends.
-
-uvicorn has no limit of its own for a client that connects and says nothing, that sends half a request, or that does not read its answer.
-
-Who may ask: the right token, the machine's own name, and pages of this server alone.
+"""Who may ask: the right token, the machine's own name, and pages of this server alone.
 
 A page elsewhere can make a browser send requests here, and a name that it owns can be made to lead here (DNS rebinding). The first
 is known by its Origin, the second by its Host, and neither knows the token.
@@ -10,7 +6,6 @@ is known by its Origin, the second by its Host, and neither knows the token.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
 import re
@@ -22,85 +17,11 @@ from urllib.parse import parse_qs
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn import Config, Server
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from veracity.app.runs import Opened
 from veracity.report.interactive.packed import encoded
 
-PATIENCE = 10.0
-"""Seconds for which a connection may wait for its client."""
-LOOK = 0.5
-"""Seconds between two looks at a connection."""
-CONNECTIONS = 256
-"""How many connections may be open; one more takes the place of the one that has waited longest for its client."""
-
-
-class Prompt(H11Protocol):
-    """A connection that is cut once its client has kept it waiting for too long."""
-
-    since = 0.0
-    _seen: tuple[object, ...] = ()
-    _next: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to watch; where there are too many connections, make room."""
-        super().connection_made(transport)
-        self.since = self.loop.time()
-        waiting = [one for one in self.connections if isinstance(one, Prompt) and one is not self and one.waits]
-        if len(self.connections) > CONNECTIONS and waiting:
-            min(waiting, key=lambda one: one.since).transport.abort()
-        self._look()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Watch no longer."""
-        if self._next is not None:
-            self._next.cancel()
-        super().connection_lost(exc)
-
-    def shutdown(self) -> None:
-        """Cut the connection of a client that is waited for; let an answer that is under way be finished."""
-        if self.waits:
-            self.transport.abort()
-        else:
-            super().shutdown()
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is the client's turn: to send the rest of a request, or to read on."""
-        answering = self.cycle is not None and not self.cycle.response_complete
-        return not answering or self.cycle.more_body or self.flow.write_paused
-
-    def _look(self) -> None:
-        """Cut the connection if nothing has moved for too long; a connection that became a socket is watched by its pings."""
-        if self.transport.is_closing() or self.transport.get_protocol() is not self:
-            return
-        seen = (self.cycle, self.waits, self.transport.get_write_buffer_size())
-        if not self.waits or seen != self._seen:
-            self._seen, self.since = seen, self.loop.time()
-        if self.loop.time() - self.since > PATIENCE:
-            self.transport.abort()
-            return
-        self._next = self.loop.call_later(LOOK, self._look)
-
-
-class EndingServer(Server):
-    """A server that says goodbye to its sockets before it ends: 1001, going away."""
-
-    def __init__(self, config: Config, opened: Opened) -> None:
-        super().__init__(config)
-        self.opened = opened
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take nobody new, close the sockets, then whatever else there is."""
-        for server in self.servers:
-            server.close()
-        await self.opened.dismiss()
-        await super().shutdown(sockets)
-
-
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-NAMED = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?")
+HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?")
 REFUSED = {
     400: "This address is not served here: open the address that 'veracity app' printed.",
     401: "The token is missing or wrong: open the address that 'veracity app' printed.",
@@ -111,12 +32,12 @@ HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"
 """What goes with every answer."""
 
 
-def names(host: str) -> frozenset[str]:
+def allowed_hosts(host: str) -> frozenset[str]:
     """The names under which a server that listens at `host` may be asked for; any address where it listens at all of them.
 
     An address cannot be rebound, only a name can.
 
-    >>> sorted(names("127.0.0.1"))
+    >>> sorted(allowed_hosts("127.0.0.1"))
     ['127.0.0.1', '::1', 'localhost']
     """
     if host in LOCAL:
@@ -125,20 +46,20 @@ def names(host: str) -> frozenset[str]:
     return LOCAL | own | ({"*"} if host in ("0.0.0.0", "::", "") else {host.lower()})
 
 
-def named(host: str) -> str:
+def host_name(host: str) -> str:
     """The name in a Host header, without its port; "" if it is none.
 
-    >>> named("LocalHost:8000"), named("[::1]:80"), named("evil.example/;x")
+    >>> host_name("LocalHost:8000"), host_name("[::1]:80"), host_name("evil.example/;x")
     ('localhost', '::1', '')
     """
-    found = NAMED.fullmatch(host.lower())
+    found = HOST.fullmatch(host.lower())
     return found[1].strip("[]") if found else ""
 
 
-def numeric(name: str) -> bool:
+def is_address(name: str) -> bool:
     """Whether a name is an address.
 
-    >>> numeric("10.0.0.7"), numeric("evil.example")
+    >>> is_address("10.0.0.7"), is_address("evil.example")
     (True, False)
     """
     try:
@@ -176,8 +97,8 @@ class Guard:
         """The status with which to refuse, or None."""
         headers = Headers(scope=scope)
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
-        name = named(hosts[0]) if len(hosts) == 1 else ""
-        if not (name in self.hosts or ("*" in self.hosts and numeric(name))):
+        name = host_name(hosts[0]) if len(hosts) == 1 else ""
+        if not (name in self.hosts or ("*" in self.hosts and is_address(name))):
             return 400
         own = ("https" if scope["scheme"] in ("https", "wss") else "http") + f"://{hosts[0]}"
         if any(origin.lower() != own.lower() for origin in origins):

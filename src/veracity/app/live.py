@@ -1,9 +1,7 @@
-"""Live answers: one thread for all clients, each client's newest question, one client after the other.
+"""Live answers over a socket: one thread for all clients, each client's newest question, one client after the other.
 
-A client has at most one question under way and one that waits; a newer one takes the place of the one that waits, so that nothing
-piles up and the last is always answered.
-
-The socket for dragging: questions in, packed answers out.
+Each client has at most one question under way and one that waits. A newer question replaces the one that waits, so nothing piles up
+and the last one is always answered.
 """
 
 from __future__ import annotations
@@ -15,13 +13,19 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fastapi import FastAPI, WebSocket
 from numpy.typing import NDArray
+from starlette.websockets import WebSocketDisconnect
 
-from veracity.core.errors import InputError, said
+from veracity.core.errors import InputError, VeracityError, said
 from veracity.report.interactive.packed import pack
+
+if TYPE_CHECKING:
+    from veracity.app.runs import Workspace
 
 Answer = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
 Answering = Callable[[int, Sequence[float], str | None], Answer]
@@ -72,7 +76,7 @@ def number(text: str) -> int | None:
 
 
 class Inference:
-    """The thread in which models answer; those who ask take turns, since nobody has two questions in its line."""
+    """The thread in which models answer; those who ask take turns, since each client has at most one question under way."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inference")
@@ -122,3 +126,54 @@ class Client:
             return pack({"seq": seq, "at": asked.at, **header, "seconds": time.perf_counter() - started}, arrays)
         except Exception as error:
             return pack({"seq": number(text) if seq is None else seq, "error": said(error)}, {})
+
+
+CLIENTS = 128
+"""How many sockets may be open at once."""
+
+FULL = f"{CLIENTS} clients are connected already: close one of them."
+
+TEXT = "A question is text, not bytes."
+
+
+def add_socket(app: FastAPI, workspace: Workspace) -> None:
+    """Add the socket that answers live."""
+
+    @app.websocket("/api/runs/{number}/live")
+    async def live(websocket: WebSocket, number: str) -> None:
+        await websocket.accept()
+        try:
+            client = Client(await asyncio.to_thread(workspace.answering, number))
+        except VeracityError as error:
+            await farewell(websocket, str(error))
+            return
+        if len(workspace.sockets) >= CLIENTS:
+            await farewell(websocket, FULL)
+            return
+        workspace.sockets.add(websocket)
+        attending = asyncio.create_task(client.attend(workspace.inference, websocket.send_bytes))
+        try:
+            await listen(websocket, client)
+        finally:
+            workspace.sockets.discard(websocket)
+            attending.cancel()
+            with suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError, OSError):
+                await attending
+
+
+async def listen(websocket: WebSocket, client: Client) -> None:
+    """Hand every question to the client until the other side leaves."""
+    while True:
+        message = await websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        if message.get("text") is None:
+            await farewell(websocket, TEXT)
+            return
+        client.ask(message["text"])
+
+
+async def farewell(websocket: WebSocket, sentence: str) -> None:
+    """Say why, and close."""
+    await websocket.send_bytes(pack({"seq": None, "error": sentence}, {}))
+    await websocket.close(1008)

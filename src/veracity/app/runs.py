@@ -1,6 +1,5 @@
-"""The run folders in a directory, by number: no path ever comes from a client.
-
-The runs that a server shows: orbit evaluations once they are read, and their models once somebody asks them.
+"""The runs that a server shows: the folders of a directory by number, orbit evaluations once they are read, and their models once
+somebody asks them. No path ever comes from a client.
 """
 
 from __future__ import annotations
@@ -113,9 +112,9 @@ class Runs:
 
     def _described(self, folder: Path) -> Description:
         """What a folder says of itself; read again only where that has changed."""
-        now = (changed(folder / MANIFEST), changed(folder / RUN))
+        now = (changed_at(folder / MANIFEST), changed_at(folder / RUN))
         if folder not in self._known or self._known[folder][0] != now:
-            self._known[folder] = (now, described(folder))
+            self._known[folder] = (now, describe(folder))
         return self._known[folder][1]
 
     def _run(self, folder: Path) -> Run:
@@ -146,10 +145,10 @@ def inside(folder: Path) -> list[Path]:
 
 def stamp(folder: Path, *names: str) -> tuple[int, ...]:
     """What changes whenever one of these files and folders of a run does."""
-    return tuple(changed(folder / name) for name in (MANIFEST, *names))
+    return tuple(changed_at(folder / name) for name in (MANIFEST, *names))
 
 
-def changed(path: Path) -> int:
+def changed_at(path: Path) -> int:
     """When a file or folder was last changed; 0 if it is not there or may not be looked at."""
     try:
         return os.stat(path).st_mtime_ns
@@ -157,7 +156,7 @@ def changed(path: Path) -> int:
         return 0
 
 
-def described(folder: Path) -> Description:
+def describe(folder: Path) -> Description:
     """The kind of a run as the interface shows it, its manifest, and what is wrong with that, if anything."""
     try:
         manifest = RunFolder(str(folder)).manifest(None)
@@ -180,7 +179,7 @@ ENDING = "The server is ending."
 ALONE = "This run has no live models: it was not made by a recipe, and no evaluation was given."
 
 
-class Opened:
+class Workspace:
     """The runs of a directory; `evaluation` is what one of them was made by, where it is at hand."""
 
     def __init__(self, runs: Runs, evaluation: OrbitEvaluation | None = None) -> None:

@@ -45,9 +45,7 @@ def any_result(result: Any) -> Group | str:
     if is_text(result):
         state = result.progress if isinstance(result, StudyResult) else None
         return "\n".join([*(whereabouts(state) if state is not None else []), escape(str(result))])
-    if isinstance(result, StudyResult):
-        return symmetries(cast("Scan", result))
-    return orbit_results(result)
+    return symmetries(cast("Scan", result)) if isinstance(result, StudyResult) else orbit_results(result)
 
 
 def is_text(result: Any) -> bool:

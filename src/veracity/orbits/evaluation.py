@@ -24,8 +24,10 @@ from veracity.engine.store.manifest import Kind
 from veracity.engine.store.mending import mend
 from veracity.orbits.grids import Orbit
 from veracity.orbits.loop import measure
+from veracity.orbits.manifest import describe
 from veracity.orbits.models import as_modules
-from veracity.orbits.prepare import Asked, Prepared, prepare
+from veracity.orbits.plan import OrbitPlan
+from veracity.orbits.prepare import prepare
 from veracity.orbits.result import OrbitResult
 from veracity.orbits.tasks import Task
 
@@ -81,11 +83,11 @@ class OrbitEvaluation:
         store = RunFolder(str(folder))
         store.check_writable(Kind.ORBITS)
         with threads(workers):
-            ready = self.prepare(batch=batch, memory=memory)
+            plan = self.prepare(batch=batch, memory=memory)
             with store.writing():
                 mend(store, progress)
-                store.write_manifest(ready.manifest(store))
-                measure(ready, store, progress, memory)
+                store.write_manifest(describe(plan, store))
+                measure(plan, store, progress, memory)
         result = OrbitResult(folder)
         for failure in failures_of(result.failures().to_dict("records")):
             warnings.warn(str(failure), Note, stacklevel=2)
@@ -99,32 +101,18 @@ class OrbitEvaluation:
     def serve(self, folder: str | Path, **settings: Any) -> None:
         """Measure what this folder does not hold yet, then show it in the browser: dragging along an orbit asks the models at hand.
 
-        Settings are those of `veracity.serve`: port, host, open_browser, said. It ends when the process is interrupted.
+        Settings are those of `veracity.serve`: port, host, open_browser, announce. It ends when the process is interrupted.
         """
         from veracity import serve
 
         serve(self, folder, **settings)
 
-    def prepare(self, *, batch: int | None = None, memory: int | None = None) -> Prepared:
+    def prepare(self, *, batch: int | None = None, memory: int | None = None) -> OrbitPlan:
         """Resolve every name, look at every model, and plan; raises on anything that could not work."""
         for what, value in (("batch", batch), ("memory", memory)):
             if value is not None:
                 as_whole(value, what, least=1)
-        asked = Asked(
-            models=as_modules(self.models),
-            inputs=self.inputs,
-            targets=self.targets,
-            orbit=self.orbit,
-            task=self.task,
-            explainers=self.explainers,
-            labels=self.labels,
-            picture=self.picture,
-            reference=self.reference,
-            target=self.target,
-            notes=(self.notes,) if isinstance(self.notes, str) else tuple(self.notes),
-            seed=self.seed,
-        )
-        return prepare(asked, self.spec(), self.title, self.about, memory, batch)
+        return prepare(self, memory, batch)
 
     def spec(self) -> dict[str, Any]:
         """The evaluation as plain data."""

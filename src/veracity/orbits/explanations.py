@@ -26,7 +26,7 @@ from veracity.engine.resolve import labelled, prepare_explainer
 from veracity.engine.store import RunFolder
 from veracity.engine.trial import try_explainers
 from veracity.orbits.grids import Orbit
-from veracity.orbits.models import Examined
+from veracity.orbits.models import EvaluatedModel
 from veracity.scores import Equivariance
 from veracity.walk import Exhaustive
 
@@ -56,7 +56,7 @@ def as_explainers(given: Sequence[Any] | Mapping[str, Any], inputs: Inputs, orbi
 
 
 def explained_problem(
-    models: Mapping[str, Examined],
+    models: Mapping[str, EvaluatedModel],
     budgets: Mapping[str, Budget],
     inputs: Inputs,
     orbit: Orbit,
@@ -79,8 +79,8 @@ def explained_problem(
     return try_explainers(problem, budgets)
 
 
-class Following:
-    """One explainer of one model, along orbits."""
+class OrbitExplainer:
+    """One explainer of one model, followed along orbits."""
 
     def __init__(self, problem: Problem, name: str, label: str, budget: Budget, store: RunFolder) -> None:
         explainer, module = problem.explainers[label], problem.models[name].module
@@ -92,7 +92,7 @@ class Following:
         self.weight = weight(explainer.cost(problem.inputs.shape))
 
     @torch.no_grad()
-    def equivariance(self, samples: Tensor, orbit: Orbit, elements: Tensor, told: Callable[[int], None] = lambda rows: None) -> Tensor:
+    def equivariance(self, samples: Tensor, orbit: Orbit, elements: Tensor, advance: Callable[[int], None] = lambda rows: None) -> Tensor:
         """How alike e(g x) and g e(x) are, (n, K), as the score of this name measures it on every element."""
         x, targets = self.problem.inputs.take(samples).to(self.device), self.problem.models[self.name].targets[samples].to(self.device)
         parts: list[Tensor] = []
@@ -100,16 +100,16 @@ class Following:
         before, length = torch.cat(parts), len(elements)
         found = torch.empty(len(samples) * length)
 
-        def look(part: slice) -> None:
+        def compare(part: slice) -> None:
             number = torch.arange(part.start, part.stop)
             row, element = (number // length).to(self.device), elements[number % length].to(self.device)
             moved = orbit.space.move(element, x[row])
             maps = self.explanation(moved, targets[row], samples[number // length], number % length + 1)
             base, here = (Reading(targets[row], {Reads.EXPLANATION: value}) for value in (before[row], maps))
             found[part] = self.score.observe(pair_of(orbit.space, element, base, here, Frame.INPUT)).float().cpu()
-            told(len(row) * self.weight)
+            advance(len(row) * self.weight)
 
-        self.budget.spend(len(found), self.rows_each, look)
+        self.budget.spend(len(found), self.rows_each, compare)
         return found.reshape(len(samples), length)
 
     def explanation(self, x: Signals, targets: Tensor, samples: Tensor, draw: Tensor | int) -> Tensor:

@@ -1,14 +1,12 @@
-"""What the columns of a table of metrics are called.
+"""The files of an orbit evaluation, for each block of samples: metrics as a table, outputs and pictures as tensors.
 
-Blocks of samples, and the files that are to be measured of them, under keys that say everything a file depends on.
-
-The files of an orbit evaluation: metrics as labelled tables, outputs and pictures as tensors, one of each a block of samples.
+A table has one row per sample and element. Its columns are a metric against a reference (`accuracy@truth`), the distance from the
+unmoved output, whether the moved truth is whole, and for an explainer how well its maps move along.
 """
 
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load
-from torch import Size, Tensor
+from torch import Tensor
 
 from veracity.core.errors import StoreError
 from veracity.engine.store import RunFolder
@@ -29,13 +26,13 @@ from veracity.engine.store.records import columns, open_parquet
 TRUTH, CONSENSUS = "truth", "consensus"
 """What outputs are judged against."""
 DISTANCE = "distance"
-"""How far an output, undone, is from the one at the identity."""
+"""The column of the distance between the un-transformed output and the output for the original input."""
 WHOLE = "whole"
-"""Whether the moved truth has lost nothing, 1 or 0."""
+"""The column that is 1 where the moved truth has lost nothing, else 0."""
 
 
 def column(metric: str, reference: str) -> str:
-    """A metric against a reference.
+    """The column of a metric against a reference.
 
     >>> column("accuracy", "truth")
     'accuracy@truth'
@@ -43,69 +40,13 @@ def column(metric: str, reference: str) -> str:
     return f"{metric}@{reference}"
 
 
-def followed(explainer: str) -> str:
-    """How well an explanation moves along with its input, s[e(g x), g e(x)].
+def equivariance_column(explainer: str) -> str:
+    """The column of how well an explanation moves along with its input, s[e(g x), g e(x)].
 
-    >>> followed("saliency")
+    >>> equivariance_column("saliency")
     'equivariance: saliency'
     """
     return f"equivariance: {explainer}"
-
-
-ALGORITHMS = 3
-"""To be raised whenever a change of this package changes numbers, so that old files are not mixed with new ones."""
-BLOCK = 64
-HELD = 64 << 20
-"""How many bytes of one model's outputs are held at once; a block is one sample at least."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Consecutive samples, and the key of their pictures."""
-
-    start: int
-    stop: int
-    pictures: str
-
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-    @property
-    def samples(self) -> Tensor:
-        """Their numbers, (n,)."""
-        return torch.arange(self.start, self.stop)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One model on one block: what one table of metrics holds; with an explainer, how that follows the orbit."""
-
-    key: str
-    model: str
-    explainer: str
-    block: Block
-
-    def entry(self) -> dict[str, Any]:
-        """The cell's line in the manifest."""
-        return {"key": self.key, "model": self.model, "explainer": self.explainer, "start": self.block.start, "stop": self.block.stop}
-
-
-def block_length(output: Size, elements: int) -> int:
-    """How many samples make a block, where one output has this shape: 64, or fewer whose float32 outputs can be held.
-
-    >>> block_length(Size([10]), 72), block_length(Size([2, 256, 256]), 16)
-    (64, 8)
-    """
-    return min(BLOCK, max(1, HELD // (4 * max(1, math.prod(output)) * elements)))
-
-
-def spans(samples: int, length: int) -> Sequence[tuple[int, int]]:
-    """Where blocks of this length begin and end.
-
-    >>> spans(5, 2)
-    [(0, 2), (2, 4), (4, 5)]
-    """
-    return [(start, min(start + length, samples)) for start in range(0, samples, length)]
 
 
 Array = NDArray[Any]
@@ -119,14 +60,14 @@ def finished(folder: RunFolder, kind: str) -> set[str]:
     return folder.records.keys(kind)
 
 
-def measured(folder: RunFolder, key: str) -> bool:
+def has_metrics(folder: RunFolder, key: str) -> bool:
     """Whether the metrics of a block are there."""
     return folder.records.has(METRICS, key)
 
 
 def check_measured(folder: RunFolder, key: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """Raise unless a block's metrics are there, and say how far the run came: one that was stopped is not damaged."""
-    if not measured(folder, key):
+    if not has_metrics(folder, key):
         who, there, wanted = folder.writer(), finished(folder, METRICS), [cell["key"] for cell in cells if not cell["explainer"]]
         done = sum(one in there for one in wanted)
         raise StoreError(
@@ -187,14 +128,14 @@ def read_parts(folder: RunFolder, kind: str, key: str, wanted: Callable[[Any], d
         if path is not None:
             with safe_open(path, framework="np") as file:
                 return wanted(file)
-        return wanted(Held(load(data or b"")))
+        return wanted(LoadedTensors(load(data or b"")))
     except (SafetensorError, OSError, IndexError, TypeError, ValueError) as error:
         raise StoreError(f"{folder.files.path(f'{kind}/{key}')} cannot be read: run the same command again, which makes it.") from error
 
 
 @dataclass(frozen=True)
-class Held:
-    """Tensors in memory, read as from an open file."""
+class LoadedTensors:
+    """Tensors in memory, with the interface of an open file."""
 
     tensors: dict[str, Array]
 

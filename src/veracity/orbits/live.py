@@ -1,4 +1,4 @@
-"""One place along one sample's orbit, asked of every model now: what an interface shows while somebody drags."""
+"""Every model's answer at one place along one sample's orbit: what an interface shows while somebody drags."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from veracity.core.models import device_of, evaluating
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import MANIFEST
 from veracity.orbits.evaluation import OrbitEvaluation
-from veracity.orbits.explanations import Following
+from veracity.orbits.explanations import OrbitExplainer
 from veracity.orbits.folder import CONSENSUS, TRUTH
-from veracity.orbits.metrics import arrows, judged_at, small_errors
-from veracity.orbits.models import Examined, passed, read_by
-from veracity.orbits.pictures import Picture, drawn
+from veracity.orbits.metrics import arrows, metrics_at, small_errors
+from veracity.orbits.models import EvaluatedModel, read_outputs, run_model
+from veracity.orbits.pictures import Picture, draw_inputs
 from veracity.orbits.result import MOVED, OrbitResult
 
 Array = NDArray[Any]
 REMEMBERED = 64
-"""Samples whose consensus is kept at hand."""
+"""How many samples' references are kept in memory."""
 
 
 @dataclass(frozen=True)
-class Moved:
+class LiveAnswer:
     """What every model says about one moved input.
 
     `at` are its coordinates and `label` what it is called; `input` is the moved input as it is drawn (images and series; else None).
@@ -59,67 +59,67 @@ class Live:
     """An evaluation's models beside the folder of its run; one question at a time, from any thread."""
 
     def __init__(self, evaluation: OrbitEvaluation, path: str | Path) -> None:
-        self.ready = evaluation.prepare()
+        self.plan = evaluation.prepare()
         self.store = RunFolder(str(path))
         self.lock = threading.Lock()
         self.references = lru_cache(maxsize=REMEMBERED)(self._references)
-        self.following = lru_cache(maxsize=None)(self._following)
+        self.explainer = lru_cache(maxsize=None)(self._explainer)
         self.result = self._result(path)
 
     @property
     def explainers(self) -> tuple[str, ...]:
         """The explainers that can be asked for."""
-        return tuple(self.ready.explainers)
+        return tuple(self.plan.explainers)
 
-    def answer(self, sample: int, at: Sequence[float], explainer: str | None = None) -> Moved:
+    def answer(self, sample: int, at: Sequence[float], explainer: str | None = None) -> LiveAnswer:
         """What every model gives for one sample, moved to the coordinates `at`; they need not lie on the grid.
 
         Coordinates of a group that has nothing in between mean the nearest element.
         """
-        ready = self.ready
-        place = self._checked(sample, at, explainer)
+        plan = self.plan
+        place = self._place(sample, at, explainer)
         with self.lock, ExitStack() as stack, torch.no_grad():
-            for model in ready.models.values():
+            for model in plan.models.values():
                 stack.enter_context(evaluating(model.module))
-            element = ready.orbit.locate(place)
-            moved = ready.orbit.space.move(element, ready.inputs.take(torch.tensor([sample])))
-            outputs = {name: self._output(name, model, moved) for name, model in ready.models.items()}
+            element = plan.orbit.locate(place)
+            moved = plan.orbit.space.move(element, plan.inputs.take(torch.tensor([sample])))
+            outputs = {name: self._output(name, model, moved) for name, model in plan.models.items()}
             metrics = {
-                name: judged_at(ready.models[name].task, ready.orbit.space, element, output, self.references(name, sample))
+                name: metrics_at(plan.models[name].task, plan.orbit.space, element, output, self.references(name, sample))
                 for name, output in outputs.items()
             }
-            shown = drawn(ready.picture, moved.values, ready.span)[0].numpy() if Picture(ready.picture) in MOVED else None
-            return Moved(
+            shown = draw_inputs(plan.picture, moved.values, plan.span)[0].numpy() if Picture(plan.picture) in MOVED else None
+            return LiveAnswer(
                 at=tuple(place[0].tolist()),
-                label=ready.orbit.label(place[0]),
+                label=plan.orbit.label(place[0]),
                 input=shown,
                 outputs={name: output[0].numpy() for name, output in outputs.items()},
                 metrics=metrics,
-                truth_class=int(ready.truth[sample]) if ready.truth is not None and ready.task.kind == "classification" else None,
-                **(self._fields(sample, element, outputs) if ready.task.kind == "flow" else {}),
+                truth_class=int(plan.truth[sample]) if plan.truth is not None and plan.task.kind == "classification" else None,
+                **(self._fields(sample, element, outputs) if plan.task.kind == "flow" else {}),
                 attributions=self._attributions(sample, moved, explainer) if explainer is not None else {},
             )
 
-    def _checked(self, sample: int, at: Sequence[float], explainer: str | None) -> Tensor:
+    def _place(self, sample: int, at: Sequence[float], explainer: str | None) -> Tensor:
         """The coordinates (1, axes), if everything that was asked exists."""
-        ready = self.ready
-        if isinstance(sample, bool) or not isinstance(sample, int) or not 0 <= sample < ready.inputs.size():
-            raise InputError(f"A sample is known by its number from 0 to {ready.inputs.size() - 1}, not {sample!r}.")
+        plan = self.plan
+        if isinstance(sample, bool) or not isinstance(sample, int) or not 0 <= sample < plan.inputs.size():
+            raise InputError(f"A sample is known by its number from 0 to {plan.inputs.size() - 1}, not {sample!r}.")
         place = torch.tensor([[float(value) for value in at]], dtype=torch.float64)
-        if place.shape[1] != len(ready.orbit.axes) or not place.isfinite().all():
-            names = ", ".join(axis.name for axis in ready.orbit.axes)
+        if place.shape[1] != len(plan.orbit.axes) or not place.isfinite().all():
+            names = ", ".join(axis.name for axis in plan.orbit.axes)
             raise InputError(f"A place along the orbit has the coordinates ({names}), not {list(at)}.")
-        if explainer is not None and explainer not in ready.explainers:
-            raise unknown("explainer of this evaluation", explainer, ready.explainers or ["(there is none)"])
+        if explainer is not None and explainer not in plan.explainers:
+            raise unknown("explainer of this evaluation", explainer, plan.explainers or ["(there is none)"])
         return place
 
-    def _output(self, name: str, model: Examined, moved: Signals) -> Tensor:
+    def _output(self, name: str, model: EvaluatedModel, moved: Signals) -> Tensor:
         """One model's output as its task reads it, (1, ...), on the CPU."""
-        return read_by(name, model.task, passed(name, model.module, moved.to(device_of(model.module))), 1).cpu()
+        return read_outputs(name, model.task, run_model(name, model.module, moved.to(device_of(model.module))), 1).cpu()
 
     def _references(self, name: str, sample: int) -> dict[str, Tensor]:
         """Truth and consensus (1, ...) of one sample, as far as they are known."""
-        task, truth = self.ready.models[name].task, self.ready.truth
+        task, truth = self.plan.models[name].task, self.plan.truth
         found = {} if truth is None else {TRUTH: truth[sample : sample + 1]}
         kept = {} if self.result is None else self.result.outputs(name, sample)
         consensus = kept.get("field" if task.kind == "flow" else "consensus")
@@ -131,7 +131,7 @@ class Live:
         for name, output in outputs.items():
             known = self.references(name, sample)
             found["quiver"][name] = arrows(output)[0].numpy()
-            moved = {one: self.ready.task.truth(self.ready.orbit.space, element, y) for one, y in known.items()}
+            moved = {one: self.plan.task.truth(self.plan.orbit.space, element, y) for one, y in known.items()}
             errors = {one: small_errors(output, y)[0].numpy() for one, y in moved.items()}
             if errors:
                 found["errors"][name] = errors.get(TRUTH, next(iter(errors.values())))
@@ -143,25 +143,25 @@ class Live:
         """The explanations of the moved input, for the output that is explained of the unmoved one, summed over channels."""
         number = torch.tensor([sample])
         found = {}
-        for name in self.ready.models:
-            one = self.following(name, explainer)
+        for name in self.plan.models:
+            one = self.explainer(name, explainer)
             targets = one.problem.models[name].targets[number].to(one.device)
             maps = one.explanation(moved.to(one.device), targets, number, 1)[0].float().cpu()
             found[name] = (maps.sum(dim=0) if maps.ndim == 3 else maps).numpy()
         return found
 
-    def _following(self, name: str, explainer: str) -> Following:
+    def _explainer(self, name: str, explainer: str) -> OrbitExplainer:
         """One explainer of one model, made once."""
-        if self.ready.problem is None:
+        if self.plan.problem is None:
             raise InputError("This evaluation has no explainers: pass OrbitEvaluation(explainers=[...]).")
-        return Following(self.ready.problem, name, explainer, self.ready.budgets[name], self.store)
+        return OrbitExplainer(self.plan.problem, name, explainer, self.plan.budgets[name], self.store)
 
     def _result(self, path: str | Path) -> OrbitResult | None:
         """The run, if the folder holds one; raises unless it is of these very models, inputs, truth and orbit."""
         if not self.store.files.exists(MANIFEST):
             return None
         found = OrbitResult(path)
-        planned = {(cell.model, cell.key) for cell in self.ready.cells if not cell.explainer}
+        planned = {(cell.model, cell.key) for cell in self.plan.cells if not cell.explainer}
         if planned != {(cell["model"], cell["key"]) for cell in found.manifest["cells"] if not cell["explainer"]}:
             raise InputError("The models or inputs at hand are not those of this run: run the evaluation again to see them.")
         return found

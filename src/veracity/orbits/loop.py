@@ -1,7 +1,4 @@
-"""Model passes along orbits: inputs are moved once, and every model is shown them.
-
-The loop: block after block, move inputs along their orbits, show them to every model, judge, and store.
-"""
+"""The loop: block after block, move inputs along their orbits once, show them to every model, measure, and store."""
 
 from __future__ import annotations
 
@@ -24,55 +21,55 @@ from veracity.engine.progress import bar, weight
 from veracity.engine.store import RunFolder
 from veracity.engine.trial import Guard
 from veracity.orbits import folder as files
-from veracity.orbits.explanations import Following
-from veracity.orbits.folder import Block, Cell, followed
-from veracity.orbits.metrics import LARGEST, arrows, looked_at
-from veracity.orbits.models import Examined, passed, read_by
-from veracity.orbits.pictures import drawn, thumbnails
-from veracity.orbits.prepare import Prepared
+from veracity.orbits.explanations import OrbitExplainer
+from veracity.orbits.folder import equivariance_column
+from veracity.orbits.metrics import LARGEST, arrows, measure_outputs
+from veracity.orbits.models import EvaluatedModel, read_outputs, run_model
+from veracity.orbits.pictures import draw_inputs, thumbnails
+from veracity.orbits.plan import Block, Cell, OrbitPlan
 
 
-def along(
-    models: Mapping[str, Examined],
+def outputs_along(
+    models: Mapping[str, EvaluatedModel],
     space: InputSpace,
     elements: Tensor,
     signals: Signals,
     budget: Budget,
-    told: Callable[[int], None] = lambda rows: None,
+    advance: Callable[[int], None] = lambda rows: None,
 ) -> dict[str, Tensor]:
     """What every model gives along the orbits of n samples under K elements (K, p), as its task reads it: {name: (n, K, ...)}.
 
-    A batch is whole orbits, or a part of one where one is too long; `told` hears of the rows that every model has seen.
+    A batch is whole orbits, or a part of one that is too long; `advance` is called with the number of rows that every model has seen.
     """
     device = device_of(next(iter(models.values())).module)
     x, moves, length = signals.to(device), elements.to(device), len(elements)
     found: dict[str, Tensor] = {}
 
-    def look(samples: slice, part: slice) -> None:
+    def run_part(samples: slice, part: slice) -> None:
         here = x[samples]
         chosen = moves[part]
-        moved = space.move(chosen.repeat(len(here), 1), repeated(here, len(chosen)))
+        moved = space.move(chosen.repeat(len(here), 1), repeat_signals(here, len(chosen)))
         for name, model in models.items():
-            raw = passed(name, model.module, moved.to(device_of(model.module)))
-            output = read_by(name, model.task, raw, len(moved)).to(device)
+            raw = run_model(name, model.module, moved.to(device_of(model.module)))
+            output = read_outputs(name, model.task, raw, len(moved)).to(device)
             if name not in found:
                 found[name] = output.new_empty(len(x), length, *output.shape[1:])
             found[name][samples, part] = output.reshape(len(here), len(chosen), *output.shape[1:])
-        told(len(moved))
+        advance(len(moved))
 
-    def some(samples: slice) -> None:
+    def run_samples(samples: slice) -> None:
         if samples.stop - samples.start > 1:
-            look(samples, slice(0, length))
+            run_part(samples, slice(0, length))
         else:
-            budget.spend(length, 1, lambda part: look(samples, part))
+            budget.spend(length, 1, lambda part: run_part(samples, part))
 
     with torch.no_grad():
-        budget.spend(len(x), length, some)
+        budget.spend(len(x), length, run_samples)
     return found
 
 
-def repeated(signals: Signals, times: int) -> Signals:
-    """Each of n samples this many times in a row; a single one is not copied."""
+def repeat_signals(signals: Signals, times: int) -> Signals:
+    """Each of n samples repeated this many times; a single one is not copied."""
     if len(signals) == 1:
         parts = [part.expand(times, *part.shape[1:]) for part in (signals.values, *signals.structure)]
     else:
@@ -81,85 +78,85 @@ def repeated(signals: Signals, times: int) -> Signals:
 
 
 SHARE = 2
-"""The part of the memory that outputs may take which wait to be judged: a half."""
+"""Outputs that wait to be measured may take this part of the memory: a half."""
 
-Told = Callable[[int], None]
+Advance = Callable[[int], None]
 
 
-def measure(ready: Prepared, store: RunFolder, progress: bool = True, memory: int | None = None) -> None:
-    """Measure what the folder does not hold yet, within about this many bytes beside the outputs of one model on one block."""
-    device = device_of(next(iter(ready.models.values())).module)
+def measure(plan: OrbitPlan, store: RunFolder, progress: bool = True, memory: int | None = None) -> None:
+    """Measure what the folder does not hold yet, in about this many bytes beside the outputs of one model on one block."""
+    device = device_of(next(iter(plan.models.values())).module)
     room = memory_for(device) if memory is None else memory
     metrics, outputs, pictures = (files.finished(store, kind) for kind in (files.METRICS, files.OUTPUTS, files.PICTURES))
     failed = files.finished(store, "failed")
-    left: dict[Block, list[Cell]] = {block: [] for block in ready.blocks}
-    for cell in ready.cells:
+    left: dict[Block, list[Cell]] = {block: [] for block in plan.blocks}
+    for cell in plan.cells:
         if cell.key not in (metrics - failed if cell.explainer else metrics & outputs):
             left[cell.block].append(cell)
-    if ready.problem is not None:
-        learn_all(ready.problem, ready.budgets, store, progress)
-    budget = Budget(min(one.rows for one in ready.budgets.values()))
-    with ExitStack() as stack, bar("moving", total(ready, left), progress) as advance:
-        for model in ready.models.values():
+    if plan.problem is not None:
+        learn_all(plan.problem, plan.budgets, store, progress)
+    budget = Budget(min(one.rows for one in plan.budgets.values()))
+    with ExitStack() as stack, bar("moving", total(plan, left), progress) as advance:
+        for model in plan.models.values():
             stack.enter_context(evaluating(model.module))
         for block, cells in left.items():
-            told = partial(told_of, advance, f"samples {block.start} to {block.stop - 1}")
+            report = partial(move_bar, advance, f"samples {block.start} to {block.stop - 1}")
             if block.pictures not in pictures:
-                draw(ready, block, store)
-            for some in together(ready, [cell for cell in cells if not cell.explainer], room):
-                evaluate(ready, some, budget, room, store, told)
+                draw(plan, block, store)
+            for some in shared_passes(plan, [cell for cell in cells if not cell.explainer], room):
+                evaluate(plan, some, budget, room, store, report)
             for cell in cells:
                 if cell.explainer:
-                    follow(ready, cell, store, told)
+                    follow(plan, cell, store, report)
 
 
-def total(ready: Prepared, left: Mapping[Block, list[Cell]]) -> int:
+def total(plan: OrbitPlan, left: Mapping[Block, list[Cell]]) -> int:
     """How many model passes are still to make, in forward ones."""
-    costs = {label: weight(one.cost(ready.inputs.shape)) for label, one in ready.explainers.items()}
-    return sum(len(block) * len(ready.elements) * costs.get(cell.explainer, 1) for block, cells in left.items() for cell in cells)
+    costs = {label: weight(one.cost(plan.inputs.shape)) for label, one in plan.explainers.items()}
+    return sum(len(block) * len(plan.elements) * costs.get(cell.explainer, 1) for block, cells in left.items() for cell in cells)
 
 
-def told_of(advance: Callable[[int, str], None], text: str, passes: int) -> None:
-    """Move the bar."""
+def move_bar(advance: Callable[[int, str], None], text: str, passes: int) -> None:
+    """Move the progress bar by so many passes."""
     advance(passes, text)
 
 
-def together(ready: Prepared, cells: list[Cell], memory: int) -> Iterator[list[Cell]]:
-    """Models of a block that are shown the same moved inputs: as many as have room for their outputs, and one at least."""
+def shared_passes(plan: OrbitPlan, cells: list[Cell], memory: int) -> Iterator[list[Cell]]:
+    """Groups of models that are shown the same moved inputs: as many as have room for their outputs, and at least one."""
     if cells:
-        each = len(cells[0].block) * len(ready.elements) * 4 * max(1, math.prod(ready.models[cells[0].model].shape))
+        each = len(cells[0].block) * len(plan.elements) * 4 * max(1, math.prod(plan.models[cells[0].model].shape))
         count = max(1, memory // SHARE // each)
         yield from (cells[start : start + count] for start in range(0, len(cells), count))
 
 
-def evaluate(ready: Prepared, cells: list[Cell], budget: Budget, memory: int, store: RunFolder, told: Told) -> None:
+def evaluate(plan: OrbitPlan, cells: list[Cell], budget: Budget, memory: int, store: RunFolder, advance: Advance) -> None:
     """The metrics of some models on a block, all with the same moved inputs."""
     block = cells[0].block
-    models = {cell.model: ready.models[cell.model] for cell in cells}
-    signals = ready.inputs.take(block.samples)
-    outputs = along(models, ready.orbit.space, ready.elements, signals, budget, lambda rows: told(rows * len(models)))
-    truth = None if ready.truth is None else ready.truth[block.start : block.stop]
+    models = {cell.model: plan.models[cell.model] for cell in cells}
+    signals = plan.inputs.take(block.samples)
+    outputs = outputs_along(models, plan.orbit.space, plan.elements, signals, budget, lambda rows: advance(rows * len(models)))
+    truth = None if plan.truth is None else plan.truth[block.start : block.stop]
     for cell in cells:
-        task, orbit = models[cell.model].task, ready.orbit
-        columns, details = looked_at(task, orbit.space, ready.elements, outputs.pop(cell.model), truth, orbit.identity, memory)
+        task, orbit = models[cell.model].task, plan.orbit
+        columns, details = measure_outputs(task, orbit.space, plan.elements, outputs.pop(cell.model), truth, orbit.identity, memory)
         store.write_tensors(files.OUTPUTS, cell.key, details)
         files.write_metrics(store, cell.key, block.samples.numpy(), columns)
         del columns, details
 
 
-def follow(ready: Prepared, cell: Cell, store: RunFolder, told: Told) -> None:
+def follow(plan: OrbitPlan, cell: Cell, store: RunFolder, advance: Advance) -> None:
     """One explainer of one model on a block. What it throws on a sample becomes the record of that sample; on all, of the cell."""
-    if ready.problem is None:
+    if plan.problem is None:
         return
     failed: dict[int, str] = {}
-    module, x = ready.models[cell.model].module, ready.inputs.take(cell.block.samples[:1])
-    guard = Guard(cell.explainer, ready.explainers[cell.explainer], module, x.to(device_of(module)))
-    one = Following(ready.problem, cell.model, cell.explainer, ready.budgets[cell.model], store)
+    module, x = plan.models[cell.model].module, plan.inputs.take(cell.block.samples[:1])
+    guard = Guard(cell.explainer, plan.explainers[cell.explainer], module, x.to(device_of(module)))
+    one = OrbitExplainer(plan.problem, cell.model, cell.explainer, plan.budgets[cell.model], store)
 
     def along_orbits(samples: Tensor) -> Tensor:
         try:
-            with guard.watching(), seeded(ready.seed, in_use()):
-                return one.equivariance(samples, ready.orbit, ready.elements, told)
+            with guard.watching(), seeded(plan.seed, in_use()):
+                return one.equivariance(samples, plan.orbit, plan.elements, advance)
         except (StoreError, ChangedModelError):
             raise
         except Exception as error:
@@ -167,7 +164,7 @@ def follow(ready: Prepared, cell: Cell, store: RunFolder, told: Told) -> None:
                 raise
             if len(samples) == 1:
                 failed[int(samples)] = said(error)
-                return torch.full((1, len(ready.elements)), torch.nan)
+                return torch.full((1, len(plan.elements)), torch.nan)
         middle = len(samples) // 2
         return torch.cat([along_orbits(samples[:middle]), along_orbits(samples[middle:])])
 
@@ -181,22 +178,22 @@ def follow(ready: Prepared, cell: Cell, store: RunFolder, told: Told) -> None:
     if len(failed) == len(found):
         store.write_failure(cell.key, next(iter(failed.values())))
     else:
-        files.write_metrics(store, cell.key, cell.block.samples.numpy(), {followed(cell.explainer): found}, failed)
+        files.write_metrics(store, cell.key, cell.block.samples.numpy(), {equivariance_column(cell.explainer): found}, failed)
 
 
 @torch.no_grad()
-def draw(ready: Prepared, block: Block, store: RunFolder) -> None:
-    """Keep what is drawn of a block's inputs and of their truth."""
-    signals = ready.inputs.take(block.samples)
-    pictures = drawn(ready.picture, signals.values, ready.span)
-    small = thumbnails(ready.picture, pictures, ready.window)
+def draw(plan: OrbitPlan, block: Block, store: RunFolder) -> None:
+    """Store the pictures of a block's inputs and of their truth."""
+    signals = plan.inputs.take(block.samples)
+    pictures = draw_inputs(plan.picture, signals.values, plan.span)
+    small = thumbnails(plan.picture, pictures, plan.window)
     found = {"input": pictures, **({} if small is None else {"thumbnail": small})}
-    truth = None if ready.truth is None else ready.truth[block.start : block.stop]
-    if truth is not None and ready.task.kind == "detection":
+    truth = None if plan.truth is None else plan.truth[block.start : block.stop]
+    if truth is not None and plan.task.kind == "detection":
         found["truth"] = truth
-    if truth is not None and (ready.task.kind == "flow" or (ready.task.kind == "regression" and truth[0].numel() <= LARGEST)):
-        length = len(ready.elements)
-        moved = ready.task.truth(ready.orbit.space, ready.elements.repeat(len(truth), 1), truth.repeat_interleave(length, dim=0))
-        small = arrows(moved).half() if ready.task.kind == "flow" else moved.float()
+    if truth is not None and (plan.task.kind == "flow" or (plan.task.kind == "regression" and truth[0].numel() <= LARGEST)):
+        length = len(plan.elements)
+        moved = plan.task.truth(plan.orbit.space, plan.elements.repeat(len(truth), 1), truth.repeat_interleave(length, dim=0))
+        small = arrows(moved).half() if plan.task.kind == "flow" else moved.float()
         found["truth"] = small.unflatten(0, (len(truth), length))
     store.write_tensors(files.PICTURES, block.pictures, found)

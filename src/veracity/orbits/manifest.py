@@ -1,66 +1,88 @@
-"""Orbits of the package from what a manifest says of them, so that a stored run can move its inputs without the code that made it.
-
-What the manifest of an orbit evaluation says, by name.
-"""
+"""The manifest of an orbit evaluation: how it is written, and what it says by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Size
 
-from veracity.core.errors import SpecError, VeracityError
-from veracity.core.registry import GROUPS, SPACES
-from veracity.orbits.grids import GroupOrbit, Orbit
-from veracity.orbits.layouts import CropOrbit, DiskOrbit, FlowOrbit, RotationOrbit
+from veracity.core.measures import Direction
+from veracity.engine.prepare import versions
+from veracity.engine.store import RunFolder
+from veracity.engine.store.manifest import Kind
+from veracity.orbits.folder import equivariance_column
+from veracity.orbits.grids import Orbit
+from veracity.orbits.tasks import Metric
 
-KNOWN: dict[str, type[Orbit]] = {kind.name: kind for kind in (CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, RotationOrbit)}
-
-
-LENGTHS: dict[str, Callable[[Mapping[str, Any]], float]] = {
-    RotationOrbit.name: lambda given: 360.0 / given["step"],
-    DiskOrbit.name: lambda given: 360.0 / given["step"] * 180.0 / given["step"] - 180.0 / given["step"],
-    CropOrbit.name: lambda given: (2.0 * given["reach"] / given["step"]) ** 2,
-}
-"""About how many elements an orbit has by its settings."""
+if TYPE_CHECKING:
+    from veracity.orbits.plan import OrbitPlan
 
 
-def orbit_of(spec: Mapping[str, Any], shape: Size, count: int) -> Orbit:
-    """The orbit of a spec, with `count` elements, for inputs of this shape; raises if it, or its group, is not the package's own.
+def describe(plan: OrbitPlan, store: RunFolder) -> dict[str, Any]:
+    """Everything that a reader of the folder needs besides the measurements."""
+    before = store.manifest_before(Kind.ORBITS)
+    return {
+        "kind": Kind.ORBITS,
+        "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
+        "title": plan.title,
+        "about": dict(plan.about),
+        "seed": plan.seed,
+        "spec": plan.spec,
+        "versions": versions(),
+        "models": {name: one.about() for name, one in plan.models.items()},
+        "data": {"samples": plan.inputs.size(), "shape": list(plan.inputs.shape), "fingerprint": plan.inputs.fingerprint()},
+        "orbit": orbit_entry(plan.orbit),
+        "task": {"kind": plan.task.kind, "classes": list(getattr(plan.task, "classes", ()))},
+        "metrics": [
+            *(metric_entry(one, plan.references) for one in plan.task.metrics),
+            *(explainer_entry(label, plan.references) for label in plan.explainers),
+        ],
+        "explainers": list(plan.explainers),
+        "labels": None if plan.labels is None else plan.labels.tolist(),
+        "groups": list(plan.groups),
+        "truth_classes": plan.truth.tolist() if plan.truth is not None and plan.task.kind == "classification" else None,
+        "input": {"kind": plan.picture.value, "shape": list(plan.inputs.shape), "window": plan.window, "span": list(plan.span)},
+        "notes": list(plan.notes),
+        "pictures": [{"key": block.pictures, "start": block.start, "stop": block.stop} for block in plan.blocks],
+        "cells": [cell.entry() for cell in plan.cells],
+    }
 
-    >>> orbit_of({"name": "rotation_orbit", "step": 90.0}, Size([1, 8, 8]), 4).elements.shape
-    torch.Size([4, 1])
-    """
-    settings = dict(spec)
-    name = settings.pop("name", None)
-    if name not in KNOWN or "code" in settings:
-        raise SpecError(f"The orbit '{name}' is not one of this package: only the evaluation that made the run can move its inputs.")
-    if "space" in settings:
-        space = dict(settings["space"])
-        settings["space"] = (GROUPS if space.get("name") in GROUPS else SPACES).build(space)
-    if name == GroupOrbit.name:
-        settings |= {most: min(settings[most], count) for most in ("most", "draws") if most in settings}
-    elif name in LENGTHS and not LENGTHS[name](settings) <= count + 1:
-        raise SpecError(f"The orbit '{name}' does not have the {count} elements of this run.")
-    orbit = KNOWN[name](**settings).fit(shape)
-    if len(orbit.elements) != count:
-        raise SpecError(f"The orbit '{name}' does not have the {count} elements of this run.")
-    return orbit
+
+def explainer_entry(label: str, references: tuple[str, ...]) -> dict[str, Any]:
+    """An explainer's line among the metrics; its values are the same whatever outputs are judged against."""
+    name = equivariance_column(label)
+    plain = {"name": name, "label": name, "unit": "", "low": -1.0, "high": 1.0, "higher_is_better": True}
+    return {**plain, "references": list(references), "explainer": label}
 
 
-def orbit_or_none(spec: Mapping[str, Any], shape: Size, count: int) -> Orbit | None:
-    """The orbit, or None where it cannot be made again."""
-    try:
-        return orbit_of(spec, shape, count)
-    except (VeracityError, TypeError, ValueError, KeyError, ArithmeticError):
-        return None
+def metric_entry(metric: Metric, references: tuple[str, ...]) -> dict[str, Any]:
+    """A metric's line in the manifest; an infinite bound is null."""
+    low, high = (bound if math.isfinite(bound) else None for bound in metric.bounds)
+    better = metric.direction is Direction.HIGHER
+    plain = {"name": metric.name, "label": metric.title, "unit": metric.unit, "low": low, "high": high, "higher_is_better": better}
+    return {**plain, "references": list(references), "explainer": None}
 
 
-class Described:
+def orbit_entry(orbit: Orbit) -> dict[str, Any]:
+    """Where the orbit's transforms lie and what they are called."""
+    coordinates = orbit.coordinates()
+    return {
+        "spec": orbit.spec(),
+        "layout": orbit.layout.value,
+        "axes": [asdict(axis) for axis in orbit.axes],
+        "coordinates": coordinates.tolist(),
+        "identity": orbit.identity,
+        "elements": [orbit.label(at) for at in coordinates],
+        "plane": getattr(orbit, "plane", None),
+    }
+
+
+class ManifestReader:
     """N samples, K elements, models and metrics, as the manifest describes them."""
 
     def __init__(self, manifest: dict[str, Any]) -> None:

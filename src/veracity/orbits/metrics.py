@@ -1,8 +1,7 @@
-"""What is kept of outputs so that they can be looked at: class probabilities, boxes, and vector fields in small.
+"""From one model's outputs along orbits to metrics against the truth and the consensus, to distances from the unmoved output, and to
+the details that are shown: class probabilities, boxes, vector fields in small.
 
-From outputs along orbits to metrics against the truth and the consensus, and to distances from the unmoved output.
-
-One model's outputs along orbits become columns and details, as many at a time as memory allows.
+Memory decides how many outputs are measured at once.
 """
 
 from __future__ import annotations
@@ -17,18 +16,107 @@ from torch.nn import functional
 from veracity.core.errors import SpecError
 from veracity.core.spaces import InputSpace
 from veracity.orbits.folder import CONSENSUS, DISTANCE, TRUTH, WHOLE, column
-from veracity.orbits.models import broken
+from veracity.orbits.models import invalid_outputs
 from veracity.orbits.tasks import Metric, Task
 from veracity.orbits.tasks.flow import epe_map
 
+
+@dataclass(frozen=True)
+class Comparison:
+    """The columns (n, K) of a table of metrics; the consensus (n, ...) and how many of the K outputs are missing from it (n,); and the
+    references moved along, (n, K, ...).
+    """
+
+    columns: dict[str, Tensor]
+    consensus: Tensor
+    missing: Tensor
+    moved: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class References:
+    """What outputs of n samples are compared with: the consensus (n, ...), the unmoved output (n, ...), and the truth (n, ...) if it is
+    known; `missing` (n,) is how many outputs are missing from the consensus.
+    """
+
+    consensus: Tensor
+    missing: Tensor
+    unmoved: Tensor
+    truth: Tensor | None
+
+
+def compare(task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None, identity: int) -> Comparison:
+    """Compare outputs (n, K, ...) of n samples under K elements (K, p) with each other, and with their truth (n, ...) if it is known.
+
+    An output that is NaN or infinite has no metric and no distance, and is not part of the consensus.
+    """
+    references = references_of(task, space, elements, outputs, truth, identity)
+    columns, moved = columns_of(task, space, elements, outputs, references)
+    return Comparison(columns, references.consensus, references.missing, moved)
+
+
+def references_of(task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None, identity: int) -> References:
+    """What the outputs (n, K, ...) under all K elements (K, p) are compared with."""
+    places = elements.to(outputs.device)
+    wrong = invalid_outputs(outputs.flatten(0, 1), task).reshape(*outputs.shape[:2], *[1] * (outputs.ndim - 2))
+    sound = outputs.masked_fill(wrong, float("nan")) if wrong.any() else outputs
+    consensus, missing = task.consensus(space, places, sound, truth)
+    unmoved = task.undo(space, places[identity].expand(len(outputs), -1), outputs[:, identity])
+    return References(consensus, missing, unmoved, truth)
+
+
+def columns_of(
+    task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, references: References
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The columns (n, k) of outputs (n, k, ...) under any k elements (k, p) of the orbit, and the references moved along, (n, k, ...)."""
+    count, length = outputs.shape[:2]
+    moves = elements.to(outputs.device).repeat(count, 1)
+    rows = outputs.flatten(0, 1)
+    wrong = invalid_outputs(rows, task)
+    agreed = {CONSENSUS: task.as_truth(references.consensus)}
+    named = agreed if references.truth is None else {TRUTH: references.truth, **agreed}
+    moved = {name: task.truth(space, moves, repeat_along(y, length)) for name, y in named.items()}
+    columns = {
+        column(metric.name, name): metric_values(metric, rows, y, wrong).reshape(count, length)
+        for name, y in moved.items()
+        for metric in task.metrics
+    }
+    away = task.distance(space, moves, rows, repeat_along(references.unmoved, length)).float()
+    lost = wrong | repeat_along(invalid_outputs(references.unmoved, task), length)
+    columns[DISTANCE] = away.masked_fill(lost, float("nan")).reshape(count, length)
+    if references.truth is not None:
+        columns[WHOLE] = task.whole(space, moves, repeat_along(references.truth, length)).float().reshape(count, length)
+    return columns, {name: y.reshape(count, length, *y.shape[1:]) for name, y in moved.items()}
+
+
+def repeat_along(values: Tensor, length: int) -> Tensor:
+    """The values (n, ...) of n samples, repeated for each of their elements: (n * length, ...)."""
+    return values.repeat_interleave(length, dim=0)
+
+
+def metric_values(metric: Metric, output: Tensor, truth: Tensor, wrong: Tensor) -> Tensor:
+    """A metric of R rows, NaN where the output is invalid."""
+    return metric.measure(output, truth).masked_fill(wrong, float("nan"))
+
+
+def metrics_at(task: Task, space: InputSpace, element: Tensor, output: Tensor, named: dict[str, Tensor]) -> dict[str, dict[str, float]]:
+    """Every metric of one output (1, ...) at one element (1, p), against each reference (1, ...) in the unmoved frame."""
+    wrong = invalid_outputs(output, task)
+    moved = {name: task.truth(space, element.to(y.device), y) for name, y in named.items()}
+    return {
+        metric.name: {name: float(metric_values(metric, output, y.to(output.device), wrong)) for name, y in moved.items()}
+        for metric in task.metrics
+    }
+
+
 ERRORS, ARROWS = 64, 16
-"""Sides of a kept map of errors and of a kept field of arrows."""
+"""Side lengths of a stored map of errors and of a stored field of arrows."""
 LARGEST = 4096
-"""Numbers a sample up to which outputs of no special kind are kept."""
+"""The most numbers per sample of outputs of no special kind that are stored."""
 
 
-def kept(kind: str, outputs: Tensor, judged: Judged) -> dict[str, Tensor]:
-    """What is kept of outputs (n, K, ...) of a kind of task, one row a sample.
+def details_of(kind: str, outputs: Tensor, comparison: Comparison) -> dict[str, Tensor]:
+    """What is stored of outputs (n, K, ...) of a kind of task, one row per sample.
 
     classification  outputs (n, K, C), consensus (n, C)
     detection       outputs (n, K, top, 6), consensus (n, 6)
@@ -36,23 +124,23 @@ def kept(kind: str, outputs: Tensor, judged: Judged) -> dict[str, Tensor]:
                     errors is against the consensus too); quiver (n, K, 2, 16, 16); consensus (n, 2, 16, 16); field (n, 2, H, W)
     regression      outputs (n, K, ...) where they are small; consensus (n, ...)
 
-    All have `missing` (n,): how many of the K outputs were no part of the consensus. Probabilities and pictures of fields are
+    All have `missing` (n,): how many of the K outputs are missing from the consensus. Probabilities and pictures of fields are
     rounded to float16; boxes and numbers, which may be large, are not.
     """
-    found = {"missing": judged.missing}
+    found = {"missing": comparison.missing}
     if kind != "flow":
         small = outputs[0].numel() // outputs.shape[1] <= LARGEST if kind == "regression" else True
         exact = outputs.half() if kind == "classification" else outputs.float()
-        return {**found, "consensus": judged.consensus.float(), **({"outputs": exact} if small else {})}
+        return {**found, "consensus": comparison.consensus.float(), **({"outputs": exact} if small else {})}
     rows = outputs.flatten(0, 1)
-    errors = {name: small_errors(rows, y.flatten(0, 1)).reshape(*outputs.shape[:2], *[ERRORS] * 2) for name, y in judged.moved.items()}
+    errors = {name: small_errors(rows, y.flatten(0, 1)).reshape(*outputs.shape[:2], *[ERRORS] * 2) for name, y in comparison.moved.items()}
     return {
         **found,
         "errors": errors.get(TRUTH, errors[CONSENSUS]).half(),
         "consensus_errors": errors[CONSENSUS].half(),
         "quiver": arrows(rows).reshape(*outputs.shape[:2], 2, ARROWS, ARROWS).half(),
-        "consensus": arrows(judged.consensus).half(),
-        "field": judged.consensus.half(),
+        "consensus": arrows(comparison.consensus).half(),
+        "field": comparison.consensus.half(),
     }
 
 
@@ -68,141 +156,54 @@ def arrows(field: Tensor) -> Tensor:
     return functional.adaptive_avg_pool2d(field, ARROWS)
 
 
-@dataclass(frozen=True)
-class Judged:
-    """The columns (n, K) of a table of metrics, and what was compared: the consensus (n, ...), how many of the K outputs were missing
-    from it (n,), and both references moved along, (n, K, ...), the truth where there is one.
-    """
-
-    columns: dict[str, Tensor]
-    consensus: Tensor
-    missing: Tensor
-    moved: dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Held:
-    """What outputs of n samples are held to wherever they are moved: the consensus (n, ...), the unmoved output (n, ...), and the
-    truth (n, ...) where it is known; `missing` (n,) is how many outputs were no part of the consensus.
-    """
-
-    consensus: Tensor
-    missing: Tensor
-    unmoved: Tensor
-    truth: Tensor | None
-
-
-def judge(task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None, identity: int) -> Judged:
-    """Judge outputs (n, K, ...) of n samples under K elements (K, p), with their truth (n, ...) where it is known.
-
-    An output that is NaN or infinite has no metric and no distance, and is not part of the consensus.
-    """
-    held = held_to(task, space, elements, outputs, truth, identity)
-    columns, moved = compared(task, space, elements, outputs, held)
-    return Judged(columns, held.consensus, held.missing, moved)
-
-
-def held_to(task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None, identity: int) -> Held:
-    """What the outputs (n, K, ...) under all K elements (K, p) are held to."""
-    places = elements.to(outputs.device)
-    wrong = broken(outputs.flatten(0, 1), task).reshape(*outputs.shape[:2], *[1] * (outputs.ndim - 2))
-    sound = outputs.masked_fill(wrong, float("nan")) if wrong.any() else outputs
-    consensus, missing = task.consensus(space, places, sound, truth)
-    unmoved = task.undo(space, places[identity].expand(len(outputs), -1), outputs[:, identity])
-    return Held(consensus, missing, unmoved, truth)
-
-
-def compared(task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, held: Held) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The columns (n, k) of outputs (n, k, ...) under any k elements (k, p) of the orbit, and the references moved along, (n, k, ...)."""
-    count, length = outputs.shape[:2]
-    moves = elements.to(outputs.device).repeat(count, 1)
-    rows = outputs.flatten(0, 1)
-    wrong = broken(rows, task)
-    agreed = {CONSENSUS: task.as_truth(held.consensus)}
-    references = agreed if held.truth is None else {TRUTH: held.truth, **agreed}
-    moved = {name: task.truth(space, moves, along(y, length)) for name, y in references.items()}
-    columns = {
-        column(metric.name, name): measured(metric, rows, y, wrong).reshape(count, length)
-        for name, y in moved.items()
-        for metric in task.metrics
-    }
-    away = task.distance(space, moves, rows, along(held.unmoved, length)).float()
-    lost = wrong | along(broken(held.unmoved, task), length)
-    columns[DISTANCE] = away.masked_fill(lost, float("nan")).reshape(count, length)
-    if held.truth is not None:
-        columns[WHOLE] = task.whole(space, moves, along(held.truth, length)).float().reshape(count, length)
-    return columns, {name: y.reshape(count, length, *y.shape[1:]) for name, y in moved.items()}
-
-
-def along(values: Tensor, length: int) -> Tensor:
-    """What n samples have, (n, ...), once for each of their elements: (n * length, ...)."""
-    return values.repeat_interleave(length, dim=0)
-
-
-def measured(metric: Metric, output: Tensor, truth: Tensor, wrong: Tensor) -> Tensor:
-    """A metric of R rows, NaN where the output is no output."""
-    return metric.measure(output, truth).masked_fill(wrong, float("nan"))
-
-
-def judged_at(task: Task, space: InputSpace, element: Tensor, output: Tensor, references: dict[str, Tensor]) -> dict[str, dict[str, float]]:
-    """Every metric of one output (1, ...) at one element (1, p), against each reference (1, ...) in the unmoved frame."""
-    wrong = broken(output, task)
-    moved = {name: task.truth(space, element.to(y.device), y) for name, y in references.items()}
-    return {
-        metric.name: {name: float(measured(metric, output, y.to(output.device), wrong)) for name, y in moved.items()}
-        for metric in task.metrics
-    }
-
-
-JUDGED = 8192
-"""How many outputs are judged at once, at most."""
+MOST_OUTPUTS = 8192
+"""The most outputs that are measured at once."""
 COPIES = 8
-"""How many tensors of the size of the outputs are about while these are judged: both references moved along, and what is between."""
-ALONG = frozenset({"outputs", "errors", "consensus_errors", "quiver"})
-"""What of the details has a row for every element; the rest has one a sample."""
+"""How many tensors of the size of the outputs are in memory meanwhile: both references moved along, and what is between."""
+PER_ELEMENT = frozenset({"outputs", "errors", "consensus_errors", "quiver"})
+"""Details with one row per element; the others have one per sample."""
 
 
-def at_once(output: Size, memory: int) -> int:
-    """How many outputs of this shape are judged at once within a budget in bytes.
+def rows_at_once(output: Size, memory: int) -> int:
+    """How many outputs of this shape are measured at once within a budget in bytes.
 
-    >>> at_once(Size([10]), 1 << 30), at_once(Size([1, 64, 64]), 64 << 20)
+    >>> rows_at_once(Size([10]), 1 << 30), rows_at_once(Size([1, 64, 64]), 64 << 20)
     (8192, 512)
     """
-    return max(1, min(JUDGED, memory // (COPIES * 4 * max(1, math.prod(output)))))
+    return max(1, min(MOST_OUTPUTS, memory // (COPIES * 4 * max(1, math.prod(output)))))
 
 
 @torch.no_grad()
-def looked_at(
+def measure_outputs(
     task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None, identity: int, memory: int
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The columns (n, K) and the details (n, ...) of one model's outputs (n, K, ...).
 
-    A few samples at a time, and of these a few elements, once it is known what all of them are held to: only the consensus needs the
-    whole orbit of a sample.
+    A few samples at a time, and of these a few elements: only the consensus needs the whole orbit of a sample.
     """
-    rows, length = at_once(outputs.shape[2:], memory), outputs.shape[1]
+    rows, length = rows_at_once(outputs.shape[2:], memory), outputs.shape[1]
     found = []
     for part in torch.arange(len(outputs)).split(max(1, rows // length)):
         here = slice(int(part[0]), int(part[-1]) + 1)
         y = None if truth is None else truth[here].to(outputs.device)
-        held = held_to(task, space, elements, outputs[here], y, identity)
+        references = references_of(task, space, elements, outputs[here], y, identity)
         pieces = []
         for some in torch.arange(length).split(max(1, rows // len(part))):
             given = outputs[here, int(some[0]) : int(some[-1]) + 1]
-            columns, moved = compared(task, space, elements[some], given, held)
-            pieces.append((columns, kept(task.kind, given, Judged(columns, held.consensus, held.missing, moved))))
-        found.append((joined([one for one, _ in pieces], 1), joined_along([one for _, one in pieces])))
-    return joined([columns for columns, _ in found]), joined([details for _, details in found])
+            columns, moved = columns_of(task, space, elements[some], given, references)
+            pieces.append((columns, details_of(task.kind, given, Comparison(columns, references.consensus, references.missing, moved))))
+        found.append((concatenate([one for one, _ in pieces], 1), concatenate_elements([one for _, one in pieces])))
+    return concatenate([columns for columns, _ in found]), concatenate([details for _, details in found])
 
 
-def joined_along(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+def concatenate_elements(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Details of consecutive elements of the same samples."""
-    by_element = joined([{name: one for name, one in part.items() if name in ALONG} for part in parts], 1)
+    by_element = concatenate([{name: one for name, one in part.items() if name in PER_ELEMENT} for part in parts], 1)
     return {**parts[0], **by_element}
 
 
-def joined(parts: list[dict[str, Tensor]], dim: int = 0) -> dict[str, Tensor]:
-    """Tensors of consecutive samples, one below the other; or of consecutive elements, side by side."""
+def concatenate(parts: list[dict[str, Tensor]], dim: int = 0) -> dict[str, Tensor]:
+    """The tensors of consecutive samples, or with dim=1 of consecutive elements."""
     if len(parts) == 1:
         return parts[0]
     return {name: torch.cat([part[name] for part in parts], dim=dim) for name in parts[0]}

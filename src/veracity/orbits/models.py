@@ -1,4 +1,4 @@
-"""Looks at a model before it is evaluated along orbits: does it take the inputs, and what does it give?"""
+"""A model is tried before it is evaluated along orbits: does it take the inputs, and what does it give?"""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from veracity.engine.memory import Budget, budget_for
 from veracity.orbits.grids import Orbit
 from veracity.orbits.tasks import Task
 
-LOOKED_AT = 256
-"""How many unmoved samples a classifier is looked at with, to tell logits from probabilities, whatever fits into memory at once; other
-models need a few."""
+TRIAL_SAMPLES = 256
+"""How many unmoved samples a classifier is tried on, to tell logits from probabilities; other models need a few."""
 FEW = 2
 
 
-class Called(nn.Module):
-    """A function from inputs (N, ...) to outputs, in the place of a network."""
+class FunctionModel(nn.Module):
+    """A plain function from inputs (N, ...) to outputs, as a module."""
 
     def __init__(self, function: Any) -> None:
         super().__init__()
@@ -37,8 +36,8 @@ class Called(nn.Module):
 
 
 @dataclass(frozen=True)
-class Examined:
-    """A model as it is evaluated: the task as its outputs are read, hashes of both, and the shape of one output as it was read.
+class EvaluatedModel:
+    """A model with the task by which its outputs are read, a hash of the model, and the shape of one output.
 
     `mixing` says how far its outputs depend on the other inputs of a batch, as a share.
     """
@@ -62,64 +61,64 @@ class Examined:
 
 
 def as_modules(models: Any) -> dict[str, nn.Module]:
-    """Models by name; a plain function is taken for a model too."""
+    """Models by name; a plain function counts as a model too."""
     named = dict(models) if isinstance(models, Mapping) else {"model": models}
     if not named:
         raise InputError("There is no model to evaluate: pass models={'name': module}.")
     for name, model in named.items():
         if not isinstance(model, nn.Module) and not callable(model):
             raise InputError(f"Model '{name}' must be a torch.nn.Module or a function of the inputs, not {type(model).__name__}.")
-    return {str(name): model if isinstance(model, nn.Module) else Called(model) for name, model in named.items()}
+    return {str(name): model if isinstance(model, nn.Module) else FunctionModel(model) for name, model in named.items()}
 
 
-def content(module: nn.Module) -> str:
-    """A hash of the model, and of the function where it is only called."""
-    if isinstance(module, Called):
+def content_hash(module: nn.Module) -> str:
+    """A hash of the model, or of the function."""
+    if isinstance(module, FunctionModel):
         return fingerprint.of_value(["called", module.function])
     return fingerprint.of_model(module)
 
 
 def examine(
     name: str, module: nn.Module, inputs: Inputs, orbit: Orbit, task: Task, memory: int | None, rows: int | None
-) -> tuple[Examined, Budget, Tensor]:
+) -> tuple[EvaluatedModel, Budget, Tensor]:
     """The model as it will be evaluated, how many of its rows fit into memory at once, and what it gives for a few unmoved samples.
 
     Raises on what could not work.
     """
     check_ready(name, module)
-    hashed = content(module)
+    hashed = content_hash(module)
     with evaluating(module), torch.no_grad():
         row = unmoved(inputs, orbit, torch.arange(1), module)
-        first = passed(name, module, row)
-        read_by(name, settled_by(name, task, first), first, len(row))
+        first = run_model(name, module, row)
+        read_outputs(name, settle_task(name, task, first), first, len(row))
         budget = budget_for(module, row, memory, rows)
-        count = min(inputs.size(), LOOKED_AT if task.kind == "classification" else FEW)
+        count = min(inputs.size(), TRIAL_SAMPLES if task.kind == "classification" else FEW)
         parts: list[Signals] = []
         raw: list[Any] = []
 
-        def look(part: slice) -> None:
+        def run(part: slice) -> None:
             signals = unmoved(inputs, orbit, torch.arange(part.start, part.stop), module)
-            raw.append(passed(name, module, signals))
+            raw.append(run_model(name, module, signals))
             parts.append(signals)
 
-        budget.spend(count, 1, look)
-        settled = settled_by(name, task, torch.cat(raw) if alike(raw) else raw[0])
-        outputs = [read_by(name, settled, one, len(part)) for one, part in zip(raw, parts, strict=True)]
-        again = read_by(name, settled, passed(name, module, parts[0]), len(parts[0]))
+        budget.spend(count, 1, run)
+        settled = settle_task(name, task, torch.cat(raw) if stackable(raw) else raw[0])
+        outputs = [read_outputs(name, settled, one, len(part)) for one, part in zip(raw, parts, strict=True)]
+        again = read_outputs(name, settled, run_model(name, module, parts[0]), len(parts[0]))
         few = [parts[0][slice(row, row + 1)] for row in range(min(FEW, len(parts[0])))]
-        alone = [read_by(name, settled, passed(name, module, one), 1) for one in few]
-    output = torch.cat(outputs) if alike(outputs) else outputs[0]
+        alone = [read_outputs(name, settled, run_model(name, module, one), 1) for one in few]
+    output = torch.cat(outputs) if stackable(outputs) else outputs[0]
     if not torch.allclose(outputs[0], again, rtol=1e-3, atol=1e-5, equal_nan=True):
         raise InputError(f"Model '{name}' gives different outputs for the same input, even in evaluation mode: make it deterministic.")
-    wrong = broken(output, settled).nonzero()
+    wrong = invalid_outputs(output, settled).nonzero()
     if len(wrong):
         raise InputError(f"Model '{name}' returns NaN or infinity for sample {int(wrong[0])} as it is: look at the model or the input.")
-    mixing = check_mixing(name, outputs[0][: len(alone)], torch.cat(alone), precision(module)) if alike([outputs[0], *alone]) else 0.0
-    return Examined(module, settled, hashed, output.shape[1:], mixing), budget, output[:FEW]
+    mixing = check_mixing(name, outputs[0][: len(alone)], torch.cat(alone), precision(module)) if stackable([outputs[0], *alone]) else 0.0
+    return EvaluatedModel(module, settled, hashed, output.shape[1:], mixing), budget, output[:FEW]
 
 
-def alike(parts: Sequence[Any]) -> bool:
-    """Whether all are tensors with rows of one shape, which can stand below each other."""
+def stackable(parts: Sequence[Any]) -> bool:
+    """Whether all are tensors with rows of one shape, which can be concatenated."""
     return all(isinstance(one, Tensor) and one.ndim and one.shape[1:] == parts[0].shape[1:] for one in parts)
 
 
@@ -130,8 +129,8 @@ def unmoved(inputs: Inputs, orbit: Orbit, samples: Tensor, module: nn.Module) ->
     return orbit.space.move(element.expand(len(signals), -1), signals)
 
 
-def passed(name: str, module: nn.Module, signals: Signals) -> Any:
-    """What a model gives, or a sentence on why it cannot take these inputs."""
+def run_model(name: str, module: nn.Module, signals: Signals) -> Any:
+    """What a model gives; raises a sentence on why it cannot take these inputs."""
     try:
         return signals.through(module)
     except VeracityError:
@@ -142,7 +141,7 @@ def passed(name: str, module: nn.Module, signals: Signals) -> Any:
         raise refusal(name, module, signals, error) from error
 
 
-def settled_by(name: str, task: Task, raw: Any) -> Task:
+def settle_task(name: str, task: Task, raw: Any) -> Task:
     """The task for what this model gives."""
     try:
         return task.settled(raw)
@@ -150,8 +149,8 @@ def settled_by(name: str, task: Task, raw: Any) -> Task:
         raise type(error)(f"Model '{name}': {error}") from error
 
 
-def read_by(name: str, task: Task, raw: Any, rows: int) -> Tensor:
-    """Outputs as the task reads them, one a row."""
+def read_outputs(name: str, task: Task, raw: Any, rows: int) -> Tensor:
+    """Outputs as the task reads them, one per row."""
     try:
         output = task.read(raw)
     except VeracityError as error:
@@ -161,13 +160,13 @@ def read_by(name: str, task: Task, raw: Any, rows: int) -> Tensor:
     return output
 
 
-def broken(output: Tensor, task: Task) -> Tensor:
+def invalid_outputs(output: Tensor, task: Task) -> Tensor:
     """Which outputs (R, ...) hold infinity, or NaN where that does not stand for no detection: bool (R,)."""
     flat = output.reshape(len(output), -1)
     return flat.isinf().any(dim=1) if task.kind == "detection" else ~flat.isfinite().all(dim=1)
 
 
-def check_alike(models: Mapping[str, Examined]) -> None:
+def check_shapes(models: Mapping[str, EvaluatedModel]) -> None:
     """Raise unless all models give outputs of one shape, so that they can be shown beside each other."""
     (first, one), *others = models.items()
     for name, other in others:

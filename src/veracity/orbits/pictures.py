@@ -1,4 +1,4 @@
-"""What is drawn of inputs: bytes of images, scenes and frame pairs, points of clouds, values of series; and thumbnails of them."""
+"""How inputs are drawn: images, scenes and frame pairs as bytes, clouds as points, series as values; and their thumbnails."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def span_of(low: float, high: float) -> tuple[float, float]:
     return (0.0, 1.0) if low >= 0.0 and high <= 1.0 else (low, high)
 
 
-def drawn(kind: Picture, values: Tensor, span: tuple[float, float]) -> Tensor:
+def draw_inputs(kind: Picture, values: Tensor, span: tuple[float, float]) -> Tensor:
     """Inputs (n, ...) as they are kept for drawing.
 
     Images and scenes become uint8 (n, H, W, C), pairs uint8 (n, 2, H, W), clouds float32 (n, P, 3), series float32 (n, C, T).
 
-    >>> drawn(Picture.IMAGE, torch.tensor([[[[0.0, 0.5, 2.0]]]]), (0.0, 1.0)).flatten()
+    >>> draw_inputs(Picture.IMAGE, torch.tensor([[[[0.0, 0.5, 2.0]]]]), (0.0, 1.0)).flatten()
     tensor([  0, 128, 255], dtype=torch.uint8)
     """
     if kind is Picture.NONE:
@@ -84,7 +84,7 @@ def drawn(kind: Picture, values: Tensor, span: tuple[float, float]) -> Tensor:
     return pixels if kind is Picture.PAIR else pixels.movedim(1, -1).contiguous()
 
 
-def restored(kind: Picture, pictures: Tensor, span: tuple[float, float]) -> Tensor:
+def restore_inputs(kind: Picture, pictures: Tensor, span: tuple[float, float]) -> Tensor:
     """Kept pictures as inputs (n, ...) again, to the precision of a byte."""
     if kind not in RASTERS:
         return pictures
@@ -99,7 +99,7 @@ def thumbnails(kind: Picture, pictures: Tensor, window: int | None = None) -> Te
     A cloud is seen along the z axis; series, and what is not drawn, have none.
     """
     if kind is Picture.CLOUD:
-        return seen_from_above(pictures)
+        return top_view(pictures)
     if kind not in RASTERS:
         return None
     images = pictures[:, :1] if kind is Picture.PAIR else pictures.movedim(-1, 1)
@@ -114,7 +114,7 @@ def thumbnails(kind: Picture, pictures: Tensor, window: int | None = None) -> Te
     return small.round().to(torch.uint8).movedim(1, -1).contiguous()
 
 
-def seen_from_above(clouds: Tensor) -> Tensor:
+def top_view(clouds: Tensor) -> Tensor:
     """How many points (n, P, 3) fall into each cell of a square grid over x and y, as brightness (n, S, S, 1)."""
     flat = clouds[..., :2]
     reach = flat.abs().amax(dim=(1, 2), keepdim=True).clamp(min=1e-12)

@@ -1,245 +1,80 @@
-"""An orbit evaluation that has been looked at and planned, and the manifest that its folder will carry.
-
-From what users write to what is evaluated: tensors are checked against the task, models are looked at, files are planned.
-"""
+"""From what users write to a plan: tensors are checked against the task, every model is tried, and the files are planned."""
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
-from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs
-from veracity.core.measures import Direction
 from veracity.core.targets import Outputs, as_target, class_numbers
 from veracity.engine.admission import mixing_note
 from veracity.engine.memory import Budget
-from veracity.engine.prepare import versions
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import as_about, as_inputs, as_tensor, check_structure
-from veracity.engine.store import SCHEMA, RunFolder
-from veracity.engine.store.manifest import Kind
 from veracity.orbits.explanations import as_explainers, explained_problem
-from veracity.orbits.folder import ALGORITHMS, CONSENSUS, TRUTH, Block, Cell, block_length, followed, spans
 from veracity.orbits.grids import Orbit
-from veracity.orbits.metrics import judge
-from veracity.orbits.models import Examined, check_alike, examine
-from veracity.orbits.pictures import Picture, picture_of, span_of
+from veracity.orbits.metrics import compare
+from veracity.orbits.models import EvaluatedModel, as_modules, check_shapes, examine
+from veracity.orbits.pictures import picture_of, span_of
+from veracity.orbits.plan import Block, OrbitPlan, block_length, picture_key, plan_cells, spans
 from veracity.orbits.tasks import Metric, Task
 from veracity.perturb.groups.shifts import Crop
 
-
-@dataclass(frozen=True)
-class Prepared:
-    """Everything that is evaluated, resolved and checked.
-
-    `elements` (K, p) are the orbit's, `truth` (samples, ...) is as the task wants it, `labels` (samples,) count samples to the
-    `groups`. `budgets` are the rows of each model that fit into memory at once; `problem` is what explainers are asked, if any.
-    """
-
-    spec: dict[str, Any]
-    title: str | None
-    about: Mapping[str, Any]
-    notes: tuple[dict[str, str], ...]
-    inputs: Inputs
-    truth: Tensor | None
-    labels: Tensor | None
-    groups: tuple[str, ...]
-    orbit: Orbit
-    elements: Tensor
-    task: Task
-    models: Mapping[str, Examined]
-    budgets: Mapping[str, Budget]
-    problem: Problem | None
-    picture: Picture
-    span: tuple[float, float]
-    window: int | None
-    blocks: tuple[Block, ...]
-    cells: tuple[Cell, ...]
-    seed: int
-
-    @property
-    def explainers(self) -> Mapping[str, Explainer]:
-        """What is followed along the orbit besides the outputs."""
-        return {} if self.problem is None else self.problem.explainers
-
-    @property
-    def references(self) -> tuple[str, ...]:
-        """What outputs can be judged against."""
-        return (CONSENSUS,) if self.truth is None else (TRUTH, CONSENSUS)
-
-    def manifest(self, store: RunFolder) -> dict[str, Any]:
-        """Everything that a reader of the folder needs besides the measurements."""
-        before = store.manifest_before(Kind.ORBITS)
-        return {
-            "kind": Kind.ORBITS,
-            "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
-            "title": self.title,
-            "about": dict(self.about),
-            "seed": self.seed,
-            "spec": self.spec,
-            "versions": versions(),
-            "models": {name: one.about() for name, one in self.models.items()},
-            "data": {"samples": self.inputs.size(), "shape": list(self.inputs.shape), "fingerprint": self.inputs.fingerprint()},
-            "orbit": laid_out(self.orbit),
-            "task": {"kind": self.task.kind, "classes": list(getattr(self.task, "classes", ()))},
-            "metrics": [shown(one, self.references) for one in self.task.metrics] + [self.following(label) for label in self.explainers],
-            "explainers": list(self.explainers),
-            "labels": None if self.labels is None else self.labels.tolist(),
-            "groups": list(self.groups),
-            "truth_classes": self.truth.tolist() if self.truth is not None and self.task.kind == "classification" else None,
-            "input": {"kind": self.picture.value, "shape": list(self.inputs.shape), "window": self.window, "span": list(self.span)},
-            "notes": list(self.notes),
-            "pictures": [{"key": block.pictures, "start": block.start, "stop": block.stop} for block in self.blocks],
-            "cells": [cell.entry() for cell in self.cells],
-        }
-
-    def following(self, label: str) -> dict[str, Any]:
-        """An explainer's line among the metrics: its values are the same whatever outputs are judged against."""
-        name = followed(label)
-        plain = {"name": name, "label": name, "unit": "", "low": -1.0, "high": 1.0, "higher_is_better": True}
-        return {**plain, "references": list(self.references), "explainer": label}
-
-
-def shown(metric: Metric, references: tuple[str, ...]) -> dict[str, Any]:
-    """A metric's line in the manifest; a bound that is none is null."""
-    low, high = (bound if math.isfinite(bound) else None for bound in metric.bounds)
-    better = metric.direction is Direction.HIGHER
-    plain = {"name": metric.name, "label": metric.title, "unit": metric.unit, "low": low, "high": high, "higher_is_better": better}
-    return {**plain, "references": list(references), "explainer": None}
-
-
-def laid_out(orbit: Orbit) -> dict[str, Any]:
-    """An orbit as plain data: where its transforms lie and what they are called."""
-    coordinates = orbit.coordinates()
-    return {
-        "spec": orbit.spec(),
-        "layout": orbit.layout.value,
-        "axes": [asdict(axis) for axis in orbit.axes],
-        "coordinates": coordinates.tolist(),
-        "identity": orbit.identity,
-        "elements": [orbit.label(at) for at in coordinates],
-        "plane": getattr(orbit, "plane", None),
-    }
-
-
-def planned(
-    models: Mapping[str, Examined],
-    problem: Problem | None,
-    budgets: Mapping[str, Budget],
-    inputs: Inputs,
-    truth: Tensor | None,
-    orbit: Orbit,
-    blocks: tuple[Block, ...],
-) -> Iterator[Cell]:
-    """Every cell, block by block."""
-    for block in blocks:
-        data = [inputs.take(block.samples).fingerprint(), block.start]
-        known = None if truth is None else fingerprint.of_tensor(truth[block.start : block.stop])
-        for name, model in models.items():
-            base = {
-                "algorithms": [SCHEMA, ALGORITHMS],
-                "model": [*model.key, *([budgets[name].rows] if model.mixing else [])],
-                "orbit": orbit.spec(),
-                "block": data,
-                "truth": known,
-            }
-            yield Cell(fingerprint.of_json(base), name, "", block)
-            if problem is not None:
-                yield from explained(problem, name, model, budgets[name], {"orbit": orbit.spec(), "block": data}, block)
-
-
-def explained(problem: Problem, name: str, model: Examined, budget: Budget, base: dict[str, Any], block: Block) -> Iterator[Cell]:
-    """The cells of one model's explainers on a block."""
-    chosen = [problem.target.spec(), problem.models[name].targets[block.samples].tolist()]
-    for label, explainer in problem.explainers.items():
-        parts = {
-            **base,
-            "algorithms": [SCHEMA, ALGORITHMS],
-            "model": model.fingerprint,
-            "explainer": explainer.spec(),
-            "target": chosen,
-            "batch": budget.rows if problem.batched(name, label) else None,
-            "learnt": problem.learnt_key(name, label),
-            "seed": problem.seed,
-        }
-        yield Cell(fingerprint.of_json(parts), name, label, block)
-
+if TYPE_CHECKING:
+    from veracity.orbits.evaluation import OrbitEvaluation
 
 CHECKED = 256
-"""How many inputs are looked at together."""
+"""How many inputs are checked together."""
 BOUNDS = [[int, int], [int, float], [float, int], [float, float]]
 """What a metric's two bounds may be."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What was written, models by name."""
-
-    models: dict[str, nn.Module]
-    inputs: Any
-    targets: Any
-    orbit: Orbit
-    task: Task
-    explainers: Sequence[Any] | Mapping[str, Any]
-    labels: Any
-    picture: str | None
-    reference: Tensor | None
-    target: Any
-    notes: tuple[str, ...]
-    seed: int
-
-
-def prepare(
-    asked: Asked, spec: dict[str, Any], title: str | None, about: Mapping[str, Any], memory: int | None, rows: int | None
-) -> Prepared:
+def prepare(evaluation: OrbitEvaluation, memory: int | None, rows: int | None) -> OrbitPlan:
     """Everything resolved, checked and planned; raises on what could not work."""
-    known = as_about(about)
-    inputs = as_inputs(asked.inputs)
-    orbit, task = checked(asked.orbit, asked.task, inputs)
-    given = as_tensor(asked.targets, "targets")
+    about = as_about(evaluation.about)
+    inputs = as_inputs(evaluation.inputs)
+    orbit, task = fit(evaluation.orbit, evaluation.task, inputs)
+    given = as_tensor(evaluation.targets, "targets")
     truth = None if given is None else task.check(given.cpu(), inputs.size())
-    models: dict[str, Examined] = {}
+    models: dict[str, EvaluatedModel] = {}
     budgets: dict[str, Budget] = {}
-    notes = [{"model": "", "explainer": "", "text": text} for text in asked.notes]
-    for name, module in asked.models.items():
+    sentences = (evaluation.notes,) if isinstance(evaluation.notes, str) else evaluation.notes
+    notes = [{"model": "", "explainer": "", "text": text} for text in sentences]
+    for name, module in as_modules(evaluation.models).items():
         models[name], budgets[name], few = examine(name, inputs.adapt(module), inputs, orbit, task, memory, rows)
-        check_alike(models)
+        check_shapes(models)
         if truth is not None:
             check_truth(name, models[name], truth)
-        tried(models[name].task, orbit, few, truth)
+        try_metrics(models[name].task, orbit, few, truth)
         notes += doubts(name, task, models[name].task, few)
         notes += [{"model": name, "explainer": "", "text": mixing_note(models[name].mixing)}] if models[name].mixing else []
-    labels, groups = as_groups(asked.labels, task, truth, inputs.size())
-    explainers = as_explainers(asked.explainers, inputs, orbit, as_tensor(asked.reference, "reference"))
+    labels, groups = as_groups(evaluation.labels, task, truth, inputs.size())
+    explainers = as_explainers(evaluation.explainers, inputs, orbit, as_tensor(evaluation.reference, "reference"))
     problem: Problem | None = None
     if explainers:
-        problem, said = explained_problem(models, budgets, inputs, orbit, explainers, as_target(asked.target), asked.seed, truth)
-        notes += [one for one in said if one not in notes]
+        target = as_target(evaluation.target)
+        problem, remarks = explained_problem(models, budgets, inputs, orbit, explainers, target, evaluation.seed, truth)
+        notes += [one for one in remarks if one not in notes]
     window = orbit.space.window if isinstance(orbit.space, Crop) else None
-    picture = picture_of(inputs.shape, orbit.layout.value, window, asked.picture)
-    span = looked_through(orbit, inputs)
+    picture = picture_of(inputs.shape, orbit.layout.value, window, evaluation.picture)
+    span = value_range(orbit, inputs)
     elements = orbit.elements
     length = block_length(next(iter(models.values())).shape, len(elements))
     blocks = tuple(
         Block(start, stop, picture_key(start, stop, inputs, truth, orbit, task, picture, span))
         for start, stop in spans(inputs.size(), length)
     )
-    cells = tuple(planned(models, problem, budgets, inputs, truth, orbit, blocks))
-    return Prepared(
-        spec=spec,
-        title=title,
-        about=known,
+    cells = tuple(plan_cells(models, problem, budgets, inputs, truth, orbit, blocks))
+    return OrbitPlan(
+        spec=evaluation.spec(),
+        title=evaluation.title,
+        about=about,
         notes=tuple(notes),
         inputs=inputs,
         truth=truth,
@@ -256,11 +91,11 @@ def prepare(
         window=window,
         blocks=blocks,
         cells=cells,
-        seed=asked.seed,
+        seed=evaluation.seed,
     )
 
 
-def checked(orbit: Any, task: Any, inputs: Inputs) -> tuple[Orbit, Task]:
+def fit(orbit: Any, task: Any, inputs: Inputs) -> tuple[Orbit, Task]:
     """The orbit, fitted to the inputs, and the task, if they are such and belong together."""
     if not isinstance(orbit, Orbit):
         raise SpecError(f"The orbit is one such as RotationOrbit() or GroupOrbit(space=...), not {orbit!r}.")
@@ -285,7 +120,7 @@ def check_metrics(metrics: Sequence[Metric]) -> None:
         raise SpecError(f"The metrics of a task need names of their own without @ and :, one at least, not {names}.")
 
 
-def check_truth(name: str, model: Examined, truth: Tensor) -> None:
+def check_truth(name: str, model: EvaluatedModel, truth: Tensor) -> None:
     """Raise unless a model gives what the truth is about."""
     kind = model.task.kind
     if kind == "classification":
@@ -305,10 +140,10 @@ def doubts(name: str, given: Task, settled: Task, few: Tensor) -> list[dict[str,
     return [{"model": name, "explainer": "", "text": text}]
 
 
-def tried(task: Task, orbit: Orbit, few: Tensor, truth: Tensor | None) -> None:
-    """Judge a few unmoved outputs (n, ...), so that a mistake in a metric does not come to light only after the passes."""
+def try_metrics(task: Task, orbit: Orbit, few: Tensor, truth: Tensor | None) -> None:
+    """Measure a few unmoved outputs (n, ...), so that a mistake in a metric does not come to light only after the passes."""
     known = None if truth is None else truth[: len(few)].to(few.device)
-    judge(task, orbit.space, orbit.elements[orbit.identity][None], few[:, None], known, 0)
+    compare(task, orbit.space, orbit.elements[orbit.identity][None], few[:, None], known, 0)
 
 
 def as_groups(labels: Any, task: Task, truth: Tensor | None, samples: int) -> tuple[Tensor | None, tuple[str, ...]]:
@@ -340,8 +175,8 @@ def numbered(labels: Tensor) -> tuple[str, ...]:
     return tuple(str(number) for number in range(int(labels.max()) + 1)) if labels.numel() else ()
 
 
-def looked_through(orbit: Orbit, inputs: Inputs) -> tuple[float, float]:
-    """The values that are drawn black and white; raises if an input makes the orbit meaningless."""
+def value_range(orbit: Orbit, inputs: Inputs) -> tuple[float, float]:
+    """The values to be drawn black and white; raises on an input that the orbit cannot move."""
     low, high = float("inf"), float("-inf")
     for part in torch.arange(inputs.size()).split(CHECKED):
         x = inputs.take(part).values
@@ -349,12 +184,3 @@ def looked_through(orbit: Orbit, inputs: Inputs) -> tuple[float, float]:
         least, most = torch.aminmax(x)
         low, high = min(low, float(least)), max(high, float(most))
     return span_of(low, high)
-
-
-def picture_key(
-    start: int, stop: int, inputs: Inputs, truth: Tensor | None, orbit: Orbit, task: Task, picture: Picture, span: tuple[float, float]
-) -> str:
-    """Everything that the pictures of a block depend on."""
-    x = inputs.take(torch.arange(start, stop)).fingerprint()
-    known = None if truth is None or task.kind == "classification" else [fingerprint.of_tensor(truth[start:stop]), task.action.spec()]
-    return fingerprint.of_json([SCHEMA, ALGORITHMS, x, start, known, orbit.spec(), task.kind, picture.value, list(span)])

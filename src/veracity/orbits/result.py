@@ -25,8 +25,9 @@ from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
 from veracity.orbits import folder as files
 from veracity.orbits.folder import CONSENSUS, DISTANCE, TRUTH, WHOLE, column
-from veracity.orbits.manifest import Described, orbit_or_none
-from veracity.orbits.pictures import Picture, drawn, restored
+from veracity.orbits.layouts import orbit_or_none
+from veracity.orbits.manifest import ManifestReader
+from veracity.orbits.pictures import Picture, draw_inputs, restore_inputs
 from veracity.orbits.reduction import METHODS, embed
 from veracity.orbits.statistics import agreement, bounds_of, equivariance_gap, mean_along, summarised
 from veracity.results.pages import framed_page, save_page
@@ -41,7 +42,7 @@ MOST_FRAMES = 1 << 25
 """How many numbers all moved inputs of one sample may have."""
 
 
-class OrbitResult(Described):
+class OrbitResult(ManifestReader):
     """An orbit evaluation of N samples along K elements, read from its folder.
 
     Names, labels and axes are properties; `values` are the metrics, `outputs` and `picture` what is looked at.
@@ -139,12 +140,12 @@ class OrbitResult(Described):
         low, high = self.manifest["input"]["span"]
         picture = torch.from_numpy(np.array(self.picture(sample)["input"]))[None]
         try:
-            values = restored(kind, picture, (low, high)).reshape(1, *self.shape)
+            values = restore_inputs(kind, picture, (low, high)).reshape(1, *self.shape)
         except (RuntimeError, IndexError) as error:
             raise self._damaged("pictures", self._block(sample)["key"]) from error
         elements = orbit.elements
         moved = orbit.space.move(elements, Signals(values.expand(len(elements), *self.shape)))
-        return drawn(kind, moved.values, (low, high)).numpy()
+        return draw_inputs(kind, moved.values, (low, high)).numpy()
 
     def aggregate(self, model: str, metric: str, subset: Any = None, reference: str = TRUTH) -> pd.DataFrame:
         """The mean of a metric at every element with its interval: one row an element, its coordinates first, then value, low, high, n.
@@ -257,12 +258,12 @@ class OrbitResult(Described):
                 "cells": len(self._cells(cell["model"], cell["explainer"])),
             }
             for cell in self.manifest["cells"]
-            if cell["key"] in left and not files.measured(self.folder, cell["key"])
+            if cell["key"] in left and not files.has_metrics(self.folder, cell["key"])
         ]
         alone = Counter(
             (cell["model"], cell["explainer"], reason)
             for cell in self.manifest["cells"]
-            if cell["key"] in left and files.measured(self.folder, cell["key"])
+            if cell["key"] in left and files.has_metrics(self.folder, cell["key"])
             for reason in self.folder.failed_samples(cell["key"]).values()
         )
         rows += [
@@ -298,8 +299,8 @@ class OrbitResult(Described):
         parts = [self.gap().assign(score="gap", explainer="")]
         table = self.table().assign(explainer="")
         labels = {one["name"]: one["explainer"] for one in self.metrics if one["explainer"] is not None}
-        followed = table[table["metric"].isin(list(labels))]
-        parts.append(followed.assign(score="equivariance", explainer=followed["metric"].map(labels)))
+        equivariance_column = table[table["metric"].isin(list(labels))]
+        parts.append(equivariance_column.assign(score="equivariance", explainer=equivariance_column["metric"].map(labels)))
         own = table[~table["metric"].isin(list(labels))]
         parts.append(own[own["reference"] == self.references[0]].assign(score=lambda rows: rows["metric"]))
         parts.append(own.assign(score=own["metric"] + "@" + own["reference"]))
@@ -359,7 +360,7 @@ class OrbitResult(Described):
             length, names = len(self.elements), [name] if explainer else self._beside(name)
             parts: list[dict[str, Values]] = []
             for cell in self._cells(model, explainer):
-                if explainer and not files.measured(self.folder, cell["key"]):
+                if explainer and not files.has_metrics(self.folder, cell["key"]):
                     parts.append({name: np.full((cell["stop"] - cell["start"], length), np.nan, dtype=np.float32)})
                 else:
                     files.check_measured(self.folder, cell["key"], self.manifest["cells"])

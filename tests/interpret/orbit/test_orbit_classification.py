@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 
 from veracity.core.errors import InputError
 from veracity.core.targets import Outputs
-from veracity.orbits.tasks.outputs import Classification, accuracy, confidence
+from veracity.orbits.tasks.classification import Classification, accuracy, confidence
 from veracity.perturb import CyclicShift
 
 

@@ -8,8 +8,8 @@ from scipy.ndimage import map_coordinates
 from veracity.core.errors import InputError
 from veracity.orbits import FlowOrbit
 from veracity.orbits.tasks.flow import Flow, epe, epe_map, mae, mse, reversal_floor, rmse
-from veracity.orbits.tasks.outputs import Regression
-from veracity.orbits.tasks.outputs import rmse as plain_rmse
+from veracity.orbits.tasks.regression import Regression
+from veracity.orbits.tasks.regression import rmse as plain_rmse
 
 
 def fields(count, side=6, seed=0):

@@ -11,9 +11,10 @@ from veracity.core.measures import Direction
 from veracity.orbits import AsInput, CropOrbit, FlowOrbit, GroupOrbit, RotationOrbit
 from veracity.orbits.statistics import equivariance_gap
 from veracity.orbits.tasks.base import Metric, orbit_mean
+from veracity.orbits.tasks.classification import Classification, accuracy, confidence
 from veracity.orbits.tasks.detection import Detection
 from veracity.orbits.tasks.flow import Flow
-from veracity.orbits.tasks.outputs import Classification, Regression, accuracy, confidence
+from veracity.orbits.tasks.regression import Regression
 from veracity.perturb import CyclicShift, Permutations
 
 
@@ -132,7 +133,7 @@ def test_metrics_of_ones_own():
     assert "code" in spec["function"]
     other = Classification(metrics=(Metric(name="top_margin", function=lambda output, truth: output[:, 0], bounds=(0.0, 1.0)),))
     assert other.spec() != task.spec()
-    place = "veracity.orbits.tasks.outputs:"
+    place = "veracity.orbits.tasks.classification:"
     assert Classification().spec()["metrics"] == [
         {"name": "accuracy", "direction": "higher", "function": {"import": f"{place}accuracy"}},
         {"name": "confidence", "direction": "higher", "function": {"import": f"{place}confidence"}},

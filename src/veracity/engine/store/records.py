@@ -46,7 +46,7 @@ ESCAPED = re.compile(rb"\\[bfru]|\x7f|\xc2[\x80-\x9f]")
 def sealed(content: Mapping[str, Any]) -> bytes:
     """A JSON file with its checksum.
 
-    >>> opened(sealed({"b": 1.5, "a": [1, 2]}))
+    >>> unsealed(sealed({"b": 1.5, "a": [1, 2]}))
     {'b': 1.5, 'a': [1, 2]}
     """
     plain = json.loads(json.dumps(content, allow_nan=False))
@@ -56,10 +56,10 @@ def sealed(content: Mapping[str, Any]) -> bytes:
 def unsealed(data: bytes) -> dict[str, Any]:
     """What a sealed file holds; raises ValueError where it was changed. Characters that steer a terminal are replaced.
 
-    >>> opened(sealed({"a": 1}).replace(b"1", b"2", 1))
+    >>> unsealed(sealed({"a": 1}).replace(b"1", b"2", 1))
     Traceback (most recent call last):
     ValueError: its checksum does not fit its content
-    >>> opened(sealed({"title": "a\x1b[2Jb"}))
+    >>> unsealed(sealed({"title": "a\x1b[2Jb"}))
     {'title': 'a\N{REPLACEMENT CHARACTER}[2Jb'}
     """
     content = parsed(data)

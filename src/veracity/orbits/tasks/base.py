@@ -18,7 +18,7 @@ from veracity.core.errors import InputError, SpecError, VeracityError, said, unk
 from veracity.core.fingerprint.origin import ours
 from veracity.core.measures import Direction
 from veracity.core.spaces import InputSpace
-from veracity.orbits.outputs import Fixed, OutputAction
+from veracity.orbits.output_actions import Fixed, OutputAction
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ import numpy as np
 from veracity.core.errors import SpecError
 from veracity.core.failures import failures_of
 from veracity.orbits import OrbitResult
-from veracity.orbits.live import Moved
+from veracity.orbits.live import LiveAnswer
 from veracity.orbits.reduction import METHODS
 from veracity.report.interactive.packed import pack
 from veracity.report.interactive.subset import Array, Subset
@@ -167,7 +167,7 @@ def sample(view: View, number: int, *, frames: bool = False) -> bytes:
     return pack({"sample": number, "label": label, "truth_class": true_class(view, number), "missing": missing}, arrays)
 
 
-def live(moved: Moved) -> tuple[dict[str, Any], dict[str, Array]]:
+def live(moved: LiveAnswer) -> tuple[dict[str, Any], dict[str, Array]]:
     """What every model says of one moved input, as a header and arrays to pack.
 
     Arrays are `input` (images and series), and by model `outputs/MODEL`, of a field `errors/MODEL`, `consensus_errors/MODEL` and

@@ -1,0 +1,164 @@
+"""The web application: the page, the answers and a socket for live ones, all behind one guard; and the server that runs it.
+
+uvicorn has no limit of its own for a client that connects and says nothing, that sends half a request, or that does not read its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from veracity.app.answers import add_answers
+from veracity.app.guard import LOCAL, Guard
+from veracity.app.live import add_socket
+from veracity.app.runs import Workspace
+from veracity.core.errors import StoreError, VeracityError
+from veracity.report.interactive.offline import bundled
+from veracity.report.interactive.packed import encoded
+
+FILES = {"/": ("index.html", "text/html"), "/app.js": ("app.js", "text/javascript"), "/app.css": ("app.css", "text/css")}
+"""All that is served besides answers: the package's own files, by fixed names."""
+NOTHING = "There is nothing at this address: open the one that 'veracity app' printed."
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self' ws://{host}; "
+    "frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+"""What the page may do: talk to this server and to nobody else."""
+
+
+def create(workspace: Workspace, token: str, hosts: frozenset[str] = LOCAL) -> ASGIApp:
+    """The application that serves the runs of a directory to who knows the token."""
+
+    @asynccontextmanager
+    async def living(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        workspace.close()
+
+    app = FastAPI(lifespan=living, docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_exception_handler(VeracityError, known_error)
+    app.add_exception_handler(HTTPException, not_found)
+    app.add_exception_handler(RequestValidationError, invalid_question)
+    app.add_exception_handler(Exception, unexpected_error)
+    for path, (name, kind) in FILES.items():
+        app.add_api_route(path, file(name, kind), methods=["GET"])
+    add_answers(app, workspace)
+    add_socket(app, workspace)
+    return Guard(app=app, token=token, hosts=hosts)
+
+
+def file(name: str, kind: str) -> Callable[[Request], Response]:
+    """A route that serves one of the front end's files."""
+
+    def serve(request: Request) -> Response:
+        headers = {"content-security-policy": POLICY.format(host=request.headers["host"]), "cache-control": "no-cache"}
+        return Response(bundled(name), headers=headers, media_type=f"{kind}; charset=utf-8")
+
+    return serve
+
+
+async def known_error(request: Request, error: Exception) -> Response:
+    """Our own errors in their own words: what there is not is 404, what cannot be read 409."""
+    return error_response(409 if isinstance(error, StoreError) else 404, str(error))
+
+
+async def not_found(request: Request, error: Exception) -> Response:
+    """Whatever else was asked for."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    return error_response(status, NOTHING if status == 404 else "Only GET is answered here.")
+
+
+async def invalid_question(request: Request, error: Exception) -> Response:
+    """A question that lacks a part, or holds a wrong one."""
+    parts = error.errors() if isinstance(error, RequestValidationError) else ()
+    names = ", ".join(str(part["loc"][-1]) for part in parts)
+    return error_response(422, f"The address is not complete, or something in it is not what it should be: see to {names}.")
+
+
+async def unexpected_error(request: Request, error: Exception) -> Response:
+    """Whatever else went wrong; the server's own log has the rest."""
+    return error_response(500, f"The server could not answer: {type(error).__name__}: {error}")
+
+
+def error_response(status: int, text: str) -> Response:
+    """One sentence as an answer."""
+    return Response(encoded({"error": text}), status, {"cache-control": "no-store"}, "application/json")
+
+
+PATIENCE = 10.0
+"""Seconds for which a connection may wait for its client."""
+INTERVAL = 0.5
+"""Seconds between two looks at a connection."""
+CONNECTIONS = 256
+"""How many connections may be open; one more takes the place of the one that has waited longest for its client."""
+
+
+class TimedConnection(H11Protocol):
+    """A connection that is cut once its client has kept it waiting for too long."""
+
+    since = 0.0
+    _seen: tuple[object, ...] = ()
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to watch; where there are too many connections, make room."""
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        waiting = [one for one in self.connections if isinstance(one, TimedConnection) and one is not self and one.waits]
+        if len(self.connections) > CONNECTIONS and waiting:
+            min(waiting, key=lambda one: one.since).transport.abort()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Watch no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Cut the connection of a client that is waited for; let an answer that is under way be finished."""
+        if self.waits:
+            self.transport.abort()
+        else:
+            super().shutdown()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is the client's turn: to send the rest of a request, or to read on."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        return not answering or self.cycle.more_body or self.flow.write_paused
+
+    def _watch(self) -> None:
+        """Cut the connection if nothing has moved for too long; a connection that became a socket is watched by its pings."""
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:
+            return
+        seen = (self.cycle, self.waits, self.transport.get_write_buffer_size())
+        if not self.waits or seen != self._seen:
+            self._seen, self.since = seen, self.loop.time()
+        if self.loop.time() - self.since > PATIENCE:
+            self.transport.abort()
+            return
+        self._timer = self.loop.call_later(INTERVAL, self._watch)
+
+
+class GracefulServer(Server):
+    """A server that says goodbye to its sockets before it ends: 1001, going away."""
+
+    def __init__(self, config: Config, workspace: Workspace) -> None:
+        super().__init__(config)
+        self.workspace = workspace
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take nobody new, close the sockets, then whatever else there is."""
+        for server in self.servers:
+            server.close()
+        await self.workspace.dismiss()
+        await super().shutdown(sockets)
