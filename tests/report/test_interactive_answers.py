@@ -16,9 +16,8 @@ from veracity.core.errors import SpecError
 from veracity.orbits import Classification, Flow, FlowOrbit, GroupOrbit, Regression
 from veracity.perturb import CyclicShift
 from veracity.report.interactive import answers, render_offline
-from veracity.report.interactive.few import Few
-from veracity.report.interactive.packed import unpack
-from veracity.report.interactive.packed import plain
+from veracity.report.interactive.packed import plain, unpack
+from veracity.report.interactive.subset import Subset
 
 
 class Halves(nn.Module):
@@ -132,5 +131,5 @@ def test_groups_are_never_taken_for_classes(tmp_path: Path) -> None:
     headers = [unpack(answers.sample(result, number))[0] for number in range(4)]
     assert [header["truth_class"] for header in headers] == made.targets.tolist()
     assert [header["label"] for header in headers] == [0, 1, 0, 1]
-    few = Few(result, np.array([1, 3]))
+    few = Subset(result, np.array([1, 3]))
     assert unpack(answers.sample(few, 1))[0]["truth_class"] == int(made.targets[3])

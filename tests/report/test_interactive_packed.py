@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veracity.report.interactive.packed import pack, unpack
-from veracity.report.interactive.packed import encoded, plain
+from veracity.report.interactive.packed import encoded, pack, plain, unpack
 
 KINDS = st.sampled_from(["float32", "uint8", "int64"])
 SHAPES = st.lists(st.integers(0, 5), max_size=4)
