@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
-from veracity.report.interactive.few import Few
 
 from orbit_run import evaluation
 from veracity import OrbitEvaluation, OrbitResult
@@ -18,6 +17,7 @@ from veracity.orbits import Classification, Flow, FlowOrbit, GroupOrbit, Regress
 from veracity.perturb import CyclicShift
 from veracity.report.interactive import answers, render_offline
 from veracity.report.interactive.packed import plain, unpack
+from veracity.report.interactive.subset import Subset
 
 
 class Halves(nn.Module):
@@ -131,5 +131,5 @@ def test_groups_are_never_taken_for_classes(tmp_path: Path) -> None:
     headers = [unpack(answers.sample(result, number))[0] for number in range(4)]
     assert [header["truth_class"] for header in headers] == made.targets.tolist()
     assert [header["label"] for header in headers] == [0, 1, 0, 1]
-    few = Few(result, np.array([1, 3]))
+    few = Subset(result, np.array([1, 3]))
     assert unpack(answers.sample(few, 1))[0]["truth_class"] == int(made.targets[3])

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from veracity.report.interactive.chosen import chosen
 
 from orbit_run import CLASSES, HOSTILE, evaluation
 from veracity import OrbitResult
 from veracity.cli import main
 from veracity.core.errors import InputError
 from veracity.report.interactive import answers, offline
+from veracity.report.interactive.offline import spread_sample
 from veracity.report.interactive.packed import plain, unpack
 
 HELD = re.compile(r'<script type="application/json" id="payload">(.*?)</script>', re.DOTALL)
@@ -163,13 +163,13 @@ def test_a_file_of_no_samples_is_refused(result: OrbitResult, samples: Any) -> N
 def test_a_choice_has_the_proportions_of_the_classes_for_every_size() -> None:
     labels = np.random.default_rng(0).permutation(np.repeat([0, 1, 2, 3], [400, 300, 200, 100]))
     for count in (10, 50, 333, 1000, 2000):
-        found = chosen(labels, 1000, count)
+        found = spread_sample(labels, 1000, count)
         assert len(set(found.tolist())) == min(count, 1000)
         assert (np.diff(found) > 0).all()
         share = np.bincount(labels[found], minlength=4)
         assert np.abs(share - min(count, 1000) * np.array([0.4, 0.3, 0.2, 0.1])).max() <= 1
-    assert chosen(labels, 1000, 50, seed=1).tolist() != chosen(labels, 1000, 50, seed=0).tolist()
-    assert len(chosen(None, 1000, 7)) == 7
+    assert spread_sample(labels, 1000, 50, seed=1).tolist() != spread_sample(labels, 1000, 50, seed=0).tolist()
+    assert len(spread_sample(None, 1000, 7)) == 7
 
 
 @pytest.mark.usefixtures("quick")

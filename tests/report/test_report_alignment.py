@@ -3,19 +3,19 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pytest
-from faithful_fakes import FakeSeries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_pages import EVIL, EVIL_TOO
-from veracity.report.measured import distortions
+from report_runs import Observed, stored
 
-from veracity.core.scores import Measured
-from veracity.report.figures.alignment import alignment_data, alignment_sentences, draw_alignment, draw_scatter, scatter_data
+from veracity.report.figures.alignment import alignment_data, alignment_sentences, distortions, draw_alignment, draw_scatter, scatter_data
 from veracity.report.figures.plane import contours, level_lines
 from veracity.report.figures.scale import axis_for, log_axis
+from veracity.report.reading import read
 from veracity.scores.gef import GEF, FastGEF, PublicGEF
 
 # two samples, one draw, three levels; the second sample has no model distortion at the last level
@@ -51,23 +51,26 @@ def test_places_on_a_logarithmic_axis() -> None:
 # --- what was measured
 
 
-def test_distortions_are_those_of_the_score_and_of_no_other() -> None:
+def test_distortions_are_those_of_the_score_and_of_no_other(tmp_path: Path) -> None:
     caused, moved = np.arange(6.0).reshape(1, 1, 6), np.array([[[1.0, 1.0, 2.0, 3.0, 4.0, 6.0]]])
-    series = [
-        FakeSeries("net", "a", "gef", Measured({"model": caused, "explanation": moved})),
-        FakeSeries("net", "b", "gef", Measured({"value": np.zeros((0, 0, 1))})),
-        FakeSeries("net", "a", "other", Measured({"model": caused, "explanation": moved})),
-    ]
-    found = distortions(series, "gef", GEF(steps=3, segments=2))
-    assert list(found) == [("net", "a")]
-    assert found["net", "a"][0].tolist() == [[[1.0, 3.0, 5.0]]]
-    assert found["net", "a"][1].tolist() == [[[2.0, 5.0, 10.0]]]
-    own = Measured(dict.fromkeys(PublicGEF.quantities, np.ones((1, 1, 6))) | {"model": caused})
-    assert distortions(series, "gef", PublicGEF(steps=3, segments=1)) == {}
-    public = distortions([FakeSeries("net", "a", "gef", own)], "gef", PublicGEF(steps=3, segments=1))
-    assert [found.tolist() for found in public["net", "a"]] == [[[[1.0, 3.0, 5.0]]], [[[0.0, 0.0, 0.0]]]]
-    assert distortions(series, "gef", FastGEF(steps=6))["net", "a"][1].tolist() == moved.tolist()
-    assert distortions(series, "gef")["net", "a"][0] is caused
+    tables = {"model": caused, "explanation": moved}
+    own = dict.fromkeys(PublicGEF.quantities, np.ones((1, 1, 6))) | {"model": caused}
+    scores = {"gef": GEF(steps=3, segments=2), "fast": FastGEF(steps=6), "public": PublicGEF(steps=3, segments=1)}
+    run = stored(
+        tmp_path,
+        scores,
+        [
+            Observed(model="net", explainer="a", score="gef", values=tables),
+            Observed(model="net", explainer="b", score="gef", values=tables, failed="No memory."),
+            Observed(model="net", explainer="a", score="fast", values=tables),
+            Observed(model="net", explainer="a", score="public", values=own),
+        ],
+    )
+    reading = read(run)
+    assert list(distortions(reading, "gef")) == [("net", "a")]
+    assert [found.tolist() for found in distortions(reading, "gef")["net", "a"]] == [[[[1.0, 3.0, 5.0]]], [[[2.0, 5.0, 10.0]]]]
+    assert [found.tolist() for found in distortions(reading, "public")["net", "a"]] == [[[[1.0, 3.0, 5.0]]], [[[0.0, 0.0, 0.0]]]]
+    assert distortions(reading, "fast")["net", "a"][1].tolist() == moved.tolist()
 
 
 # --- Figure 8

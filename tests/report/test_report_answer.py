@@ -6,32 +6,29 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import report_runs
 
 from veracity.report.answer import answer, no_better_than_random, noise_limited
 from veracity.report.order import COLUMNS
-from veracity.report.verdict import Verdict, verdict
-from veracity.report.view import Result
+from veracity.report.rows import Verdict, verdict
+from veracity.results import Row
 
 
-def row(explainer: str = "saliency", value: float = 1.0, half: float = 0.0, **changes: Any) -> Result:
-    made: dict[str, Any] = {
-        "model": "net", "explainer": explainer, "frame": "input" if explainer else "", "control": False, "score": "equivariance",
-        "value": value, "low": value - half, "high": value + half, "draws_low": value, "draws_high": value, "n": 10, "undefined": 0,
-        "undefined_draws": 0, "draws": 4.0, "self_agreement": 1.0, "random_control": 0.0, "direction": "higher", "failed": "",
-    }  # fmt: skip
-    return Result(**{**made, **changes})
+def row(explainer: str = "saliency", value: float = 1.0, half: float = 0.0, **changes: Any) -> Row:
+    shared = {"n": 10, "draws_low": value, "draws_high": value, "self_agreement": 1.0, "random_control": 0.0}
+    return report_runs.row(explainer, value, half, **{**shared, **changes})
 
 
-def own(model: str, value: float, half: float = 0.0) -> Result:
+def own(model: str, value: float, half: float = 0.0) -> Row:
     return row("", value, half, model=model, score="model_invariance", self_agreement=math.nan, random_control=math.nan)
 
 
-def said(*rows: Result, models: tuple[str, ...] = ("net",), differ: tuple[str, ...] = ()) -> str:
+def said(*rows: Row, models: tuple[str, ...] = ("net",), differ: tuple[str, ...] = ()) -> str:
     found = answer(rows, "equivariance", models, differences=differences(rows, differ))
     return " ".join(sentence.striptags() for sentence in found.sentences)
 
 
-def differences(rows: Sequence[Result], differ: tuple[str, ...]) -> pd.DataFrame:
+def differences(rows: Sequence[Row], differ: tuple[str, ...]) -> pd.DataFrame:
     """Every pair of explainers; those differ that hold one of the names."""
     pairs = [(a, b) for place, a in enumerate(rows) for b in rows[place + 1 :] if a.explainer and b.explainer and a.model == b.model]
     made = [
@@ -142,7 +139,7 @@ def test_remarks_qualify_the_verdicts() -> None:
 
 
 def test_a_models_behaviour_is_told_as_far_as_known() -> None:
-    def told(*rows: Result) -> str:
+    def told(*rows: Row) -> str:
         return answer([row(), *rows], "equivariance", ("net",)).models[0].behaviour
 
     assert told() == "Model invariance was not measured."

@@ -3,25 +3,25 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import report_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_fakes import result
-from veracity.report.sampling import Drawn, drawn, walk_of
-from veracity.report.view import Result
+from report_runs import Observed, stored
 
+from veracity.core.scores import Score
 from veracity.core.walks import Sampling
-from veracity.report.figures.convergence import convergence_data, convergence_sentences, draw_convergence
+from veracity.report.figures.convergence import Drawn, convergence_data, convergence_sentences, draw_convergence, drawn
 from veracity.report.figures.invariance import (
     draw_relaxation,
     draw_training,
     relaxation_data,
     relaxation_sentences,
-    steps_of,
     training_data,
     training_sentences,
 )
@@ -30,17 +30,20 @@ from veracity.report.figures.plane import Plane, Spot, draw_band, draw_paths, dr
 from veracity.report.figures.scale import Scale, exact_scale, tight_scale
 from veracity.report.figures.sensitivity import draw_sensitivity, sensitivity_data, sensitivity_sentences
 from veracity.report.figures.symmetrisation import draw_symmetrisation, positions, reached, symmetrisation_data
+from veracity.report.reading import read, steps_of
 from veracity.report.wording import bare_label, families, relatives
+from veracity.results import Row
+from veracity.scores import MaxSensitivity, Symmetry
+from veracity.walk import Adaptive
 
 PLANE = Plane(across=Scale(0.0, 10.0, (0.0, 5.0, 10.0)), up=Scale(0.0, 1.0, (0.0, 1.0)), height=100)
 
 
-def row(model: str, explainer: str, value: float, half: float = 0.0, score: str = "symmetry", **changes: Any) -> Result:
-    made = {"low": value - half, "high": value + half, "draws_low": value, "draws_high": value}
-    return Result(**{**result(model, explainer, score, np.array([value])), **made, **changes})
+def row(model: str, explainer: str, value: float, half: float = 0.0, score: str = "symmetry", **changes: Any) -> Row:
+    return report_runs.row(explainer, value, half, **{"model": model, "score": score, "n": 1, **changes})
 
 
-def own(model: str, value: float) -> Result:
+def own(model: str, value: float) -> Row:
     return row(model, "", value, score="model_invariance")
 
 
@@ -123,7 +126,7 @@ def test_families_share_what_is_inside() -> None:
     assert len(families(apart)) == 2
 
 
-def symmetrised() -> list[Result]:
+def symmetrised() -> list[Row]:
     found = {"plain cav": 0.6, "cav, 1": 0.7, "cav, 4": 0.995, "cav, all": 1.0, "saliency, 2": 0.9, "cav elsewhere": 1.0}
     halves = {"cav, 4": 0.004, "cav, all": 0.0}
     return [row("m", name, value, halves.get(name, 0.05), frame="concepts") for name, value in found.items()]
@@ -136,19 +139,22 @@ def test_the_curve_runs_from_the_bare_explainer_to_the_whole_group() -> None:
     assert [(step.draws, step.explainer) for step in family.steps] == [(0, "plain cav"), (1, "cav, 1"), (4, "cav, 4"), (None, "cav, all")]
     assert [step.results[0].value for step in family.steps if step.results[0]] == [0.6, 0.7, 0.995, 1.0]
     assert data.places == (0, 1, 4, None)
-    assert reached(family, 0) == "0.99 is reached with 4 transforms"
-    assert reached(family, 1) == "0.99 is not reached with 1 transform"
+    assert reached(family, 0, 0.99) == "0.99 is reached with 4 transforms"
+    assert reached(family, 1, 0.99) == "0.99 is not reached with 1 transform"
 
 
 def test_the_smallest_number_is_the_first_whose_lower_end_reaches_the_mark() -> None:
     rows = {item.explainer: item for item in symmetrised()}
     wide = [row("m", "cav, 4", 0.995, 0.006, frame="concepts") if name == "cav, 4" else item for name, item in rows.items()]
     (family,) = symmetrisation_data(wide, "symmetry", ["m"], SPECS).families
-    assert reached(family, 0) == "0.99 is reached over the whole group"
+    assert reached(family, 0, 0.99) == "0.99 is reached over the whole group"
     bare = [row("m", "plain cav", 1.0, 0.0, frame="concepts"), *(item for name, item in rows.items() if name != "plain cav")]
-    assert reached(symmetrisation_data(bare, "symmetry", ["m"], SPECS).families[0], 0) == "0.99 is reached without any transform"
+    (family,) = symmetrisation_data(bare, "symmetry", ["m"], SPECS).families
+    assert reached(family, 0, 0.99) == "0.99 is reached without any transform"
     undefined = [row("m", name, 0.9, math.nan) for name in ("cav, 1", "cav, all")]
-    assert reached(symmetrisation_data(undefined, "symmetry", ["m"], SPECS).families[0], 0) == "0.99 is not reached with the whole group"
+    assert (
+        reached(symmetrisation_data(undefined, "symmetry", ["m"], SPECS).families[0], 0, 0.99) == "0.99 is not reached with the whole group"
+    )
 
 
 def test_the_bare_explainer_stands_before_one_draw_and_off_the_curve() -> None:
@@ -181,7 +187,7 @@ def test_families_with_one_name_are_told_apart() -> None:
 # --- models that are less invariant (Figure 5)
 
 
-def relaxed() -> list[Result]:
+def relaxed() -> list[Row]:
     rows = [own("exact", 1.0), own("near", 0.97), own("far", 0.6)]
     for name, values in {"ig": (1.0, 0.5, 0.2), "loss": (1.0, 0.995, 0.99), "shap": (0.4, 0.3, 0.1)}.items():
         rows += [row(model, name, value, 0.001) for model, value in zip(("exact", "near", "far"), values, strict=True)]
@@ -226,11 +232,11 @@ def test_models_alike_in_invariance_show_nothing() -> None:
 
 
 def test_steps_are_read_in_order_and_need_two() -> None:
-    assert steps_of({"spec": {"steps": {"b": 20, "a": 5, "gone": 7}}}, ["a", "b"]) == {"a": 5.0, "b": 20.0}
-    assert steps_of({"spec": {"steps": {"b": 20}}}, ["a", "b"]) == {}
-    assert steps_of({"spec": {"steps": {"b": 20, "a": 20}}}, ["a", "b"]) == {}
-    assert steps_of({"spec": {"steps": {"b": 20, "a": "late"}}}, ["a", "b"]) == {}
-    assert steps_of({}, ["a"]) == {}
+    assert steps_of({"b": 20, "a": 5, "gone": 7}, ["a", "b"]) == {"a": 5.0, "b": 20.0}
+    assert steps_of({"b": 20}, ["a", "b"]) == {}
+    assert steps_of({"b": 20, "a": 20}, ["a", "b"]) == {}
+    assert steps_of({"b": 20, "a": "late"}, ["a", "b"]) == {}
+    assert steps_of(None, ["a"]) == {}
 
 
 def test_curves_over_the_steps() -> None:
@@ -300,21 +306,25 @@ def test_hoeffding_does_not_speak_of_undefined_or_unbounded_values() -> None:
         assert 'class="bound" d=""' in str(draw_convergence(data))
 
 
-def cells(score: str = "symmetry", **sampling: Any) -> list[dict[str, Any]]:
-    return [{"model": "m", "explainer": "a", "score": score, "sampling": {"nested": True, **sampling}, "bounds": ["0", "1"]}]
-
-
-def test_only_random_draws_of_a_mean_can_be_cut_short() -> None:
-    monte = {"spec": {"walk": {"name": "monte_carlo"}}, "cells": cells()}
-    assert drawn(monte, "symmetry") == {("m", "a"): Drawn(sampling=Sampling(), bounds=(0.0, 1.0))}
-    assert drawn({**monte, "score_specs": {"symmetry": {"reduce": "own"}}}, "symmetry") == {}
-    assert drawn({**monte, "spec": {"walk": {"name": "exhaustive"}}}, "symmetry") == {}
-    assert drawn({**monte, "score_specs": {"symmetry": {"spec": {"walk": {"name": "adaptive"}}}}}, "symmetry") == {}
-    assert drawn({**monte, "cells": cells(nested=False)}, "symmetry") == {}
-    assert drawn({"cells": cells()}, "symmetry")
-    assert drawn({"cells": [*cells(), *cells("model_invariance", exhaustive=True)]}, "symmetry") == {}
-    assert walk_of({"cells": cells(anytime=0.95)}, "symmetry") == ""
-    assert walk_of({}, "symmetry") == ""
+@pytest.mark.parametrize(
+    ("score", "sampling", "spec", "kept"),
+    [
+        (Symmetry(), {}, {"walk": {"name": "monte_carlo"}}, True),
+        (Symmetry(), {}, {}, True),
+        (MaxSensitivity(), {}, {}, False),
+        (Symmetry(), {}, {"walk": {"name": "exhaustive"}}, False),
+        (Symmetry(walk=Adaptive()), {}, {"walk": {"name": "monte_carlo"}}, False),
+        (Symmetry(), {"nested": False}, {"walk": {"name": "monte_carlo"}}, False),
+        (Symmetry(), {"anytime": 0.95}, {}, False),
+    ],
+)
+def test_only_random_draws_of_a_mean_can_be_cut_short(
+    tmp_path: Path, score: Score, sampling: dict[str, Any], spec: dict[str, Any], kept: bool
+) -> None:
+    observed = [Observed(model="m", explainer="a", score="own", values=np.full((2, 3), 0.5))]
+    run = stored(tmp_path, {"own": score}, observed, sampling={**report_runs.NESTED, **sampling}, spec=spec)
+    found = drawn(read(run), "own")
+    assert found == ({("m", "a"): Drawn(sampling=Sampling(), bounds=(-1.0, 1.0))} if kept else {})
 
 
 # --- sensitivity against symmetry (Figure 8)

@@ -11,8 +11,8 @@ import pytest
 from report_pages import EVIL, EVIL_TOO, Page, drawings
 
 from veracity.core.errors import InputError, StoreError
-from veracity.report import render_degradation, write_degradation
-from veracity.report.degradation import damage_data, draw_damage
+from veracity.report.degradation import damage_data, degradation_page, draw_damage
+from veracity.studies.degradation import DegradationResult
 
 NOTHING = pd.DataFrame(columns=["case", "explainer", "score", "error"])
 
@@ -75,7 +75,7 @@ def test_intervals_of_two_explainers_do_not_hide_each_other() -> None:
 
 
 def test_the_page_says_who_follows_and_prints_every_trend() -> None:
-    page = Page(render_degradation(TABLE, TRENDS, NOTHING, "Well?"))
+    page = Page(degradation_page(TABLE, TRENDS, NOTHING, "Well?"))
     assert "MuFidelity follows the damage of weights on 1 of 2 explainers ( saliency ); 1 undefined." in page.text
     assert "Model invariance follows the damage of labels on 1 of 1 explainer." in page.text
     (table,) = page.tables
@@ -90,7 +90,7 @@ def test_the_page_says_who_follows_and_prints_every_trend() -> None:
 def test_what_could_not_be_measured_stands_on_the_page() -> None:
     whole = {"case": "weights-0.3-1", "explainer": "", "score": "", "error": "NaN."}
     some = [{"case": "weights-0.3-2", "explainer": name, "score": "mege", "error": "No memory."} for name in ("saliency", "lime")]
-    text = Page(render_degradation(TABLE, TRENDS, pd.DataFrame([whole, *some]))).text
+    text = Page(degradation_page(TABLE, TRENDS, pd.DataFrame([whole, *some]))).text
     assert "weights-0.3-1 failed: NaN." in text
     assert text.count("No memory.") == 1
     assert "weights-0.3-2 / mege failed for saliency, lime: No memory." in text
@@ -98,7 +98,7 @@ def test_what_could_not_be_measured_stands_on_the_page() -> None:
 
 def test_the_page_needs_nothing_else_and_escapes_what_it_is_given() -> None:
     table = pd.DataFrame([row(share, 0.5, EVIL, EVIL_TOO, EVIL) for share in (0.0, 0.1)])
-    html = render_degradation(table, pd.DataFrame([trend(EVIL, "follows", EVIL_TOO, EVIL)]), NOTHING, EVIL)
+    html = degradation_page(table, pd.DataFrame([trend(EVIL, "follows", EVIL_TOO, EVIL)]), NOTHING, EVIL)
     page = Page(html)
     assert not [tag for tag, _ in page.tags if tag in {"script", "img", "iframe"}]
     assert "http" not in html.replace("http-equiv", "")
@@ -112,7 +112,13 @@ def test_a_table_that_lacks_columns_is_refused() -> None:
 
 
 def test_the_page_is_written_where_it_should_be(tmp_path: Path) -> None:
-    file = write_degradation(TABLE, TRENDS, NOTHING, tmp_path / "deep" / "page.html", "Title")
-    assert file.read_text(encoding="utf-8") == render_degradation(TABLE, TRENDS, NOTHING, "Title")
+    shared = {"score": "mu_fidelity", "explainer": "saliency", "accuracy": 0.9, "direction": "higher", "least": -1.0, "most": 1.0}
+    levels = [("", 0.0), ("weights", 0.5)]
+    rows = [
+        {"damage": damage, "share": share, "seed": seed, "value": 0.5 - share, **shared} for damage, share in levels for seed in range(3)
+    ]
+    study = DegradationResult(pd.DataFrame(rows), ("weights",), {}, NOTHING, "Title")
+    file = study.save_report(tmp_path / "deep" / "page.html")
+    assert file.read_text(encoding="utf-8") == degradation_page(study.table(), study.trends(), NOTHING, "Title")
     with pytest.raises(StoreError, match="needs a file to write to"):
-        write_degradation(TABLE, TRENDS, NOTHING, tmp_path)
+        study.save_report(tmp_path)

@@ -6,12 +6,13 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 import torch
-from report_fakes import Pair, kind_pairs
 from report_pages import EVIL, Page
+from report_runs import kind_pairs
 
 from veracity.report.figures.exhibit import Layout, draw_points, formulas_of, group_names, layout_of
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
 from veracity.report.figures.images import draw_bars, largest, reach, signed_png
+from veracity.results import WorstPair
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -21,7 +22,7 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
 def drawn(
     x: torch.Tensor, e: torch.Tensor, frame: str = "input", *, found: torch.Tensor | None = None, **settings: object
 ) -> tuple[str, list[str]]:
-    pair = Pair("m", "a", 0, 0, [1.0], 0.5, x, x, e, e, e if found is None else found)
+    pair = WorstPair("m", "a", 0, 0, [1.0], 0.5, x, x, e, e, e if found is None else found)
     data = gallery_data([pair], {"m": ["a"]}, score="symmetry", frames={"a": frame}, **settings)
     html = str(draw_gallery(data.exhibits))
     assert Page(html).unbalanced == []

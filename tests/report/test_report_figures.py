@@ -3,24 +3,27 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import report_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_fakes import DIFFERENCE_COLUMNS, digits_run, result
-from veracity.report.view import Result, results
+from report_runs import digits_run
 
 from veracity.report.figures.boxes import POINTS, box_of, boxes_data, draw_boxes
 from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.scale import colour_class, key, scale_for, shape_of
 from veracity.report.figures.tables import draw_matrix, matrix_data
+from veracity.report.order import COLUMNS
+from veracity.results import Row
 
 
-def row(model: str, explainer: str, value: float, **changes: object) -> Result:
-    made = {"draws_low": value, "draws_high": value, "low": value - 0.05, "high": value + 0.05}
-    return Result(**{**result(model, explainer, "equivariance", np.array([value])), **made, **changes})
+def row(model: str, explainer: str, value: float, **changes: Any) -> Row:
+    return report_runs.row(explainer, value, 0.05, **{"model": model, "draws_low": value, "draws_high": value, **changes})
 
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
@@ -141,9 +144,9 @@ def test_very_many_samples_are_thinned_but_keep_their_ends() -> None:
     assert (len(box.points), box.points[0], box.points[-1], box.count) == (POINTS, 0.0, 4999.0, 5000)
 
 
-def test_boxes_follow_the_ranking() -> None:
-    run = digits_run(samples=10)
-    ranking = ranking_data(results(run), "equivariance", ["all-cnn", "augmented-cnn", "standard-cnn"])
+def test_boxes_follow_the_ranking(tmp_path: Path) -> None:
+    run = digits_run(tmp_path, samples=10)
+    ranking = ranking_data(run.rows, "equivariance", ["all-cnn", "augmented-cnn", "standard-cnn"])
     data = boxes_data(run.samples("equivariance"), ranking)
     assert [name for name, _ in data.rows] == list(ranking.order)
     missing = [(name, place) for name, boxes in data.rows for place, box in enumerate(boxes) if box is None]
@@ -152,7 +155,7 @@ def test_boxes_follow_the_ranking() -> None:
 
 
 def differences(*rows: tuple[object, ...]) -> pd.DataFrame:
-    return pd.DataFrame(list(rows), columns=DIFFERENCE_COLUMNS)
+    return pd.DataFrame(list(rows), columns=COLUMNS)
 
 
 def test_the_matrix_is_row_minus_column() -> None:

@@ -7,11 +7,11 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from report_fakes import advice, concept_fact
 from report_pages import EVIL, EVIL_TOO, Page
+from report_runs import advice, concept_fact
 
 from veracity.report.figures.advice import advice_data, draw_advice, robust_sentence
-from veracity.report.figures.facts import draw_learnt, learnt_data, learnt_sentence
+from veracity.report.figures.facts import draw_facts, facts_data, facts_sentence
 
 
 def facts(*rows: dict[str, object]) -> pd.DataFrame:
@@ -19,16 +19,16 @@ def facts(*rows: dict[str, object]) -> pd.DataFrame:
 
 
 def test_an_accuracy_stands_with_its_interval_and_trust_comes_last() -> None:
-    (table,) = learnt_data(facts(concept_fact("net", "cav", "top")), "90 %")
+    (table,) = facts_data(facts(concept_fact("net", "cav", "top")), "90 %")
     assert table.columns == ("Model", "Explainer", "Concept", "Positives", "Negatives", "Held out", "Accuracy (90 % interval)", "Trusted")
     assert table.facts[0].cells == ("net", "cav", "top", "100", "100", "200", "0.920 (0.850 to 0.970)", "yes")
     assert (table.facts[0].trusted, table.facts[0].warning) == (True, "")
 
 
 def test_what_is_not_trusted_is_marked_with_its_warning() -> None:
-    tables = learnt_data(facts(*(concept_fact("net", name, "striped") for name in ("cav-equiv", "cav-inv"))))
-    assert learnt_sentence(tables) == "Of 2 rows, 1 cannot be trusted and takes no part."
-    html = str(draw_learnt(tables))
+    tables = facts_data(facts(*(concept_fact("net", name, "striped") for name in ("cav-equiv", "cav-inv"))))
+    assert facts_sentence(tables) == "Of 2 rows, 1 cannot be trusted and takes no part."
+    html = str(draw_facts(tables))
     assert re.findall(r'<tr class="doubtful"><td>(.*?)</td><td>(.*?)</td>', html) == [("net", "cav-equiv")]
     assert (
         '<tr class="warning"><td colspan="8">The concept &#39;striped&#39; cannot be told from the layer &#39;conv3&#39;.</td></tr>' in html
@@ -50,34 +50,34 @@ def test_facts_of_another_shape_get_a_table_of_their_own() -> None:
         },
         concept_fact("net", "car", "top"),
     ]
-    first, second = learnt_data(facts(*rows))
+    first, second = facts_data(facts(*rows))
     assert [fact.cells[1] for fact in first.facts] == ["cav", "car"]
     assert second.columns == ("Model", "Explainer", "Damping", "Exact", "Residual", "Solver", "Rows")
     assert second.facts[0].cells == ("net", "influence", "0.001", "yes", "1e\N{MINUS SIGN}09", "cholesky", "3")
     assert second.facts[0].trusted is None
-    assert learnt_sentence((second,)) == ""
-    assert learnt_sentence((first,)) == "All 2 can be trusted."
+    assert facts_sentence((second,)) == ""
+    assert facts_sentence((first,)) == "All 2 can be trusted."
 
 
 def test_an_accuracy_that_could_not_be_measured_is_undefined() -> None:
     row = {**concept_fact("net", "cav", "rare"), "held_out": 0, "accuracy": math.nan, "low": 0.0, "high": 1.0, "trusted": False}
-    (table,) = learnt_data(facts(row, concept_fact("net", "cav", "top")))
+    (table,) = facts_data(facts(row, concept_fact("net", "cav", "top")))
     assert [fact.cells[6] for fact in table.facts] == ["undefined", "0.920 (0.850 to 0.970)"]
     bare = {"model": "net", "explainer": "probe", "accuracy": 0.5}
-    assert learnt_data(facts(bare))[0].columns == ("Model", "Explainer", "Accuracy")
+    assert facts_data(facts(bare))[0].columns == ("Model", "Explainer", "Accuracy")
 
 
 def test_long_tables_fold_away_but_doubts_stay_in_the_open() -> None:
     rows = [concept_fact(f"net-{place}", "cav-equiv", concept) for place in range(8) for concept in ("top", "striped")]
-    html = str(draw_learnt(learnt_data(facts(*rows))))
+    html = str(draw_facts(facts_data(facts(*rows))))
     head, folded = html.split("<details>")
     assert head.count("<tr") == 1 + 2 * 8
     assert "<summary>All 16 rows</summary>" in folded
 
 
 def test_nothing_learnt_is_nothing_shown() -> None:
-    assert learnt_data(pd.DataFrame()) == ()
-    assert draw_learnt(()) == ""
+    assert facts_data(pd.DataFrame()) == ()
+    assert draw_facts(()) == ""
 
 
 def test_cases_that_call_for_one_change_stand_together() -> None:
@@ -143,7 +143,7 @@ def test_advice_and_facts_are_escaped() -> None:
     hostile = dict.fromkeys(("branch", "assumption", "measured", "reason", "change", "after_label"), EVIL)
     html = str(draw_advice(advice_data([advice(EVIL_TOO, EVIL, **hostile)], [EVIL_TOO, "n"])))
     html += str(robust_sentence(advice_data([advice(EVIL, EVIL_TOO, robust=True)], [EVIL, "n"])))
-    html += str(draw_learnt(learnt_data(facts({"model": EVIL, "explainer": EVIL_TOO, EVIL: EVIL, "warning": EVIL, "trusted": False}))))
+    html += str(draw_facts(facts_data(facts({"model": EVIL, "explainer": EVIL_TOO, EVIL: EVIL, "warning": EVIL, "trusted": False}))))
     page = Page(html)
     assert not [tag for tag, attributes in page.tags if tag in {"script", "img"} or "onerror" in attributes]
     assert page.unbalanced == []

@@ -10,8 +10,8 @@ import pytest
 from report_pages import EVIL, EVIL_TOO, Page, drawings
 
 from veracity.core.errors import InputError, StoreError
-from veracity.report import render_meta, write_meta
-from veracity.report.meta import draw_meta, draw_parts, meta_data
+from veracity.report.meta import draw_meta, draw_parts, meta_data, meta_page
+from veracity.studies.meta import MetaResult
 
 
 def row(score: str, test: str, mc: float, sd: float = 0.1, **changes: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def test_bars_are_as_long_as_the_numbers_say() -> None:
 
 
 def test_the_page_prints_every_number_and_says_which_is_best() -> None:
-    page = Page(render_meta(TABLE, "Which?"))
+    page = Page(meta_page(TABLE, "Which?"))
     assert "The spread over iterations is not known, so scores cannot be told apart: run more iterations." in page.text
     (table,) = page.tables
     assert table[0] == ["Score", "Test", "MC", "SD", "IAC, minor", "IAC, disruptive", "IEC, minor", "IEC, disruptive"]
@@ -56,7 +56,7 @@ def test_the_page_prints_every_number_and_says_which_is_best() -> None:
 
 def test_published_figures_and_what_was_left_out_stand_beside_ours() -> None:
     rows = pd.DataFrame([row("mprt", "both", 0.5, published=0.6, left_out=3.0), row("gef", "both", 0.75, published=math.nan, left_out=0.0)])
-    (table,) = Page(render_meta(rows)).tables
+    (table,) = Page(meta_page(rows)).tables
     assert table[0][-2:] == ["Published MC", "Left out"]
     assert [line[-2:] for line in table[1:]] == [["", ""], ["0.600", "3"]]
     marks = [item.get("x") for item in ElementTree.fromstring(str(draw_meta(meta_data(rows)))).iter("svg") if len(item) == 1]
@@ -65,7 +65,7 @@ def test_published_figures_and_what_was_left_out_stand_beside_ours() -> None:
 
 
 def test_the_page_needs_nothing_else_and_escapes_what_it_is_given() -> None:
-    html = render_meta(pd.DataFrame([row(EVIL, EVIL_TOO, 0.5), row("a", "b", 0.7)]), EVIL)
+    html = meta_page(pd.DataFrame([row(EVIL, EVIL_TOO, 0.5), row("a", "b", 0.7)]), EVIL)
     page = Page(html)
     assert not [tag for tag, _ in page.tags if tag in {"script", "img", "iframe"}]
     assert "http" not in html.replace("http-equiv", "")
@@ -75,8 +75,8 @@ def test_the_page_needs_nothing_else_and_escapes_what_it_is_given() -> None:
 
 
 def test_one_score_alone_is_drawn_without_a_verdict() -> None:
-    assert "No score has a meta-consistency." not in Page(render_meta(TABLE)).text
-    assert "consistent than" not in Page(render_meta(TABLE[:2])).text
+    assert "No score has a meta-consistency." not in Page(meta_page(TABLE)).text
+    assert "consistent than" not in Page(meta_page(TABLE[:2])).text
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_one_score_alone_is_drawn_without_a_verdict() -> None:
 )
 def test_scores_are_ranked_only_where_their_spreads_lie_apart(sd: float, told: str) -> None:
     rows = pd.DataFrame([row("mprt", "both", 0.5, sd=sd), row("gef", "both", 0.9, sd=sd)])
-    assert told in Page(render_meta(rows)).text
+    assert told in Page(meta_page(rows)).text
 
 
 def test_a_table_that_lacks_columns_is_refused() -> None:
@@ -98,7 +98,7 @@ def test_a_table_that_lacks_columns_is_refused() -> None:
 
 
 def test_the_page_is_written_where_it_should_be(tmp_path: Path) -> None:
-    file = write_meta(TABLE, tmp_path / "deep" / "meta.html", "Title")
-    assert file.read_text(encoding="utf-8") == render_meta(TABLE, "Title")
+    same = {"score": "mprt", "test": "ipt", "mc": 0.5, "left_out": 0, "iac_nr": 0.5, "iac_ar": 0.5, "iec_nr": 0.5, "iec_ar": 0.5}
+    study = MetaResult(pd.DataFrame([{**same, "iteration": place} for place in range(2)]), "Title")
     with pytest.raises(StoreError, match="needs a file to write to"):
-        write_meta(TABLE, tmp_path)
+        study.save_report(tmp_path)

@@ -3,24 +3,26 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from report_fakes import result
+import report_runs
 from report_pages import EVIL, EVIL_TOO
-from veracity.report.assumed import Assumed, assumed
-from veracity.report.kinds import definition, has_ceiling, has_null, in_map_units, score_of
-from veracity.report.summary import failing, leaders
-from veracity.report.verdict import Verdict, against_chance
-from veracity.report.view import Result
+from report_runs import Observed, stored
 
-from veracity.core.errors import InputError
+from veracity.core.scores import Score
 from veracity.report.answer import answer
 from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.tables import draw_overview, overview_data
+from veracity.report.page import failing, leaders
+from veracity.report.reading import comparable
+from veracity.report.rows import Verdict, against_chance
+from veracity.results import Result, Row
+from veracity.results.words import Assumed, assumptions
 from veracity.scores.assumptions import ModelRobustness
 from veracity.scores.faithfulness.content import Completeness
 from veracity.scores.faithfulness.correlation import Infidelity
@@ -29,28 +31,36 @@ from veracity.scores.sensitivity import LocalLipschitz, MaxSensitivity, Relative
 from veracity.scores.symmetry import Equivariance
 
 
-def row(explainer: str, value: float, score: str = "fast_gef", model: str = "net", half: float = 0.05, **changes: Any) -> Result:
-    made = {"low": value - half, "high": value + half, "draws_low": math.nan, "draws_high": math.nan, "random_control": 0.0}
-    return Result(**{**result(model, explainer, score, np.array([value])), **made, **changes})
+def row(explainer: str, value: float, score: str = "fast_gef", model: str = "net", half: float = 0.05, **changes: Any) -> Row:
+    state = {} if math.isfinite(value) else {"state": "undefined"}
+    return report_runs.row(explainer, value, half, **{"model": model, "score": score, "n": 1, "random_control": 0.0, **state, **changes})
 
 
 def text(markup: object) -> str:
     return re.sub(r"<[^>]*>", "", str(markup))
 
 
-def said(*rows: Result, score: str = "fast_gef", models: tuple[str, ...] = ("net",)) -> str:
+def said(*rows: Row, score: str = "fast_gef", models: tuple[str, ...] = ("net",)) -> str:
     return " ".join(text(sentence) for sentence in answer(rows, score, models, chances=True).sentences)
 
 
 # --- what a score is
 
 
-def test_a_score_is_built_from_what_the_manifest_says() -> None:
-    made = {"score_specs": {"mine": {"spec": PixelFlipping(features_in_step=7).spec()}, "odd": {"spec": {"name": "nobody's"}}, "none": {}}}
-    assert score_of(made, "mine") == PixelFlipping(features_in_step=7)
-    assert [score_of(made, label) for label in ("odd", "none", "absent")] == [None, None, None]
-    assert definition(score_of(made, "mine")).startswith("The area under the curve")
-    assert definition(None) == ""
+def test_a_score_is_built_from_what_the_manifest_says(tmp_path: Path) -> None:
+    run = unknown_run(tmp_path)
+    assert run.known_score("mine") == PixelFlipping(features_in_step=7)
+    assert type(run.known_score("odd")).summary() == ""
+    assert run.known_score("absent") == run.known_score("odd")
+
+
+def unknown_run(folder: Path, **about: Any) -> Result:
+    """A run with a score that is not installed."""
+    own, odd = PixelFlipping(features_in_step=7), {"spec": {"name": "nobody's"}, "reduce": "mean", **about}
+    tables = {"mine": {"prediction": np.full((3, 1, 2), 0.5)}, "odd": np.full(3, 0.5)}
+    observed = [Observed(model="net", explainer="a", score=label, values=values) for label, values in tables.items()]
+    specs = {"mine": own.about(), "odd": odd}
+    return stored(folder, {"mine": own, "odd": Equivariance()}, observed, score_specs=specs)
 
 
 @pytest.mark.parametrize(
@@ -68,30 +78,33 @@ def test_a_score_is_built_from_what_the_manifest_says() -> None:
     ],
 )
 def test_only_what_is_on_the_same_scale_stands_beside_a_score(score: Any, null: bool, ceiling: bool) -> None:
-    assert (has_null(score), has_ceiling(score)) == (null, ceiling)
+    found = comparable(row("a", 0.5, self_agreement=1.0, in_map_units=score.in_map_units), score)
+    assert (math.isfinite(found.random_control), math.isfinite(found.self_agreement)) == (null, ceiling)
 
 
-def test_an_unknown_score_is_taken_as_a_likeness_unless_the_run_says_that_it_is_in_map_units() -> None:
-    assert (has_null(None), has_ceiling(None)) == (True, True)
-    assert in_map_units({"score_specs": {"mine": {"in_map_units": True}}}, "mine")
-    assert not in_map_units({"score_specs": {"mine": {}}}, "mine")
+def test_an_unknown_score_is_taken_as_a_likeness_unless_the_run_says_that_it_is_in_map_units(tmp_path: Path) -> None:
+    run = unknown_run(tmp_path / "plain")
+    assert run.known_score("odd").beside == ("self_agreement", "random_control")
+    assert not run.in_map_units("odd")
+    assert unknown_run(tmp_path / "units", in_map_units=True).in_map_units("odd")
 
 
 # --- assumptions
 
 
-def frame(**values: list[float]) -> pd.DataFrame:
-    return pd.DataFrame([{"model": model, "value": value} for model, found in values.items() for value in found])
+def assuming_run(folder: Path, scores: Mapping[str, Score], assumptions: Mapping[str, str], **held: list[float]) -> Result:
+    """A run whose assumption "held" is 1 or 0 on the samples of each model."""
+    kept = {model: np.array(values)[:, None, None] for model, values in held.items()}
+    observed = [
+        Observed(model=model, explainer="", score="held", values={"distortion": 0.0 * values, "kept": values})
+        for model, values in kept.items()
+    ]
+    return stored(folder, scores, observed, beside={"held": ModelRobustness()}, models=dict.fromkeys("ab"), assumptions=dict(assumptions))
 
 
-MANIFEST = {
-    "assumptions": {"RIS": "held", "other": "gone"},
-    "score_specs": {"RIS": {"spec": RelativeInputStability().spec()}, "held": {"spec": ModelRobustness().spec()}},
-}
-
-
-def test_the_sentence_counts_samples_and_calls_the_score_as_the_run_does() -> None:
-    found = assumed(MANIFEST, lambda label: frame(a=[1.0, 0.0, math.nan, 1.0], b=[1.0, 1.0]), ["RIS", "free"], ["a", "b"])
+def test_the_sentence_counts_samples_and_calls_the_score_as_the_run_does(tmp_path: Path) -> None:
+    run = assuming_run(tmp_path, {"RIS": RelativeInputStability()}, {"RIS": "held"}, a=[1.0, 0.0, math.nan, 1.0], b=[1.0, 1.0])
+    found = assumptions(run, ["RIS", "free"], ["a", "b"])
     assert [(one.model, one.holds, one.n, one.fails) for one in found] == [("a", 2, 3, 1), ("b", 2, 2, 0)]
     assert [one.text for one in found] == [
         "RIS assumes a stable model; on 1 of 3 samples it is not.",
@@ -99,17 +112,15 @@ def test_the_sentence_counts_samples_and_calls_the_score_as_the_run_does() -> No
     ]
 
 
-def test_an_assumption_that_was_not_measured_says_nothing() -> None:
-    def samples(label: str) -> pd.DataFrame:
-        raise InputError("no such score")
-
-    assert assumed(MANIFEST, samples, ["RIS"], ["a"]) == ()
-    assert assumed({}, samples, ["RIS"], ["a"]) == ()
+def test_an_assumption_that_was_not_measured_says_nothing(tmp_path: Path) -> None:
+    assert assumptions(assuming_run(tmp_path, {"RIS": RelativeInputStability()}, {"RIS": "gone"}, a=[1.0]), ["RIS"], ["a"]) == ()
 
 
-def test_components_that_nobody_knows_are_named() -> None:
-    (one,) = assumed({"assumptions": {"x": "y"}}, lambda label: frame(a=[1.0, 0.0]), ["x"], ["a"])
-    assert one.text == "x assumes y; it holds on 1 of 2 samples."
+def test_components_that_nobody_knows_are_named(tmp_path: Path) -> None:
+    run = assuming_run(tmp_path, {"x": RelativeInputStability()}, {"x": "held"}, a=[1.0, 0.0])
+    run.manifest["score_specs"]["x"]["spec"] = {"name": "nobody's"}
+    (one,) = assumptions(run, ["x"], ["a"])
+    assert one.text == "x assumes held; it holds on 1 of 2 samples."
 
 
 # --- against chance

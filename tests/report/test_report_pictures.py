@@ -4,12 +4,13 @@ import base64
 import dataclasses
 import io
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from report_fakes import Pair, digit_pairs, series_run
+from report_runs import digit_pairs, series_run
 
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
 from veracity.report.figures.images import (
@@ -25,6 +26,7 @@ from veracity.report.figures.images import (
     signed_png,
     to_array,
 )
+from veracity.results import WorstPair
 
 
 def uniform(*shape: int) -> torch.Tensor:
@@ -115,8 +117,8 @@ def close_images(html: str) -> str:
     return parts[0] + "".join("<img " + part.replace(">", "/>", 1) for part in parts[1:])
 
 
-def pair_of(x: torch.Tensor, e: torch.Tensor) -> Pair:
-    return Pair("m", "lime", 0, 0, [1.0], 0.5, x, x, e, e, e)
+def pair_of(x: torch.Tensor, e: torch.Tensor) -> WorstPair:
+    return WorstPair("m", "lime", 0, 0, [1.0], 0.5, x, x, e, e, e)
 
 
 def drawn_for(x: torch.Tensor, e: torch.Tensor) -> tuple[str, list[str]]:
@@ -178,8 +180,8 @@ def test_long_series_are_thinned_but_keep_their_ends() -> None:
     assert (data.values[0, 0], data.values[0, -1]) == (0.0, 4999.0)
 
 
-def test_series_are_shown_with_one_scale() -> None:
-    pair = series_run().pairs["equivariance"][0]
+def test_series_are_shown_with_one_scale(tmp_path: Path) -> None:
+    pair = series_run(tmp_path).worst("equivariance")[0]
     drawn = str(draw_gallery(gallery_data([pair], {"ecg-cnn": [pair.explainer]}).exhibits))
     captions = [part.split(" <i>")[0] for part in drawn.split("<figcaption>")[1:]]
     assert captions == ["input by its explanation", "moved input, expected", "moved input, found"]

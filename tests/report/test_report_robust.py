@@ -15,9 +15,6 @@ import pytest
 import torch
 from report_pages import EVIL, Page, drawings
 from torch import nn
-from veracity.report.hunted import setting, spent
-from veracity.report.robust import adversaries, kept_of
-from veracity.report.view import Result as Row
 
 from veracity.audit import Audit
 from veracity.core.errors import Note
@@ -25,16 +22,18 @@ from veracity.core.scores import Measured
 from veracity.core.wording import MINUS
 from veracity.measure import mse
 from veracity.report.answer import answer
-from veracity.report.figures.adversaries import NONE, NOT_KEPT, Kept, Point, adversaries_data, draw_adversaries
+from veracity.report.figure import shared_figure
+from veracity.report.figures.adversaries import NONE, NOT_KEPT, Kept, Point, adversaries_data, draw_adversaries, kept_of
 from veracity.report.figures.panels import SEEDS, shown
 from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.robustness import dots_data, draw_profiles, profile_data
-from veracity.report.figures.search import course, descent, harmed, middle, search_data, titles
+from veracity.report.figures.search import course, descent, middle, search_data, titles
 from veracity.report.figures.tables import draw_matrix, matrix_data
 from veracity.report.order import COLUMNS
 from veracity.report.reading import read
 from veracity.report.section import section
-from veracity.results import Result
+from veracity.results import Result, Row
+from veracity.results.words import cost
 from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
 from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
 from veracity.walk import Genetic, GradientSearch, Strongest, SubsetSimulation
@@ -115,8 +114,8 @@ def test_evaluations_are_exact_and_said(result: Result, html: str) -> None:
     made = 5 * (8 + 6 * 4 + 2 * 4)  # five seeds; the elites of the genetic search are not evaluated again
     assert made == table.loc[("gradient", "sol_f_hat"), "evaluations"]
     assert f"{made:,} evaluations for each of 2 explainers, {2 * made:,} in all." in part_of(html, "Sol F-hat")
-    hunted = result.table()["evaluations"].sum()
-    assert ("Evaluations", f"{hunted:,}") in re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html)
+    total = result.table()["evaluations"].sum()
+    assert ("Evaluations", f"{total:,}") in re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html)
 
 
 def test_the_text_of_a_result_says_bounds_outcomes_and_evaluations(result: Result) -> None:
@@ -171,8 +170,8 @@ def test_seeds_without_a_feasible_point_count_as_harmless() -> None:
 def test_merit_and_agreement_are_each_others_inverse(score: SolHat | SolTilde) -> None:
     agreement = torch.tensor([0.05, 0.4, 0.9], dtype=torch.float64)
     merit = score.merit(torch.stack((agreement, torch.full((3,), -1.0 if score.kept else 1.0, dtype=torch.float64)), dim=1))
-    np.testing.assert_allclose(harmed(score, merit.numpy()), agreement.numpy())
-    assert np.isnan(harmed(score, np.array([-0.1, np.nan]))).all()
+    np.testing.assert_allclose(score.objective_at(merit.numpy()), agreement.numpy())
+    assert np.isnan(score.objective_at(np.array([-0.1, np.nan]))).all()
 
 
 def test_searches_without_slopes_are_named_as_such() -> None:
@@ -255,7 +254,7 @@ def test_the_gallery_shows_seed_f_hat_and_f_tilde(result: Result, html: str) -> 
         assert pair.value == pytest.approx(frame["value"][label, sample], abs=1e-6)
     hat = kept_of(reading, "sol_f_hat wide")
     assert all(before == after for before, after in hat.labels.values())
-    found = adversaries(reading)
+    found = shared_figure(reading, "adversaries")
     assert found is not None
     assert "within 0.6 of the seed" in found.note  # the radius at which both events were asked for
     assert "absolute value" in found.note
@@ -285,15 +284,14 @@ def test_a_missing_event_says_so_and_names_are_escaped(result: Result) -> None:
 def test_sections_say_where_they_looked(result: Result) -> None:
     made = section(read(result), "ln_p_f_hat")
     assert made.middle == "median"
-    assert made.rare
+    assert made.searched
     assert made.gallery == ()
-    walked, event = made.spent[0].split("; ")
+    walked, event = made.notes[0].split("; ")
     assert walked == "Here the walk subset simulation looked within 0.2 of the input (L-infinity), comparing absolute maps"
     assert event == "F-hat is an agreement below 0.9."
-    assert setting(SolTilde(measure=mse)).endswith("F-tilde is an agreement below 0.6.")
-    assert spent([{"explainer": "", "model": "a", "evaluations": 5}, {"explainer": "", "model": "b", "evaluations": 5}]) == (
-        "5 evaluations for each of 2 models, 10 in all."
-    )
+    assert SolTilde(measure=mse).setting().endswith("F-tilde is an agreement below 0.6.")
+    rows = [Row(model=model, explainer="", score="worst_loss", value=0.5, evaluations=5) for model in "ab"]
+    assert cost(rows) == "5 evaluations for each of 2 models, 10 in all."
 
 
 def test_of_many_seeds_some_are_drawn() -> None:
@@ -305,9 +303,8 @@ def test_of_many_seeds_some_are_drawn() -> None:
 
 def row_of(explainer: str, value: float, bound: bool, low: float = -math.inf) -> Row:
     return Row(
-        model="net", explainer=explainer, frame="input", control=False, score="ln_p_f_hat", value=value, low=low, high=-5.0,
-        draws_low=low, draws_high=-5.0, n=9, undefined=0, undefined_draws=0, draws=1.0, self_agreement=math.nan,
-        random_control=math.nan, direction="lower", failed="", middle="median", hunted=True, bound=bound,
+        model="net", explainer=explainer, frame="input", score="ln_p_f_hat", value=value, low=low, high=-5.0, draws_low=low,
+        draws_high=-5.0, n=9, draws=1.0, direction="lower", middle="median", outcome="", bound=bound,
     )  # fmt: skip
 
 

@@ -11,14 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from report_fakes import FakeRun, manifest, result, sample_rows
+import report_runs
 from report_pages import Page
-from veracity.report.assumed import Assumed
-from veracity.report.crosstrained import fold_sentence
-from veracity.report.hunted import spent
-from veracity.report.measured import Track
-from veracity.report.summary import failing, leaders
-from veracity.report.view import Result
+from report_runs import Observed, stored
 
 import sentence_page
 from veracity.core.explainers import Frame
@@ -33,8 +28,8 @@ from veracity.report.figures.alignment import alignment_data, alignment_sentence
 from veracity.report.figures.calibration import calibration_data, calibration_sentences
 from veracity.report.figures.convergence import ConvergenceData, convergence_sentences
 from veracity.report.figures.curves import curves_data, curves_sentences
-from veracity.report.figures.facts import learnt_data, learnt_sentence
-from veracity.report.figures.folds import Fold, Folded
+from veracity.report.figures.facts import facts_data, facts_sentence
+from veracity.report.figures.folds import Fold, ModelFolds, fold_sentence
 from veracity.report.figures.invariance import relaxation_data, relaxation_sentences, training_data, training_sentences
 from veracity.report.figures.panels import Fan, Panel, path
 from veracity.report.figures.scale import Axis, exact_scale
@@ -43,8 +38,14 @@ from veracity.report.figures.sensitivity import Cloud, SensitivityData, sensitiv
 from veracity.report.figures.tables import Cell, OverviewData, OverviewRow, overview_data
 from veracity.report.meta import meta_data, meta_sentences
 from veracity.report.order import COLUMNS
+from veracity.report.page import failing, leaders
 from veracity.report.reading import read
 from veracity.report.stability import stability_sentences, undefined_pairs
+from veracity.results import Result, Row
+from veracity.results.words import Assumed, cost
+from veracity.scores import Equivariance
+from veracity.scores.common import Curve
+from veracity.scores.faithfulness.curves import PixelFlipping
 from veracity.scores.stability.mege import MeGe
 from veracity.scores.stability.reco import ReCo
 from veracity.statistics.intervals import Interval
@@ -109,21 +110,15 @@ def test_with_less_than_it_needs_a_sentence_is_not_said(key: str) -> None:
 # --- too little data, sentence by sentence
 
 
-def row(explainer: str, value: float, half: float = 0.05, **changes: Any) -> Result:
-    made: dict[str, Any] = {
-        "model": "net", "explainer": explainer, "frame": "input" if explainer else "", "control": False, "score": "pixel_flipping",
-        "value": value, "low": value - half, "high": value + half, "draws_low": math.nan, "draws_high": math.nan, "n": 20,
-        "undefined": 0, "undefined_draws": 0, "draws": 4.0, "self_agreement": math.nan, "random_control": math.nan,
-        "direction": "higher", "failed": "",
-    }  # fmt: skip
-    return Result(**{**made, **changes})
+def row(explainer: str, value: float, half: float = 0.05, **changes: Any) -> Row:
+    return report_runs.row(explainer, value, half, **{"score": "pixel_flipping", **changes})
 
 
 def differences(*pairs: tuple[str, str, bool], ends: tuple[float, float] = (0.1, 0.2)) -> pd.DataFrame:
     return pd.DataFrame([["net", a, b, 0.1, *ends, 20, differs] for a, b, differs in pairs], columns=COLUMNS)
 
 
-def said(rows: Sequence[Result], score: str = "pixel_flipping", pairs: pd.DataFrame | None = None) -> str:
+def said(rows: Sequence[Row], score: str = "pixel_flipping", pairs: pd.DataFrame | None = None) -> str:
     return " ".join(str(one.striptags()) for one in answer(rows, score, ["net"], chances=True, differences=pairs).sentences)
 
 
@@ -159,7 +154,7 @@ RANKS = ("ahead", "behind", "best", "worst", "comes first")
         ),
     ],
 )
-def test_nobody_is_ranked_on_too_little(rows: list[Result], expected: str) -> None:
+def test_nobody_is_ranked_on_too_little(rows: list[Row], expected: str) -> None:
     told = said(rows)
     assert expected in told
     assert not any(word in told for word in RANKS)
@@ -196,7 +191,7 @@ def test_ranks_need_paired_differences() -> None:
         ([row("a", math.nan, score="equivariance")], "No explainer has a value of equivariance."),
     ],
 )
-def test_a_symmetry_is_judged_by_intervals_alone(rows: list[Result], expected: str) -> None:
+def test_a_symmetry_is_judged_by_intervals_alone(rows: list[Row], expected: str) -> None:
     assert said(rows, "equivariance").startswith(expected)
 
 
@@ -264,9 +259,9 @@ def test_one_explainer_does_not_move_furthest() -> None:
 
 @pytest.mark.parametrize("values", [np.full((4, 10), np.nan), np.zeros((0, 10))])
 def test_curves_need_values(values: np.ndarray) -> None:
-    track = Track(quantity="prediction", places=np.linspace(0.1, 1.0, 10), across="", up="the mean", masking=True)
-    assert curves_sentences(curves_data({("net", "ig"): values}, track, ["net"], {"ig": "input"})) == []
-    fine = curves_data({("net", "ig"): np.ones((4, 10)), ("net", "random"): values}, track, ["net"], {"ig": "input"}, ["random"])
+    curve = Curve(quantity="prediction", places=np.linspace(0.1, 1.0, 10), across="", up="the mean", masking=True)
+    assert curves_sentences(curves_data({("net", "ig"): values}, curve, ["net"], {"ig": "input"})) == []
+    fine = curves_data({("net", "ig"): np.ones((4, 10)), ("net", "random"): values}, curve, ["net"], {"ig": "input"}, ["random"])
     (told,) = curves_sentences(fine)
     assert "random" not in told
 
@@ -315,7 +310,7 @@ def test_convergence_relaxation_and_what_was_learnt_need_something() -> None:
     own = [row("", 1.0, 0.0, model=model, score="model_invariance") for model in "ab"]
     rows = [row("ig", 1.0, math.nan, model=model, score="symmetry") for model in "ab"]
     assert relaxation_sentences(relaxation_data([*own, *rows], "symmetry", ["a", "b"], ["ig"]), ["a", "b"]) == []
-    assert learnt_sentence(learnt_data(pd.DataFrame([]), "95 %")) == ""
+    assert facts_sentence(facts_data(pd.DataFrame([]), "95 %")) == ""
     assert robust_sentence(advice_data([], ["net"])) == ""
 
 
@@ -348,26 +343,30 @@ def test_leaders_need_two_explainers() -> None:
         assert leaders(overview_data(rows, ["pixel_flipping"], ["net"], ())) == []
 
 
-def read_rows(values: dict[str, np.ndarray], pending: Sequence[str] = ()) -> Sequence[Result]:
-    rows = [result("net", label, "pixel_flipping", found) for label, found in values.items()]
-    points = [point for one, found in zip(rows, values.values(), strict=True) for point in sample_rows(one, found)]
-    rows += [result("net", label, "pixel_flipping", np.zeros(0), state="pending", cells=2) for label in pending]
-    return read(FakeRun(path="r", manifest=manifest({"net": None}, (1, 8, 8), 9), rows=rows, sample_rows={"pixel_flipping": points})).rows
+def run_of(folder: Path, values: dict[str, np.ndarray], score: str, pending: Sequence[str] = ()) -> Result:
+    """A run of one score on one model."""
+    known = {"equivariance": Equivariance(), "pixel_flipping": PixelFlipping()}.get(score, Equivariance())
+    tables = {name: {known.quantities[0]: found[:, None, None]} for name, found in values.items()}
+    observed = [Observed(model="net", explainer=name, score=score, values=table) for name, table in tables.items()]
+    observed += [Observed(model="net", explainer=name, score=score, values=np.zeros(2), pending=True) for name in pending]
+    return stored(folder, {score: known}, observed, models={"net": None}, symmetry="")
 
 
-def test_while_an_explainer_is_pending_nobody_leads_and_orders_hold_so_far() -> None:
-    values = {"ig": np.linspace(0.8, 0.9, 9), "gradient": np.linspace(0.2, 0.3, 9)}
+def test_while_an_explainer_is_pending_nobody_leads_and_orders_hold_so_far(tmp_path: Path) -> None:
+    values = {"ig": np.linspace(0.1, 0.2, 9), "gradient": np.linspace(0.6, 0.8, 9)}
     scores = ["pixel_flipping"]
-    done, half = read_rows(values), read_rows(values, ["lime"])
+    done = read(run_of(tmp_path / "done", values, "pixel_flipping")).rows
+    half = read(run_of(tmp_path / "half", values, "pixel_flipping", ["lime"])).rows
+    first = f"0.150 ({done[0].ends()})"
     assert [one.leads for one in done] == [True, False]
     assert not any(one.leads or one.trails for one in half)
     (told,) = leaders(overview_data(done, scores, ["net"], ()))
     assert told.striptags() == "By pixel flipping, ig is ahead of every other explainer."
     assert leaders(overview_data(half, scores, ["net"], ()), whole=False) == []
     pairs = differences(("ig", "gradient", True))
-    assert said(done, pairs=pairs) == "By pixel flipping, ig is ahead of every other explainer: 0.850 (0.829 to 0.871)."
+    assert said(done, pairs=pairs) == f"By pixel flipping, ig is ahead of every other explainer: {first}."
     assert said(half, pairs=pairs) == (
-        "By pixel flipping so far, ig is ahead of every other explainer: 0.850 (0.829 to 0.871). Not measured yet: 1 of 3 explainers."
+        f"By pixel flipping so far, ig is ahead of every other explainer: {first}. Not measured yet: 1 of 3 explainers."
     )
     assert said([one for one in half if one.pending]) == "Not measured yet: 1 of 1 explainer."
 
@@ -412,12 +411,12 @@ def test_a_model_without_a_number_says_why(state: str, expected: str) -> None:
 @pytest.mark.parametrize("accuracies", [(), (math.nan,), (0.9,), (0.9, math.nan)])
 def test_folds_are_comparable_only_where_two_accuracies_are_known(accuracies: tuple[float, ...]) -> None:
     folds = tuple(Fold(fold=place, samples=10, accuracy=value, seconds=1.0) for place, value in enumerate(accuracies))
-    told = fold_sentence(Folded(model="net", place=0, folds=folds))
+    told = fold_sentence(ModelFolds(model="net", place=0, folds=folds))
     assert told == "" if not accuracies else "not known" in told
 
 
 @pytest.mark.parametrize("rows", [[], [row("ig", math.nan, score="reco", pooled=True)], [row("ig", 0.5, score="reco", pooled=True)]])
-def test_stability_ranks_nobody_on_too_little(rows: list[Result]) -> None:
+def test_stability_ranks_nobody_on_too_little(rows: list[Row]) -> None:
     for score in (MeGe(), ReCo()):
         told = " ".join(map(str, stability_sentences(rows, score, "reco", ["net"], differences())))
         assert not any(word in told for word in RANKS)
@@ -425,7 +424,7 @@ def test_stability_ranks_nobody_on_too_little(rows: list[Result]) -> None:
 
 
 def test_nothing_spent_is_nothing_said() -> None:
-    assert spent([]) == ""
+    assert cost([]) == ""
 
 
 def test_advice_needs_an_interval() -> None:
@@ -435,13 +434,6 @@ def test_advice_needs_an_interval() -> None:
 
 
 # --- whole pages
-
-
-def page_of(values: dict[str, np.ndarray], score: str) -> str:
-    rows = [result("net", name, score, found) for name, found in values.items()]
-    points = [point for one, found in zip(rows, values.values(), strict=True) for point in sample_rows(one, found)]
-    made = manifest({"net": None}, (1, 8, 8), max((len(found) for found in values.values()), default=0))
-    return Page(render(FakeRun(path="r", manifest=made, rows=rows, sample_rows={score: points}))).text
 
 
 @pytest.mark.parametrize("score", ["equivariance", "pixel_flipping", "my_score"])
@@ -457,8 +449,8 @@ def page_of(values: dict[str, np.ndarray], score: str) -> str:
     ],
     ids=["nothing", "one sample", "one explainer", "all undefined", "one sample of two", "all equal"],
 )
-def test_a_page_of_too_little_ranks_nobody(values: dict[str, np.ndarray], score: str) -> None:
-    top = page_of(values, score).split("Reproduce")[0]
+def test_a_page_of_too_little_ranks_nobody(tmp_path: Path, values: dict[str, np.ndarray], score: str) -> None:
+    top = Page(render(run_of(tmp_path, values, score))).text.split("Reproduce")[0]
     told = top[: top.index("Symmetry")] if "Symmetry" in top else top
     assert not any(f" {word} " in told for word in RANKS)
     assert "nan" not in told.lower().split()
@@ -467,7 +459,7 @@ def test_a_page_of_too_little_ranks_nobody(values: dict[str, np.ndarray], score:
 # --- what failed is told once
 
 
-def test_one_error_of_many_explainers_is_told_once() -> None:
+def test_one_error_of_many_explainers_is_told_once(tmp_path: Path) -> None:
     rows = [{"model": "net", "explainer": f"e{place}", "score": "gef", "error": "No weights."} for place in range(6)]
     (one,) = failures_of(rows)
     assert str(one) == "net / gef failed for e0, e1, e2, e3, e4, e5: No weights."
@@ -487,6 +479,6 @@ def test_one_error_of_many_explainers_is_told_once() -> None:
     assert str(one) == "net / gef failed for e0 (1 of 3 cells, 1 of 64 samples): No weights."
     own = {"model": "net", "explainer": "", "score": "model_invariance", "error": "No output."}
     assert [str(one) for one in failures_of([own])] == ["net / model_invariance failed: No output."]
-    failed = [result("net", f"e{place}", "gef", np.full(4, np.nan), failed="No weights.", n=0) for place in range(6)]
-    run = FakeRun(path="r", manifest=manifest({"net": None}, (1, 8, 8), 4), rows=failed, failed=rows)
-    assert Page(render(run)).text.count("No weights.") == 1
+    lost = [Observed(model="net", explainer=f"e{place}", score="gef", values=np.zeros(4), failed="No weights.") for place in range(6)]
+    page = Page(render(stored(tmp_path, {"gef": Equivariance()}, lost)))
+    assert page.text.count("No weights.") == 2  # in the banner, and once among the gaps

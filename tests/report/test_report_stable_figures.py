@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_pages import EVIL
-from stable_fakes import stable_run
+from report_runs import stable_run
 
-from veracity.report.figures.folds import draw_folded, folded_data
+from veracity.report.figures.folds import draw_folds, folds_data
 from veracity.report.figures.histograms import best_cut, captions, draw_histograms, histograms_data
 from veracity.report.figures.selection import BROAD, NARROW, Box, Label, draw_selection, placed, selection_data
 from veracity.report.reading import read
@@ -106,19 +107,19 @@ def test_folds_are_dots_over_their_spread() -> None:
     rows = [
         {"model": "net", "fold": fold, "samples": 40, "accuracy": value, "seconds": 2.0} for fold, value in enumerate([0.9, 0.95, 0.92])
     ]
-    data = folded_data(pd.DataFrame(rows), ["other", "net"])
+    data = folds_data(pd.DataFrame(rows), ["other", "net"])
     (item,) = data.models
     assert item.place == 1
     assert item.spread == pytest.approx(0.05)
     assert not item.comparable
-    drawing = draw_folded(data)
+    drawing = draw_folds(data)
     assert drawing.count('class="dot"') == 3
     left, right = (data.scale.percent(value) for value in (0.9, 0.95))
     assert f'class="population" x1="{left}%" x2="{right}%"' in drawing
     assert "fold 1: 0.950 of 40 samples" in drawing
     assert "0.900 to 0.950" in drawing
-    assert not folded_data(pd.DataFrame(rows).assign(accuracy=math.nan), ["net"]).known
-    assert folded_data(pd.DataFrame(columns=["model", "fold"]), ["net"]).models == ()
+    assert not folds_data(pd.DataFrame(rows).assign(accuracy=math.nan), ["net"]).known
+    assert folds_data(pd.DataFrame(columns=["model", "fold"]), ["net"]).models == ()
 
 
 def meets(one: Box, other: Box, widths: Any) -> bool:
@@ -157,8 +158,8 @@ def test_clear_looks_at_all_widths_between() -> None:
     assert not left.clear_of(right)
 
 
-def test_the_plane_has_both_intervals_and_controls_as_rings() -> None:
-    run = stable_run()
+def test_the_plane_has_both_intervals_and_controls_as_rings(tmp_path: Path) -> None:
+    run = stable_run(tmp_path)
     rows = read(run).rows
     data = selection_data(rows, "mu_fidelity", ["mege", "reco"], ["resnet"])
     assert [panel.score for panel in data.panels] == ["mege", "reco"]
@@ -175,8 +176,8 @@ def test_the_plane_has_both_intervals_and_controls_as_rings() -> None:
     assert "edge_filter (control)" in first
 
 
-def test_points_without_both_numbers_are_left_out() -> None:
-    run = stable_run()
+def test_points_without_both_numbers_are_left_out(tmp_path: Path) -> None:
+    run = stable_run(tmp_path)
     rows = [row for row in read(run).rows if not (row.score == "mu_fidelity" and row.explainer == "rise")]
     assert "rise" not in [item.explainer for item in selection_data(rows, "mu_fidelity", ["mege"], ["resnet"]).panels[0].points]
     assert selection_data(rows, "", ["mege"], ["resnet"]).panels == ()

@@ -3,17 +3,17 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pytest
-from faithful_fakes import FakeSeries, calibration
 from report_pages import EVIL, EVIL_TOO
+from report_runs import Observed, calibration, stored
 
-from veracity.core.scores import Measured
 from veracity.report.figures.calibration import calibration_data, calibration_sentences, draw_calibration
-from veracity.report.figures.curves import curves_data, curves_sentences, draw_curves
-from veracity.report.measured import Track, curves, track
-from veracity.scores.faithfulness.correlation import Infidelity
+from veracity.report.figures.curves import CurveFigure, curves_data, curves_sentences, draw_curves, over_draws
+from veracity.report.reading import read
+from veracity.scores.common import Curve
 from veracity.scores.faithfulness.curves import Deletion, Insertion, PixelFlipping, RegionPerturbation
 from veracity.scores.randomisation import MPRT
 
@@ -26,47 +26,44 @@ def text(markup: object) -> str:
 
 
 def test_levels_lie_at_the_share_of_the_input_that_was_masked() -> None:
-    assert track(PixelFlipping(features_in_step=2), (5,), 3).places.tolist() == [0.4, 0.8, 1.0]
-    assert track(Deletion(steps=4), (8,), 5).places.tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
-    assert track(RegionPerturbation(patch_size=2, regions_evaluation=3), (1, 4, 4), 3).places.tolist() == [0.25, 0.5, 0.75]
-    assert track(MPRT(), (1, 4, 4), 3).places.tolist() == [1.0, 2.0, 3.0]
+    assert PixelFlipping(features_in_step=2).curve((5,), 3).places.tolist() == [0.4, 0.8, 1.0]
+    assert Deletion(steps=4).curve((8,), 5).places.tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert RegionPerturbation(patch_size=2, regions_evaluation=3).curve((1, 4, 4), 3).places.tolist() == [0.25, 0.5, 0.75]
+    assert MPRT().curve((1, 4, 4), 3).places.tolist() == [1.0, 2.0, 3.0]
 
 
 def test_words_and_bounds_are_the_scores() -> None:
-    flipping, raw = track(PixelFlipping(), (5,), 5), track(PixelFlipping(softmax=False), (5,), 5)
+    flipping, raw = PixelFlipping().curve((5,), 5), PixelFlipping(softmax=False).curve((5,), 5)
     assert (flipping.up, flipping.bounds, flipping.masking) == ("the mean probability of the explained class", (0.0, 1.0), True)
     assert (raw.up, raw.bounds) == ("the mean score of the explained class", (-math.inf, math.inf))
-    assert track(Insertion(steps=4), (8,), 5).across == "the share of the input that is inserted"
-    assert not track(Insertion(steps=4), (8,), 5).masking
-    regions = track(RegionPerturbation(patch_size=2), (1, 4, 4), 4)
+    assert Insertion(steps=4).curve((8,), 5).across == "the share of the input that is inserted"
+    assert not Insertion(steps=4).curve((8,), 5).masking
+    regions = RegionPerturbation(patch_size=2).curve((1, 4, 4), 4)
     assert "dropped" in regions.up
     assert (regions.bounds, regions.masking) == ((-1.0, 1.0), False)
-    assert track(MPRT(), (5,), 4).bounds == (-1.0, 1.0)
-
-
-def test_what_has_no_levels_has_no_curve() -> None:
-    assert track(Infidelity(), (1, 4, 4), 5) is None
-    assert track(None, (5,), 5) is None
-    assert track(PixelFlipping(), (5,), 1) is None
+    assert MPRT().curve((5,), 4).bounds == (-1.0, 1.0)
 
 
 def test_masks_that_do_not_fit_the_shape_are_spaced_evenly() -> None:
-    assert track(PixelFlipping(), (5,), 4).places.tolist() == [0.25, 0.5, 0.75, 1.0]
-    assert track(RegionPerturbation(), (5,), 4).places.tolist() == [0.25, 0.5, 0.75, 1.0]
+    assert PixelFlipping().curve((5,), 4).places.tolist() == [0.25, 0.5, 0.75, 1.0]
+    assert RegionPerturbation().curve((5,), 4).places.tolist() == [0.25, 0.5, 0.75, 1.0]
 
 
 def test_curves_are_means_over_draws() -> None:
     values = np.array([[[1.0, 2.0], [3.0, math.nan]], [[0.0, 0.0], [1.0, 1.0]]])
-    series = [FakeSeries("net", "a", "mprt", Measured({"value": values})), FakeSeries("net", "a", "other", Measured({"value": values}))]
-    found = curves(series, "mprt", "value")
-    assert list(found) == [("net", "a")]
-    assert found["net", "a"].tolist() == [[2.0, 2.0], [0.5, 0.5]]
-    assert curves(series, "mprt", "prediction") == {}
+    assert over_draws(values).tolist() == [[2.0, 2.0], [0.5, 0.5]]
+
+
+@pytest.mark.parametrize(("levels", "drawn"), [(1, False), (4, True)])
+def test_a_curve_needs_levels(tmp_path: Path, levels: int, drawn: bool) -> None:
+    tables = {"prediction": np.linspace(0.9, 0.1, levels) * np.ones((3, 1, 1))}
+    run = stored(tmp_path, {"flip": PixelFlipping()}, [Observed(model="net", explainer="a", score="flip", values=tables)])
+    assert (CurveFigure().data(read(run), "flip") is not None) is drawn
 
 
 # --- faithfulness curves
 
-SHARES = Track(quantity="p", places=np.array([0.1, 0.5, 1.0]), across="masked", up="the mean probability", bounds=(0.0, 1.0), masking=True)
+SHARES = Curve(quantity="p", places=np.array([0.1, 0.5, 1.0]), across="masked", up="the mean probability", bounds=(0.0, 1.0), masking=True)
 FALLING = {
     ("net", "a"): np.array([[0.5, 0.2, 0.1], [0.7, 0.2, 0.1]]),
     ("net", "b"): np.array([[0.9, 0.8, 0.1], [0.9, 0.6, 0.1]]),
@@ -92,9 +89,9 @@ def test_the_sentence_compares_early_on() -> None:
         "Once 10 % of the input is masked, the mean probability is 0.600 by the order of a, 0.900 by the order of b and 0.990 in "
         "random order."
     ]
-    inserted = curves_data(FALLING, Track(quantity="p", places=SHARES.places, across="", up=""), ["net"], {"a": "input"})
+    inserted = curves_data(FALLING, Curve(quantity="p", places=SHARES.places, across="", up=""), ["net"], {"a": "input"})
     assert curves_sentences(inserted) == []
-    late = Track(quantity="p", places=np.array([0.5, 0.7, 1.0]), across="", up="", masking=True)
+    late = Curve(quantity="p", places=np.array([0.5, 0.7, 1.0]), across="", up="", masking=True)
     assert curves_sentences(curves_data(FALLING, late, ["net"], {"a": "input"})) == []
 
 
@@ -108,7 +105,7 @@ def test_the_drawing_goes_through_the_means() -> None:
 
 
 def test_of_very_many_levels_some_are_drawn() -> None:
-    many = Track(quantity="p", places=np.arange(1, 785) / 784, across="", up="")
+    many = Curve(quantity="p", places=np.arange(1, 785) / 784, across="", up="")
     data = curves_data({("net", "a"): np.ones((3, 784))}, many, ["net"], {"a": "input"})
     assert len(data.places) == 60
     assert data.places[[0, -1]].tolist() == [1 / 784, 1.0]

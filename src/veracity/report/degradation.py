@@ -147,15 +147,20 @@ TITLE = "Do scores follow the damage?"
 
 
 def render_degradation(study: DegradationResult) -> str:
+    """A degradation check as one HTML page."""
+    return degradation_page(study.table(), study.trends(), study.failures(), study.title or TITLE)
+
+
+def degradation_page(table: pd.DataFrame, trends: pd.DataFrame, failures: pd.DataFrame, title: str = TITLE) -> str:
     """Scores against damage, their trends, and what could not be measured, as one HTML page."""
-    data, trends = damage_data(study.table()), study.trends()
+    data = damage_data(table)
     return template("degradation.html.j2").render(
-        title=study.title or TITLE,
+        title=title,
         sentences=degradation_sentences(trends),
         legend=draw_keys(data),
         plots=draw_damage(data),
         rows=[line(record) for record in trends.to_dict("records")],
-        failures=failures_of({**record, "model": record["case"]} for record in study.failures().to_dict("records")),
+        failures=failures_of({**record, "model": record["case"]} for record in failures.to_dict("records")),
     )
 
 

@@ -59,8 +59,13 @@ def render_several(study: JointResult, links: Mapping[str, str]) -> str:
     tables = {} if study.summary is None else {"Taken together": study.summary}
     for (audit, model), rows in study.table().groupby(["audit", "model"], sort=False):
         tables[f"{audit}: {model}"] = shown(rows)
+    return tables_page(study.title or "Explanation audits", links, tables)
+
+
+def tables_page(title: str, links: Mapping[str, str], tables: Mapping[str, pd.DataFrame]) -> str:
+    """Links to reports by name and tables by heading as one HTML page; everything that users typed is escaped."""
     found = [(heading, *cells(table)) for heading, table in tables.items()]
-    return template("joint.html.j2").render(title=study.title or "Explanation audits", links=list(links.items()), tables=found)
+    return template("joint.html.j2").render(title=title, links=list(links.items()), tables=found)
 
 
 def render_waiting(title: str, progress: Progress, standing: pd.DataFrame) -> str:

@@ -181,9 +181,14 @@ TITLE = "Which scores can be trusted?"
 
 def render_meta(study: MetaResult) -> str:
     """A meta-evaluation as one HTML page."""
-    data = meta_data(study.table())
+    return meta_page(study.table(), study.title or TITLE)
+
+
+def meta_page(table: pd.DataFrame, title: str = TITLE) -> str:
+    """A table of meta-consistency (score, test, mc, sd, iac_nr, iac_ar, iec_nr, iec_ar) as one HTML page."""
+    data = meta_data(table)
     return template("meta.html.j2").render(
-        title=study.title or TITLE, sentences=meta_sentences(data), legend=keys(data), bars=draw_meta(data), numbers=draw_parts(data)
+        title=title, sentences=meta_sentences(data), legend=keys(data), bars=draw_meta(data), numbers=draw_parts(data)
     )
 
 
