@@ -33,10 +33,10 @@ class RecipeResult(Protocol):
         ...
 
 
-class Assembled(Protocol):
+class Runnable(Protocol):
     """What a recipe puts together: an Audit, a MetaEvaluation, Audits, a DegradationCheck, or whatever runs as they do."""
 
-    def on(self, device: str) -> Assembled:
+    def on(self, device: str) -> Runnable:
         """The same on a device."""
         ...
 
@@ -46,7 +46,7 @@ class Assembled(Protocol):
         ...
 
 
-Assemble = Callable[[Path, "Scale"], Assembled]
+Assemble = Callable[[Path, "Scale"], Runnable]
 
 
 class Scale(StrEnum):

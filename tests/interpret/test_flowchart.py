@@ -7,9 +7,9 @@ import pytest
 
 from veracity.core.explainers import Frame
 from veracity.core.spaces import Representation
-from veracity.studies.flowchart import Assumption, Measured, diagnose
+from veracity.studies.flowchart import Assumption, Symptoms, diagnose
 
-LOW = Measured(frame=Frame.INPUT, score=0.4, low=0.3, high=0.5, self_agreement=1.0, model_invariance=1.0)
+LOW = Symptoms(frame=Frame.INPUT, score=0.4, low=0.3, high=0.5, self_agreement=1.0, model_invariance=1.0)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ LOW = Measured(frame=Frame.INPUT, score=0.4, low=0.3, high=0.5, self_agreement=1
         (replace(LOW, score=math.nan, low=math.nan, high=math.nan), Assumption.UNKNOWN, 4),
     ],
 )
-def test_each_branch_of_the_flowchart(found: Measured, assumption: Assumption, guideline: int) -> None:
+def test_each_branch_of_the_flowchart(found: Symptoms, assumption: Assumption, guideline: int) -> None:
     step = diagnose(found)
     assert (step.assumption, step.guideline) == (assumption, guideline)
     assert step.reason.endswith(".")

@@ -15,7 +15,7 @@ from veracity.core.randomness import Draws
 from veracity.demo import GlobalMax, circular
 from veracity.measure import cosine
 from veracity.perturb import Dihedral, Flips, Mirror, Permutations, Rotation, Rotations, Rotations3D
-from veracity.studies.symmetry_scan import KeptSymmetry, Verdict, catalogue, null_agreement, ranked, size_of, verdict
+from veracity.studies.symmetry_scan import KeptSymmetry, Verdict, catalogue, null_agreement, rank, size_of, verdict
 
 DRAWS = 24
 
@@ -35,7 +35,7 @@ def scan(model, signals):
         moved = space.move(space.decode(draws.normal(space.latents, stream="scan")), signals[row])
         values = cosine(probabilities(moved), before[row]).reshape(len(signals), DRAWS).mean(dim=1)
         rows.append(KeptSymmetry.of(space, values.numpy(), null_agreement(before)))
-    return ranked(rows)
+    return rank(rows)
 
 
 def seeded(make):
@@ -189,7 +189,7 @@ def test_the_identity_does_not_count():
     assert (half.invariance, half.moved, half.lowest) == (0.5, 0.0, 0.0)
     assert row(Dihedral(), [1 / 8]).moved == pytest.approx(0.0)
     better = row(Permutations(size=4), [0.45, 0.45])
-    assert [one.space for one in ranked([half, better])] == [better.space, half.space]
+    assert [one.space for one in rank([half, better])] == [better.space, half.space]
     values = random(6, 5).softmax(dim=1)
     moved = values.roll(1, dims=1)
     both = torch.stack([cosine(values, values), cosine(moved, values)]).mean(dim=0)
@@ -200,7 +200,7 @@ def test_the_order_and_its_reasons():
     undefined, worse = row(Flips(), [np.nan]), row(Rotations3D(), [0.1, 0.2])
     better, first = row(Rotation(), [0.9, 1.0]), row(Dihedral(), [1.0, 1.0])
     tied, second = row(Rotations(), [1.0, 1.0 - 1e-9]), row(Permutations(size=3), [1.0, np.nan])
-    found = ranked([undefined, worse, second, tied, better, first])
+    found = rank([undefined, worse, second, tied, better, first])
     assert [one.space for one in found] == [one.space for one in (first, second, tied, better, worse, undefined)]
     assert [one.place for one in found] == [1, 2, 3, 4, 5, 6]
     assert found[1].why == "Kept on every sample (1, undefined on 1); it has 6 elements, fewer than Dihedral(axes=(-2, -1))."
@@ -208,12 +208,12 @@ def test_the_order_and_its_reasons():
     assert found[3].why == f"Not kept: {numbers}."
     assert found[4].why.endswith("(different inputs: 0.200 on average); no more alike than different inputs.")
     assert found[5].why == "The invariance is undefined on every sample."
-    assert ranked([]) == []
-    same = ranked([replace(tied), row(Flips(), [1.0, 1.0])])
+    assert rank([]) == []
+    same = rank([replace(tied), row(Flips(), [1.0, 1.0])])
     assert [one.space for one in same] == [Flips(), Rotations()]
 
 
 def test_sizes_that_no_float_holds():
     assert size_of(Permutations(size=3000).order) == "about 10^9130 elements"
     big, small = row(Permutations(size=3000), [1.0]), row(Permutations(size=2999), [1.0])
-    assert ranked([small, big])[0].space.size == 3000
+    assert rank([small, big])[0].space.size == 3000

@@ -51,7 +51,7 @@ from veracity.scores.stability.reco import ReCo
 from veracity.statistics.intervals import Interval
 from veracity.statistics.trend import FOLLOWS, UNDEFINED
 from veracity.studies.distances import Verdict as DistanceVerdict
-from veracity.studies.flowchart import Assumption, Measured, diagnose
+from veracity.studies.flowchart import Assumption, Symptoms, diagnose
 
 ROOT = Path(__file__).parents[2]
 UNIT = exact_scale(0.0, 1.0)
@@ -428,7 +428,7 @@ def test_nothing_spent_is_nothing_said() -> None:
 
 
 def test_advice_needs_an_interval() -> None:
-    one = Measured(frame=Frame.INPUT, score=1.0, low=math.nan, high=math.nan, self_agreement=1.0, model_invariance=1.0)
+    one = Symptoms(frame=Frame.INPUT, score=1.0, low=math.nan, high=math.nan, self_agreement=1.0, model_invariance=1.0)
     assert diagnose(one).assumption is Assumption.UNTOLD
     assert "no interval" in diagnose(one).reason
 

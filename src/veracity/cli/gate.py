@@ -91,7 +91,7 @@ def requirements(result: Any) -> dict[str, Any]:
 
     runs = {"": result} if isinstance(result, Result) else result.results if isinstance(result, JointResult) else {}
     table = result.table() if isinstance(result, Result) else result.requirements()
-    units = {(name, score) for name, run in runs.items() for score in run.manifest["scores"] if run.in_map_units(score)}
+    units = {(name, score) for name, run in runs.items() for score in run.manifest["score_specs"] if run.in_map_units(score)}
     audits = table["audit"] if "audit" in table else [""] * len(table)
     flags = [one in units for one in zip(audits, table["score"], strict=True)]
     spec = result.manifest["spec"] if isinstance(result, Result) else {"confidence": result.confidence}

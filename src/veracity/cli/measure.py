@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from veracity.cli.read import own_report
+from veracity.cli.read import own_report, shown
 from veracity.core.errors import SpecError
 from veracity.recipe import Scale
 
@@ -53,11 +53,10 @@ def resumable() -> Iterator[None]:
 
 def finish(result: RecipeResult, folder: Path, started: float) -> None:
     """Print the table and where everything is; exit with 1 if something failed."""
-    from veracity.cli import tables
     from veracity.orbits import OrbitResult
 
+    typer.echo(shown(str(folder), result), nl=False)
     console = Console()
-    console.print(tables.any_result(result), soft_wrap=tables.is_text(result))
     console.print(f"{folder / 'report.html'} written; run folder {folder}; {time.perf_counter() - started:.0f} s", soft_wrap=True)
     if isinstance(result, OrbitResult):
         console.print(f"Look at it with live models: veracity app {folder}", soft_wrap=True)

@@ -38,6 +38,21 @@ def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help=
         typer.echo(answer(folder, format.value, lambda: as_rows(loaded(folder), format)), nl=False)
 
 
+def shown(folder: str, result: Any) -> str:
+    """A result that was just measured, as `show` prints it; the next `show` and `gate` need not derive it again."""
+    from veracity.cli.cache import answer
+    from veracity.cli.gate import requirements
+    from veracity.orbits import OrbitResult
+    from veracity.results import Result
+    from veracity.studies.result import StudyResult
+
+    if not isinstance(result, (Result, OrbitResult, StudyResult)):
+        return as_table(result)
+    answer(folder, "gate", lambda: requirements(result))
+    text: str = answer(folder, f"table {look()}", lambda: as_table(result))
+    return text
+
+
 def loaded(folder: str) -> Any:
     """What a folder holds."""
     from veracity.studies.result import load

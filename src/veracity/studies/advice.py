@@ -1,7 +1,4 @@
-"""How invariant each layer of a model is, in one pass over a few moved inputs.
-
-Advice on a run: follow the flowchart for every explainer, change what fails, measure again, say what was gained.
-"""
+"""Advice on a run: follow the flowchart for every explainer, change what fails, measure again, say what was gained."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from veracity.explain.symmetrised import Symmetrised
 from veracity.measure import cosine
 from veracity.results import Result, Series
 from veracity.statistics.intervals import paired
-from veracity.studies.flowchart import BRANCHES, Assumption, Diagnosis, Measured, Remedy, diagnose, remedy
+from veracity.studies.flowchart import BRANCHES, Assumption, Diagnosis, Remedy, Symptoms, diagnose, remedy
 
 
 def layer_invariance(model: nn.Module, signals: Signals, space: InputSpace, elements: Tensor, rows: Tensor) -> dict[str, float]:
@@ -150,7 +147,7 @@ def advise(
     if score is None:
         raise InputError(f"Advice needs a run with the score 'symmetry' (or one of {', '.join(SCORES[1:])}): add it to scores=[...].")
     prepared = audit.prepare(workers=workers)
-    check_made(prepared, result)
+    check_same_audit(prepared, result)
     if prepared.problem.defaults.space is None:
         raise InputError("Advice needs a symmetry: pass Audit(symmetry=...).")
 
@@ -186,7 +183,7 @@ def advise(
                 origins = {label: case.original for label, case in names.items()}
                 fresh = cases_of(again(name, number, changed), score, name, changed, origins)
             after = {case.original: case for case in fresh}
-            found += [written(case, step, plans[case.label], after.get(case.original)) for case, step in steps]
+            found += [advice_step(case, step, plans[case.label], after.get(case.original)) for case, step in steps]
             cases = fresh
             if not cases:
                 break
@@ -194,7 +191,7 @@ def advise(
     return found
 
 
-def check_made(prepared: AuditPlan, result: Result) -> None:
+def check_same_audit(prepared: AuditPlan, result: Result) -> None:
     """Raise unless the run was made by this audit: the same data, seed, models and explainers."""
     problem, manifest = prepared.problem, result.manifest
     differing = [
@@ -265,7 +262,7 @@ def diagnosis_of(case: Case, site: Site) -> Diagnosis:
     mean = isinstance(case.explainer, Symmetrised)
     layer = "" if mean else str(getattr(case.explainer, "layer", None) or "")
     return diagnose(
-        Measured(
+        Symptoms(
             frame=case.explainer.frame,
             score=case.row["value"],
             low=case.row["low"],
@@ -296,7 +293,7 @@ def baseline_motion(explainer: Explainer, site: Site) -> float:
     return float((motion / size.clamp(min=1e-30)).max())
 
 
-def written(case: Case, step: Diagnosis, plan: Remedy, after: Case | None) -> Advice:
+def advice_step(case: Case, step: Diagnosis, plan: Remedy, after: Case | None) -> Advice:
     """One step in words and numbers."""
     gain = None
     if after is not None:

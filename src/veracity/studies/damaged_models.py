@@ -92,7 +92,7 @@ class Outcome:
     lost: str = ""
 
 
-class Block:
+class SeedBlock:
     """One seed: `audit` measures its undamaged model and what is made of that, which learns from `labels` where it learns."""
 
     def __init__(self, audit: Audit, model: Model, labels: Tensor | None, seed: int, root: str, settings: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.damage import check_labels, check_shares
 from veracity.statistics.intervals import mean_interval
 from veracity.statistics.trend import SEEDS, holm, trend, verdict
-from veracity.studies.damaged_models import Block, Case, Damage, Model, Outcome, as_damages
+from veracity.studies.damaged_models import Case, Damage, Model, Outcome, SeedBlock, as_damages
 from veracity.studies.result import StudyResult, gated, records
 
 TITLE = "Do scores follow the damage?"
@@ -150,7 +150,7 @@ class DegradationResult(StudyResult):
             named = {"damage": damage, "score": score, "explainer": explainer}
             row = {**named, "found": one, "direction": direction, "accuracy_drop": drop}
             found.setdefault((damage, score), []).append(row)
-        return pd.DataFrame([row for alike in found.values() for row in self._judged(alike)])
+        return pd.DataFrame([row for alike in found.values() for row in self._with_verdicts(alike)])
 
     def failures(self) -> pd.DataFrame:
         """What could not be measured, and why: one row a case, or a case's explainer and score."""
@@ -164,7 +164,7 @@ class DegradationResult(StudyResult):
         lost = failures_of({**row, "model": row["case"]} for row in self.failures().to_dict("records"))
         return "\n".join([*lines, *map(str, lost)])
 
-    def _judged(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def _with_verdicts(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The explainers of one damage and score, with adjusted p-values and verdicts."""
         adjusted = holm(np.array([row["found"].p for row in rows]))
         for row, p in zip(rows, adjusted, strict=True):
@@ -236,7 +236,7 @@ class DegradationCheck:
             bar("damaging", len(names), progress) as advance,
         ):
             for seed in range(self.seeds):
-                block = Block(self.audit(seed), self.model, self.learnt(), seed, root, settings)
+                block = SeedBlock(self.audit(seed), self.model, self.learnt(), seed, root, settings)
                 for case in self.cases(damages, seed):
                     advance(0, case.name)
                     found.append(block.measured(case, damages))

@@ -1,6 +1,5 @@
-"""Does a distance grow with what it should measure? Curves over maps that part, and what can be said of them (appendix F).
-
-Maps that part from a first one step by step: a spot that moves away, and a spot under growing noise (appendix F).
+"""Does a distance grow with what it should measure? Maps that move away from a first one step by step, the curve of a distance along
+them, and the verdict on it (Fel et al. 2022, appendix F).
 """
 
 from __future__ import annotations

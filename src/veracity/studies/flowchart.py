@@ -1,7 +1,4 @@
-"""What to change when an assumption fails: another explainer, and a sentence that says what was done.
-
-The flowchart of appendix A and the five guidelines, as a function from what was measured to what is wrong.
-"""
+"""The flowchart of appendix A and its five guidelines: from what was measured to the assumption that fails, and to the remedy."""
 
 from __future__ import annotations
 
@@ -144,7 +141,7 @@ BRANCHES = {Frame.INPUT: "feature importance", Frame.TRAINING: "example importan
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Symptoms:
     """What the flowchart asks about one explainer of one model; NaN where a question does not apply.
 
     baseline_motion    the largest |g b - b| / |b| over baselines b and transforms g
@@ -176,10 +173,10 @@ class Diagnosis:
     reason: str
 
 
-def diagnose(found: Measured) -> Diagnosis:
+def diagnose(found: Symptoms) -> Diagnosis:
     """Follow the flowchart (Figure 6): is the model invariant, is the explanation robust, and if not, why not?
 
-    >>> bad = Measured(frame=Frame.INPUT, score=0.3, low=0.2, high=0.4, self_agreement=1.0, model_invariance=1.0, baseline_motion=1.2)
+    >>> bad = Symptoms(frame=Frame.INPUT, score=0.3, low=0.2, high=0.4, self_agreement=1.0, model_invariance=1.0, baseline_motion=1.2)
     >>> diagnose(bad).assumption
     <Assumption.BASELINE: 'the baseline is not invariant'>
     """
@@ -191,7 +188,7 @@ def diagnose(found: Measured) -> Diagnosis:
     if math.isnan(found.low) or math.isnan(found.high):
         return Diagnosis(assumption=Assumption.UNTOLD, guideline=4, measured=seen, reason=tell("flowchart.untold", samples=1))
     if found.low >= KEPT:
-        return robust(found, seen)
+        return robust_diagnosis(found, seen)
     if found.model_invariance < KEPT:
         return Diagnosis(
             assumption=Assumption.MODEL,
@@ -230,12 +227,12 @@ def diagnose(found: Measured) -> Diagnosis:
     return Diagnosis(assumption=Assumption.UNKNOWN, guideline=4, measured=seen, reason=tell("flowchart.unknown", intervals=1))
 
 
-def robust(found: Measured, seen: str) -> Diagnosis:
+def robust_diagnosis(found: Symptoms, seen: str) -> Diagnosis:
     """Nothing to do: the flowchart's last node."""
     guideline = {Frame.INPUT: 1, Frame.TRAINING: 2, Frame.CONCEPTS: 3}.get(found.frame, 1)
     return Diagnosis(assumption=Assumption.NONE, guideline=guideline, measured=seen, reason=tell("flowchart.robust", intervals=1))
 
 
-def noise_limited(found: Measured) -> bool:
+def noise_limited(found: Symptoms) -> bool:
     """Whether a random explainer is as far from itself as from the symmetry."""
     return found.stochastic and math.isfinite(found.self_agreement) and found.high >= found.self_agreement - SLACK

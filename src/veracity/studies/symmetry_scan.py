@@ -164,7 +164,7 @@ class KeptSymmetry:
 
     `invariance` is its mean as defined (eq. 1). `moved` is the mean without the identity, which every model keeps and
     which counts for much in a small group, with the interval from `low` to `high`; `lowest` is the worst sample's. `null` is what
-    different inputs reach. `place` and `why` are set by `ranked`. `space` is the symmetry itself, None in a scan read from a folder.
+    different inputs reach. `place` and `why` are set by `rank`. `space` is the symmetry itself, None in a scan read from a folder.
     """
 
     symmetry: str
@@ -232,7 +232,7 @@ def verdict(lowest: float, null: float, tolerance: float = TOLERANCE) -> Verdict
     return Verdict.KEPT if 1.0 - lowest <= tolerance * room else Verdict.BROKEN
 
 
-def ranked(rows: Sequence[KeptSymmetry]) -> list[KeptSymmetry]:
+def rank(rows: Sequence[KeptSymmetry]) -> list[KeptSymmetry]:
     """The symmetries, best first, each with its place and the reason for it.
 
     Kept ones come first, the one with the most elements before all others: where a group is kept, so are its parts. One
@@ -439,7 +439,7 @@ def scan(
                 values = result.samples("model_invariance")["value"].to_numpy(dtype=np.float64)
                 rows.append(KeptSymmetry.of(space, values, null))
                 advance(1, describe(space))
-            found = Scan(ranked(rows), title=title, path="" if folder is None else root)
+            found = Scan(rank(rows), title=title, path="" if folder is None else root)
             written.conclude(found.findings())
     return found
 
