@@ -162,7 +162,8 @@ if __name__ != "__main__":
 
 if __name__ == "__main__":
     from small import series_inputs, small_net
-    from veracity import Audit, CyclicShift
+    from veracity import Audit
+    from veracity.perturb import CyclicShift
     audit = Audit(models=small_net(), inputs=series_inputs(20000), explainers=["gradient"], symmetry=CyclicShift(axes=(-1,)),
                   scores=["equivariance"], controls=False)
     from dataclasses import replace
@@ -211,7 +212,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         f"import sys\nsys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
-        "from small import series_inputs, small_net\nfrom veracity import Audit, CyclicShift\n"
+        "from small import series_inputs, small_net\nfrom veracity import Audit\nfrom veracity.perturb import CyclicShift\n"
         "Audit(models=small_net(), inputs=series_inputs(), explainers=['gradient'], symmetry=CyclicShift(axes=(-1,)), "
         f"scores=['equivariance'], controls=False).run({str(tmp_path / 'run')!r}, workers=2)\n"
     )

@@ -82,7 +82,7 @@ def slowly_explained(reader: Reader, elements: Tensor, x: Signals, targets: Tens
     found = []
     for row in range(len(x)):
         here = slice(row, row + 1)
-        found.append(reader.on(by_hand(reader.module, elements[row])).informed().explanation(x[here], targets[here], draws[here]))
+        found.append(reader.on(by_hand(reader.module, elements[row])).with_lesson().explanation(x[here], targets[here], draws[here]))
     return torch.cat(found)
 
 

@@ -13,7 +13,7 @@ from veracity.core.randomness import Draws
 from veracity.core.registry import WALKS
 from veracity.core.walks import Ask, Sampling
 from veracity.walk import Adaptive, MonteCarlo
-from veracity.walk.sampling import Narrowing
+from veracity.walk.sampling import AdaptiveWalker
 
 BOUNDS = (-1.0, 1.0)
 ORDER = 300
@@ -25,10 +25,10 @@ def table(samples: Tensor) -> Tensor:
     return 0.4 + 0.02 * samples[:, None] * noise
 
 
-def run(walk: Adaptive, samples: Tensor, seed: int = 0) -> tuple[Ask, Narrowing]:
+def run(walk: Adaptive, samples: Tensor, seed: int = 0) -> tuple[Ask, AdaptiveWalker]:
     values = table(samples)
     walker = walk.start(Ring(size=ORDER), samples, seed, BOUNDS)
-    assert isinstance(walker, Narrowing)
+    assert isinstance(walker, AdaptiveWalker)
     return play(walker, lambda ask: values[ask.row, ask.element[:, 0] // 100]), walker
 
 

@@ -61,7 +61,7 @@ NEEDS = {Frame.TRAINING: frozenset({Need.TRAINING}), Frame.CONCEPTS: frozenset({
 class Context:
     """What an explainer gets besides model and inputs.
 
-    draws      its random numbers, one row an input
+    draws      its random numbers, one row per input
     batch      how many model rows fit at once
     structure  what belongs to the inputs but is not explained, each part (N, ...): the model is called as model(inputs, *structure)
     learnt     what `learn` found out about this model
@@ -88,7 +88,7 @@ BARE = Context(Draws.of(0, torch.arange(0)), batch=512)
 
 @dataclass(frozen=True, kw_only=True)
 class Explainer(Component, ABC):
-    """Turns (model, inputs, targets) into explanations, one a row.
+    """Turns (model, inputs, targets) into explanations, one per row.
 
     `model` maps (N, ...) to scores (N, K); `targets` (N,) picks the score that row is explained for. Rows are
     independent: no row's explanation may depend on which other rows are in the batch.

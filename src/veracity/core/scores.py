@@ -260,16 +260,16 @@ class Score(Component, ABC):
         return pair.before[self.reads]
 
     def observe(self, pair: Pair) -> Tensor:
-        """One number a row (R,), or one a quantity (R, Q), NaN where undefined: here how alike what was found is to what was expected."""
+        """One number per row (R,), or per row and quantity (R, Q); NaN where undefined. Here: the measure of found and expected."""
         return self.compare(pair.after[self.reads], self.expected(pair))
 
     def values(self, measured: Measured) -> Array:
-        """From what was measured to one value a draw (samples, draws): here the only quantity at the only level."""
+        """From measurements to one value per draw (samples, draws): here the only quantity at the only level."""
         (quantity,) = self.quantities
         return measured[quantity][:, :, 0]
 
     def reduce(self, values: Array) -> Array:
-        """From values (samples, draws), NaN where undefined or not drawn, to one value a sample: here their mean."""
+        """From values (samples, draws), NaN where undefined or not drawn, to one value per sample: here their mean."""
         return per_sample_mean(values)
 
     def setting(self) -> str:

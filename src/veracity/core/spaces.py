@@ -25,7 +25,7 @@ class Representation(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Space(Component, ABC):
-    """Perturbations, as tensors of shape (N, p): one row an element.
+    """Perturbations, as tensors of shape (N, p): one element per row.
 
     `nested` says whether a draw belongs to one sample (True) or is shared by all of them (crossed).
     """

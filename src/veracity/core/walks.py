@@ -154,7 +154,7 @@ class Search(Walk, ABC):
         return False
 
     def without_slopes(self) -> Search | None:
-        """What is left of it where there are no slopes: here all of it."""
+        """The search for explainers and spaces without gradients: itself, unless it follows slopes; None if nothing is left."""
         return None if self.follows_slopes else self
 
     def together(self, space: Space) -> int:
@@ -169,5 +169,5 @@ class Search(Walk, ABC):
         )
 
     def sampling(self, space: Space) -> Sampling:
-        """One result a sample."""
+        """One result per sample."""
         return Sampling()

@@ -45,7 +45,7 @@ def admit(
     kind = outputs or Outputs.detect(scores)
     doubt = None if outputs else kind.doubt(scores)
     classes = scores.shape[1] if scores.ndim == 2 else None
-    correct = None if labels is None or classes is None or classes < 2 else classified(name, scores, labels, outputs)
+    correct = None if labels is None or classes is None or classes < 2 else correct_samples(name, scores, labels, outputs)
     chosen = target.choose(viewed, labels)
     audited = AuditedModel(module, fingerprint.of_model(module), kind, chosen.cpu(), doubt, correct=correct, classes=classes, mixing=mixing)
     if classes is not None:
@@ -53,7 +53,7 @@ def admit(
     return audited, None if correct is None else float(correct.float().mean())
 
 
-def classified(name: str, scores: Tensor, labels: Tensor, outputs: Outputs | None) -> Tensor | None:
+def correct_samples(name: str, scores: Tensor, labels: Tensor, outputs: Outputs | None) -> Tensor | None:
     """Which samples (samples,) the largest of several scores (samples, K) is right for.
 
     Raises on a label that is no class, unless the user said that the outputs are "raw": then there is no right or wrong, None.

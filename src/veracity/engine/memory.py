@@ -120,9 +120,9 @@ class Memory:
 
 
 def size(found: Readings) -> int:
-    """Bytes."""
+    """How many bytes readings take."""
     return sum(tensor.nbytes for tensor in found.values())
 
 
 MEMORY = Memory()
-"""One for each process; it holds values alone, never anything that a result could differ by."""
+"""One per process; it never affects results."""

@@ -107,7 +107,7 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int]
                 "outputs": model.outputs.value,
                 "target": [problem.target.spec(), model.targets[samples].tolist()],
                 "explainer": explainer.spec() if explainer else None,
-                "batch": budgets[model_name].rows if problem.batched(model_name, label) else None,
+                "batch": budgets[model_name].rows if problem.depends_on_batch(model_name, label) else None,
                 "learnt": learnt,
                 "training": training.get((model_name, label), ""),
                 "block": [block, numbers(samples)],

@@ -83,7 +83,7 @@ class Problem:
         folds = len(model.place.siblings) if model.place else 0
         return Subject(name, explainer, self.inputs.shape, weighted_layers(model.module), folds)
 
-    def batched(self, name: str, label: str) -> bool:
+    def depends_on_batch(self, name: str, label: str) -> bool:
         """Whether numbers of a model, or of an explainer of it, depend on how inputs are batched."""
         explainer = self.explainers.get(label)
         return self.models[name].mixing > 0 or label in self.mixing or (explainer is not None and explainer.batch_dependent)

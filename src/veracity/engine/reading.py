@@ -52,7 +52,7 @@ class Reader:
         """The same explainer on a copy of the model."""
         return Reader(self.problem, self.name, self.explainer, self.budget, self.learnt, copy)
 
-    def informed(self) -> Reader:
+    def with_lesson(self) -> Reader:
         """Itself, once the explainer has found out about this copy what it must know of a model."""
         if (explainer := learner(self.explainer)) is not None:
             nobody = Draws.of(self.problem.seed, torch.arange(0))

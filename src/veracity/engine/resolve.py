@@ -216,7 +216,7 @@ def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, stru
     else:
         built = [as_explainer(one) for one in explainers]
         shared = Counter(one.name for one in built)
-        labels = apart([one.name if shared[one.name] == 1 else with_settings(one) for one in built], built)
+        labels = unique_labels([one.name if shared[one.name] == 1 else with_settings(one) for one in built], built)
         named = dict(zip(labels, built, strict=True))
     for label, one in named.items():
         if label in RESERVED and one.spec() != RESERVED[label]().spec():
@@ -251,7 +251,7 @@ def fair(control: Explainer, explainer: Explainer) -> bool:
     return control.categorical == explainer.categorical and (control.categorical or control.signed == explainer.signed)
 
 
-def apart(labels: list[str], explainers: list[Explainer]) -> list[str]:
+def unique_labels(labels: list[str], explainers: list[Explainer]) -> list[str]:
     """Labels with a number where two differ in code alone; two explainers that are the same in everything are refused."""
     specs = Counter(fingerprint.of_json(one.spec()) for one in explainers)
     for label, one in zip(labels, explainers, strict=True):
@@ -325,10 +325,10 @@ def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = Tru
     if symmetric is not None and "action_floor" not in named:
         named["action_floor"] = ActionFloor(space=symmetric.space, walk=symmetric.walk)
         asked.append("action_floor")
-    return Scores(named, tuple(asked), assumed(named))
+    return Scores(named, tuple(asked), add_assumptions(named))
 
 
-def assumed(named: dict[str, Score]) -> dict[str, str]:
+def add_assumptions(named: dict[str, Score]) -> dict[str, str]:
     """Which label holds the assumption of which score; scores of the model that nobody asked for are added."""
     holds: dict[str, str] = {}
     for label, score in list(named.items()):

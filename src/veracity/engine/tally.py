@@ -107,7 +107,7 @@ class Tally:
         self.asks: list[Ask] = []
         self.seen: list[list[Tensor]] = [[] for _ in cells]
         self.failed: dict[str, str] = {}
-        self.worst = {cell.key: Worst(len(samples), cell.score.direction) for cell in cells if telling(cell)}
+        self.worst = {cell.key: Worst(len(samples), cell.score.direction) for cell in cells if keeps_worst(cell)}
 
     def open(self, ask: Ask) -> None:
         """Make room for the rows of an ask."""
@@ -140,7 +140,7 @@ class Tally:
             if cell.key in self.worst:
                 self.worst[cell.key].see(replaced(ask, pair.element), columns[:, 0], pair.after.explanation)
 
-    def told(self) -> Tensor:
+    def objective(self) -> Tensor:
         """The first score's values of the ask that is open."""
         return self.seen[0][-1][0]
 
@@ -154,7 +154,7 @@ class Tally:
         return Measurements(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), worst)
 
 
-def telling(cell: Cell) -> bool:
+def keeps_worst(cell: Cell) -> bool:
     """Whether single pairs of a cell are worth a picture: one number for each perturbed input's explanation."""
     space = cell.request.space
     return Reads.EXPLANATION in cell.after and cell.score.quantities == ("value",) and isinstance(space, InputSpace)

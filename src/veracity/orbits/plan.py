@@ -157,7 +157,7 @@ def explainer_cells(
             "model": model.fingerprint,
             "explainer": explainer.spec(),
             "target": chosen,
-            "batch": budget.rows if problem.batched(name, label) else None,
+            "batch": budget.rows if problem.depends_on_batch(name, label) else None,
             "learnt": problem.learnt_key(name, label),
             "seed": problem.seed,
         }

@@ -114,7 +114,7 @@ class Generations:
         self.generation += 1
 
     def trace(self) -> Trace:
-        """One line a sample and generation: the best so far."""
+        """One line per sample and generation: the best so far."""
         return self.record.trace()
 
     def worst(self) -> tuple[Ask, Tensor]:
@@ -134,19 +134,19 @@ def ranked(place: Tensor, population: int) -> Tensor:
 
 
 def coins(draws: Draws, count: int, stream: str, device: torch.device) -> Tensor:
-    """`count` fair coins a row, (N, count), from one word for 32 of them."""
+    """`count` fair coins per row, (N, count), from one word for 32 of them."""
     bits = (octets(draws, -(-count // 8), stream, device)[:, :, None] >> torch.arange(8, dtype=torch.uint8, device=device)) & 1
     return bits.bool().flatten(1)[:, :count]
 
 
 def share_of(draws: Draws, count: int, stream: str, device: torch.device, rate: float) -> Tensor:
-    """Which of `count` entries a row mutate, each with probability `rate` to one part in 256: (N, count), from a byte each."""
+    """Which of `count` entries per row mutate, each with probability `rate` to one part in 256: (N, count), from a byte each."""
     most = max(1, round(rate * 256))
     found = octets(draws, count, stream, device)
     return found < most if most < 256 else torch.ones_like(found, dtype=torch.bool)
 
 
 def octets(draws: Draws, count: int, stream: str, device: torch.device) -> Tensor:
-    """`count` random bytes a row, uint8 (N, count): the four of every word, the lowest first."""
+    """`count` random bytes per row, uint8 (N, count): the four of every word, the lowest first."""
     words = draws.words_on(-(-count // 4), stream, device).contiguous()
     return words.view(torch.uint8).reshape(len(draws), -1, 8)[:, :, :4].flatten(1)[:, :count]

@@ -107,7 +107,7 @@ class Climb:
         self.step += 1
 
     def trace(self) -> Trace:
-        """One line a sample and step: the worst so far."""
+        """One line per sample and step: the worst so far."""
         return self.record.trace()
 
     def worst(self) -> tuple[Ask, Tensor]:

@@ -81,7 +81,7 @@ def rows_for(space: Space) -> int:
     return max(1, min(ROWS, NUMBERS // max(1, space.latents)))
 
 
-class Planned:
+class PlannedWalker:
     """Asks for `draws` draws of each of `samples` samples, each at every level, a bounded block at a time.
 
     Sample by sample; where draws are shared by all samples, draw by draw and level by level, so that what belongs to one
@@ -132,7 +132,7 @@ class Exhaustive(Walk):
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
         """Begin at element 0 of the first sample."""
         finite = counted(space)
-        return Planned(finite, len(samples), finite.order, by_rank(finite))
+        return PlannedWalker(finite, len(samples), finite.order, by_rank(finite))
 
     def sampling(self, space: Space) -> Sampling:
         """All of them: no error from drawing."""
@@ -177,7 +177,7 @@ class MonteCarlo(Walk):
             elements = by_rank(finite)
         else:
             elements = distinct(finite, samples, seed, self.draws)
-        return Planned(space, len(samples), self.length(space), elements)
+        return PlannedWalker(space, len(samples), self.length(space), elements)
 
     def sampling(self, space: Space) -> Sampling:
         """Distinct draws from a small space (all of them, if there are enough draws), independent ones otherwise."""
@@ -221,7 +221,7 @@ class Adaptive(Walk):
         elements = independent(space, samples, seed) if finite is None else distinct(finite, samples, seed, length)
         order = None if finite is None else finite.order
         bets = Betting.start(len(samples), bounds=bounds, alpha=1.0 - self.confidence, population=order)
-        return Narrowing(bets, elements, self.width, length, self.block, rows_for(space))
+        return AdaptiveWalker(bets, elements, self.width, length, self.block, rows_for(space))
 
     def sampling(self, space: Space) -> Sampling:
         """Draws that stopped by looking at their values."""
@@ -241,7 +241,7 @@ class Adaptive(Walk):
             )
 
 
-class Narrowing:
+class AdaptiveWalker:
     """Asks for a block of draws for the samples that are not known well enough yet."""
 
     def __init__(self, bets: Betting, elements: Elements, width: float, length: int, block: int, rows: int = ROWS) -> None:

@@ -29,7 +29,7 @@ from veracity.scores.stability import StabilityScore
 
 @dataclass(frozen=True)
 class FoldModels:
-    """One model a fold, the fold (samples,) of each audited input, how each training went, and by what each model is known.
+    """One model per fold, the fold (samples,) of each audited input, how each training went, and by what each model is known.
 
     A trained model is known by what it was trained from and by its weights; a given one by everything about it, "" here.
     """
@@ -103,7 +103,7 @@ def missing_folds(given: CrossTrained, inputs: Inputs, labels: Tensor | None, st
 
 
 def given_models(training: FoldTraining) -> FoldModels:
-    """Models that somebody trained; two that are the same are told, since their explanations cannot differ."""
+    """Models that somebody trained; warns about identical models, whose explanations cannot differ."""
     classes = int(training.labels.max()) + 1
     for fold, model in enumerate(training.given.models):
         try:
@@ -197,7 +197,7 @@ def require_folds(name: str, trained: Mapping[str, FoldModels] | None) -> FoldMo
 def fold_records(
     models: Mapping[str, AuditedModel], folds: Mapping[str, FoldModels], accuracies: dict[str, float | None]
 ) -> tuple[dict[str, Any], ...]:
-    """One record a fold with the accuracy on the audited samples that it was trained without; `accuracies` gets that of all."""
+    """One record per fold with the accuracy on the audited samples that it was trained without; `accuracies` gets that of all."""
     found: list[dict[str, Any]] = []
     for label, trained in folds.items():
         right = total = 0

@@ -124,7 +124,7 @@ class Worker:
             raise EOFError
 
     def send(self, what: Job | bytes) -> None:
-        """Send a job, or the task; a worker that is gone is noticed when it is listened to."""
+        """Send a job, or the runner; a worker that is gone is noticed when it is listened to."""
         with suppress(ConnectionError):
             if isinstance(what, bytes):
                 self.pipe.send_bytes(what)
@@ -245,7 +245,7 @@ class WorkerPool:
 
 
 def pickled(runner: JobRunner) -> bytes:
-    """The task as bytes for this machine's own workers, or a sentence on why it cannot travel."""
+    """The runner as bytes for this machine's own workers, or a sentence on why it cannot travel."""
     try:
         return pickle.dumps(runner)
     except (pickle.PicklingError, AttributeError, TypeError) as error:

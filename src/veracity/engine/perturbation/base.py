@@ -45,7 +45,7 @@ class Perturbation(ABC, Generic[S]):
             while (ask := walker.ask()) is not None:
                 tally.open(ask)
                 self.observe(ask, tally.see)
-                walker.tell(tally.told())
+                walker.tell(tally.objective())
         return [tally.lines(cell, self.worst_pairs(cell, tally.worst.get(cell.key))) for cell in self.cells]
 
     @property

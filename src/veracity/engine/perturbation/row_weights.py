@@ -93,7 +93,7 @@ def explanations_each(reader: Reader, space: RowWeightSpace, elements: Tensor, x
         return {Reads.EXPLANATION: form(in_rounds(copy, weights, len(rows)), rows.values, targets[part], context).detach()}
 
     def alone(copy: Reader, row: slice) -> Readings:
-        return {Reads.EXPLANATION: copy.informed().explanation(x[row], targets[row], draws[row])}
+        return {Reads.EXPLANATION: copy.with_lesson().explanation(x[row], targets[row], draws[row])}
 
     return read(reader, space, elements, x, rows_each, partial(together, form=form) if form else None, alone)[Reads.EXPLANATION]
 
@@ -188,7 +188,7 @@ def in_rounds(copy: Reader, weights: Weights, rows: int) -> Call:
 
 def under(copy: Reader, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of some points that uses a copy, mapped over R weights and R times its points (R, ...)."""
-    held = Held(copy.module, function)
+    held = ModuleFunction(copy.module, function)
 
     def one(weights: Weights, *points: Tensor) -> Any:
         return functional_call(held, {f"module.{name}": value for name, value in weights.items()}, points)
@@ -196,7 +196,7 @@ def under(copy: Reader, function: Callable[..., Any]) -> Callable[..., Any]:
     return vmap(one)
 
 
-class Held(nn.Module):
+class ModuleFunction(nn.Module):
     """A function beside the module that it uses, so that the module's weights can be exchanged behind any view of it."""
 
     def __init__(self, module: nn.Module, function: Callable[..., Any]) -> None:

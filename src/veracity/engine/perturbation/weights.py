@@ -108,7 +108,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
                 continue
             for number in some:
                 here = slice(number * count, (number + 1) * count)
-                parts[number] = block.explain_with(block.reader if control else copy(number).informed(), self.request, ask[here])
+                parts[number] = block.explain_with(block.reader if control else copy(number).with_lesson(), self.request, ask[here])
         return torch.cat([parts[number] if number in parts else silent[Reads.EXPLANATION] for number in range(len(pairs))])
 
     def stacked(self, pairs: Pairs) -> Tensor | None:
