@@ -14,8 +14,7 @@ from veracity.orbits.tasks import Classification
 from veracity.recipe import Scale, recipe, trained_once
 from veracity.trainers.training import initialised, train
 from veracity_papers.data import files
-from veracity_papers.data.furniture import furniture
-from veracity_papers.data.modelnet import CLASSES, modelnet
+from veracity_papers.data.modelnet import CLASSES, furniture, modelnet
 from veracity_papers.recipes.orbits_digits import PAPER
 from veracity_papers.zoo import pointnet
 

@@ -12,8 +12,7 @@ from veracity.recipe import Scale, recipe
 from veracity.studies.several import Audits
 from veracity.walk import SubsetSimulation
 from veracity_papers.data.cifar import cifar10
-from veracity_papers.recipes.robustness_methods import METHODS, PAPER, Effort, both, compared, first_correct, standing
-from veracity_papers.recipes.robustness_published import by_network
+from veracity_papers.recipes.robustness_methods import METHODS, PAPER, Effort, both, by_network, compared, first_correct, standing
 from veracity_papers.zoo import compact, resnet
 
 TINY = Effort(1, both(4, 1, 1, 1), SubsetSimulation(population=10, steps=1, floor=-2.0), explainers=METHODS[::2])

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from veracity.core.errors import unknown
 from veracity.demo import GlobalMean
-from veracity_papers.zoo.dihedral import Standardise
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.d4 import Standardise
+from veracity_papers.zoo.storage import loaded
 
 NAMES = ("vgg", "mobile")
 LAYER = "last"  # where Grad-CAM looks in both: the last maps

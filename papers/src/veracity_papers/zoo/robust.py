@@ -22,7 +22,7 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.models import evaluating
 from veracity.perturb.ball import Ball
 from veracity.trainers.training import train
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.storage import loaded
 
 Network = TypeVar("Network", bound=nn.Module)
 SCHEMES = ("plain", "gradient", "hessian", "pgd")

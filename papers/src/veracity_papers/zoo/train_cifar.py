@@ -18,9 +18,8 @@ from torch import Tensor
 
 from veracity.trainers.training import accuracy, initialised, random_shift, train
 from veracity_papers.data.cifar import cifar10
-from veracity_papers.zoo.cifar import NAMES, build
-from veracity_papers.zoo.dihedral import random_d4
-from veracity_papers.zoo.store import save
+from veracity_papers.zoo.d4 import NAMES, build, random_d4
+from veracity_papers.zoo.storage import save
 
 MOMENTS = (0, 1, 2, 3, 5, 8, 13, 21)
 

@@ -1,8 +1,8 @@
-"""Train the detectors of the orbit recipes: python -m veracity_papers.zoo.train_detector OUT [--only NAME ...] [--steps N] [--device cuda]
+"""Train the detectors of the orbit recipes: python -m veracity_papers.zoo.train_detector OUT [--only NAME ...] [--steps N]
 
 Four for digits on canvases, four for blood cells: the key object lies at the window's centre (0 % jitter), or is shifted
-uniformly by up to 25, 50 or 100 % of the reach. Needs torch, numpy and safetensors, MNIST and BCCD where VERACITY_DATA says
-(BCCD as the archive with Pillow, or as `--prepare FOLDER` writes it). Names may run side by side; about a minute each on a GPU.
+uniformly by up to 25, 50 or 100 % of the reach. Needs torch, numpy and safetensors, MNIST and BCCD where VERACITY_DATA says (BCCD
+as the archive with Pillow, or as `--prepare FOLDER` writes it). Names may run side by side; about a minute each on a GPU.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from veracity_papers.data import bccd
 from veracity_papers.data.mnist import mnist
 from veracity_papers.data.scenes import WINDOW, Boxed, clipped, composed, cut, scenes
 from veracity_papers.zoo.detector import DATA, JITTERS, STRIDE, Detector, build
-from veracity_papers.zoo.script import say
-from veracity_papers.zoo.store import save
+from veracity_papers.zoo.storage import save
+from veracity_papers.zoo.train import say
 
 NAMES = {f"detector-{data}-{jitter}": (data, jitter) for data in DATA for jitter in JITTERS}
 REACH = {"digits": WINDOW // 2, "cells": bccd.REACH}

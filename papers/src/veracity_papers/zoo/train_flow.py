@@ -16,11 +16,10 @@ from torch import Tensor
 
 from veracity.trainers.training import initialised
 from veracity_papers.data import files
-from veracity_papers.data.particles import particle_pairs
-from veracity_papers.data.piv import FILE, piv
-from veracity_papers.zoo.flow_net import NAME, FlowNet
-from veracity_papers.zoo.script import say
-from veracity_papers.zoo.store import save
+from veracity_papers.data.particles import FILE, particle_pairs, piv
+from veracity_papers.zoo.flow import NAME, FlowNet
+from veracity_papers.zoo.storage import save
+from veracity_papers.zoo.train import say
 
 
 def fit(

@@ -22,8 +22,8 @@ from veracity.trainers.training import Augmentation, accuracy, initialised, rand
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.zoo import compact, lenet5, resnet
 from veracity_papers.zoo.robust import PGD, GradientPenalty, HessianPenalty, Plain, Scheme, train_robust
-from veracity_papers.zoo.script import say
-from veracity_papers.zoo.store import save
+from veracity_papers.zoo.storage import save
+from veracity_papers.zoo.train import say
 
 Split = tuple[Tensor, Tensor]
 
