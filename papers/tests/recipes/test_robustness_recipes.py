@@ -20,7 +20,7 @@ from veracity.studies.several import Audits
 from veracity.walk import Genetic, SubsetSimulation
 from veracity_papers.data import files
 from veracity_papers.recipes.robustness_cifar import FOUR, ONE, WHOLE
-from veracity_papers.recipes.robustness_lenet import EFFORT as SLOW
+from veracity_papers.recipes.robustness_lenet import SUPERPIXEL_EFFORT as SLOW
 from veracity_papers.recipes.robustness_methods import (
     EFFORT,
     METHODS,

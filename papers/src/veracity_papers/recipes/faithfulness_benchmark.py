@@ -39,8 +39,8 @@ TABLE_A5 = f"{PAPER}, Table A.5 and Figures 7, 8 and A.10"
 def faithfulness_mnist(folder: Path, scale: Scale) -> Audit:
     """Fast-GEF and GEF of ten explainers of the paper's MNIST LeNet, beside the published figures.
 
-    `fast_gef` has one direction of noise a path; `fast_gef_public` is the authors' variant, in which an explainer that has
-    nothing to do with the model already scores .5, and beside which the published figures stand. Table A.5 has none for
+    `fast_gef` has one direction of noise per path; `fast_gef_public` is the authors' variant, in which an explainer that has
+    nothing to do with the model already scores .5, and with which the published figures are compared. Table A.5 has none for
     Grad-CAM. Small: 48 images. Paper: 250 images.
     """
     return lenet_audit("mnist", "digits", digit_images("test"), scale)
@@ -124,7 +124,7 @@ def faithfulness_adult(folder: Path, scale: Scale) -> Audit:
 def faithfulness_compas(folder: Path, scale: Scale) -> Audit:
     """GEF and Fast-GEF of nine explainers of two networks over COMPAS, beside the published figures.
 
-    The paper's three-layer network is not public; one of its size and about its accuracy stands for it.
+    The paper's three-layer network is not public; one of the same size and about the same accuracy stands in for it.
     """
     return table_audit("compas", scale)
 
@@ -133,7 +133,7 @@ def faithfulness_compas(folder: Path, scale: Scale) -> Audit:
 def faithfulness_avila(folder: Path, scale: Scale) -> Audit:
     """GEF and Fast-GEF of nine explainers of a network over Avila, beside the published figures.
 
-    The paper's network is not public; one of its size and about its accuracy stands for it, with sigmoid units, so that
+    The paper's network is not public; one of the same size and about the same accuracy stands in for it, with sigmoid units, so that
     Guided Backprop is the gradient.
     """
     return table_audit("avila", scale)
@@ -141,21 +141,21 @@ def faithfulness_avila(folder: Path, scale: Scale) -> Audit:
 
 @recipe("faithfulness-german", reference=PAPER)
 def faithfulness_german(folder: Path, scale: Scale) -> Audit:
-    """GEF and Fast-GEF of nine explainers of two networks over German Credit, for which nothing was published."""
+    """GEF and Fast-GEF of nine explainers of two networks over German Credit, without published figures."""
     return table_audit("german", scale)
 
 
 @recipe("faithfulness-heloc", reference=PAPER)
 def faithfulness_heloc(folder: Path, scale: Scale) -> Audit:
-    """GEF and Fast-GEF of nine explainers of two networks over HELOC, for which nothing was published."""
+    """GEF and Fast-GEF of nine explainers of two networks over HELOC, without published figures."""
     return table_audit("heloc", scale)
 
 
 @recipe("faithfulness-tabular", reference=TABLE_A4)
 def faithfulness_tabular(folder: Path, scale: Scale) -> Audits:
-    """The five recipes over tables one after the other, Adult, COMPAS, Avila, German and HELOC, each in a folder of its own.
+    """The five recipes over tables one after the other, Adult, COMPAS, Avila, German and HELOC, each in its own folder.
 
-    `gef_public` is the variant of the authors' code, beside which the published figures of Table A.4 stand. Small and
+    `gef_public` is the variant of the authors' code, with which the published figures of Table A.4 are compared. Small and
     paper: 250 rows of each table.
     """
     names = ("adult", "avila") if scale is Scale.SMOKE else tuple(DATA)

@@ -78,7 +78,7 @@ A5_CAVEATS = {
 
 
 def local_methods(layer: str | None = None) -> dict[str, Explainer]:
-    """The local methods with the settings of section 6; Grad-CAM too where a layer with maps is named.
+    """The local methods with the settings of section 6; and Grad-CAM if a layer with maps is named.
 
     >>> list(local_methods())[:3], local_methods("conv2")["grad_cam"].layer
     (['gradient', 'saliency', 'input_x_gradient'], 'conv2')
@@ -110,7 +110,7 @@ def published(
     where: str,
     caveats: Mapping[tuple[str, str], str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Figures of some columns of a published table, under the labels that their models have here, with what must be said of them.
+    """Figures of some columns of a published table, under the labels of our models, with their caveats.
 
     >>> published(A5, A5_DATA, {"mnist": "lenet"}, "fast_gef_public", "Table A.5")[-2]
     {'model': 'lenet', 'explainer': 'gradient', 'score': 'fast_gef_public', 'value': 0.79, 'error': 0.01, 'where': 'Table A.5'}

@@ -89,7 +89,7 @@ def published() -> list[dict[str, Any]]:
 def faithfulness_controls(folder: Path, scale: Scale) -> Audit:
     """Random, constant and edge-filter explanations beside the gradient, on PneumoniaMNIST with a MedCNN, under five scores.
 
-    It stands for the paper's DermaMNIST: the published figures beside ours are for those images, in colour and with seven
+    It stands in for the paper's DermaMNIST: the published figures beside ours are for those images, in colour and with seven
     classes. Constant and edge-filter maps do not respond to the weights, so that GEF is undefined for them, as published.
     Small: 48 images. Paper: 250 images.
     """
@@ -114,7 +114,7 @@ EXPLAINERS = {Scale.SMOKE: None, Scale.SMALL: SUBSET, Scale.PAPER: None}
 
 @dataclass(frozen=True)
 class Agreement:
-    """How alike two scores rank `explainers` explainers: the correlation of the ranks, and how many have the same one in both."""
+    """The agreement of two rankings of `explainers` explainers: the correlation of the ranks, and how many explainers have equal ranks."""
 
     explainers: int
     spearman: float
@@ -122,10 +122,10 @@ class Agreement:
 
 
 def agreement(first: ArrayLike, second: ArrayLike) -> Agreement:
-    """The agreement of two scores (explainers,) on the same explainers; those that either leaves undefined are not ranked.
+    """The agreement of two scores (explainers,) on the same explainers; those for which either is undefined are not ranked.
 
-    Explainers with equal scores, up to rounding, share the mean of their ranks. The correlation is NaN where fewer than two
-    are left, or where a score does not tell them apart.
+    Explainers with equal scores, up to rounding, share the mean of their ranks. The correlation is NaN if fewer than two
+    are left, or if a score gives all of them the same value.
 
     >>> agreement([0.9, 0.5, 0.1, float("nan")], [0.8, 0.1, 0.5, 0.7])
     Agreement(explainers=3, spearman=0.5, same_rank=1)
@@ -147,7 +147,7 @@ def ranks(first: ArrayLike, second: ArrayLike) -> tuple[Array, Array]:
 
 
 def agreements(results: Mapping[str, Result], first: str = "gef", second: str = "fast_gef") -> pd.DataFrame:
-    """The agreement of two scores on every model, and which explainers have another rank; controls are not ranked."""
+    """The agreement of two scores on every model, and which explainers differ in rank; controls are not ranked."""
     rows = []
     for name, result in results.items():
         table = result.table()
@@ -160,7 +160,7 @@ def agreements(results: Mapping[str, Result], first: str = "gef", second: str = 
 
 
 def ranked(audit: Audit, scale: Scale) -> Audit:
-    """The audit with both scores alone, of the explainers that are ranked."""
+    """The audit with only the two scores and the explainers that are ranked."""
     settings: dict[str, Any] = {"draws": 1 if scale is Scale.SMOKE else 5, "sigma": SIGMA[scale]}
     chosen = EXPLAINERS[scale]
     explainers = dict(audit.explainers)
@@ -176,7 +176,7 @@ def ranked(audit: Audit, scale: Scale) -> Audit:
 
 @recipe("gef-agreement", reference=f"{PAPER}, appendix A.8.2 and Figure A.9")
 def gef_agreement(folder: Path, scale: Scale) -> Audits:
-    """Do GEF and its fast form rank explainers alike? Spearman's correlation of both rankings, on MNIST, Adult, COMPAS and Avila.
+    """Do GEF and Fast-GEF agree on the ranking of explainers? Spearman's correlation of both rankings, on MNIST, Adult, COMPAS and Avila.
 
     The paper found the same ranks on tables, and on MNIST the gradient and GradientSHAP swapped. It drew one path of weights
     (M = 1), which leaves ranks to chance; here there are five. Small: five explainers. Paper: all, and 250 digits.
@@ -223,7 +223,7 @@ def distortions(results: Mapping[str, Result]) -> pd.DataFrame:
 
 
 def curve(name: str, result: Result) -> list[dict[str, Any]]:
-    """One row a setting."""
+    """One row per setting."""
     rows = []
     values = result.table().set_index("score")["value"]
     for one in result.series:

@@ -57,7 +57,7 @@ def sampled(scale: Scale) -> tuple[Tensor, Tensor]:
 
 
 def networks(folder: Path, scale: Scale) -> dict[str, nn.Module]:
-    """The three networks: shipped, or at smoke scale trained once and kept in the folder."""
+    """The three networks: shipped, or at smoke scale trained once and stored in the folder."""
     return {name: small(folder, name) if scale is Scale.SMOKE else orbit_digits.pretrained(name) for name in orbit_digits.NAMES}
 
 
@@ -76,7 +76,7 @@ def small(folder: Path, name: str) -> nn.Module:
 
 
 def described(name: str, scale: Scale, models: Mapping[str, nn.Module]) -> dict[str, object]:
-    """What the manifest says of the recipe: how well each network reads upright test digits."""
+    """What the manifest says about the recipe: the accuracy of each network on upright test digits."""
     if scale is Scale.SMOKE:
         scores = {model: round(accuracy(network, *digits("test", PADDING)), 4) for model, network in models.items()}
     else:
@@ -93,7 +93,7 @@ NOTE = (
 
 @recipe("orbits-symmetry", reference=f"{PAPER}, section 2; Crabbé & van der Schaar 2023, eq. 2")
 def orbits_symmetry(folder: Path, scale: Scale) -> OrbitEvaluation:
-    """Do explanations of digit classifiers turn along with the digit? The equivariance of four explainers at every angle, three networks.
+    """Do explanations of digit classifiers rotate with the digit? The equivariance of four explainers at every angle, three networks.
 
     Networks as in `orbits-digits`. The averaged one is exactly invariant to quarter turns, and its gradients exactly equivariant.
     Smoke: 12 digits, quarter turns, whose mean is the equivariance score of an audit of the same explainers
@@ -102,7 +102,7 @@ def orbits_symmetry(folder: Path, scale: Scale) -> OrbitEvaluation:
     count, step = SIZES[scale]
     models, (x, y) = networks(folder, scale), sampled(scale)
     return OrbitEvaluation(
-        title="Do explanations of digit classifiers turn along with the digit?",
+        title="Do explanations of digit classifiers rotate with the digit?",
         models=models,
         inputs=x[:count],
         targets=y[:count],

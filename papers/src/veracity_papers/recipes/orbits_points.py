@@ -71,7 +71,7 @@ def sampled(samples: int, scale: Scale) -> tuple[Tensor | Inputs, Tensor]:
 
 
 def networks(folder: Path, scale: Scale) -> dict[str, nn.Module]:
-    """The two shipped networks, and the public one where it is at hand; at smoke scale two that are trained once and kept."""
+    """The two shipped networks, and the public one if it is available; at smoke scale two that are trained once and stored."""
     if scale is Scale.SMOKE:
         return {name: small(folder, name) for name in pointnet.NAMES}
     models: dict[str, nn.Module] = {name: pointnet.pretrained(name) for name in pointnet.NAMES}

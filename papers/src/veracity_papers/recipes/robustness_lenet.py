@@ -141,7 +141,7 @@ def robustness_lime_shap(folder: Path, scale: Scale) -> Audit:
     """LIME and SHAP over superpixels of digits, segmented again after every change or as the unchanged digit was, beside Tables 6 and 7.
 
     An explanation and that of a changed digit share their random masks, so that what differs is due to the change. Published
-    figures are for the same network and radius, with mean colours in the place of absent superpixels; ours become grey, since
+    figures are for the same network and radius, with mean colours instead of absent superpixels; ours become grey, since
     mean colours hide .7 % of a digit's variance. An evaluation takes as many forward passes as there are samples, so that
     searches are short: more evaluations would find lower sol_F-hat. Small: 2 digits, 46 genetic evaluations, n = 20, M = 2, ln P
     down to -10, 50 and 200 samples. Paper: 5 digits, 200 evaluations, n = 50, M = 3, ln P down to -20, 500 samples too.
@@ -164,7 +164,7 @@ def robustness_lime_shap(folder: Path, scale: Scale) -> Audit:
 
 
 def superpixels(scale: Scale) -> dict[str, Explainer]:
-    """Both methods with several numbers of samples, segmented anew; and, with 200 or the most there are, with fixed segments."""
+    """Both methods with several numbers of samples, segmented again; and, with 200 or the most there are, with fixed segments."""
     counts = SAMPLES[scale]
     found: dict[str, Explainer] = {f"lime+{count}": SuperpixelLime(samples=count, baseline=GREY) for count in counts}
     found |= {f"shap+{count}": SuperpixelShap(samples=count, baseline=GREY) for count in counts}

@@ -28,7 +28,7 @@ MEASURED = ("sol_f_hat", "sol_f_tilde", "ln_p_f_hat", "ln_p_f_tilde")
 
 @dataclass(frozen=True)
 class Effort:
-    """How many seeds are searched, and how hard: for the worst case, and for a probability; steps of the integral; which explainers."""
+    """How many seeds are searched, the walks for worst cases and probabilities, the steps of the integral, and which explainers."""
 
     seeds: int
     worst: Search

@@ -53,7 +53,7 @@ class RotationAveraged(nn.Module):
 def turned(x: Tensor, turns: int) -> Tensor:
     """Images (N, C, H, W) turned anticlockwise by 360 k / turns degrees about their centres: (N, turns, C, H, W).
 
-    Bilinear, zero outside the frame, as `veracity.Rotation`. All images of a batch share their angles, so they are read as the
+    Bilinear, zero outside the frame, as `veracity.groups.Rotation`. All images of a batch share their angles, so they are read as the
     channels of one image, for which the weights of the interpolation are found once.
 
     >>> turned(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 4)[0, 1, 0].round(decimals=4)
@@ -126,10 +126,10 @@ def pretrained(name: str) -> nn.Module:
 
 
 def score(name: str) -> float:
-    """The share of MNIST's upright test digits that the shipped network reads rightly, as measured when it was trained."""
+    """The share of MNIST's upright test digits that the shipped network classifies correctly, as measured after training."""
     return float(facts(shipped(name))["test_accuracy"])
 
 
 def shipped(name: str) -> str:
-    """What a network's weights are called."""
+    """The name of a network's weights."""
     return f"orbit-mnist-{name}"

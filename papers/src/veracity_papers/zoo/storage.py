@@ -47,7 +47,7 @@ def state(name: str) -> dict[str, Tensor]:
 
 
 def facts(name: str) -> dict[str, str]:
-    """What a shipped file's header says of it: how it was trained, how it scored."""
+    """The header of a shipped file: how the network was trained, and how it scored."""
     data = raw(name)
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     return dict(header.get("__metadata__", {}))
@@ -77,8 +77,8 @@ COUNTER = "num_batches_tracked"
 def fetched(model: Network, name: str, origin: str, within: str | None = None) -> Network:
     """The model with the weights of a torch file `weights/NAME` of the data folder, in evaluation mode.
 
-    Tensors are matched in order, whatever their names are there; counters of batches, which no output depends on, stay as they
-    are. `within` names the entry of the file that holds the weights, where they are not the whole file.
+    Tensors are matched in order, whatever their names are there; counters of batches, which affect no output, are not
+    changed. `within` names the entry of the file that holds the weights, if they are not the whole file.
     """
     path = files.find(f"weights/{name}", origin)
     content = torch.load(path, map_location="cpu", weights_only=True)

@@ -42,7 +42,7 @@ def digit_batches(jitter: float, generator: torch.Generator, batch: int, images:
 
 
 def cell_batches(jitter: float, generator: torch.Generator, batch: int, images: Tensor, boxes: Tensor) -> Batches:
-    """Endless batches of windows around white cells and platelets, half of each, turned and mirrored, a little brighter or darker.
+    """Endless batches of windows around white cells and platelets, half of each, turned and mirrored, slightly brighter or darker.
 
     A shift goes as far as the photograph does.
     """
@@ -158,7 +158,7 @@ def overlap(boxes: Tensor, truth: Tensor) -> Tensor:
 
 
 def trained(name: str, out: Path, *, steps: int, batch: int, device: str, seed: int) -> dict[str, object]:
-    """Train one detector, write its weights in half precision, and say how it does."""
+    """Train one detector, write its weights in half precision, and return its scores."""
     data, jitter = NAMES[name]
     start = time.perf_counter()
     generator = torch.Generator(device=device).manual_seed(seed)
@@ -191,7 +191,7 @@ def trained(name: str, out: Path, *, steps: int, batch: int, device: str, seed: 
 
 
 def main() -> None:
-    """Read the arguments, train, print one line a network."""
+    """Read the arguments, train, print one line per network."""
     parser = argparse.ArgumentParser(description="Train the detectors of the orbit recipes.")
     parser.add_argument("out", type=Path, help="the folder to write the weights to")
     parser.add_argument("--only", nargs="+", choices=tuple(NAMES), default=list(NAMES), metavar="NAME", help=f"some of {', '.join(NAMES)}")

@@ -60,7 +60,7 @@ def end_point_error(flow: Tensor, truth: Tensor) -> Tensor:
 
 @torch.no_grad()
 def judged(model: FlowNet, device: str) -> dict[str, float]:
-    """The end-point error on fresh generated pairs of full size, and on the real ones where they are at hand, in pixels."""
+    """The end-point error on fresh generated pairs of full size, and on the real ones if they are available, in pixels."""
     made = particle_pairs(16, torch.Generator(device=device).manual_seed(1), side=256)
     found = {"epe_generated": round(float(end_point_error(model(made[0]), made[1]).mean()), 4)}
     if files.locate(FILE) is not None:
