@@ -28,12 +28,12 @@ def alignment_patterns(folder: Path, scale: Scale) -> Audits:
     paper's figures have no numbers to stand beside.
     """
     return Audits(
-        audits={name: aligned(name, scale) for name in (NAMES[:2] if scale is Scale.SMOKE else NAMES)},
+        audits={name: alignment_audit(name, scale) for name in (NAMES[:2] if scale is Scale.SMOKE else NAMES)},
         title="Do explanations move as far as their model does?",
     )
 
 
-def aligned(name: str, scale: Scale) -> Audit:
+def alignment_audit(name: str, scale: Scale) -> Audit:
     """The audit of one of the networks."""
     draws, sigma, methods = 1 if scale is Scale.SMOKE else 5, SIGMA[scale], local_methods()
     return replace(
@@ -68,12 +68,12 @@ def assumptions(folder: Path, scale: Scale) -> Audits:
     show curves, and have no numbers to stand beside.
     """
     return Audits(
-        audits={name: assumed(name, scale) for name in (MASKED[:1] if scale is Scale.SMOKE else TASKS)},
+        audits={name: assumption_audit(name, scale) for name in (MASKED[:1] if scale is Scale.SMOKE else TASKS)},
         title="On which samples do models do what scores assume?",
     )
 
 
-def assumed(name: str, scale: Scale) -> Audit:
+def assumption_audit(name: str, scale: Scale) -> Audit:
     """The audit of one of the networks."""
     walk, noise = MonteCarlo(draws=2 if scale is Scale.SMOKE else 5), NOISE[::4] if scale is Scale.SMOKE else NOISE
     return replace(

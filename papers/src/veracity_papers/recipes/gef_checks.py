@@ -159,7 +159,7 @@ def agreements(results: Mapping[str, Result], first: str = "gef", second: str = 
     return pd.DataFrame(rows)
 
 
-def ranked(audit: Audit, scale: Scale) -> Audit:
+def ranking_audit(audit: Audit, scale: Scale) -> Audit:
     """The audit with only the two scores and the explainers that are ranked."""
     settings: dict[str, Any] = {"draws": 1 if scale is Scale.SMOKE else 5, "sigma": SIGMA[scale]}
     chosen = EXPLAINERS[scale]
@@ -184,7 +184,7 @@ def gef_agreement(folder: Path, scale: Scale) -> Audits:
     tables = ("avila",) if scale is Scale.SMOKE else ("adult", "compas", "avila")
     audits = {"mnist": lenet_audit("mnist", "digits", mnist("test"), scale), **{name: table_audit(name, scale) for name in tables}}
     return Audits(
-        audits={name: ranked(audit, scale) for name, audit in audits.items()},
+        audits={name: ranking_audit(audit, scale) for name, audit in audits.items()},
         title="Does Fast-GEF rank explainers as GEF does?",
         summary=agreements,
     )
@@ -199,7 +199,7 @@ VALUES: dict[Scale, tuple[int, dict[str, tuple[int, ...]]]] = {
 """What the other settings are fixed at, and the values that each one takes."""
 
 
-def ablated(scale: Scale) -> dict[str, Score]:
+def ablation_scores(scale: Scale) -> dict[str, Score]:
     """GEF with one setting changed at a time, and Fast-GEF, which has no segments; labels such as "gef, M = 3".
 
     >>> list(ablated(Scale.SMOKE))
@@ -256,7 +256,7 @@ def faithfulness_ablation(folder: Path, scale: Scale) -> Audits:
     """
     rows = avila("test").labelled.some(ROWS[scale])
     x, y = (part[: SAMPLES[scale]] for part in mnist("test"))
-    shared: dict[str, Any] = {"scores": ablated(scale), "controls": False, "companions": False}
+    shared: dict[str, Any] = {"scores": ablation_scores(scale), "controls": False, "companions": False}
     about = {"series": "faithfulness-ablation", "scale": scale.value}
     title = "How much do GEF's own settings matter?"
     return Audits(

@@ -37,7 +37,7 @@ def orbits_digits(folder: Path, scale: Scale) -> OrbitEvaluation:
     scikit-learn's digits every 10 degrees, networks trained on the spot (four turns). Small: 1,000 test digits of MNIST every 5
     degrees, shipped networks. Paper: all 10,000.
     """
-    models, (x, y) = networks(folder, scale), sampled(scale)
+    models, (x, y) = networks(folder, scale), digit_images(scale)
     return OrbitEvaluation(
         title="How do digit classifiers see a digit that turns?",
         models=models,
@@ -45,11 +45,11 @@ def orbits_digits(folder: Path, scale: Scale) -> OrbitEvaluation:
         targets=y,
         orbit=RotationOrbit(step=STEPS[scale]),
         task=Classification(classes=CLASSES),
-        about=described("orbits-digits", scale, models),
+        about=run_facts("orbits-digits", scale, models),
     )
 
 
-def sampled(scale: Scale) -> tuple[Tensor, Tensor]:
+def digit_images(scale: Scale) -> tuple[Tensor, Tensor]:
     """Test digits (N, 1, side, side) in [0, 1] and their labels (N,)."""
     x, y = digits("test", PADDING) if scale is Scale.SMOKE else mnist("test")
     count = SAMPLES.get(scale, TINY)
@@ -75,7 +75,7 @@ def small(folder: Path, name: str) -> nn.Module:
     return trained_once(folder, name, build, EPOCHS, fit)
 
 
-def described(name: str, scale: Scale, models: Mapping[str, nn.Module]) -> dict[str, object]:
+def run_facts(name: str, scale: Scale, models: Mapping[str, nn.Module]) -> dict[str, object]:
     """What the manifest says about the recipe: the accuracy of each network on upright test digits."""
     if scale is Scale.SMOKE:
         scores = {model: round(accuracy(network, *digits("test", PADDING)), 4) for model, network in models.items()}
@@ -100,7 +100,7 @@ def orbits_symmetry(folder: Path, scale: Scale) -> OrbitEvaluation:
     (`quarter_turns`). Small: 100 digits every 15 degrees. Paper: 1,000 every 5 degrees.
     """
     count, step = SIZES[scale]
-    models, (x, y) = networks(folder, scale), sampled(scale)
+    models, (x, y) = networks(folder, scale), digit_images(scale)
     return OrbitEvaluation(
         title="Do explanations of digit classifiers rotate with the digit?",
         models=models,
@@ -110,7 +110,7 @@ def orbits_symmetry(folder: Path, scale: Scale) -> OrbitEvaluation:
         task=Classification(classes=CLASSES),
         explainers=explainers(),
         notes=[NOTE],
-        about=described("orbits-symmetry", scale, models),
+        about=run_facts("orbits-symmetry", scale, models),
     )
 
 

@@ -50,7 +50,7 @@ def orbits_points_yz(folder: Path, scale: Scale) -> OrbitEvaluation:
 def on_disk(folder: Path, name: str, plane: str, scale: Scale) -> OrbitEvaluation:
     """The evaluation with axes of rotation in one plane."""
     samples, step = SIZES[scale]
-    shapes, labels = sampled(samples, scale)
+    shapes, labels = clouds(samples, scale)
     return OrbitEvaluation(
         title=f"How do point cloud classifiers see a shape that turns about axes in {plane}?",
         models=networks(folder, scale),
@@ -62,7 +62,7 @@ def on_disk(folder: Path, name: str, plane: str, scale: Scale) -> OrbitEvaluatio
     )
 
 
-def sampled(samples: int, scale: Scale) -> tuple[Tensor | Inputs, Tensor]:
+def clouds(samples: int, scale: Scale) -> tuple[Tensor | Inputs, Tensor]:
     """Test shapes and their labels; at smoke scale generated ones."""
     if scale is Scale.SMOKE:
         return furniture(samples, POINTS, seed=1)

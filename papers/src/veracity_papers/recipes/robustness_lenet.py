@@ -22,11 +22,11 @@ from veracity_papers.recipes.robustness_methods import (
     TABLE_7,
     Effort,
     by_explainer,
-    compared,
-    explained,
+    comparison,
+    explanation_scores,
     first_correct,
     methods,
-    searched,
+    search_audit,
     standing,
 )
 from veracity_papers.zoo import lenet, lenet5
@@ -52,15 +52,15 @@ def robustness_mnist(folder: Path, scale: Scale) -> Audits:
     data = first_correct([model], lenet5.digits("test"), effort.seeds)
     about = {"recipe": "robustness-mnist", "scale": scale.value}
     title = "How close to a digit lies one that misleads?"
-    near = compared(title, ("lenet", model), data, (lenet5.RADIUS, lenet5.RANGE), lenet5.LAYER, effort)
-    wider = searched(
+    near = comparison(title, ("lenet", model), data, (lenet5.RADIUS, lenet5.RANGE), lenet5.LAYER, effort)
+    wider = search_audit(
         "How likely does a digit mislead that may change three times as much?",
         {"lenet": model},
         data,
         explainers=methods(lenet5.LAYER, effort.steps),
-        scores={label: one for label, one in explained(effort, WIDER, lenet5.RANGE).items() if label != "ln_p_f_tilde"},
+        scores={label: one for label, one in explanation_scores(effort, WIDER, lenet5.RANGE).items() if label != "ln_p_f_tilde"},
     )
-    radii = searched(
+    radii = search_audit(
         "How far must a digit change before its explanation does?",
         {"lenet": model},
         data,
@@ -81,7 +81,7 @@ def robustness_fashion_mnist(folder: Path, scale: Scale) -> Audit:
     effort, model = EFFORT[scale], lenet.pretrained("fashion-mnist")
     data = first_correct([model], fashion_mnist("test", padding=0), effort.seeds)
     title = "How close to an image of clothing lies one that misleads?"
-    found = compared(title, ("lenet", model), data, FASHION_BALL, lenet.LAYER, effort)
+    found = comparison(title, ("lenet", model), data, FASHION_BALL, lenet.LAYER, effort)
     return replace(found, about={"recipe": "robustness-fashion-mnist", "scale": scale.value})
 
 
@@ -109,7 +109,7 @@ def robustness_training(folder: Path, scale: Scale) -> Audit:
     near: dict[str, Any] = {"walk": effort.worst, "radius": lenet5.RADIUS, "range": lenet5.RANGE}
     wide: dict[str, Any] = {"walk": effort.rare, "radius": WIDER, "range": lenet5.RANGE}
     explainers = methods(lenet5.LAYER, effort.steps)
-    return searched(
+    return search_audit(
         "Does training for robustness make explanations robust?",
         models,
         first_correct(models.values(), lenet5.digits("test"), effort.seeds),
@@ -149,12 +149,12 @@ def robustness_lime_shap(folder: Path, scale: Scale) -> Audit:
     effort, model = SUPERPIXEL_EFFORT[scale], lenet5.pretrained()
     explainers = superpixels(scale)
     published = by_explainer("lenet", TABLE_6, "Table 6, MNIST") + by_explainer("lenet", TABLE_7, "Table 7, MNIST")
-    return searched(
+    return search_audit(
         "Are LIME and SHAP robust, and is it their segmentation that is not?",
         {"lenet": model},
         first_correct([model], lenet5.digits("test"), effort.seeds),
         explainers=explainers,
-        scores=explained(effort, lenet5.RADIUS, lenet5.RANGE),
+        scores=explanation_scores(effort, lenet5.RADIUS, lenet5.RANGE),
         about={
             "recipe": "robustness-lime-shap",
             "scale": scale.value,

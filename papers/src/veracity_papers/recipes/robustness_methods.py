@@ -83,7 +83,7 @@ def first_correct(models: Iterable[nn.Module], data: tuple[Tensor, Tensor], coun
     return x[chosen], y[chosen]
 
 
-def explained(effort: Effort, radius: float, span: tuple[float, float]) -> dict[str, Score]:
+def explanation_scores(effort: Effort, radius: float, span: tuple[float, float]) -> dict[str, Score]:
     """sol_F-hat, sol_F-tilde, ln P_F-hat and ln P_F-tilde in one ball."""
     where: dict[str, Any] = {"radius": radius, "range": span}
     found: tuple[Score, ...] = (
@@ -95,7 +95,7 @@ def explained(effort: Effort, radius: float, span: tuple[float, float]) -> dict[
     return {one.name: one for one in found}
 
 
-def predicted(effort: Effort, radius: float, span: tuple[float, float]) -> dict[str, Score]:
+def model_scores(effort: Effort, radius: float, span: tuple[float, float]) -> dict[str, Score]:
     """The model's side: the worst prediction loss, and ln P of misclassification."""
     return {
         "worst_loss": WorstLoss(walk=effort.worst, radius=radius, range=span),
@@ -103,13 +103,13 @@ def predicted(effort: Effort, radius: float, span: tuple[float, float]) -> dict[
     }
 
 
-def searched(title: str, models: Mapping[str, nn.Module], data: tuple[Tensor, Tensor], **settings: Any) -> Audit:
+def search_audit(title: str, models: Mapping[str, nn.Module], data: tuple[Tensor, Tensor], **settings: Any) -> Audit:
     """An audit of robustness: controls, which do not look at the model, and companions are left out."""
     x, y = data
     return Audit(title=title, models=models, inputs=x, targets=y, controls=False, companions=False, **settings)
 
 
-def compared(
+def comparison(
     title: str,
     model: tuple[str, nn.Module],
     data: tuple[Tensor, Tensor],
@@ -118,12 +118,12 @@ def compared(
     effort: Effort,
 ) -> Audit:
     """The four explainers of a (named) model in a ball (radius, range), and the model itself."""
-    return searched(
+    return search_audit(
         title,
         dict([model]),
         data,
         explainers={name: one for name, one in methods(layer, effort.steps).items() if name in effort.explainers},
-        scores={**explained(effort, *ball), **predicted(effort, *ball)},
+        scores={**explanation_scores(effort, *ball), **model_scores(effort, *ball)},
     )
 
 

@@ -20,7 +20,7 @@ from veracity.results import Result, Series
 from veracity.scores import LnPHat, SolHat, SolTilde
 from veracity.studies.several import Audits
 from veracity.walk import Genetic, SimpleMonteCarlo, SubsetSimulation
-from veracity_papers.recipes.robustness_methods import EFFORT, PAPER, first_correct, searched
+from veracity_papers.recipes.robustness_methods import EFFORT, PAPER, first_correct, search_audit
 from veracity_papers.zoo import lenet5
 
 RADIUS, THRESHOLD = 0.3, 0.5
@@ -74,21 +74,21 @@ def robustness_convergence(folder: Path, scale: Scale) -> Audits:
     about = {"recipe": "robustness-convergence", "scale": scale.value}
 
     def audit(title: str, data: tuple[Any, ...], scores: Mapping[str, Score]) -> Audit:
-        return searched(title, {"lenet": model}, (data[0], data[1]), explainers=["input_x_gradient"], scores=scores, about=about)
+        return search_audit(title, {"lenet": model}, (data[0], data[1]), explainers=["input_x_gradient"], scores=scores, about=about)
 
     return Audits(
         audits={
-            "worst-case": audit("When has a genetic search converged?", (x, y), bred(extent)),
-            "probability": audit("When is the probability of a rare event right?", repeated, simulated(extent)),
+            "worst-case": audit("When has a genetic search converged?", (x, y), genetic_scores(extent)),
+            "probability": audit("When is the probability of a rare event right?", repeated, subset_scores(extent)),
         },
         title="When has a search converged, and when is a probability right?",
         summary=lambda results: pd.concat(
-            [converged(results["worst-case"], extent), accurate(results["probability"], extent)], ignore_index=True
+            [convergence_table(results["worst-case"], extent), accurate(results["probability"], extent)], ignore_index=True
         ),
     )
 
 
-def bred(extent: Extent) -> dict[str, Score]:
+def genetic_scores(extent: Extent) -> dict[str, Score]:
     """Genetic searches of several sizes for both events."""
     where: dict[str, Any] = {"radius": RADIUS, "range": lenet5.RANGE}
     scores: dict[str, Score] = {}
@@ -98,7 +98,7 @@ def bred(extent: Extent) -> dict[str, Score]:
     return scores
 
 
-def simulated(extent: Extent) -> dict[str, Score]:
+def subset_scores(extent: Extent) -> dict[str, Score]:
     """Subset simulation with several settings, and plain counting."""
     one = LnPHat(radius=RADIUS, range=lenet5.RANGE, threshold=THRESHOLD)
     counted = SimpleMonteCarlo(draws=extent.draws, population=min(1000, extent.draws))
@@ -110,7 +110,7 @@ def simulated(extent: Extent) -> dict[str, Score]:
     }
 
 
-def converged(result: Result, extent: Extent) -> pd.DataFrame:
+def convergence_table(result: Result, extent: Extent) -> pd.DataFrame:
     """The worst agreement, the loss there and the share of seeds with a feasible point, after several generations of each search."""
     rows = []
     for one in result.series:
@@ -187,7 +187,7 @@ def robustness_discrepancy(folder: Path, scale: Scale) -> Audits:
         )
         for name, (measure, threshold) in MEASURES.items()
     }
-    audit = searched(
+    audit = search_audit(
         "Does it matter how two explanations are compared?",
         {"lenet": model},
         first_correct([model], lenet5.digits("test"), SEEDS[scale]),
@@ -195,10 +195,10 @@ def robustness_discrepancy(folder: Path, scale: Scale) -> Audits:
         scores=scores,
         about={"recipe": "robustness-discrepancy", "scale": scale.value},
     )
-    return Audits(audits={"digits": audit}, title="Does it matter how two explanations are compared?", summary=judged)
+    return Audits(audits={"digits": audit}, title="Does it matter how two explanations are compared?", summary=discrepancy_table)
 
 
-def judged(results: Mapping[str, Result]) -> pd.DataFrame:
+def discrepancy_table(results: Mapping[str, Result]) -> pd.DataFrame:
     """For every search its worst maps as each measure sees them: the mean over samples, and the standard deviation as a share of it."""
     rows = []
     for name, result in results.items():

@@ -25,7 +25,7 @@ from veracity_papers.recipes.stability_methods import (
     TINY,
     Effort,
     cross_trained_audit,
-    described,
+    run_facts,
 )
 from veracity_papers.zoo.lipschitz import Lipschitz
 from veracity_papers.zoo.resnet18 import ResNet18
@@ -45,7 +45,7 @@ def stability_digits(folder: Path, scale: Scale) -> Audit:
     fit = SmallCNN(epochs=2, batch=32, patience=None) if scale is Scale.SMOKE else NARROW
     title = "Which explanations of digit classifiers survive leaving a fold out?"
     data = whole(partial(digits, padding=0))
-    return cross_trained_audit(title, {"small_cnn": fit}, data, DIGITS[scale], described("stability-digits", scale))
+    return cross_trained_audit(title, {"small_cnn": fit}, data, DIGITS[scale], run_facts("stability-digits", scale))
 
 
 FASHION = {Scale.SMOKE: TINY, Scale.SMALL: Effort(100, masks=200), Scale.PAPER: Effort(1000)}
@@ -62,7 +62,7 @@ def stability_fashion_mnist(folder: Path, scale: Scale) -> Audit:
     """
     fits, learnt = small_or_whole(scale, 26, 0.4, epochs=10)
     title = "Which explanations of clothes survive leaving a fold out?"
-    about = described("stability-fashion-mnist", scale, {"resnet18": TABLE_7})
+    about = run_facts("stability-fashion-mnist", scale, {"resnet18": TABLE_7})
     data = first(learnt, whole(partial(fashion_mnist, padding=0)))
     return cross_trained_audit(title, fits, data, FASHION[scale], about)
 
@@ -77,7 +77,7 @@ def stability_eurosat(folder: Path, scale: Scale) -> Audit:
     """
     fits, learnt = small_or_whole(scale, 46, 0.25, epochs=60)
     title = "Which explanations of satellite images survive leaving a fold out?"
-    about = described("stability-eurosat", scale, {"resnet18": TABLE_6})
+    about = run_facts("stability-eurosat", scale, {"resnet18": TABLE_6})
     return cross_trained_audit(title, fits, first(learnt, whole(eurosat)), EUROSAT[scale], about)
 
 
@@ -112,7 +112,7 @@ def stability_lipschitz(folder: Path, scale: Scale) -> Audit:
         "lipschitz": {"mege": TABLE_2["lipschitz"], "reco": TABLE_3["lipschitz"]},
     }
     title = "Are explanations of 1-Lipschitz networks more stable?"
-    about = described("stability-lipschitz", scale, tables if scale is Scale.PAPER else None)
+    about = run_facts("stability-lipschitz", scale, tables if scale is Scale.PAPER else None)
     return cross_trained_audit(title, trainers(scale), first(LEARNT[scale], whole(cifar10)), CIFAR[scale], about)
 
 
