@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.symmetry import equivariance_audit, ratio
 from veracity.perturb import WindowShift
-from veracity_papers.data.fashion import fashion_mnist
+from veracity_papers.data.mnist import fashion_mnist
 from veracity_papers.zoo.fashion import PADDING, pretrained
 
 CASES = {"saliency": 64, "integrated_gradients": 8, "occlusion": 2}

@@ -22,8 +22,8 @@ from veracity import Audit
 from veracity.results import Result
 from veracity.scores import PublicGEF
 from veracity.scores.gef import alignment
+from veracity_papers.recipes.faithfulness_benchmark import DATA
 from veracity_papers.recipes.faithfulness_methods import A4, A4_MODELS, local_methods
-from veracity_papers.recipes.faithfulness_tabular import DATA
 from veracity_papers.zoo.tabular import pretrained
 
 METHODS = ("gradient", "saliency", "input_x_gradient")

@@ -6,7 +6,7 @@ from torch.nn.functional import interpolate
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.randomness import Draws
-from veracity_papers.data.corrupt import KINDS, WIDTHS, corrupt
+from veracity_papers.data.cifar import KINDS, WIDTHS, corrupt
 
 X = interpolate(torch.rand(5, 3, 5, 5, generator=torch.Generator().manual_seed(0)), (16, 16), mode="bilinear")
 

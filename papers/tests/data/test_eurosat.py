@@ -11,7 +11,7 @@ from PIL import Image
 from veracity.core.errors import InputError
 from veracity_papers.data import files
 from veracity_papers.data.eurosat import CLASSES, FILE, eurosat
-from veracity_papers.data.whole import whole
+from veracity_papers.data.labelled import whole
 
 real = pytest.mark.skipif(files.locate(FILE) is None, reason="needs the archive of EuroSAT")
 

@@ -1,6 +1,6 @@
 import torch
 
-from veracity_papers.data.furniture import bench, chair, furniture, monitor, surface
+from veracity_papers.data.modelnet import bench, box_surface, chair, furniture, monitor
 
 
 def test_clouds_are_centred_and_lie_in_the_unit_ball():
@@ -24,7 +24,7 @@ def test_shapes_have_their_own_proportions():
 
 
 def test_points_fall_on_parts_by_their_surface():
-    assert surface(torch.tensor([1.0, 2.0, 3.0])).item() == 11.0
+    assert box_surface(torch.tensor([1.0, 2.0, 3.0])).item() == 11.0
     for boxes in (bench(), chair(), monitor()):
         assert boxes.shape == (6, 2, 3)
         assert (boxes[:, 1] >= 0).all()

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from veracity.core.errors import InputError
-from veracity_papers.data import files, idx
-from veracity_papers.data.fashion import fashion_mnist
+from veracity_papers.data import files
+from veracity_papers.data.mnist import fashion_mnist
 
 
 def write_idx(path: Path, tensor: torch.Tensor) -> None:
@@ -43,4 +43,4 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monk
 def test_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"\x01\x02\x03\x04 something else")
     with pytest.raises(InputError, match="is not an idx file"):
-        idx.read(tmp_path / "text")
+        files.read_idx(tmp_path / "text")

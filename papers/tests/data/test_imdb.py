@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from veracity.core.errors import InputError
-from veracity_papers.data.imdb import imdb, spelled
-from veracity_papers.data.words import numbered, vocabulary, words
+from veracity_papers.data.imdb import imdb, numbered, spelled, vocabulary, words
 
 TRAIN = [("A good film, a GOOD film.<br />Good!", 1), ("Bad film; 3 stars", 0)]
 TEST = [("good zebra film a terrible", 0)]

@@ -12,8 +12,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.graphs import GraphInputs
 from veracity_papers.data import files
 from veracity_papers.data import mutagenicity as module
-from veracity_papers.data.mutagenicity import ATOMS, members, molecules, mutagenicity, toxicophores
-from veracity_papers.data.tu import Graphs, read, signatures
+from veracity_papers.data.mutagenicity import ATOMS, Graphs, members, molecules, mutagenicity, read, signatures, toxicophores
 
 NAME = "mutagenicity/Mutagenicity.zip"
 real = pytest.mark.skipif(files.locate(NAME) is None, reason="needs the molecules")

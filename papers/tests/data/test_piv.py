@@ -11,7 +11,7 @@ from torch.nn.functional import grid_sample
 from veracity.core.errors import InputError
 from veracity.orbits.tasks.flow import reversal_floor
 from veracity_papers.data import files
-from veracity_papers.data.piv import CLASSES, FILE, MORE, TYPES, more_pairs, piv
+from veracity_papers.data.particles import CLASSES, FILE, MORE, TYPES, more_pairs, piv
 
 real = pytest.mark.skipif(files.locate(FILE) is None, reason="needs the real PIV pairs")
 

@@ -22,9 +22,8 @@ from veracity.results import Result
 from veracity.scores.gef import GEF, FastGEF
 from veracity.studies.several import Audits, JointResult
 from veracity_papers.data import files
-from veracity_papers.recipes.faithfulness_controls import UNFLOORED
 from veracity_papers.recipes.faithfulness_methods import A4, A4_MODELS, A5, A5_DATA, local_methods, published
-from veracity_papers.recipes.gef_agreement import Agreement, agreement, agreements
+from veracity_papers.recipes.gef_checks import UNFLOORED, Agreement, agreement, agreements
 
 FILES = {
     "faithfulness-mnist": ("mnist/t10k-images-idx3-ubyte.gz", "weights/gef/mnist_lenet"),

@@ -9,7 +9,7 @@ import pytest
 from veracity.core.registry import RECIPES
 from veracity.orbits.layouts import CropOrbit
 from veracity.recipe import Scale, run_recipe
-from veracity_papers.data import bccd, files, piv
+from veracity_papers.data import bccd, files, particles
 
 
 def at_hand(file: str) -> None:
@@ -65,7 +65,7 @@ def test_farneback_is_flat_on_d4_and_the_network_is_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "file", "samples", "elements"), [
     ("orbits-detection", "mnist/t10k-images-idx3-ubyte.gz", 24, 256),
     ("orbits-detection-cells", bccd.FILE, 24, 256),
-    ("orbits-piv", piv.FILE, 18, 16),
+    ("orbits-piv", particles.FILE, 18, 16),
 ])  # fmt: skip
 def test_small_is_as_large_as_it_says(name: str, file: str, samples: int, elements: int, tmp_path: Path) -> None:
     at_hand(file)

@@ -17,7 +17,7 @@ from veracity.orbits.layouts import DiskOrbit, RotationOrbit
 from veracity.orbits.tasks.classification import Classification
 from veracity.recipe import Scale, run_recipe
 from veracity_papers.data import files
-from veracity_papers.recipes.orbits_symmetry import explainers, quarter_turns
+from veracity_papers.recipes.orbits_digits import explainers, quarter_turns
 from veracity_papers.zoo import pointnet
 
 pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")

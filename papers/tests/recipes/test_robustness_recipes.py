@@ -20,10 +20,21 @@ from veracity.studies.several import Audits
 from veracity.walk import Genetic, SubsetSimulation
 from veracity_papers.data import files
 from veracity_papers.recipes.robustness_cifar import FOUR, ONE, WHOLE
-from veracity_papers.recipes.robustness_convergence import EXTENT, TRUTH, VARIED
-from veracity_papers.recipes.robustness_lime_shap import EFFORT as SLOW
-from veracity_papers.recipes.robustness_methods import EFFORT, METHODS, Effort, first_correct, methods, standing
-from veracity_papers.recipes.robustness_published import TABLE_6, TABLE_7, TABLE_8, by_explainer, by_network
+from veracity_papers.recipes.robustness_lenet import SUPERPIXEL_EFFORT as SLOW
+from veracity_papers.recipes.robustness_methods import (
+    EFFORT,
+    METHODS,
+    TABLE_6,
+    TABLE_7,
+    TABLE_8,
+    Effort,
+    by_explainer,
+    by_network,
+    first_correct,
+    methods,
+    standing,
+)
+from veracity_papers.recipes.robustness_settings import EXTENT, TRUTH, VARIED
 from veracity_papers.recipes.robustness_spaces import EXTENT as SPACES
 
 DIGITS = ("mnist/t10k-images-idx3-ubyte.gz", "weights/eval_xai_robustness/LeNet-mnist")

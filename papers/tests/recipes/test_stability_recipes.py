@@ -33,7 +33,7 @@ SEVEN = {"saliency", "input_x_saliency", "integrated_gradients", "smooth_grad", 
 @pytest.fixture(scope="module", autouse=True)
 def decoded_once() -> Iterator[None]:
     """Satellite images are decoded once for all the recipes here."""
-    images = import_module("veracity_papers.recipes.stability_images")
+    images = import_module("veracity_papers.recipes.stability_folds")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(images, "eurosat", cache(images.eurosat))
         yield

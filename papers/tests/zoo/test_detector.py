@@ -10,7 +10,7 @@ from veracity.trainers.training import initialised
 from veracity_papers.data import files
 from veracity_papers.data.scenes import scenes
 from veracity_papers.zoo.detector import DATA, JITTERS, Detector, Placed, build, peaks, pretrained
-from veracity_papers.zoo.store import facts
+from veracity_papers.zoo.storage import facts
 from veracity_papers.zoo.train_detector import REACH, cell_batches, digit_batches, fit, judged, loss, moved, overlap, targets, turned
 
 real = pytest.mark.skipif(files.locate("mnist/t10k-images-idx3-ubyte.gz") is None, reason="needs MNIST")

@@ -11,7 +11,7 @@ from veracity.core.fingerprint import of_model
 from veracity.orbits.layouts import FlowOrbit
 from veracity.orbits.tasks.flow import Flow, reversal_floor
 from veracity_papers.data.particles import particle_pairs
-from veracity_papers.zoo.farneback import Farneback
+from veracity_papers.zoo.flow import Farneback
 
 pytest.importorskip("cv2", reason="needs OpenCV")
 TOLERANCE = 1e-3
@@ -60,6 +60,6 @@ def test_mistakes_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"pairs of frames \(N, 2, H, W\), not a batch of \(1, 1, 8, 8\)"):
         Farneback()(torch.zeros(1, 1, 8, 8))
     monkeypatch.setitem(sys.modules, "cv2", None)
-    monkeypatch.setattr("veracity_papers.zoo.farneback.find_spec", lambda name: None)
+    monkeypatch.setattr("veracity_papers.zoo.flow.find_spec", lambda name: None)
     with pytest.raises(SpecError, match=r"needs opencv-python-headless, which is not installed: pip install 'veracity-papers\[piv\]'"):
         Farneback()(torch.zeros(1, 2, 8, 8))

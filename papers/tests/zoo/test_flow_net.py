@@ -6,8 +6,8 @@ import torch
 from veracity.core.errors import InputError
 from veracity.trainers.training import initialised
 from veracity_papers.data.particles import particle_pairs
-from veracity_papers.zoo.flow_net import FlowNet, costs, pretrained, warped
-from veracity_papers.zoo.store import facts
+from veracity_papers.zoo.flow import FlowNet, costs, pretrained, warped
+from veracity_papers.zoo.storage import facts
 from veracity_papers.zoo.train_flow import end_point_error, fit
 
 

@@ -25,13 +25,13 @@ from veracity.trainers.training import initialised, train
 from veracity.walk import Exhaustive, MonteCarlo
 from veracity_papers.data import files
 from veracity_papers.data.ecg import ecg
-from veracity_papers.data.fashion import CONCEPTS, fashion_mnist
 from veracity_papers.data.imdb import imdb
 from veracity_papers.data.labelled import Labelled
+from veracity_papers.data.mnist import CONCEPTS, fashion_mnist
 from veracity_papers.data.modelnet import modelnet
 from veracity_papers.data.mutagenicity import mutagenicity
-from veracity_papers.recipes.kinds import by_concept, by_example
-from veracity_papers.zoo import bag, cifar, fashion, graph, series, sets
+from veracity_papers.recipes.symmetry_methods import by_concept, by_example
+from veracity_papers.zoo import bag, d4, fashion, graph, series, sets
 
 FEATURES: dict[str, Any] = {
     "gradient": "gradient",
@@ -204,7 +204,7 @@ def test_d16_on_images(tmp_path: Path) -> None:
     """All eight turns and mirror images, on a trained D4-invariant network."""
     x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     ramp = torch.linspace(0, 1, 32).expand(3, 32, 32)
-    net = cifar.pretrained("d4")
+    net = d4.pretrained("d4")
     plain = Audit(
         models=net, inputs=x, symmetry=Dihedral(), walk=Exhaustive(), scores=["symmetry", "model_invariance"], controls=False,
         explainers={"gradient": "gradient", "ramp": IntegratedGradients(steps=2, baseline=ramp)},

@@ -11,7 +11,7 @@ from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.zoo import compact
-from veracity_papers.zoo.store import facts, raw, save
+from veracity_papers.zoo.storage import facts, raw, save
 
 IMAGES = files.locate("cifar10/test.safetensors") is not None
 

@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from veracity.core.models import LayerScores
 from veracity.perturb.groups.dihedral import Dihedral
 from veracity.trainers.training import initialised
-from veracity_papers.zoo import cifar, train_cifar
-from veracity_papers.zoo.dihedral import d4_resnet, ordinary_resnet, random_d4, relaxed_resnet
-from veracity_papers.zoo.group_conv import GroupConv, Lift
-from veracity_papers.zoo.store import state
+from veracity_papers.zoo import d4, train_cifar
+from veracity_papers.zoo.d4 import GroupConv, Lift, d4_resnet, ordinary_resnet, random_d4, relaxed_resnet
+from veracity_papers.zoo.storage import state
 
 GROUP = Dihedral()
 X = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
@@ -94,10 +93,10 @@ def test_the_ordinary_network_is_not_invariant() -> None:
 
 
 def test_the_layers_are_what_they_are_called() -> None:
-    net = lived_in(initialised(lambda: cifar.build("d4"), seed=0))
+    net = lived_in(initialised(lambda: d4.build("d4"), seed=0))
     x = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     turned = x.rot90(1, (-2, -1))
-    pooled, lifted = (LayerScores(net, layer) for layer in (cifar.INVARIANT, cifar.EQUIVARIANT))
+    pooled, lifted = (LayerScores(net, layer) for layer in (d4.INVARIANT, d4.EQUIVARIANT))
     with torch.no_grad():
         assert torch.allclose(pooled(turned), pooled(x), atol=1e-5)
         a, b = lifted(x), lifted(turned)
@@ -107,7 +106,7 @@ def test_the_layers_are_what_they_are_called() -> None:
 
 
 def test_the_networks_are_small_and_alike() -> None:
-    sizes = {name: sum(p.numel() for p in cifar.build(name).parameters()) for name in cifar.NAMES}
+    sizes = {name: sum(p.numel() for p in d4.build(name).parameters()) for name in d4.NAMES}
     assert sizes == {"d4": 147_682, "relaxed": 149_362, "augmented": 167_506, "standard": 167_506}
 
 
@@ -117,9 +116,9 @@ def test_the_augmentation_moves_images_by_all_eight_elements() -> None:
     assert seen == {tuple(image.flatten().tolist()) for image in moved(x[:1])}
 
 
-@pytest.mark.parametrize("name", cifar.NAMES)
+@pytest.mark.parametrize("name", d4.NAMES)
 def test_the_trained_networks(name: str) -> None:
-    net = cifar.pretrained(name)
+    net = d4.pretrained(name)
     assert not net.training
     x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     broken = drift(net, x)
@@ -130,8 +129,8 @@ def test_the_trained_networks(name: str) -> None:
 
 def test_the_relaxed_networks_checkpoints_lose_the_symmetry() -> None:
     x = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    net = cifar.build("relaxed").eval()
-    names = cifar.evolution("relaxed")
+    net = d4.build("relaxed").eval()
+    names = d4.evolution("relaxed")
     assert list(names.values()) == [0, 1, 2, 3, 5, 8, 13, 21]
     drifts = []
     for name in (next(iter(names)), list(names)[1], list(names)[-1]):

@@ -10,8 +10,7 @@ from torch.nn.functional import conv2d, linear, max_pool2d
 from veracity.core.errors import InputError, SpecError
 from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
-from veracity_papers.data.fashion import fashion_mnist
-from veracity_papers.data.mnist import mnist
+from veracity_papers.data.mnist import fashion_mnist, mnist
 from veracity_papers.zoo.lenet import FILES, LAYER, NAMES, lenet, pretrained
 
 REAL = all(files.locate(f"weights/{file}") is not None for file in FILES.values())

@@ -10,7 +10,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
 from veracity_papers.zoo import lenet5
-from veracity_papers.zoo.store import facts, raw
+from veracity_papers.zoo.storage import facts, raw
 
 REAL = files.locate(f"weights/{lenet5.FILE}") is not None and files.locate("mnist/t10k-images-idx3-ubyte.gz") is not None
 

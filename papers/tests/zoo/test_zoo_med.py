@@ -10,7 +10,7 @@ from torch.nn.functional import batch_norm, conv2d, linear, max_pool2d
 from veracity.trainers.training import accuracy
 from veracity_papers.data import files
 from veracity_papers.data.pneumonia import REBUILT, pneumonia_mnist
-from veracity_papers.zoo import store
+from veracity_papers.zoo import storage
 from veracity_papers.zoo.med import LAYER, NAME, med_cnn, pretrained
 
 
@@ -22,7 +22,7 @@ def test_the_network_has_the_papers_size() -> None:
 
 
 def test_the_shipped_network_against_its_formula() -> None:
-    net, state = pretrained(), store.state(NAME)
+    net, state = pretrained(), storage.state(NAME)
     assert not net.training
     x = torch.rand(3, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     slow = x
@@ -43,11 +43,11 @@ def test_the_shipped_network_against_its_formula() -> None:
 
 
 def test_the_buffers_are_learnt_and_the_file_is_small() -> None:
-    state = store.state(NAME)
+    state = storage.state(NAME)
     assert not torch.equal(state["norm1.running_mean"], torch.zeros(16))
     assert int(state["norm1.num_batches_tracked"]) == 8 * 37
     assert len((package("veracity_papers.zoo") / "weights" / f"{NAME}.safetensors").read_bytes()) < 1_000_000
-    assert store.facts(NAME)["test_accuracy"] == "0.8542"
+    assert storage.facts(NAME)["test_accuracy"] == "0.8542"
 
 
 @pytest.mark.skipif(files.locate(REBUILT) is None, reason="needs PneumoniaMNIST")

@@ -13,8 +13,17 @@ from veracity.orbits.tasks.classification import Classification
 from veracity.perturb import Rotation
 from veracity_papers.data import files
 from veracity_papers.data.mnist import mnist
-from veracity_papers.zoo.orbit_digits import LAYER, NAMES, augmentation, build, digit_cnn, pretrained, random_rotation, score
-from veracity_papers.zoo.rotation_averaged import RotationAveraged
+from veracity_papers.zoo.orbit_digits import (
+    LAYER,
+    NAMES,
+    RotationAveraged,
+    augmentation,
+    build,
+    digit_cnn,
+    pretrained,
+    random_rotation,
+    score,
+)
 
 HERE = files.locate("mnist/t10k-images-idx3-ubyte.gz") is not None
 real = pytest.mark.skipif(not HERE, reason="needs MNIST's test images")

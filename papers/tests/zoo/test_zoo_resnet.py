@@ -12,7 +12,7 @@ from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.zoo import resnet
-from veracity_papers.zoo.foreign import COUNTER
+from veracity_papers.zoo.storage import COUNTER
 
 WEIGHTS = all(files.locate(f"weights/{name}") is not None for name in resnet.FILES.values())
 IMAGES = files.locate("cifar10/test.safetensors") is not None

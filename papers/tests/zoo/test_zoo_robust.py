@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from veracity import demo
 from veracity.core.errors import InputError, SpecError
+from veracity.demo import digits
 from veracity.trainers.training import accuracy, initialised, train
 from veracity_papers.zoo.robust import PGD, SCHEMES, GradientPenalty, HessianPenalty, Plain, Scheme, shipped, train_robust
 
@@ -116,7 +116,7 @@ def test_penalties_reach_the_weights(scheme: Scheme) -> None:
 
 
 def test_the_attack_stays_inside_and_raises_the_loss() -> None:
-    x, y = (part[:64] for part in demo())
+    x, y = (part[:64] for part in digits())
     model = train(initialised(lambda: nn.Sequential(nn.Flatten(), nn.Linear(x[0].numel(), 10)), 0), x, y, epochs=20, rate=0.01)
     worst = PGD(radius=0.1, range=(0.0, 1.0)).worst(model, x, y, seeded())
     assert float((worst - x).abs().max()) <= 0.1 + 1e-6
@@ -163,7 +163,7 @@ def test_the_attack_leaves_batch_statistics_and_gradients_alone() -> None:
 
 @pytest.mark.parametrize("scheme", ALL, ids=lambda scheme: type(scheme).__name__)
 def test_training_in_a_scheme_follows_from_the_seed(scheme: Scheme) -> None:
-    x, y = (part[:300] for part in demo())
+    x, y = (part[:300] for part in digits())
     state = torch.get_rng_state()
 
     def fitted(seed: int) -> nn.Module:
@@ -179,14 +179,14 @@ def test_training_in_a_scheme_follows_from_the_seed(scheme: Scheme) -> None:
 
 
 def test_the_plain_scheme_is_the_ordinary_training() -> None:
-    x, y = (part[:100] for part in demo())
+    x, y = (part[:100] for part in digits())
     build = lambda: nn.Sequential(nn.Flatten(), nn.Linear(x[0].numel(), 10), nn.Dropout(0.1))  # noqa: E731
     ordinary = train(initialised(build, 0), x, y, epochs=2)
     assert torch.equal(train_robust(initialised(build, 0), x, y, Plain(), epochs=2)(x), ordinary(x))
 
 
 def test_each_scheme_flattens_what_it_penalises() -> None:
-    x, y = (part[:300] for part in demo())
+    x, y = (part[:300] for part in digits())
 
     def fitted(scheme: Scheme) -> nn.Module:
         model = initialised(lambda: nn.Sequential(nn.Flatten(), nn.Linear(x[0].numel(), 16), nn.Tanh(), nn.Linear(16, 10)), 0)

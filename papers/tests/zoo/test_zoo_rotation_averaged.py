@@ -10,8 +10,7 @@ from torch.nn.functional import log_softmax
 from veracity.core.errors import InputError, SpecError
 from veracity.perturb import Rotation
 from veracity.trainers.training import initialised
-from veracity_papers.zoo.orbit_digits import digit_cnn
-from veracity_papers.zoo.rotation_averaged import RotationAveraged, turned
+from veracity_papers.zoo.orbit_digits import RotationAveraged, digit_cnn, turned
 
 
 def images(side: int = 8, count: int = 3, channels: int = 1) -> Tensor:

@@ -8,7 +8,7 @@ from torch import nn
 
 from veracity import GraphInputs, TokenInputs, scan
 from veracity.studies.symmetry_scan import Verdict
-from veracity_papers.zoo import bag, cifar, graph, series, sets
+from veracity_papers.zoo import bag, d4, graph, series, sets
 
 
 @pytest.mark.parametrize("modality", ["series", "points", "tokens", "graphs", "images"])
@@ -34,7 +34,7 @@ def test_the_zoo_is_recognised(modality: str) -> None:
         edges = (torch.rand(6, 16, 2, generator=generator) * mask.sum(1)[:, None, None]).long()
         model, inputs, right = graph.pretrained(), GraphInputs(atoms, mask, edges), "node_permutations"
     else:
-        model, inputs, right = cifar.pretrained("d4"), torch.rand(4, 3, 32, 32, generator=generator), "d4"
+        model, inputs, right = d4.pretrained("d4"), torch.rand(4, 3, 32, 32, generator=generator), "d4"
     found = scan(model, inputs, samples=6, draws=3, progress=False).rows[0]
     assert (found.space.name, found.verdict) == (right, Verdict.KEPT)
     if modality in ("points", "tokens"):

@@ -7,7 +7,7 @@ from torch import nn
 from veracity.core.models import LayerScores
 from veracity.trainers.training import initialised
 from veracity_papers.zoo import series
-from veracity_papers.zoo.train_ecg import started
+from veracity_papers.zoo.train import standardising
 
 X = torch.rand(2, 1, 180, generator=torch.Generator().manual_seed(0))
 
@@ -23,7 +23,7 @@ def drift(net: nn.Module, dtype: torch.dtype) -> float:
 @pytest.mark.parametrize("trained", [False, True])
 def test_the_all_cnn_is_exactly_invariant_and_the_others_are_not(trained: bool) -> None:
     for name in series.NAMES:
-        net = series.pretrained(name) if trained else initialised(lambda name=name: started(name, 0.3, 0.25), seed=0).eval()
+        net = series.pretrained(name) if trained else initialised(lambda name=name: standardising(name, 0.3, 0.25), seed=0).eval()
         if name == "all-cnn":
             assert drift(net, torch.float32) < 2e-5
             assert drift(net, torch.float64) < 1e-10
@@ -42,8 +42,8 @@ def test_the_networks_have_the_papers_layers() -> None:
 
 
 def test_the_start_takes_mean_and_deviation_out() -> None:
-    net = initialised(lambda: started("all-cnn", 0.3, 0.25), seed=0)
-    plain = initialised(lambda: started("all-cnn", 0.0, 1.0), seed=0)
+    net = initialised(lambda: standardising("all-cnn", 0.3, 0.25), seed=0)
+    plain = initialised(lambda: standardising("all-cnn", 0.0, 1.0), seed=0)
     assert torch.allclose(net(X), plain((X - 0.3) / 0.25), atol=1e-5)
 
 

@@ -9,18 +9,18 @@ from torch import nn
 from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import TensorInputs
-from veracity.trainers.training import accuracy, initialised, random_shift, train
+from veracity.trainers import training
+from veracity.trainers.training import accuracy, initialised, random_shift
 from veracity_papers.data.labelled import Labelled
-from veracity_papers.zoo import store
-from veracity_papers.zoo.script import arguments, fit
+from veracity_papers.zoo import storage, train
 
 
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in the place of the package's weights."""
-    (tmp_path / store.SHIPPED).mkdir()
-    monkeypatch.setattr(store, "files", lambda package: tmp_path)
-    return tmp_path / store.SHIPPED
+    (tmp_path / storage.SHIPPED).mkdir()
+    monkeypatch.setattr(storage.resources, "files", lambda package: tmp_path)
+    return tmp_path / storage.SHIPPED
 
 
 def blobs(count: int = 60) -> Labelled:
@@ -31,16 +31,16 @@ def blobs(count: int = 60) -> Labelled:
 
 def test_weights_come_back_with_their_facts(shipped: Path) -> None:
     net = initialised(lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), seed=0)
-    store.save(net.state_dict(), shipped / "net.safetensors", epochs=3, test_accuracy=0.5)
-    again = store.loaded(initialised(lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), seed=1), "net")
+    storage.save(net.state_dict(), shipped / "net.safetensors", epochs=3, test_accuracy=0.5)
+    again = storage.loaded(initialised(lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), seed=1), "net")
     assert not again.training
     assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), again.state_dict().values(), strict=True))
-    assert store.facts("net") == {"epochs": "3", "test_accuracy": "0.5"}
+    assert storage.facts("net") == {"epochs": "3", "test_accuracy": "0.5"}
 
 
 def test_half_precision_comes_back_as_float32(shipped: Path) -> None:
-    store.save({"a": torch.tensor([1.0, 0.1]), "n": torch.tensor(3)}, shipped / "net.safetensors", half=True)
-    back = store.state("net")
+    storage.save({"a": torch.tensor([1.0, 0.1]), "n": torch.tensor(3)}, shipped / "net.safetensors", half=True)
+    back = storage.state("net")
     assert back["a"].dtype == torch.float32
     assert torch.allclose(back["a"], torch.tensor([1.0, 0.1]), atol=1e-4)
     assert not torch.equal(back["a"], torch.tensor([1.0, 0.1]))
@@ -49,31 +49,38 @@ def test_half_precision_comes_back_as_float32(shipped: Path) -> None:
 
 def test_checkpoints_come_in_their_order(shipped: Path) -> None:
     for number in (10, 2, 0):
-        store.save({"a": torch.tensor(float(number))}, shipped / f"net.{number}.safetensors", rate=number / 10, epochs=number)
-    store.save({"a": torch.tensor(99.0)}, shipped / "net.safetensors")
-    store.save({"a": torch.tensor(99.0)}, shipped / "net-other.1.safetensors", rate=1)
-    found = store.checkpoints("net")
+        storage.save({"a": torch.tensor(float(number))}, shipped / f"net.{number}.safetensors", rate=number / 10, epochs=number)
+    storage.save({"a": torch.tensor(99.0)}, shipped / "net.safetensors")
+    storage.save({"a": torch.tensor(99.0)}, shipped / "net-other.1.safetensors", rate=1)
+    found = storage.checkpoints("net")
     assert [(float(one.state["a"]), one.rate) for one in found] == [(0.0, 0.0), (2.0, 0.2), (10.0, 1.0)]
-    assert store.checkpoints("nothing") == ()
+    assert storage.checkpoints("nothing") == ()
 
 
 def test_missing_weights_are_one_sentence() -> None:
     with pytest.raises(InputError, match="ships no weights named 'nothing'"):
-        store.state("nothing")
+        storage.state("nothing")
 
 
 def test_a_script_writes_weights_checkpoints_and_a_line(tmp_path: Path, shipped: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = blobs()
-    net = fit("blobs", shipped, lambda: nn.Sequential(nn.Linear(2, 2)), data, data, epochs=10, keep=5, batch=16, rate=0.1)
+    net = train.fit("blobs", shipped, lambda: nn.Sequential(nn.Linear(2, 2)), data, data, epochs=10, keep=5, batch=16, rate=0.1)
     assert '"test_accuracy": 1.0' in capsys.readouterr().out
-    assert store.facts("blobs")["test_accuracy"] == "1.0"
-    found = store.checkpoints("blobs")
-    assert [store.facts(name)["epochs"] for name in store.checkpoint_names("blobs")] == ["2", "4", "6", "8", "10"]
+    assert storage.facts("blobs")["test_accuracy"] == "1.0"
+    found = storage.checkpoints("blobs")
+    assert [storage.facts(name)["epochs"] for name in storage.checkpoint_names("blobs")] == ["2", "4", "6", "8", "10"]
     assert all(torch.equal(found[-1].state[key], value) for key, value in net.state_dict().items())
-    assert arguments(["script.py", "out"], epochs=7) == (Path("out"), 7)
-    assert arguments(["script.py", "out", "3"], epochs=7) == (Path("out"), 3)
-    with pytest.raises(SystemExit, match="Say where to write the weights"):
-        arguments(["script.py"], epochs=7)
+
+
+def test_the_command_line_names_a_training_a_folder_and_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[Path, int]] = []
+    monkeypatch.setattr(train, "TRAININGS", {**train.TRAININGS, "ecg": (lambda out, epochs: calls.append((out, epochs)), 12)})
+    train.main(["ecg", "out"])
+    train.main(["ecg", "out", "3"])
+    assert calls == [(Path("out"), 12), (Path("out"), 3)]
+    for wrong in ([], ["ecg"], ["egc", "out"]):
+        with pytest.raises(SystemExit, match=r"Usage: .* NAME one of ecg, fashion, imdb"):
+            train.main(wrong)
 
 
 def test_training_hears_moments_decays_and_leaves_the_random_state() -> None:
@@ -83,7 +90,11 @@ def test_training_hears_moments_decays_and_leaves_the_random_state() -> None:
         net = initialised(lambda: nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.Linear(8, 2)), seed=0)
         heard: list[tuple[int, float]] = []
         state = torch.get_rng_state()
-        train(net, data.inputs, data.labels, epochs=3, batch=16, rate=0.05, decay=decay, checkpoint=lambda *moment: heard.append(moment))  # noqa: B023
+
+        def checkpoint(done: int, rate: float, heard: list[tuple[int, float]] = heard) -> None:
+            heard.append((done, rate))
+
+        training.train(net, data.inputs, data.labels, epochs=3, batch=16, rate=0.05, decay=decay, checkpoint=checkpoint)
         assert torch.equal(torch.get_rng_state(), state)
         assert [done for done, _ in heard] == [0, 1, 2, 3]
         assert heard[0][1] == pytest.approx(0.05 / 25)
@@ -112,7 +123,7 @@ def test_training_takes_graphs() -> None:
     values = (2.0 * labels[:, None] - 1.0)[:, :, None].expand(40, 3, 1) * mask[..., None]
     graphs = GraphInputs(values, mask, torch.zeros(40, 1, 2, dtype=torch.int64))
     net = initialised(Total, seed=0)
-    assert train(net, graphs, labels, epochs=20, batch=8, rate=0.1) is net
+    assert training.train(net, graphs, labels, epochs=20, batch=8, rate=0.1) is net
     assert accuracy(net, graphs, labels) == 1.0
 
 

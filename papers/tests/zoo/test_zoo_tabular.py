@@ -9,9 +9,8 @@ from torch import nn
 from veracity.core.errors import InputError, SpecError
 from veracity.trainers.training import accuracy
 from veracity_papers.data import files
-from veracity_papers.data.avila import avila
-from veracity_papers.data.tabular import openxai
-from veracity_papers.zoo import store
+from veracity_papers.data.tabular import avila, openxai
+from veracity_papers.zoo import storage
 from veracity_papers.zoo.tabular import KNOWN, NAMES, SHIPPED, build, mlp, pretrained
 
 SCORES = {
@@ -52,7 +51,7 @@ def test_the_networks_have_the_papers_sizes() -> None:
 def test_the_shipped_weights_say_how_they_scored(name: str) -> None:
     net = pretrained(name)
     assert not net.training
-    assert float(store.facts(name)["test_accuracy"]) == SCORES[name]
+    assert float(storage.facts(name)["test_accuracy"]) == SCORES[name]
 
 
 @pytest.mark.skipif(not REAL, reason="needs OpenXAI's tables and weights, the authors' weights, and Avila")

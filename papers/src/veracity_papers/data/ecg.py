@@ -1,4 +1,4 @@
-"""Heartbeats of the MIT-BIH arrhythmia database (Moody and Mark 2001): one beat a sample, normal or not.
+"""Heartbeats of the MIT-BIH arrhythmia database (Moody and Mark 2001): one beat per sample, normal or not.
 
 The symmetry paper's file has beats of 187 steps, of which only about a hundred a class are to be had here; these beats are cut
 from the original recordings instead: lead MLII at 360 Hz, the 180 samples around each R peak, scaled to [0, 1] beat by beat.

@@ -1,9 +1,15 @@
-"""Where data files are looked for."""
+"""Where data files are found, and the file format of the MNIST family: magic number, sizes, bytes."""
 
 from __future__ import annotations
 
+import gzip
 import os
+import struct
 from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from veracity.core.errors import InputError
 
@@ -35,3 +41,14 @@ def find(name: str, origin: str) -> Path:
         where = f"{Path(given) / name} ({VARIABLE})" if given else f"{name} (no {VARIABLE} is set)"
         raise InputError(f"Looked for {where} and found nothing: get it from {origin} and set {VARIABLE} to the folder above it.")
     return path
+
+
+def read_idx(path: Path) -> Tensor:
+    """An idx file, gzipped or not, as a uint8 tensor."""
+    raw = path.read_bytes()
+    data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    zero, kind, axes = struct.unpack(">HBB", data[:4])
+    if zero != 0 or kind != 8:
+        raise InputError(f"{path} is not an idx file of bytes.")
+    sizes = struct.unpack(f">{axes}I", data[4 : 4 + 4 * axes])
+    return torch.from_numpy(np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(sizes).copy())

@@ -1,21 +1,61 @@
-"""Film reviews of IMDb (Maas et al. 2011), negative (0) or positive (1): 5,000 for training and 5,000 for testing.
+"""Film reviews of IMDb (Maas et al. 2011) as token numbers, negative (0) or positive (1): 5,000 for training and 5,000 for testing.
 
-They are a balanced random part of the published 25,000 and 25,000, and keep the published split. A review is its first 128
-words out of a vocabulary of the 1,000 most frequent words of the training reviews; other words are skipped, and a
-review with fewer is filled up with -1, which stands for no token.
+They are a balanced random part of the published 25,000 and 25,000, in the published split. A review is its first 128 words out of
+a vocabulary of the 1,000 most frequent words of the training reviews, in lower case. Other words are skipped, and shorter reviews
+are filled up with -1, which means no token.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import torch
+from torch import Tensor
 
 from veracity.core.inputs import TokenInputs
 from veracity_papers.data import files
 from veracity_papers.data.labelled import Labelled, check_split
-from veracity_papers.data.words import numbered, vocabulary, words
+
+WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
+MARKUP = re.compile(r"<[^>]*>")
+
+
+def words(text: str) -> list[str]:
+    """A text's words in lower case, without markup, numbers and punctuation.
+
+    >>> words("It's GREAT!<br />Really, 10/10.")
+    ["it's", 'great', 'really']
+    """
+    return WORD.findall(MARKUP.sub(" ", text).lower())
+
+
+def vocabulary(texts: Iterable[Sequence[str]], size: int) -> dict[str, int]:
+    """The most frequent words and their numbers, 0 for the most frequent; words that are as frequent stand in alphabetical order.
+
+    >>> vocabulary([["b", "a"], ["b", "c"]], size=2)
+    {'b': 0, 'a': 1}
+    """
+    counts = Counter(word for text in texts for word in text)
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))[:size]
+    return {word: number for number, word in enumerate(frequent)}
+
+
+def numbered(texts: Sequence[Sequence[str]], known: dict[str, int], length: int) -> Tensor:
+    """The first `length` known words of each text as numbers (N, length), then -1; unknown words are skipped.
+
+    >>> numbered([["b", "x", "a"]], {"b": 0, "a": 1}, length=3)
+    tensor([[ 0,  1, -1]])
+    """
+    ids = torch.full((len(texts), length), -1)
+    for row, text in enumerate(texts):
+        kept = [known[word] for word in text if word in known][:length]
+        ids[row, : len(kept)] = torch.tensor(kept, dtype=torch.int64)
+    return ids
+
 
 ORIGIN = "ai.stanford.edu/~amaas/data/sentiment (a subset as lines of JSON with label and text)"
 CLASSES = ("negative", "positive")

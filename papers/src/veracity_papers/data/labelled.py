@@ -1,8 +1,8 @@
-"""Samples with their labels and the concepts they show."""
+"""Samples with their labels and concepts; a whole data set for cross-training, which makes its own splits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -53,3 +53,16 @@ def check_split(split: str, known: tuple[str, ...] = ("train", "test")) -> str:
     if split not in known:
         raise InputError(f"There is no split '{split}': choose {' or '.join(known)}.")
     return split
+
+
+def whole(load: Callable[[str], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """The training split and then the test split of a loader, such as `whole(cifar10)`: inputs (N, ...) and labels (N,).
+
+    >>> from veracity.demo import digits
+    >>> images, labels = whole(digits)
+    >>> images.shape, labels.bincount().sum()
+    (torch.Size([1797, 1, 14, 14]), tensor(1797))
+    """
+    parts = [load(split) for split in ("train", "test")]
+    inputs, labels = (torch.cat(part) for part in zip(*parts, strict=True))
+    return inputs, labels

@@ -1,4 +1,4 @@
-"""MNIST (LeCun et al. 1998): 60,000 and 10,000 handwritten digits of 28x28."""
+"""MNIST (LeCun et al. 1998) and FashionMNIST (Xiao et al. 2017): 60,000 and 10,000 images of 28x28 each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from veracity_papers.data import files, idx
+from veracity_papers.data import files
 from veracity_papers.data.labelled import check_split
 
 ORIGIN = "yann.lecun.com/exdb/mnist"
@@ -22,8 +22,8 @@ def mnist(split: str = "test", padding: int = 0, *, size: int = SIDE, range: tup
     The split is "train" or "test". Images of another size than 28 are resized by `resized`.
     """
     prefix = PREFIXES[check_split(split)]
-    images = idx.read(files.find(f"mnist/{prefix}-images-idx3-ubyte.gz", ORIGIN))
-    labels = idx.read(files.find(f"mnist/{prefix}-labels-idx1-ubyte.gz", ORIGIN))
+    images = files.read_idx(files.find(f"mnist/{prefix}-images-idx3-ubyte.gz", ORIGIN))
+    labels = files.read_idx(files.find(f"mnist/{prefix}-labels-idx1-ubyte.gz", ORIGIN))
     low, high = range
     values = resized(images, size)[:, None].float() / 255.0 * (high - low) + low
     return pad(values, (padding,) * 4, value=low), labels.long()
@@ -52,3 +52,16 @@ def stretched(images: Tensor, width: int) -> Tensor:
     picture = Image.fromarray(images.reshape(-1, images.shape[-1]).numpy())
     pixels = np.asarray(picture.resize((width, picture.height), Image.Resampling.BILINEAR))
     return torch.from_numpy(pixels.copy()).reshape(*images.shape[:2], width)
+
+
+FASHION_ORIGIN = "github.com/zalandoresearch/fashion-mnist"
+GARMENTS = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot")
+CONCEPTS = {"top": frozenset({0, 2, 3, 4, 6}), "shoe": frozenset({5, 7, 9})}
+
+
+def fashion_mnist(split: str = "test", padding: int = 10) -> tuple[Tensor, Tensor]:
+    """Images (N, 1, 28 + 2 padding, 28 + 2 padding) in [0, 1] and labels (N,); split is "train" or "test"."""
+    prefix = "train" if split == "train" else "t10k"
+    images = files.read_idx(files.find(f"fashion_mnist/{prefix}-images-idx3-ubyte.gz", FASHION_ORIGIN))
+    labels = files.read_idx(files.find(f"fashion_mnist/{prefix}-labels-idx1-ubyte.gz", FASHION_ORIGIN))
+    return pad(images[:, None].float() / 255.0, (padding,) * 4), labels.long()

@@ -1,9 +1,12 @@
-"""Shapes of ModelNet (Wu et al. 2015) as point clouds: what is freely at hand of it, three of the forty classes.
+"""Benches, chairs and monitors as point clouds: the part of ModelNet (Wu et al. 2015) that is at hand, or generated ones.
 
-At hand are 193 benches of ModelNet40 as sampled points, and 889 chairs and 465 monitors of ModelNet10 as 32x32x32 voxels, of
-which 64 are copies of others and left out: 1,483 shapes. Lest a network tell the two sources apart, benches are put into
-the same voxels, and every cloud is drawn in the same way: random surface voxels, a uniform point in each. Every fifth shape
+At hand are 193 benches of ModelNet40 as sampled points, and 889 chairs and 465 monitors of ModelNet10 as 32x32x32 voxels. 64 of
+these are copies and left out, which leaves 1,483 shapes. So that a network cannot tell the two sources apart, benches are put
+into the same voxels, and every cloud is drawn in the same way: random surface voxels, a uniform point in each. Every fifth shape
 of each class is for testing.
+
+Generated shapes are cuboids of random sizes with random points in them, z upwards. A network learns to tell them apart in
+seconds.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
 
 from veracity.core.grouped import within
 from veracity.core.inputs import TensorInputs
@@ -103,3 +108,50 @@ def normalised(clouds: NDArray[np.float32]) -> NDArray[np.float32]:
     """Clouds (N, P, 3) with their mean at the origin and their farthest point at distance one."""
     centred = clouds - clouds.mean(axis=1, keepdims=True)
     return np.asarray(centred / np.linalg.norm(centred, axis=2, keepdims=True).max(axis=1, keepdims=True), dtype=np.float32)
+
+
+LEAST, MOST = 0.8, 1.25
+"""Every length is a usual one times a random factor between these."""
+LEGS = ((-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def furniture(count: int, points: int, seed: int) -> tuple[Tensor, Tensor]:
+    """`count` clouds (count, points, 3), centred and within the unit ball, and their classes (count,), which take turns.
+
+    >>> x, y = furniture(6, 32, seed=0)
+    >>> tuple(x.shape), y.tolist()
+    ((6, 32, 3), [0, 1, 2, 0, 1, 2])
+    """
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % len(CLASSES)
+    usual = torch.stack([bench(), chair(), monitor()])[labels]
+    boxes = usual * torch.empty(count, 1, 2, 3).uniform_(LEAST, MOST, generator=generator)
+    centre, half = boxes.unbind(dim=2)
+    part = box_surface(half).multinomial(points, replacement=True, generator=generator)[..., None].expand(-1, -1, 3)
+    within = torch.empty(count, points, 3).uniform_(-1.0, 1.0, generator=generator)
+    clouds = centre.gather(1, part) + half.gather(1, part) * within
+    return torch.from_numpy(normalised(clouds.numpy())), labels
+
+
+def box_surface(half: Tensor) -> Tensor:
+    """How much of each cuboid (..., 3), by its half sides, there is to see: an eighth of its surface."""
+    x, y, z = half.unbind(dim=-1)
+    return x * y + y * z + z * x
+
+
+def bench() -> Tensor:
+    """Centres and half sides (6, 2, 3): a long seat, a low back, four legs."""
+    legs = [((0.85 * x, 0.18 * y, 0.2), (0.04, 0.04, 0.2)) for x, y in LEGS]
+    return torch.tensor([((0.0, 0.0, 0.42), (0.95, 0.22, 0.03)), ((0.0, 0.2, 0.65), (0.95, 0.03, 0.15)), *legs])
+
+
+def chair() -> Tensor:
+    """A square seat, a high back, four legs."""
+    legs = [((0.24 * x, 0.24 * y, 0.22), (0.03, 0.03, 0.22)) for x, y in LEGS]
+    return torch.tensor([((0.0, 0.0, 0.45), (0.28, 0.28, 0.03)), ((0.0, 0.26, 0.8), (0.28, 0.03, 0.33)), *legs])
+
+
+def monitor() -> Tensor:
+    """An upright screen, a neck, a foot, and three cuboids of nothing."""
+    parts = ((0.0, 0.0, 0.5), (0.5, 0.03, 0.32)), ((0.0, 0.0, 0.12), (0.04, 0.03, 0.1)), ((0.0, 0.0, 0.01), (0.2, 0.14, 0.01))
+    return functional.pad(torch.tensor(parts), (0, 0, 0, 0, 0, 3))

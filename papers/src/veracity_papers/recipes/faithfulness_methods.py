@@ -1,11 +1,16 @@
-"""The local explanation methods of the faithfulness paper, and what it published about them."""
+"""What the faithfulness recipes share: the paper's local methods, its published figures, and its networks with their test samples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor, nn
+
+from veracity.audit import Audit
 from veracity.core.explainers import Explainer
+from veracity.core.inputs import TensorInputs
 from veracity.explain import (
     GradCam,
     Gradient,
@@ -19,6 +24,10 @@ from veracity.explain import (
     SmoothGrad,
 )
 from veracity.recipe import Scale
+from veracity_papers.data.labelled import Labelled
+from veracity_papers.data.mnist import fashion_mnist, mnist
+from veracity_papers.data.tabular import avila, compas
+from veracity_papers.zoo import lenet, tabular
 
 PAPER = "Hedström et al. 2025"
 SAMPLES = {Scale.SMOKE: 6, Scale.SMALL: 48, Scale.PAPER: 250}
@@ -69,7 +78,7 @@ A5_CAVEATS = {
 
 
 def local_methods(layer: str | None = None) -> dict[str, Explainer]:
-    """The local methods with the settings of section 6; Grad-CAM too where a layer with maps is named.
+    """The local methods with the settings of section 6; and Grad-CAM if a layer with maps is named.
 
     >>> list(local_methods())[:3], local_methods("conv2")["grad_cam"].layer
     (['gradient', 'saliency', 'input_x_gradient'], 'conv2')
@@ -101,7 +110,7 @@ def published(
     where: str,
     caveats: Mapping[tuple[str, str], str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Figures of some columns of a published table, under the labels that their models have here, with what must be said of them.
+    """Figures of some columns of a published table, under the labels of our models, with their caveats.
 
     >>> published(A5, A5_DATA, {"mnist": "lenet"}, "fast_gef_public", "Table A.5")[-2]
     {'model': 'lenet', 'explainer': 'gradient', 'score': 'fast_gef_public', 'value': 0.79, 'error': 0.01, 'where': 'Table A.5'}
@@ -121,3 +130,42 @@ def published(
         for column, (value, error) in zip(columns, figures, strict=True)
         if column in labels
     ]
+
+
+IMAGES = {Scale.SMOKE: 4, Scale.SMALL: 32, Scale.PAPER: 250}
+ROWS = {Scale.SMOKE: 8, Scale.SMALL: 250, Scale.PAPER: 250}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network under its label, its data, how many samples each scale takes, and the noise at the strong end of a path.
+
+    `noise` is a standard deviation, where nine tenths of the way are gone from full agreement with the original predictions
+    to what is left of it in noise of any strength: .11 for MNIST, .10 for FashionMNIST, .11 for Avila and .61 for COMPAS,
+    on 1,000 test samples or more. Chance is lower: networks give noise to a few classes. The noise at which a sample of
+    digits happens to reach chance lies between 3 and 25; Avila and COMPAS never do.
+    """
+
+    label: str
+    network: Callable[[], nn.Module]
+    data: Callable[[], Labelled]
+    samples: dict[Scale, int]
+    noise: float
+
+    def audit(self, scale: Scale) -> Audit:
+        """The network and its samples, with nothing asked yet."""
+        chosen = self.data().some(self.samples[scale])
+        return Audit(models={self.label: self.network()}, inputs=chosen.inputs, targets=chosen.labels)
+
+
+def images(data: tuple[Tensor, Tensor]) -> Labelled:
+    """Images (N, ...) with labels (N,) as samples."""
+    return Labelled(TensorInputs(data[0]), data[1])
+
+
+TASKS = {
+    "mnist": Task("lenet", lambda: lenet.pretrained("mnist"), lambda: images(mnist("test")), IMAGES, 2.2),
+    "fashion-mnist": Task("lenet", lambda: lenet.pretrained("fashion-mnist"), lambda: images(fashion_mnist("test", 0)), IMAGES, 2.4),
+    "avila": Task("avila-sigmoid", lambda: tabular.pretrained("avila-sigmoid"), lambda: avila("test").labelled, ROWS, 1.9),
+    "compas": Task("compas-mlp3", lambda: tabular.pretrained("compas-mlp3"), lambda: compas("test").labelled, ROWS, 0.8),
+}

@@ -79,7 +79,7 @@ def meta_evaluation_mnist(folder: Path, scale: Scale) -> MetaEvaluation:
     """Meta-consistency of faithfulness, sensitivity and robustness scores of Gradient and Grad-CAM on the MNIST LeNet.
 
     The paper averages over two pairs of methods; this is the first, and `meta-evaluation-mnist-saliency` the second. They
-    are kept apart since two methods keep their ranks more easily than four: the published numbers are of pairs. Paper: 250
+    are separate because two methods keep their ranks more easily than four: the published numbers are of pairs. Paper: 250
     digits, 3 iterations of 5 perturbations. Small: 32 digits, 2 of 3, without the two most expensive scores.
     """
     return meta_evaluation(("gradient", "grad_cam"), scale)

@@ -49,7 +49,7 @@ def orbits_detection(folder: Path, scale: Scale) -> OrbitEvaluation:
     effort = SCENES[scale]
     smoke = scale is Scale.SMOKE
     data = scenes(effort.scenes or 1, source="digits", window=TINY) if smoke else scenes(effort.scenes or 1)
-    models: Mapping[str, nn.Module] = tiny(folder) if smoke else {named(jitter): pretrained("digits", jitter) for jitter in JITTERS}
+    models: Mapping[str, nn.Module] = tiny(folder) if smoke else {detector_name(jitter): pretrained("digits", jitter) for jitter in JITTERS}
     window = TINY if smoke else WINDOW
     return evaluation(
         "orbits-detection",
@@ -76,7 +76,7 @@ def orbits_detection_cells(folder: Path, scale: Scale) -> OrbitEvaluation:
         "orbits-detection-cells",
         "How far from the centre do detectors of blood cells find their cell?",
         scale,
-        {named(jitter): pretrained("cells", jitter) for jitter in jitters},
+        {detector_name(jitter): pretrained("cells", jitter) for jitter in jitters},
         data,
         bccd.CLASSES,
         CropOrbit(reach=bccd.REACH, step=effort.step),
@@ -104,7 +104,7 @@ def evaluation(
     )
 
 
-def named(jitter: int) -> str:
+def detector_name(jitter: int) -> str:
     """A detector's name."""
     return f"{jitter} % jitter"
 
@@ -121,4 +121,4 @@ def tiny(folder: Path) -> dict[str, nn.Module]:
         build = partial(Detector, 1, len(DIGITS), widths=(8, 16, 24))
         return trained_once(folder, f"jitter-{jitter}", lambda: initialised(build, seed=0), 2, learn)
 
-    return {named(jitter): trained(jitter) for jitter in (JITTERS[0], JITTERS[-1])}
+    return {detector_name(jitter): trained(jitter) for jitter in (JITTERS[0], JITTERS[-1])}

@@ -11,10 +11,8 @@ from veracity.orbits import OrbitEvaluation
 from veracity.orbits.layouts import FlowOrbit
 from veracity.orbits.tasks.flow import Flow, reversal_floor
 from veracity.recipe import Scale, recipe
-from veracity_papers.data.particles import KINDS, particle_pairs
-from veracity_papers.data.piv import CLASSES, EACH, Pairs, piv
-from veracity_papers.zoo.farneback import Farneback
-from veracity_papers.zoo.flow_net import pretrained
+from veracity_papers.data.particles import CLASSES, EACH, KINDS, Pairs, particle_pairs, piv
+from veracity_papers.zoo.flow import Farneback, pretrained
 
 SIZES = {Scale.SMALL: 3, Scale.PAPER: EACH}
 

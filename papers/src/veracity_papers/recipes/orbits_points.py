@@ -14,8 +14,7 @@ from veracity.orbits.tasks import Classification
 from veracity.recipe import Scale, recipe, trained_once
 from veracity.trainers.training import initialised, train
 from veracity_papers.data import files
-from veracity_papers.data.furniture import furniture
-from veracity_papers.data.modelnet import CLASSES, modelnet
+from veracity_papers.data.modelnet import CLASSES, furniture, modelnet
 from veracity_papers.recipes.orbits_digits import PAPER
 from veracity_papers.zoo import pointnet
 
@@ -51,7 +50,7 @@ def orbits_points_yz(folder: Path, scale: Scale) -> OrbitEvaluation:
 def on_disk(folder: Path, name: str, plane: str, scale: Scale) -> OrbitEvaluation:
     """The evaluation with axes of rotation in one plane."""
     samples, step = SIZES[scale]
-    shapes, labels = sampled(samples, scale)
+    shapes, labels = clouds(samples, scale)
     return OrbitEvaluation(
         title=f"How do point cloud classifiers see a shape that turns about axes in {plane}?",
         models=networks(folder, scale),
@@ -63,7 +62,7 @@ def on_disk(folder: Path, name: str, plane: str, scale: Scale) -> OrbitEvaluatio
     )
 
 
-def sampled(samples: int, scale: Scale) -> tuple[Tensor | Inputs, Tensor]:
+def clouds(samples: int, scale: Scale) -> tuple[Tensor | Inputs, Tensor]:
     """Test shapes and their labels; at smoke scale generated ones."""
     if scale is Scale.SMOKE:
         return furniture(samples, POINTS, seed=1)
@@ -72,7 +71,7 @@ def sampled(samples: int, scale: Scale) -> tuple[Tensor | Inputs, Tensor]:
 
 
 def networks(folder: Path, scale: Scale) -> dict[str, nn.Module]:
-    """The two shipped networks, and the public one where it is at hand; at smoke scale two that are trained once and kept."""
+    """The two shipped networks, and the public one if it is available; at smoke scale two that are trained once and stored."""
     if scale is Scale.SMOKE:
         return {name: small(folder, name) for name in pointnet.NAMES}
     models: dict[str, nn.Module] = {name: pointnet.pretrained(name) for name in pointnet.NAMES}

@@ -12,8 +12,7 @@ from veracity.recipe import Scale, recipe
 from veracity.studies.several import Audits
 from veracity.walk import SubsetSimulation
 from veracity_papers.data.cifar import cifar10
-from veracity_papers.recipes.robustness_methods import METHODS, PAPER, Effort, both, compared, first_correct, standing
-from veracity_papers.recipes.robustness_published import by_network
+from veracity_papers.recipes.robustness_methods import METHODS, PAPER, Effort, both, by_network, comparison, first_correct, standing
 from veracity_papers.zoo import compact, resnet
 
 TINY = Effort(1, both(4, 1, 1, 1), SubsetSimulation(population=10, steps=1, floor=-2.0), explainers=METHODS[::2])
@@ -33,7 +32,7 @@ def robustness_cifar10(folder: Path, scale: Scale) -> Audit:
     M = 2, ln P down to -20. Paper: 50 images, 3,700 and 500 evaluations, n = 100, M = 5, ln P down to -100.
     """
     effort = ONE.get(scale, WHOLE)
-    return searched_around(
+    return resnet_audit(
         first_correct([network("resnet20")], cifar10("test"), effort.seeds), "resnet20", "robustness-cifar10", effort, scale
     )
 
@@ -50,7 +49,7 @@ def robustness_architectures(folder: Path, scale: Scale) -> Audits:
     names = NETWORKS[:3:2] if scale is Scale.SMOKE else NETWORKS
     data = first_correct([network(name) for name in names], cifar10("test"), effort.seeds)
     return Audits(
-        audits={name: searched_around(data, name, "robustness-architectures", effort, scale) for name in names},
+        audits={name: resnet_audit(data, name, "robustness-architectures", effort, scale) for name in names},
         title="Which explainer is the most robust, whatever the network?",
         summary=standing,
     )
@@ -61,9 +60,9 @@ def network(name: str) -> nn.Module:
     return resnet.pretrained(int(name.removeprefix("resnet"))) if name.startswith("resnet") else compact.pretrained(name)
 
 
-def searched_around(data: tuple[Tensor, Tensor], name: str, called: str, effort: Effort, scale: Scale) -> Audit:
+def resnet_audit(data: tuple[Tensor, Tensor], name: str, called: str, effort: Effort, scale: Scale) -> Audit:
     """The audit of one network beside its figures in Table 8."""
     layer = resnet.LAYER if name.startswith("resnet") else compact.LAYER
     title = "How close to a photograph lies one that misleads?"
-    found = compared(title, (name, network(name)), data, (resnet.RADIUS, resnet.RANGE), layer, effort)
+    found = comparison(title, (name, network(name)), data, (resnet.RADIUS, resnet.RANGE), layer, effort)
     return replace(found, about={"recipe": called, "scale": scale.value, "published": by_network(name, effort.explainers)})

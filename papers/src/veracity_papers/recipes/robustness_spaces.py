@@ -18,7 +18,7 @@ from veracity.recipe import Scale, recipe, trained_once
 from veracity.scores import LnPHat, LnPMisclassified, SolHat, WorstLoss
 from veracity.trainers.training import initialised, train
 from veracity.walk import Genetic, SimpleMonteCarlo, SubsetSimulation
-from veracity_papers.recipes.robustness_methods import PAPER, first_correct, searched
+from veracity_papers.recipes.robustness_methods import PAPER, first_correct, search_audit
 
 EPOCHS = {Scale.SMOKE: 3, Scale.SMALL: 8, Scale.PAPER: 8}
 SIGMA = 0.3
@@ -69,7 +69,7 @@ def robustness_spaces(folder: Path, scale: Scale) -> Audit:
     spaces = {"rotations": Rotation(), "weights": WeightNeighbourhood(sigma=SIGMA)}
     scores = {label: one for name, space in spaces.items() for label, one in in_space(name, space, extent).items()}
     counted: Score = LnPMisclassified(space=spaces["rotations"], walk=extent.counted)
-    return searched(
+    return search_audit(
         "Which turn of a digit, and which noise on the weights, misleads?",
         {"small": model},
         first_correct([model], digits("test"), extent.seeds),

@@ -95,6 +95,6 @@ def some_of_each(folds: Tensor, count: int) -> Tensor:
     return torch.cat(each).sort().values
 
 
-def described(name: str, scale: Scale, tables: Mapping[str, Mapping[str, tuple[float, ...]]] | None = None) -> dict[str, Any]:
+def run_facts(name: str, scale: Scale, tables: Mapping[str, Mapping[str, tuple[float, ...]]] | None = None) -> dict[str, Any]:
     """What a report says of where an audit comes from."""
     return {"recipe": name, "scale": scale.value, **({"published": published(tables)} if tables else {})}

@@ -13,11 +13,10 @@ from veracity.explain import GradientShap, IntegratedGradients
 from veracity.perturb import Dihedral
 from veracity.recipe import Scale, recipe
 from veracity.walk import Exhaustive
-from veracity_papers.data.cifar import CONCEPTS, cifar10
-from veracity_papers.data.corrupt import KINDS, corrupt
-from veracity_papers.recipes.kinds import EXAMPLES, by_concept, by_example
-from veracity_papers.zoo.cifar import EQUIVARIANT, INVARIANT, build, checkpoints, evolution, pretrained
-from veracity_papers.zoo.store import loaded
+from veracity_papers.data.cifar import CONCEPTS, KINDS, cifar10, corrupt
+from veracity_papers.recipes.symmetry_methods import EXAMPLES, by_concept, by_example
+from veracity_papers.zoo.d4 import EQUIVARIANT, INVARIANT, build, checkpoints, evolution, pretrained
+from veracity_papers.zoo.storage import loaded
 
 SIZES = {Scale.SMOKE: (1, 60), Scale.SMALL: (32, 500), Scale.PAPER: (500, 2000)}
 NETWORKS = ("d4", "relaxed", "augmented")

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from veracity.core.training import Checkpoint
 from veracity_papers.data.imdb import VOCABULARY
-from veracity_papers.zoo.store import checkpoints as shipped
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.storage import checkpoints as shipped
+from veracity_papers.zoo.storage import loaded
 
 INVARIANT = "linear1"
 NAME = "imdb-bag"
@@ -41,7 +41,7 @@ def bag_of_words(vocabulary: int = VOCABULARY, hidden: int = 16, classes: int = 
 
 
 def pretrained() -> nn.Sequential:
-    """The network with the weights that `python -m veracity_papers.zoo.train_imdb` made."""
+    """The network with the weights that `python -m veracity_papers.zoo.train imdb` made."""
     return loaded(bag_of_words(), NAME)
 
 

@@ -1,6 +1,6 @@
 """Two small networks for CIFAR-10, after VGG (Simonyan and Zisserman 2015) and MobileNetV2 (Sandler et al. 2018), with trained weights.
 
-They stand for architectures of the robustness paper's Table 8. They see images in [0, 1] and standardise them themselves; every
+They stand in for architectures of the robustness paper's Table 8. They see images in [0, 1] and standardise them themselves; every
 ReLU is a module used once. On the 10,000 test images the shipped weights scored .8945 and .8951 after 24 epochs.
 """
 
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from veracity.core.errors import unknown
 from veracity.demo import GlobalMean
-from veracity_papers.zoo.dihedral import Standardise
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.d4 import Standardise
+from veracity_papers.zoo.storage import loaded
 
 NAMES = ("vgg", "mobile")
 LAYER = "last"  # where Grad-CAM looks in both: the last maps

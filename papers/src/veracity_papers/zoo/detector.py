@@ -18,7 +18,7 @@ from torch.nn.functional import max_pool2d
 from veracity.core.errors import InputError, unknown
 from veracity_papers.data.bccd import CLASSES as CELLS
 from veracity_papers.data.mnist import CLASSES as DIGITS
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.storage import loaded
 
 STRIDE = 8
 JITTERS = (0, 25, 50, 100)

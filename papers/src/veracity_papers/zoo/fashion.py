@@ -10,8 +10,8 @@ from torch import Size, nn
 
 from veracity.core.training import Checkpoint
 from veracity.demo import GlobalMean, all_cnn, flatten_cnn
-from veracity_papers.zoo.store import checkpoints as shipped
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.storage import checkpoints as shipped
+from veracity_papers.zoo.storage import loaded
 
 PADDING = 10
 IMAGE = Size((48, 48))
@@ -27,7 +27,7 @@ def build(name: str) -> nn.Sequential:
 
 
 def pretrained(name: str) -> nn.Sequential:
-    """One of the three networks with the weights that `python -m veracity_papers.zoo.train_fashion` made."""
+    """One of the three networks with the weights that `python -m veracity_papers.zoo.train fashion` made."""
     return loaded(build(name), f"fashion-{name}")
 
 

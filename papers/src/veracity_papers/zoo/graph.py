@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from veracity.core.errors import missing_extra
 from veracity.core.training import Checkpoint
-from veracity_papers.zoo.store import checkpoints as shipped
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.storage import checkpoints as shipped
+from veracity_papers.zoo.storage import loaded
 
 INVARIANT = "linear1"
 NAME = "mutagenicity-gnn"
@@ -47,7 +47,7 @@ class GraphNet(nn.Module):
 
 
 def pretrained() -> GraphNet:
-    """The network with the weights that `python -m veracity_papers.zoo.train_mutagenicity` made."""
+    """The network with the weights that `python -m veracity_papers.zoo.train mutagenicity` made."""
     return loaded(GraphNet(), NAME)
 
 

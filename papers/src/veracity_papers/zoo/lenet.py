@@ -11,7 +11,7 @@ from collections import OrderedDict
 from torch import nn
 
 from veracity.core.errors import unknown
-from veracity_papers.zoo.foreign import fetched
+from veracity_papers.zoo.storage import fetched
 
 ORIGIN = "github.com/annahedstroem/GEF (assets/models)"
 FILES = {"mnist": "gef/mnist_lenet", "fashion-mnist": "gef/fmnist_lenet"}

@@ -12,8 +12,8 @@ from collections import OrderedDict
 from torch import Tensor, nn
 
 from veracity_papers.data.mnist import mnist
-from veracity_papers.zoo.foreign import fetched
 from veracity_papers.zoo.robust import shipped
+from veracity_papers.zoo.storage import fetched
 
 ORIGIN = "github.com/havelhuang/Eval_XAI_Robustness (checkpoints)"
 FILE = "eval_xai_robustness/LeNet-mnist"

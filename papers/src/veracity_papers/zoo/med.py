@@ -11,7 +11,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.storage import loaded
 
 NAME = "pneumonia-med-cnn"
 LAYER = "pool5"  # where the paper's Grad-CAM looks
@@ -37,5 +37,5 @@ def med_cnn(channels: int = 1, classes: int = 2) -> nn.Sequential:
 
 
 def pretrained() -> nn.Sequential:
-    """The network with the weights that `python -m veracity_papers.zoo.train_pneumonia` made."""
+    """The network with the weights that `python -m veracity_papers.zoo.train pneumonia` made."""
     return loaded(med_cnn(), NAME)

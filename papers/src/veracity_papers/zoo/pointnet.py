@@ -2,9 +2,9 @@
 
 Every point goes through the same layers, and each feature's maximum over the points is kept, with `amax`, so that tied points
 share the gradient. A small one comes with the package's weights for three classes of ModelNet (`python -m
-veracity_papers.zoo.train_orbit_points`), learnt from upright shapes ("plain") and from shapes turned at random in space ("augmented"): on
-the 295 test shapes they scored 1.0 and .990 upright, .302 and .993 turned. `public` reads a large one, trained by others on all
-forty classes, from the data folder: 1.0 among the three classes upright, .410 turned.
+veracity_papers.zoo.train_orbits points`), learnt from upright shapes ("plain") and from shapes turned at random in space
+("augmented"): on the 295 test shapes they scored 1.0 and .990 upright, .302 and .993 turned. `public` reads a large one, trained
+by others on all forty classes, from the data folder: 1.0 among the three classes upright, .410 turned.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from veracity.core.errors import InputError, unknown
 from veracity.perturb.groups import Rotations3D
 from veracity.trainers.training import Augmentation
 from veracity_papers.data.modelnet import CLASSES
-from veracity_papers.zoo.foreign import fetched
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.storage import fetched, loaded
 
 NAMES = ("plain", "augmented")
 WIDTHS, HIDDEN = (32, 64, 128), (64,)
@@ -93,7 +92,7 @@ def random_turn(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def pretrained(name: str) -> PointNet:
-    """The small network for bench, chair and monitor with the weights that `python -m veracity_papers.zoo.train_orbit_points` made."""
+    """The small network for bench, chair and monitor with the weights that `python -m veracity_papers.zoo.train_orbits points` made."""
     if name not in NAMES:
         raise unknown("PointNet", name, NAMES)
     return loaded(PointNet(len(CLASSES)), f"orbit-modelnet-{name}")

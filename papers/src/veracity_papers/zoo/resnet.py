@@ -15,8 +15,8 @@ from torch.nn.functional import pad
 from veracity.core.errors import InputError
 from veracity.demo import GlobalMean
 from veracity.trainers.certified import bound
-from veracity_papers.zoo.dihedral import Standardise
-from veracity_papers.zoo.foreign import fetched
+from veracity_papers.zoo.d4 import Standardise
+from veracity_papers.zoo.storage import fetched
 
 ORIGIN = "github.com/akamaster/pytorch_resnet_cifar10 (pretrained_models)"
 FILES = {20: "resnet_cifar10/resnet20-12fca82f.th", 32: "resnet_cifar10/resnet32-d509ac18.th"}

@@ -22,7 +22,7 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.models import evaluating
 from veracity.perturb.ball import Ball
 from veracity.trainers.training import train
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.storage import loaded
 
 Network = TypeVar("Network", bound=nn.Module)
 SCHEMES = ("plain", "gradient", "hessian", "pgd")
@@ -45,7 +45,7 @@ class Plain:
     """The cross-entropy alone: mean_i l_i."""
 
     def check(self, x: Tensor) -> None:
-        """Nothing to set, so nothing to be wrong."""
+        """There are no settings to check."""
 
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         """The mean cross-entropy."""
@@ -82,7 +82,7 @@ class HessianPenalty:
     """The cross-entropy and its curvature along random directions: mean_i (l_i + weight |H_i v|^2), v standard normal.
 
     H is the Hessian of the loss in the input, and is never formed: H v is the gradient of v . grad_x l. Over v the mean of
-    |H v|^2 is |H|_F^2; `draws` directions a sample are averaged. A network of ReLUs is linear around almost every input, so that
+    |H v|^2 is |H|_F^2; `draws` directions per sample are averaged. A network of ReLUs is linear around almost every input, so that
     there H = J^T (diag p - p p^T) J, with J the Jacobian of the logits and p their softmax: it is this curvature that is
     penalised, not the kinks between linear pieces.
     """

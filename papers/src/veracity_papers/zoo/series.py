@@ -12,8 +12,8 @@ from torch import Size, nn
 from veracity.core.training import Checkpoint
 from veracity.demo import GlobalMean, all_cnn, flatten_cnn
 from veracity_papers.data.ecg import LENGTH
-from veracity_papers.zoo.store import checkpoints as shipped
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.storage import checkpoints as shipped
+from veracity_papers.zoo.storage import loaded
 
 NAMES = ("all-cnn", "augmented-cnn", "standard-cnn")
 EQUIVARIANT, INVARIANT = "conv3", "linear1"
@@ -27,7 +27,7 @@ def build(name: str) -> nn.Sequential:
 
 
 def pretrained(name: str) -> nn.Sequential:
-    """One of the three networks with the weights that `python -m veracity_papers.zoo.train_ecg` made."""
+    """One of the three networks with the weights that `python -m veracity_papers.zoo.train ecg` made."""
     return loaded(build(name), f"ecg-{name}")
 
 

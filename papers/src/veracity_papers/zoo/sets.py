@@ -13,8 +13,8 @@ from collections import OrderedDict
 from torch import Tensor, nn
 
 from veracity.core.training import Checkpoint
-from veracity_papers.zoo.store import checkpoints as shipped
-from veracity_papers.zoo.store import loaded
+from veracity_papers.zoo.storage import checkpoints as shipped
+from veracity_papers.zoo.storage import loaded
 
 EQUIVARIANT, INVARIANT = "equivariant2", "linear1"
 NAME = "modelnet-deep-sets"
@@ -50,7 +50,7 @@ def deep_sets(classes: int, width: int = 256, features: int = 3, dropout: float 
 
 
 def pretrained() -> nn.Sequential:
-    """The network for bench, chair and monitor with the weights that `python -m veracity_papers.zoo.train_modelnet` made."""
+    """The network for bench, chair and monitor with the weights that `python -m veracity_papers.zoo.train modelnet` made."""
     return loaded(deep_sets(3, WIDTH), NAME)
 
 

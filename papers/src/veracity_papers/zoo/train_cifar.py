@@ -18,9 +18,8 @@ from torch import Tensor
 
 from veracity.trainers.training import accuracy, initialised, random_shift, train
 from veracity_papers.data.cifar import cifar10
-from veracity_papers.zoo.cifar import NAMES, build
-from veracity_papers.zoo.dihedral import random_d4
-from veracity_papers.zoo.store import save
+from veracity_papers.zoo.d4 import NAMES, build, random_d4
+from veracity_papers.zoo.storage import save
 
 MOMENTS = (0, 1, 2, 3, 5, 8, 13, 21)
 
@@ -32,7 +31,7 @@ def augmentation(name: str, x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def fit(name: str, out: Path, epochs: int, data: tuple[Tensor, ...], seed: int) -> dict[str, object]:
-    """Train one network, write its weights and checkpoints, and say how it scored."""
+    """Train one network, write its weights and checkpoints, and return its accuracy."""
     x, y, x_test, y_test = data
     start = time.perf_counter()
     model = initialised(lambda: build(name), seed).to(x.device)
@@ -51,7 +50,7 @@ def fit(name: str, out: Path, epochs: int, data: tuple[Tensor, ...], seed: int) 
 
 
 def main() -> None:
-    """Read the arguments, train, print one line a network."""
+    """Read the arguments, train, print one line per network."""
     parser = argparse.ArgumentParser(description="Train the CIFAR-10 networks.")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--out", type=Path, required=True)

@@ -1,8 +1,8 @@
-"""Train the detectors of the orbit recipes: python -m veracity_papers.zoo.train_detector OUT [--only NAME ...] [--steps N] [--device cuda]
+"""Train the detectors of the orbit recipes: python -m veracity_papers.zoo.train_detector OUT [--only NAME ...] [--steps N]
 
 Four for digits on canvases, four for blood cells: the key object lies at the window's centre (0 % jitter), or is shifted
-uniformly by up to 25, 50 or 100 % of the reach. Needs torch, numpy and safetensors, MNIST and BCCD where VERACITY_DATA says
-(BCCD as the archive with Pillow, or as `--prepare FOLDER` writes it). Names may run side by side; about a minute each on a GPU.
+uniformly by up to 25, 50 or 100 % of the reach. Needs torch, numpy and safetensors, MNIST and BCCD where VERACITY_DATA says (BCCD
+as the archive with Pillow, or as `--prepare FOLDER` writes it). Names may run side by side; about a minute each on a GPU.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from veracity_papers.data import bccd
 from veracity_papers.data.mnist import mnist
 from veracity_papers.data.scenes import WINDOW, Boxed, clipped, composed, cut, scenes
 from veracity_papers.zoo.detector import DATA, JITTERS, STRIDE, Detector, build
-from veracity_papers.zoo.script import say
-from veracity_papers.zoo.store import save
+from veracity_papers.zoo.storage import save
+from veracity_papers.zoo.train import say
 
 NAMES = {f"detector-{data}-{jitter}": (data, jitter) for data in DATA for jitter in JITTERS}
 REACH = {"digits": WINDOW // 2, "cells": bccd.REACH}
@@ -42,7 +42,7 @@ def digit_batches(jitter: float, generator: torch.Generator, batch: int, images:
 
 
 def cell_batches(jitter: float, generator: torch.Generator, batch: int, images: Tensor, boxes: Tensor) -> Batches:
-    """Endless batches of windows around white cells and platelets, half of each, turned and mirrored, a little brighter or darker.
+    """Endless batches of windows around white cells and platelets, half of each, turned and mirrored, slightly brighter or darker.
 
     A shift goes as far as the photograph does.
     """
@@ -158,7 +158,7 @@ def overlap(boxes: Tensor, truth: Tensor) -> Tensor:
 
 
 def trained(name: str, out: Path, *, steps: int, batch: int, device: str, seed: int) -> dict[str, object]:
-    """Train one detector, write its weights in half precision, and say how it does."""
+    """Train one detector, write its weights in half precision, and return its scores."""
     data, jitter = NAMES[name]
     start = time.perf_counter()
     generator = torch.Generator(device=device).manual_seed(seed)
@@ -191,7 +191,7 @@ def trained(name: str, out: Path, *, steps: int, batch: int, device: str, seed: 
 
 
 def main() -> None:
-    """Read the arguments, train, print one line a network."""
+    """Read the arguments, train, print one line per network."""
     parser = argparse.ArgumentParser(description="Train the detectors of the orbit recipes.")
     parser.add_argument("out", type=Path, help="the folder to write the weights to")
     parser.add_argument("--only", nargs="+", choices=tuple(NAMES), default=list(NAMES), metavar="NAME", help=f"some of {', '.join(NAMES)}")

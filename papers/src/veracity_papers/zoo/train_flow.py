@@ -16,11 +16,10 @@ from torch import Tensor
 
 from veracity.trainers.training import initialised
 from veracity_papers.data import files
-from veracity_papers.data.particles import particle_pairs
-from veracity_papers.data.piv import FILE, piv
-from veracity_papers.zoo.flow_net import NAME, FlowNet
-from veracity_papers.zoo.script import say
-from veracity_papers.zoo.store import save
+from veracity_papers.data.particles import FILE, particle_pairs, piv
+from veracity_papers.zoo.flow import NAME, FlowNet
+from veracity_papers.zoo.storage import save
+from veracity_papers.zoo.train import say
 
 
 def fit(
@@ -61,7 +60,7 @@ def end_point_error(flow: Tensor, truth: Tensor) -> Tensor:
 
 @torch.no_grad()
 def judged(model: FlowNet, device: str) -> dict[str, float]:
-    """The end-point error on fresh generated pairs of full size, and on the real ones where they are at hand, in pixels."""
+    """The end-point error on fresh generated pairs of full size, and on the real ones if they are available, in pixels."""
     made = particle_pairs(16, torch.Generator(device=device).manual_seed(1), side=256)
     found = {"epe_generated": round(float(end_point_error(model(made[0]), made[1]).mean()), 4)}
     if files.locate(FILE) is not None:

@@ -22,8 +22,8 @@ from veracity.trainers.training import Augmentation, accuracy, initialised, rand
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.zoo import compact, lenet5, resnet
 from veracity_papers.zoo.robust import PGD, GradientPenalty, HessianPenalty, Plain, Scheme, train_robust
-from veracity_papers.zoo.script import say
-from veracity_papers.zoo.store import save
+from veracity_papers.zoo.storage import save
+from veracity_papers.zoo.train import say
 
 Split = tuple[Tensor, Tensor]
 
@@ -75,7 +75,7 @@ def changed(job: Job, epochs: int | None, weight: float | None) -> Job:
 
 
 def fit(name: str, job: Job, out: Path, *, first: int | None, device: str, seed: int, batch: int) -> dict[str, object]:
-    """Train one network, write its weights in half precision, and say how they score, plainly and under attack."""
+    """Train one network, write its weights in half precision, and return its accuracy, with and without attack."""
     x, y, x_test, y_test = (part[:first].to(device) for split in ("train", "test") for part in job.task.read(split))
     start = time.perf_counter()
     model = initialised(job.build, seed).to(device)
@@ -108,7 +108,7 @@ def attacked(attack: PGD, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 def main() -> None:
-    """Read the arguments, train, print one line an epoch and one a network."""
+    """Read the arguments, train, print one line per epoch and one per network."""
     parser = argparse.ArgumentParser(description="Train the networks of the robustness recipes.")
     parser.add_argument("out", type=Path, help="the folder to write the weights to")
     parser.add_argument("--only", nargs="+", choices=tuple(JOBS), default=list(JOBS), metavar="NAME", help=f"some of {', '.join(JOBS)}")

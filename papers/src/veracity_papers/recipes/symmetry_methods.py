@@ -1,4 +1,4 @@
-"""The three kinds of explanation that the symmetry paper compares, as its appendix F sets them up."""
+"""The three kinds of explanation that the symmetry paper compares, with the settings of its appendix F."""
 
 from __future__ import annotations
 

@@ -1,7 +1,16 @@
-"""Residual networks over square images that are exactly, nearly or not at all invariant to the square's symmetries D4.
+"""Networks with the symmetries of the square, D4: group convolutions, residual networks, and four trained ones for CIFAR-10.
 
-Pooling in 2x2 windows commutes with D4 on even sides alone (a 3x3 window of stride 2 on odd ones alone), so a 32x32 image is
-halved to 16, 8 and 4; the mean over places and orientations then forgets both, and what follows is exactly invariant.
+A group convolution (Cohen and Welling 2016) has one feature map per element g of D4, [K_g]_h(u) = W[g^-1 h](g^-1 u). So
+transforming the image transforms the maps and permutes them. Kernel sides are odd, and maps are padded with zeros, so the centre
+stays in place.
+
+Pooling in 2x2 windows commutes with D4 on even sides only (a 3x3 window of stride 2 on odd sides only), so a 32x32 image is
+halved to 16, 8 and 4. The mean over places and orientations then makes the rest exactly invariant.
+
+The CIFAR-10 networks stand in for the symmetry paper's E(2)-WideResNets (Table 11). "d4" is exactly invariant; "relaxed" starts
+so and may unlearn it; "augmented" and "standard" are ordinary residual networks, trained with and without random elements of D4.
+The paper's Equiv layer is "lift", its Inv layer "pool". On the 10,000 test images the shipped weights scored .8493, .8844, .7783
+and .8528 after 30 epochs.
 """
 
 from __future__ import annotations
@@ -12,11 +21,63 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import conv2d
 
+from veracity.core.training import Checkpoint
 from veracity.demo import GlobalMean
 from veracity.perturb.groups import Dihedral
 from veracity.trainers.certified import bound
-from veracity_papers.zoo.group_conv import ORDER, GroupConv, Lift
+from veracity_papers.zoo.storage import checkpoint_names, facts, loaded
+from veracity_papers.zoo.storage import checkpoints as shipped
+
+ORDER = 8
+
+
+class Lift(nn.Module):
+    """A convolution of an image with a filter in all eight orientations: from (N, I, H, W) to (N, O, 8, H, W)."""
+
+    orientations = 1
+
+    def __init__(self, channels_in: int, channels_out: int, side: int = 3) -> None:
+        super().__init__()
+        fan = channels_in * self.orientations * side * side
+        self.weight = nn.Parameter(torch.randn(channels_out, channels_in, self.orientations, side, side) * (2.0 / fan) ** 0.5)
+        self.register_buffer("source", turned(side, self.orientations), persistent=False)
+
+    def bank(self) -> Tensor:
+        """The filters in every orientation: (O * 8, I * orientations, side, side)."""
+        filters = self.weight.flatten(2)[:, :, self.get_buffer("source")]  # (O, I, 8, orientations, side, side)
+        return filters.transpose(1, 2).flatten(2, 3).flatten(0, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One map for each filter and orientation, of the input's size (zeros around it)."""
+        maps: Tensor = conv2d(x.flatten(1, -3), self.bank(), padding=self.weight.shape[-1] // 2)
+        return maps.reshape(len(x), -1, ORDER, *x.shape[-2:])
+
+
+class GroupConv(Lift):
+    """A convolution over places and orientations: from (N, I, 8, H, W) to (N, O, 8, H, W)."""
+
+    orientations = ORDER
+
+
+def turned(side: int, orientations: int) -> Tensor:
+    """Where each entry of a filter in orientation g comes from: (8, orientations, side, side), flat over the last three.
+
+    >>> turned(2, 1)[1, 0]  # a quarter turn anticlockwise
+    tensor([[1, 3],
+            [0, 2]])
+    """
+    group = Dihedral()
+    g = torch.arange(ORDER)[:, None]
+    grid = torch.arange(side * side).reshape(side, side)
+    place = torch.stack([face.rot90(turns) for face in (grid, grid.fliplr()) for turns in range(4)])
+    if orientations == 1:
+        return place[:, None]
+    h = torch.arange(ORDER)[:, None]
+    before = group.compose(group.inverse(g).repeat_interleave(ORDER, dim=0), h.repeat(ORDER, 1)).reshape(ORDER, ORDER)
+    return before[:, :, None, None] * side * side + place[:, None]
+
 
 MEANS, DEVIATIONS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
@@ -131,3 +192,29 @@ def random_d4(x: Tensor, generator: torch.Generator) -> Tensor:
     """An augmentation: each image turned and mirrored at random."""
     elements = torch.randint(0, ORDER, (len(x), 1), generator=generator)
     return Dihedral().act(elements.to(x.device), x)
+
+
+NAMES = ("d4", "relaxed", "augmented", "standard")
+EQUIVARIANT, INVARIANT = "lift", "pool"
+
+
+def build(name: str) -> nn.Sequential:
+    """One of the four architectures, untrained."""
+    if name == "d4":
+        return d4_resnet(10)
+    return relaxed_resnet(10) if name == "relaxed" else ordinary_resnet(10)
+
+
+def pretrained(name: str) -> nn.Sequential:
+    """One of the four networks with the weights that `python -m veracity_papers.zoo.train_cifar` made."""
+    return loaded(build(name), f"cifar-{name}")
+
+
+def checkpoints(name: str) -> tuple[Checkpoint, ...]:
+    """The shipped checkpoints of its training; none of "standard"."""
+    return shipped(f"cifar-{name}")
+
+
+def evolution(name: str) -> dict[str, int]:
+    """The shipped moments of a training, by name for `veracity_papers.zoo.storage.state`, with the epochs done: eight of "relaxed"."""
+    return {one: int(facts(one)["epochs"]) for one in checkpoint_names(f"cifar-{name}")}

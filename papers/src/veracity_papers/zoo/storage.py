@@ -1,22 +1,24 @@
-"""Weights on disk: small safetensors files, shipped with the package or written by a training script.
+"""Weights on disk: shipped safetensors files, files that a training writes, and weights of others in the data folder.
 
-A training's checkpoints are `name.0.safetensors`, `name.1.safetensors`, ... in order, with the epochs done and the learning
-rate in each file's header.
+The checkpoints of a training are `name.0.safetensors`, `name.1.safetensors`, ... in order, with the epochs done and the learning
+rate in each file's header. Weights that others trained are not shipped, because their licences differ.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
+import torch
 from safetensors.torch import load, save_file
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError
 from veracity.core.training import Checkpoint
+from veracity_papers.data import files
 
 SHIPPED = "weights"
 Network = TypeVar("Network", bound=nn.Module)
@@ -33,7 +35,7 @@ def save(state: Mapping[str, Tensor], path: Path, *, half: bool = False, **facts
 
 def raw(name: str) -> bytes:
     """A shipped file's bytes."""
-    file = files("veracity_papers.zoo") / SHIPPED / f"{name}.safetensors"
+    file = resources.files("veracity_papers.zoo") / SHIPPED / f"{name}.safetensors"
     if not file.is_file():
         raise InputError(f"The package ships no weights named '{name}': train them, or choose a network whose weights it ships.")
     return file.read_bytes()
@@ -45,7 +47,7 @@ def state(name: str) -> dict[str, Tensor]:
 
 
 def facts(name: str) -> dict[str, str]:
-    """What a shipped file's header says of it: how it was trained, how it scored."""
+    """The header of a shipped file: how the network was trained, and how it scored."""
     data = raw(name)
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     return dict(header.get("__metadata__", {}))
@@ -59,7 +61,7 @@ def loaded(model: Network, name: str) -> Network:
 
 def checkpoint_names(name: str) -> list[str]:
     """The shipped checkpoints of a training, in order."""
-    folder = files("veracity_papers.zoo") / SHIPPED
+    folder = resources.files("veracity_papers.zoo") / SHIPPED
     found = [item.name.split(".") for item in folder.iterdir() if item.name.startswith(f"{name}.")]
     return [f"{name}.{number}" for number in sorted(int(parts[1]) for parts in found if len(parts) == 3)]
 
@@ -67,3 +69,34 @@ def checkpoint_names(name: str) -> list[str]:
 def checkpoints(name: str) -> tuple[Checkpoint, ...]:
     """The shipped checkpoints of a training, each with its learning rate, in order; none if none are shipped."""
     return tuple(Checkpoint(state(one), float(facts(one)["rate"])) for one in checkpoint_names(name))
+
+
+COUNTER = "num_batches_tracked"
+
+
+def fetched(model: Network, name: str, origin: str, within: str | None = None) -> Network:
+    """The model with the weights of a torch file `weights/NAME` of the data folder, in evaluation mode.
+
+    Tensors are matched in order, whatever their names are there; counters of batches, which affect no output, are not
+    changed. `within` names the entry of the file that holds the weights, if they are not the whole file.
+    """
+    path = files.find(f"weights/{name}", origin)
+    content = torch.load(path, map_location="cpu", weights_only=True)
+    if within is not None and within not in content:
+        raise InputError(f"{path} holds {', '.join(map(str, content))}, but not the expected '{within}': it is another file.")
+    given = weights(content if within is None else content[within])
+    wanted = weights(model.state_dict())
+    shapes = [[tuple(value.shape) for value in state.values()] for state in (given, wanted)]
+    if shapes[0] != shapes[1]:
+        raise InputError(f"{path} holds tensors of shapes {shapes[0]}, but the network has {shapes[1]}: it is another network's file.")
+    model.load_state_dict({**model.state_dict(), **dict(zip(wanted, given.values(), strict=True))})
+    return model.eval()
+
+
+def weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A state without the counters of the batches that its normalisations have seen.
+
+    >>> list(weights(nn.BatchNorm1d(2).state_dict()))
+    ['weight', 'bias', 'running_mean', 'running_var']
+    """
+    return {key: value for key, value in state.items() if not key.endswith(COUNTER)}
