@@ -319,19 +319,6 @@ def checked(value: Any, hint: Any, what: str) -> Any:
     return found
 
 
-def as_confidence(confidence: Any) -> float:
-    """The level of an interval.
-
-    >>> as_confidence(95)
-    Traceback (most recent call last):
-    veracity.core.errors.SpecError: The confidence must lie between 0 and 1, such as 0.95, not 95.
-    """
-    found: float = kind_of(Inside).accept(confidence)
-    if found is WRONG:
-        raise SpecError(f"The confidence must lie between 0 and 1, such as 0.95, not {shown(confidence)}.")
-    return found
-
-
 def shown(value: Any) -> str:
     """A value in a sentence: short, on one line, and a tensor by its shape."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim:

@@ -30,7 +30,7 @@ from veracity.engine.store.records import sealed
 from veracity.explain.symmetrised import Symmetrised
 from veracity.measure import cosine
 from veracity.results import Result, Series
-from veracity.statistics.intervals import paired
+from veracity.statistics.intervals import paired_interval
 from veracity.studies.flowchart import BRANCHES, Assumption, Diagnosis, Measured, Remedy, diagnose, remedy
 
 
@@ -301,7 +301,7 @@ def written(case: Case, step: Diagnosis, plan: Remedy, after: Case | None) -> Ad
     gain = None
     if after is not None:
         _, here, there = np.intersect1d(case.series.samples, after.series.samples, return_indices=True)
-        gain = paired(after.series.per_sample[there], case.series.per_sample[here])
+        gain = paired_interval(after.series.per_sample[there], case.series.per_sample[here])
     return Advice(
         model=case.model,
         explainer=case.label,

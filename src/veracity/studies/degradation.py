@@ -36,7 +36,7 @@ from veracity.engine.store.study import studying
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.damage import check_labels, check_shares
 from veracity.statistics.intervals import mean_interval
-from veracity.statistics.trend import SEEDS, holm, trend, verdict
+from veracity.statistics.trend import SEEDS, holm, trend, trend_verdict
 from veracity.studies.damaged_models import Block, Case, Damage, Model, Outcome, as_damages
 
 TITLE = "Do scores follow the damage?"
@@ -116,7 +116,7 @@ class DegradationResult:
         adjusted = holm(np.array([row["found"].p for row in rows]))
         for row, p in zip(rows, adjusted, strict=True):
             one, direction = row.pop("found"), row.pop("direction")
-            said = verdict(float(p), one, self.confidence)
+            said = trend_verdict(float(p), one, self.confidence)
             numbers = {"slope": one.slope, "low": one.low, "high": one.high, "p": one.p, "p_adjusted": float(p), "verdict": said}
             drop = row.pop("accuracy_drop")
             yield {**row, **numbers, "n": one.n, "undefined": one.undefined, "accuracy_drop": drop, "direction": direction.value}

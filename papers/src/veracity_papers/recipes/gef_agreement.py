@@ -17,7 +17,7 @@ from veracity.core.errors import InputError
 from veracity.recipe import Scale, recipe
 from veracity.results import Result
 from veracity.scores import GEF, FastGEF
-from veracity.statistics.correlation import spearman
+from veracity.statistics.correlation import spearman_correlation
 from veracity.studies.several import Audits
 from veracity_papers.data.mnist import mnist
 from veracity_papers.recipes.faithfulness_images import lenet_audit
@@ -50,7 +50,7 @@ def agreement(first: ArrayLike, second: ArrayLike) -> Agreement:
     Agreement(explainers=3, spearman=0.5, same_rank=1)
     """
     one, other = ranks(first, second)
-    correlation = float(np.round(spearman(one, other), ROUNDED)) + 0.0
+    correlation = float(np.round(spearman_correlation(one, other), ROUNDED)) + 0.0
     return Agreement(explainers=len(one), spearman=correlation, same_rank=int((one == other).sum()))
 
 
