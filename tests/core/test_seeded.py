@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from veracity.core.randomness import in_use, seeded
+from veracity.core.randomness import gpus_in_use, seeded
 
 
 def states() -> tuple[list[int], list[int], object]:
@@ -18,9 +18,9 @@ def test_all_states_follow_from_the_seed_and_come_back_after_an_error() -> None:
         return float(torch.rand(())), float(np.random.rand()), random.random()  # noqa: NPY002
 
     before = states()
-    with seeded(3, in_use()):
+    with seeded(3, gpus_in_use()):
         first = drawn()
-    with pytest.raises(ValueError, match="inside"), seeded(3, in_use()):  # noqa: PT012 - all of it is undone
+    with pytest.raises(ValueError, match="inside"), seeded(3, gpus_in_use()):  # noqa: PT012 - all of it is undone
         assert drawn() == first
         torch.manual_seed(9)
         raise ValueError("inside")
@@ -31,4 +31,4 @@ def test_all_states_follow_from_the_seed_and_come_back_after_an_error() -> None:
 
 def test_a_gpu_that_nobody_uses_is_left_alone() -> None:
     if not torch.cuda.is_initialized():
-        assert in_use() == []
+        assert gpus_in_use() == []

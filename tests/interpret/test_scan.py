@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from small import series_inputs, small_net
-from veracity.core.graphs import pack
+from veracity.core.graphs import pack_graphs
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.demo import GlobalMax, circular
@@ -122,7 +122,7 @@ def test_graphs():
             self.inner, self.outer = nn.Linear(4, 16), nn.Linear(16, 3)
 
         def forward(self, values, mask, edges):
-            x, edge_index, batch = pack(values, mask, edges)
+            x, edge_index, batch = pack_graphs(values, mask, edges)
             hidden = self.inner(x + torch.zeros_like(x).index_add(0, edge_index[1], x[edge_index[0]])).relu()
             return self.outer(torch.zeros(len(values), 16).index_add(0, batch, hidden))
 

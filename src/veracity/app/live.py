@@ -20,7 +20,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from veracity.core.errors import InputError, said
+from veracity.core.errors import InputError, error_text
 from veracity.report.interactive.packed import pack
 
 Answer = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
@@ -121,4 +121,4 @@ class Client:
             header, arrays = self._answering(asked.sample, asked.at, asked.explainer)
             return pack({"seq": seq, "at": asked.at, **header, "seconds": time.perf_counter() - started}, arrays)
         except Exception as error:
-            return pack({"seq": number(text) if seq is None else seq, "error": said(error)}, {})
+            return pack({"seq": number(text) if seq is None else seq, "error": error_text(error)}, {})

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from veracity.core import fingerprint
-from veracity.core.errors import StoreError, said
+from veracity.core.errors import StoreError, error_text
 from veracity.core.explainers import Frame
 from veracity.core.models import device_of, evaluating
-from veracity.core.randomness import Draws, in_use, seeded
+from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.scores import OUTPUTS, Reading, Reads, Request
 from veracity.core.spaces import InputSpace, TrainingSpace, WeightSpace
 from veracity.core.walks import Ask, Search
@@ -42,7 +42,7 @@ def run_job(job: Job, problem: Problem, folder: RunFolder, budget: Budget, moved
     the cells that share their perturbations. Code that draws from the global random states finds the same ones in every job.
     """
     model = problem.models[job.model]
-    with evaluating(model.module), seeded(problem.seed, in_use()):
+    with evaluating(model.module), seeded(problem.seed, gpus_in_use()):
         learnt = recall(folder, job.learnt, device_of(model.module))
         first = problem.inputs.take(torch.tensor(job.samples[:1])).to(device_of(model.module))
         guard = Guard(job.explainer, problem.explainers.get(job.explainer), model.module, first)
@@ -55,7 +55,7 @@ def run_job(job: Job, problem: Problem, folder: RunFolder, budget: Budget, moved
                 raise
             except Exception as error:
                 for cell in cells:
-                    folder.write_failure(cell.key, said(error))
+                    folder.write_failure(cell.key, error_text(error))
                 continue
             failed = {job.samples[row]: reason for row, reason in found.failed.items()}
             for cell, lines in zip(cells, found.cells, strict=True):

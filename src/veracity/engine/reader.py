@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError
 from veracity.core.explainers import Cost, Explainer
 from veracity.core.inputs import Signals
-from veracity.core.models import Heard, LayerScores
+from veracity.core.models import LayerScores, ScoreRecorder
 from veracity.core.randomness import Draws
 from veracity.core.scores import Reads, Smoothing
 from veracity.engine.memory import Budget, Found
@@ -78,7 +78,7 @@ class Reader:
         """e(x) of a local explainer, and the scores (R, K) that its pass saw; without targets the predicted class is explained."""
         if self.explainer is None:
             raise InputError("A score of explanations needs an explainer.")
-        heard = Heard(self.view, follow=targets is None)
+        heard = ScoreRecorder(self.view, follow=targets is None)
         chosen = torch.zeros(len(x), dtype=torch.long, device=x.values.device) if targets is None else targets
         with torch.enable_grad():
             context = self.problem.context(self.name, draws, max(self.budget.rows, len(x)), x.structure, self.learnt, self.training)

@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from veracity.core.errors import ChangedModelError, StoreError, VeracityError, said
+from veracity.core.errors import ChangedModelError, StoreError, VeracityError, error_text
 from veracity.core.models import out_of_memory
 from veracity.engine.plan import Cell, Job
 from veracity.engine.store import RunFolder
@@ -78,7 +78,7 @@ class Salvage:
                 if out_of_memory(error):
                     raise
                 if len(rows) == 1:
-                    failed[rows[0]] = said(error)
+                    failed[rows[0]] = error_text(error)
                     first = first or error.with_traceback(None)  # whose frames hold tensors
                 elif isinstance(error, VeracityError) and self.about_all(rows, cells, error):
                     raise
@@ -105,7 +105,7 @@ class Salvage:
             try:
                 self.of((row,)).measure(cells)
             except VeracityError as own:
-                if said(own) != said(error):
+                if error_text(own) != error_text(error):
                     return False
             except Exception:
                 return False

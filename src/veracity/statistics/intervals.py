@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtr, stdtrit
 
 from veracity.core.errors import InputError, SpecError
-from veracity.core.settings import WRONG, Inside, kind_of, shown
+from veracity.core.settings import WRONG, Inside, kind_of_hint, short_repr
 
 Array = NDArray[np.float64]
 
@@ -51,9 +51,9 @@ def check_confidence(confidence: Any) -> float:
     Traceback (most recent call last):
     veracity.core.errors.SpecError: The confidence must lie between 0 and 1, such as 0.95, not 95.
     """
-    found: float = kind_of(Inside).accept(confidence)
+    found: float = kind_of_hint(Inside).accept(confidence)
     if found is WRONG:
-        raise SpecError(f"The confidence must lie between 0 and 1, such as 0.95, not {shown(confidence)}.")
+        raise SpecError(f"The confidence must lie between 0 and 1, such as 0.95, not {short_repr(confidence)}.")
     return found
 
 

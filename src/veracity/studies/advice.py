@@ -19,7 +19,7 @@ from veracity.audit import Audit
 from veracity.core.errors import InputError
 from veracity.core.explainers import Explainer, Frame
 from veracity.core.inputs import Signals
-from veracity.core.models import device_of, evaluating, viewed
+from veracity.core.models import device_of, evaluating, unwrap
 from veracity.core.randomness import Draws
 from veracity.core.sentences import tell
 from veracity.core.spaces import InputSpace
@@ -61,7 +61,7 @@ def activations(model: nn.Module, signals: Signals) -> Mapping[str, Tensor]:
 
         return hook
 
-    parts = [(name, part) for name, part in viewed(model).named_modules() if name]
+    parts = [(name, part) for name, part in unwrap(model).named_modules() if name]
     handles = [part.register_forward_hook(keep(name)) for name, part in parts]
     try:
         with evaluating(model):

@@ -22,7 +22,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.measures import Direction
-from veracity.core.models import as_device, placed
+from veracity.core.models import as_device, to_device
 from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.training import CrossTrained
 from veracity.engine.crosstrain.folds import found_folds
@@ -207,7 +207,7 @@ class DegradationCheck:
         """The same check with its models on a device."""
         if isinstance(self.model, CrossTrained):
             return replace(self, model=on_device(self.model, device))
-        return replace(self, model=placed("model", self.model, as_device(device)))
+        return replace(self, model=to_device("model", self.model, as_device(device)))
 
     def audit(self, seed: int) -> Audit:
         """The audit of every case of a seed."""

@@ -25,7 +25,7 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.measures import Direction
-from veracity.core.models import as_device, evaluating, placed
+from veracity.core.models import as_device, evaluating, to_device
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Reads, Score, Subject
 from veracity.core.settings import Count, Whole, check_fields
@@ -164,7 +164,7 @@ class MetaEvaluation:
 
     def on(self, device: str) -> MetaEvaluation:
         """The same meta-evaluation with its model on a device, copied there if it is elsewhere."""
-        return replace(self, model=placed("model", self.model, as_device(device)))
+        return replace(self, model=to_device("model", self.model, as_device(device)))
 
     def audit(self, **changes: Any) -> Audit:
         """The audit of the unperturbed subject, with changes."""

@@ -24,7 +24,7 @@ from torch import Size, Tensor, nn
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError, Note
-from veracity.core.inputs import First, Inputs, Signals
+from veracity.core.inputs import FirstSamples, Inputs, Signals
 from veracity.core.models import evaluating
 from veracity.core.randomness import Draws
 from veracity.core.sentences import tell
@@ -324,7 +324,7 @@ def scan(
     as_whole(samples, "samples", least=2)
     as_whole(draws, "draws", least=1)
     given = as_inputs(inputs)
-    some = First(given, min(samples, given.size()))
+    some = FirstSamples(given, min(samples, given.size()))
     signals = some.take(torch.arange(some.count))
     margin = 0 if signals.structure else blank_margin(signals.values)
     spaces = [space for space in catalogue(some.shape, bool(signals.structure), margin) if moves(space, signals)]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs
-from veracity.core.grouped import within
+from veracity.trainers.training import place_in_group
 
 Numbers = NDArray[np.int64]
 GOLDEN, FIRST, SECOND = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -45,7 +45,7 @@ class Graphs:
         """Some of the graphs with one-hot node labels, padded to the largest of them."""
         row = np.full(len(self), -1)
         row[index] = np.arange(len(index))
-        slot, place = within(self.graph_of_node), within(self.graph_of_edge)
+        slot, place = place_in_group(self.graph_of_node), place_in_group(self.graph_of_edge)
         nodes, edges = row[self.graph_of_node] >= 0, row[self.graph_of_edge] >= 0
         at = tuple(torch.from_numpy(part) for part in (row[self.graph_of_node[nodes]], slot[nodes]))
         values = torch.zeros(len(index), int(slot[nodes].max()) + 1, kinds)

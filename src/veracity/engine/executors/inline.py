@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from veracity.core.errors import StoreError, said
+from veracity.core.errors import StoreError, error_text
 from veracity.engine.loop import run_job
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Job
@@ -44,7 +44,7 @@ class Task:
         except StoreError:
             raise
         except Exception as error:
-            self.fail(job, said(error))
+            self.fail(job, error_text(error))
 
     def fail(self, job: Job, reason: str) -> None:
         """Record why the job's unfinished cells are missing."""
