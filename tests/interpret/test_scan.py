@@ -204,7 +204,7 @@ def test_the_order_and_its_reasons():
     assert [one.space for one in found] == [one.space for one in (first, second, tied, better, worse, undefined)]
     assert [one.place for one in found] == [1, 2, 3, 4, 5, 6]
     assert found[1].why == "Kept on every sample (1, undefined on 1); it has 6 elements, fewer than Dihedral(axes=(-2, -1))."
-    numbers = "outputs of moved inputs agree by 0.950 on average and 0.900 on the worst sample (different inputs: 0.200 on average)"
+    numbers = "outputs for transformed inputs agree by 0.950 on average and 0.900 on the worst sample (different inputs: 0.200 on average)"
     assert found[3].why == f"Not kept: {numbers}."
     assert found[4].why.endswith("(different inputs: 0.200 on average); no more alike than different inputs.")
     assert found[5].why == "The invariance is undefined on every sample."

@@ -76,8 +76,8 @@ def test_intervals_of_two_explainers_do_not_hide_each_other() -> None:
 
 def test_the_page_says_who_follows_and_prints_every_trend() -> None:
     page = Page(render_degradation(TABLE, TRENDS, NOTHING, "Well?"))
-    assert "MuFidelity follows the damage of weights on 1 of 2 explainers ( saliency ); 1 undefined." in page.text
-    assert "Model invariance follows the damage of labels on 1 of 1 explainer." in page.text
+    assert "MuFidelity follows the damage of weights for 1 of 2 explainers ( saliency ); 1 undefined." in page.text
+    assert "Model invariance follows the damage of labels for 1 of 1 explainer." in page.text
     (table,) = page.tables
     saliency = ["MuFidelity", "weights", "saliency", "follows", "\N{MINUS SIGN}1.500", "\N{MINUS SIGN}2.000 to \N{MINUS SIGN}1.000"]
     assert [*saliency, "0.0100", "0.0200", "0.500", ""] in table
