@@ -38,10 +38,10 @@ from veracity.scores.stability.base import StabilityScore
 from veracity.scores.stability.mege import MeGe
 from veracity.scores.stability.reco import ReCo, ReCoAUC, ReCoKS
 from veracity.statistics.anytime import betting_interval
-from veracity.statistics.differences import NONE_SEEN, crossed_differences, differences
+from veracity.statistics.differences import NONE_SEEN, crossed_differences, mean_differences
 from veracity.statistics.means import cut, estimate
-from veracity.statistics.medians import middle
-from veracity.statistics.pooled import bootstrapped, ends, pooled_differences, whole
+from veracity.statistics.medians import median_estimate
+from veracity.statistics.pooled import bootstrap_interval, bootstrap_values, pooled_differences, pooled_value
 
 LEVEL = 0.95
 GOAL, SMALL_GOAL = 0.93, 0.90
@@ -161,13 +161,13 @@ def adaptive(table: Array, width: float, rng: Generator) -> Outcome:
 
 def drawn_median(n: int, rng: Generator) -> Outcome:
     """The order statistics around a median, whose truth is 0."""
-    found = middle(1 - rng.lognormal(0, SIGMA, n), None, WIDE)
+    found = median_estimate(1 - rng.lognormal(0, SIGMA, n), None, WIDE)
     return Outcome(found.low, found.high, 0.0, equal=math.isfinite(found.unseen))
 
 
 def of_pairs(values: Mapping[str, Array], truth: Mapping[str, float], *, shared: bool) -> Outcome:
     """All paired differences at once: the first that misses, or the first; withheld only where every pair is."""
-    rows = (crossed_differences if shared else differences)(values, LEVEL)
+    rows = (crossed_differences if shared else mean_differences)(values, LEVEL)
     printed = [row for row in rows if row.low < row.high]
     if not printed:
         return Outcome(math.nan, math.nan, 0.0, equal=all(row.status == NONE_SEEN for row in rows))
@@ -190,8 +190,8 @@ def of_pooled(score: PooledScore, population: Measured, truth: float, n: int, rn
     """The interval of a score that pools the data set, beside the percentile interval of its replicates."""
     size = len(population[score.quantities[0]])
     data = rows_of(population, rng.integers(0, size, n))
-    replicates = bootstrapped(score, [data], n)[:, 0]
-    low, high = ends(score, data, whole(score, data), replicates, LEVEL)
+    replicates = bootstrap_values(score, [data], n)[:, 0]
+    low, high = bootstrap_interval(score, data, pooled_value(score, data), replicates, LEVEL)
     if math.isnan(low):
         return Outcome(math.nan, math.nan, truth)
     least, most = np.nanquantile(replicates, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
@@ -304,7 +304,7 @@ def pooled(folder: Path) -> Iterator[Setting]:
     sizes: list[tuple[StabilityScore, tuple[int, ...]]] = [(MeGe(), (5, 22)), (ReCoAUC(), SETS), (ReCoKS(), SETS), (ReCo(), (22,))]
     for score, counts in sizes:
         for name, population in sources.items():
-            truth = whole(score, population)
+            truth = pooled_value(score, population)
             rate = float((score.sets(population)[1] == 1).any(axis=1).mean())
             for unlike in counts:
                 n = max(5, round(unlike / rate))
@@ -312,7 +312,7 @@ def pooled(folder: Path) -> Iterator[Setting]:
                 size = f"{unlike} in S!="
                 yield Setting(kind=f"pooled, {score.name}", population=name, size=size, n=n, draw=draw, share=POOLED_SHARE)
     for score in (MeGe(), ReCoAUC(), ReCoKS()):
-        truth = whole(score, series["saliency"]) - whole(score, series["input_x_gradient"])
+        truth = pooled_value(score, series["saliency"]) - pooled_value(score, series["input_x_gradient"])
         rate = float((score.sets(series["saliency"])[1] == 1).any(axis=1).mean())
         n = round(22 / rate)
         draw = partial(of_pooled_pairs, score, series, truth, n)

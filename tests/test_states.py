@@ -298,7 +298,7 @@ def test_a_run_knows_the_command_that_goes_on_with_it(half: Path, tmp_path: Path
     manifest = RunFolder(str(half)).manifest()
     with commanded("veracity audit mine.toml --out 'my runs/a'"):
         RunFolder(str(half)).write_manifest(manifest)
-    assert Result(half).progress.sentence().endswith("Run the same command to go on: veracity audit mine.toml --out 'my runs/a'")
+    assert Result(half).progress.sentence().endswith("Run the same command to continue: veracity audit mine.toml --out 'my runs/a'")
     assert "my runs/a&#39;. This page shows" in Result(half).save_report(tmp_path / "r.html").read_text(encoding="utf-8")
 
 

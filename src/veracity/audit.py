@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from veracity.core.component import encode
+from veracity.core.component import encode_setting
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
-from veracity.core.models import as_device, placed
+from veracity.core.models import as_device, to_device
 from veracity.core.scores import Defaults
 from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.spaces import InputSpace
@@ -102,7 +102,7 @@ def drop_failed_paths(jobs: list[Job], strengths: Strengths, store: RunFolder) -
 
 def model_on(name: str, model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
     """A model on a device; copied there if it is elsewhere."""
-    return on_device(model, device) if isinstance(model, CrossTrained) else placed(name, model, where)
+    return on_device(model, device) if isinstance(model, CrossTrained) else to_device(name, model, where)
 
 
 @contextmanager
@@ -384,14 +384,14 @@ class Audit:
             "models": list(as_models(self.models)),
             **({"cross_trained": {name: one.spec() for name, one in folds.items()}} if (folds := cross_trained(self)) else {}),
             "explainers": {label: one.spec() for label, one in labelled(self.explainers, self.controls).items() if not one.control},
-            "symmetry": encode(self.symmetry),
-            "scores": encode(self.scores),
-            "walk": encode(self.walk),
-            "target": encode(self.target),
+            "symmetry": encode_setting(self.symmetry),
+            "scores": encode_setting(self.scores),
+            "walk": encode_setting(self.walk),
+            "target": encode_setting(self.target),
             "controls": self.controls,
             "companions": self.companions,
             "outputs": self.outputs,
-            "reference": encode(as_tensor(self.reference, "reference")),
+            "reference": encode_setting(as_tensor(self.reference, "reference")),
             "concepts": sorted(self.concepts or {}),
             "examples": self.examples,
             "seed": self.seed,

@@ -83,7 +83,9 @@ def test_an_audit_is_seen_running_killed_and_finished_with_failures(visit: Begin
         process.kill()
         process.join()
         said = stage(page, "unfinished")
-        assert said.startswith("Unfinished: 3 of 10 cells are measured, 1 failed, and nothing is running. Run the same command to go on.")
+        assert said.startswith(
+            "Unfinished: 3 of 10 cells are measured, 1 failed, and nothing is running. Run the same command to continue."
+        )
         assert states(page)["first", "patient"] == "pending, 0 of 1 cell"
         one.picture("state-killed-app")
         assert "This page shows what was measured until then." in told(page)

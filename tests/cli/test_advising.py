@@ -80,7 +80,7 @@ def test_a_scan_of_a_file_and_of_options(file: Path, tmp_path: Path, capsys: pyt
     [
         ('layer = "2"', 'layer = "22"', "The model has no layer '22'. Did you mean '2'?"),
         ("left = [0]", "left = [7]", "No training example shows the concept 'left'"),
-        ("left = [0]", 'left = "0"', "'0' must be written module:name"),
+        ("left = [0]", 'left = "0"', "'0' must have the form module:name"),
         ("left = [0]", "left = 0", "The concept 'left' must be a list of labels"),
         ('training = "small:training_series"\n', "", "Concepts need examples to learn them from"),
         ('{name = "cav", layer = "2", per_side = 20}', '"tracin"', "tracin needs the model's checkpoints"),
@@ -106,7 +106,7 @@ def test_a_single_class_and_a_checkpoint_of_another_architecture(file: Path, tmp
     torch.save(nn.Linear(2, 2).state_dict(), tmp_path / "other.pt")
     file.write_text(FILE.replace('{name = "cav", layer = "2", per_side = 20}', '"tracin"') + '\n[checkpoints]\nnet = ["other.pt"]\n')
     assert code("audit", file, "--workers", 1) == 2
-    assert "belongs to another architecture" in " ".join(capsys.readouterr().err.split())
+    assert "has another architecture" in " ".join(capsys.readouterr().err.split())
 
 
 def test_commands_that_lack_something(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     [
         ("seed = 1", "needs 'data'"),
         ('data = "small:labelled_series"', "needs 'models'"),
-        ('data = "small"\n[models.a]\nbuild = "small:small_net"', "'small' must be written module:name"),
+        ('data = "small"\n[models.a]\nbuild = "small:small_net"', "'small' must have the form module:name"),
         ('data = "small:labelled_series"\nmodels = {a = 1}', r"\[models.a\] must be a table"),
         ('data = "small:labelled_series"\n[models.a]\nweights = "w"', r"\[models.a\] needs build"),
         ('data = "small:labelled_series"\n[models.a]\nbuild = "small:labelled_series"', "must give a torch.nn.Module, not tuple"),

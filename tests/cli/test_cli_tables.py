@@ -163,7 +163,7 @@ def test_what_does_not_respond_says_so_and_a_null_stands_below() -> None:
     assert any(line.split()[:5] == ["edge", "no", "response", "0", "9"] for line in lines)
     assert any(line.split()[:4] == ["odd", "undefined", "0", "9"] for line in lines)
     words = " ".join(" ".join(lines).split())
-    assert "A deterministic explanation that has nothing to do with the model scores 0.500, not 0. No response: ig on 2 of 9." in words
+    assert "A deterministic explanation that is unrelated to the model scores 0.500, not 0. No response: ig on 2 of 9." in words
     assert max(map(len, lines)) <= 80
 
 

@@ -93,7 +93,7 @@ def test_show_prints_one_object_a_line(run: Path, capsys: pytest.CaptureFixture[
         "model,explainer,score,value,low,high,n,undefined,samples_failed,self_agreement,random_control"
     )
     assert code("show", run) == 0
-    assert "Equivariance is necessary, not sufficient" in capsys.readouterr().out
+    assert "Equivariance is necessary, but not sufficient" in capsys.readouterr().out
 
 
 def test_the_gate_judges_the_worse_end_and_leaves_controls_out(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

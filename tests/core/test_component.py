@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from veracity.core.component import Component, encode, encode_callable
+from veracity.core.component import Component, encode_callable, encode_setting
 from veracity.explain import GradientShap
 from veracity.scores.symmetry import Equivariance
 
@@ -58,5 +58,5 @@ def test_the_summary_is_the_first_sentence() -> None:
 
 
 def test_numbers_of_numpy_are_plain_data() -> None:
-    assert encode({"steps": np.int64(3), "rates": (np.float32(0.5), True)}) == {"steps": 3, "rates": [0.5, True]}
-    assert type(encode(np.int64(3))) is int
+    assert encode_setting({"steps": np.int64(3), "rates": (np.float32(0.5), True)}) == {"steps": 3, "rates": [0.5, True]}
+    assert type(encode_setting(np.int64(3))) is int

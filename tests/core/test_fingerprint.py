@@ -399,7 +399,7 @@ def test_code_of_libraries_is_never_followed() -> None:
     x, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
     net = nn.Sequential(nn.TransformerEncoderLayer(4, 2), Private(1.0))
     net.fitted, net.bar = RandomForestClassifier(3, random_state=0).fit(x, y), torch.no_grad()(named_global)
-    walk = fingerprint.Walk()
+    walk = fingerprint.Hasher()
     walk.digest(net)
     files = {part.co_filename for _, part in walk.done.values() if isinstance(part, CodeType)}
     assert files == {__file__}

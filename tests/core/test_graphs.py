@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.graphs import GraphInputs, OnGraphs, pack
+from veracity.core.graphs import GraphInputs, OnGraphs, pack_graphs
 from veracity.core.models import LayerScores, layer_of
 
 
@@ -66,7 +66,7 @@ def test_packing_by_hand() -> None:
     values = torch.tensor([[[0.0], [5.0]], [[6.0], [7.0]]])
     mask = torch.tensor([[False, True], [True, True]])
     edges = torch.tensor([[[1, 1], [-1, -1]], [[0, 1], [1, 0]]])
-    x, edge_index, batch = pack(values, mask, edges)
+    x, edge_index, batch = pack_graphs(values, mask, edges)
     assert x.tolist() == [[5.0], [6.0], [7.0]]
     assert edge_index.tolist() == [[0, 1, 2], [0, 2, 1]]
     assert batch.tolist() == [0, 1, 1]
@@ -78,7 +78,7 @@ def test_layers_keep_their_names_and_a_layer_of_nodes_belongs_to_no_graph() -> N
     model, signals = inputs.adapt(net), inputs.take(torch.arange(3))
     assert layer_of(model, "last") is net.last
     assert signals.through(LayerScores(model, "last")).shape == (3, 2)
-    with pytest.raises(InputError, match="gives 10 rows for 3 inputs"):
+    with pytest.raises(InputError, match="returns 10 rows for 3 inputs"):
         signals.through(LayerScores(model, "first"))
     with pytest.raises(InputError, match="Did you mean 'last'"):
         LayerScores(model, "lats")
@@ -117,7 +117,7 @@ def test_the_hash_follows_the_edges() -> None:
     [
         (Graph(torch.ones(3, 4), torch.zeros(2, 0, dtype=torch.long)), "Graph 1 has 3 nodes and no edges"),
         (Graph(torch.ones(3, 4), None), "Graph 1 has 3 nodes and no edges"),
-        (Graph(torch.ones(3, 5), torch.zeros(2, 1, dtype=torch.long)), "5 features a node and the first has 4"),
+        (Graph(torch.ones(3, 5), torch.zeros(2, 1, dtype=torch.long)), "5 features per node, but the first has 4"),
         (Graph(torch.ones(3, 4), torch.tensor([[0], [7]])), "edge to node 7, but only 3 nodes"),
         (Graph(torch.ones(3), torch.zeros(2, 1, dtype=torch.long)), "needs node features"),
         (Graph(torch.full((3, 4), torch.nan), torch.zeros(2, 1, dtype=torch.long)), "NaN or infinity"),
@@ -132,9 +132,9 @@ def test_graphs_in_tensors_are_looked_at() -> None:
     good = GraphInputs.of(graphs())
     loose = good.edges.clone()
     loose[2, 0] = torch.tensor([0, 4])
-    with pytest.raises(InputError, match="Graph 2 has an edge to a slot that holds no node"):
+    with pytest.raises(InputError, match="Graph 2 has an edge to a slot without a node"):
         GraphInputs(good.values, good.mask, loose)
-    with pytest.raises(InputError, match="a mask of True and False"):
+    with pytest.raises(InputError, match="a Boolean mask"):
         GraphInputs(good.values, good.mask.float(), good.edges)
     with pytest.raises(InputError, match=r"edges \(N, E, 2\)"):
         GraphInputs(good.values, good.mask, good.edges[..., 0])

@@ -102,8 +102,8 @@ def test_an_installed_distribution_counts_by_name_and_version(listed: bool, proj
         from veracity.core.fingerprint import origin as module
 
         installed(tmp_path / "site-packages", project.name, version, f"{project.name}/net.py,,\n" if listed else None)
-        module.owner.cache_clear()
-        module.claimed.cache_clear()
+        module.distribution_of.cache_clear()
+        module.claims_on_path.cache_clear()
         return str(project("site-packages", **changed))
 
     base = release("1.0+cpu")

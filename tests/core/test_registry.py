@@ -128,7 +128,7 @@ def test_an_unknown_name_tells_what_to_install_unless_it_is(install: Install) ->
     things = install(more="good_things")
     with pytest.raises(SpecError) as caught:
         things["good"]
-    assert str(caught.value) == "Unknown thing 'good': known here: own; those of published papers come with 'pip install good_things'."
+    assert str(caught.value) == "Unknown thing 'good'. Known: own. Those of published papers come with 'pip install good_things'."
     install(good_things=({}, GOOD))
     with pytest.raises(SpecError, match=r"Unknown thing 'ow'. Did you mean 'own'\? See: veracity ls things"):
         things["ow"]
@@ -140,7 +140,7 @@ def test_without_the_papers_their_names_say_what_to_install(
 ) -> None:
     monkeypatch.setattr(registry, "_points", {})
     monkeypatch.setattr(registry, "_items", {name: registry[name] for name in own})
-    monkeypatch.setattr(registries, "installed", lambda name: False)
+    monkeypatch.setattr(registries, "is_installed", lambda name: False)
     assert list(registry) == own
-    with pytest.raises(SpecError, match=rf"Unknown {registry.kind} 'x': known here: {own[0]}; .* 'pip install veracity-papers'\.$"):
+    with pytest.raises(SpecError, match=rf"Unknown {registry.kind} 'x'\. Known: {own[0]}.* 'pip install veracity-papers'\.$"):
         registry["x"]

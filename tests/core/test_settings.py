@@ -19,8 +19,8 @@ from veracity import Audit
 from veracity.core import registry
 from veracity.core.component import Component
 from veracity.core.errors import SpecError, VeracityError
-from veracity.core.registry import HOMES, MEASURES, Registry
-from veracity.core.settings import WRONG, Count, Inside, Positive, Whole, Within, check_fields, check_settings, kind_of, shown
+from veracity.core.registry import MEASURES, REGISTRIES, Registry
+from veracity.core.settings import WRONG, Count, Inside, Positive, Whole, Within, check_fields, check_settings, kind_of_hint, short_repr
 from veracity.core.walks import Walk
 from veracity.explain import GradientShap, KernelShap, Lime
 from veracity.measure import cosine
@@ -101,7 +101,7 @@ def takes(made: Any, setting: str) -> bool:
 def test_every_component_says_what_it_is_and_accepts_its_defaults(kind: str, name: str) -> None:
     made = next(one for one in registries() if one.kind == kind)[name]
     assert made.role == kind
-    assert kind in HOMES
+    assert kind in REGISTRIES
     if isinstance(made, type) and not any(required(one) for one in fields(made) if one.init):
         built = made()
         given = {one.name: getattr(built, one.name) for one in fields(made) if one.init}
@@ -120,7 +120,7 @@ def test_every_component_says_what_it_is_and_accepts_its_defaults(kind: str, nam
         (lambda: MonteCarlo(draws=True), "The setting 'draws' of walk 'monte_carlo' must be a whole number of at least 1, not True."),
         (lambda: Lime(ridge=math.inf), "The setting 'ridge' of explainer 'lime' must be a positive finite number, not inf."),
         (lambda: Lime(sampels=3), "Unknown setting of explainer 'lime' 'sampels'. Did you mean 'samples'?"),
-        (lambda: Lime(3), "The explainer 'lime' takes its settings by name, such as samples=..., not by their place."),
+        (lambda: Lime(3), "The explainer 'lime' takes its settings by name, such as samples=..., not by position."),
         (lambda: registry.TARGETS.build("class"), "The target 'class' needs the setting 'index', a whole number."),
         (lambda: Equivariance(measure="cosin"), "Unknown measure 'cosin'. Did you mean 'cosine'? See: veracity ls measures"),
         (lambda: Equivariance(walk=3), "The setting 'walk' of score 'equivariance' must be a Walk (an object, a name or a table with a name) or None, not 3."),  # noqa: E501
@@ -242,16 +242,16 @@ def test_fields_of_other_dataclasses() -> None:
 
 
 def test_ranges_have_words() -> None:
-    words = [kind_of(Annotated[float, one]).words for one in (Within(above=0), Within(least=0, below=1), Within(most=3))]
+    words = [kind_of_hint(Annotated[float, one]).words for one in (Within(above=0), Within(least=0, below=1), Within(most=3))]
     assert words == ["a positive number", "a number of at least 0 and below 1", "a number at most 3"]
-    assert kind_of(list[int]).accept((1, 2)) == [1, 2]
-    assert kind_of(frozenset[str]).accept(["a"]) == frozenset("a")
-    assert kind_of(tuple[int, ...]).accept("12") is WRONG
+    assert kind_of_hint(list[int]).accept((1, 2)) == [1, 2]
+    assert kind_of_hint(frozenset[str]).accept(["a"]) == frozenset("a")
+    assert kind_of_hint(tuple[int, ...]).accept("12") is WRONG
 
 
 def test_values_are_shown_short() -> None:
-    assert shown("a" * 500) == "'" + "a" * 76 + "..."
-    assert shown(Broken()) == "an object of type Broken"
-    assert shown(torch.zeros(2, 3)) == "a tensor of shape (2, 3)"
-    assert shown(2**70) == "a number of 71 bits"
-    assert shown("a\nb") == "'a\\nb'"
+    assert short_repr("a" * 500) == "'" + "a" * 76 + "..."
+    assert short_repr(Broken()) == "an object of type Broken"
+    assert short_repr(torch.zeros(2, 3)) == "a tensor of shape (2, 3)"
+    assert short_repr(2**70) == "a number of 71 bits"
+    assert short_repr("a\nb") == "'a\\nb'"

@@ -70,7 +70,7 @@ def test_a_function_of_the_output_is_one_score() -> None:
     target = Custom(function=lambda output: output[:, 0] - output[:, 1])
     assert torch.allclose(target.view(net)(x)[:, 0], net(x)[:, 0] - net(x)[:, 1])
     assert target.choose(target.view(net)(x), None).tolist() == [0] * 4
-    with pytest.raises(InputError, match="one number a sample"):
+    with pytest.raises(InputError, match="one number per sample"):
         Custom(function=lambda output: output).view(net)(x)
 
 

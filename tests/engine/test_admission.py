@@ -13,7 +13,7 @@ from veracity import Audit
 from veracity.core.errors import InputError, Note
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import TensorInputs
-from veracity.core.targets import SINGLE, UNSUMMED, Custom, Outputs, Predicted
+from veracity.core.targets import ONE_OUTPUT, SUMS_DIFFER, Custom, Outputs, Predicted
 from veracity.engine.admission import admit, check_mixing, check_rows, first_budget
 from veracity.engine.memory import Budget
 from veracity.perturb import CyclicShift
@@ -61,11 +61,14 @@ def test_the_accuracy_and_the_targets_come_from_the_unperturbed_inputs() -> None
 def test_outputs_that_could_be_logits_or_probabilities_are_told() -> None:
     inputs, flat = TensorInputs(series_inputs(6)), nn.Sequential(nn.Flatten(), nn.Linear(12, 3), nn.Sigmoid()).eval()
     model, _ = admit("net", flat, inputs, None, Predicted(), None, Budget(8))
-    assert (model.outputs, model.doubt) == (Outputs.PROBABILITIES, UNSUMMED)
+    assert (model.outputs, model.doubt) == (Outputs.PROBABILITIES, SUMS_DIFFER)
     assert admit("net", flat, inputs, None, Predicted(), Outputs.PROBABILITIES, Budget(8))[0].doubt is None
     assert admit("net", nn.Sequential(flat[:2], nn.Softmax(1)).eval(), inputs, None, Predicted(), None, Budget(8))[0].doubt is None
     assert admit("net", small_net(), inputs, None, Predicted(), None, Budget(8))[0].doubt is None
-    assert admit("net", nn.Sequential(nn.Flatten(), nn.Linear(12, 1)).eval(), inputs, None, Predicted(), None, Budget(8))[0].doubt == SINGLE
+    assert (
+        admit("net", nn.Sequential(nn.Flatten(), nn.Linear(12, 1)).eval(), inputs, None, Predicted(), None, Budget(8))[0].doubt
+        == ONE_OUTPUT
+    )
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def test_more_data_than_is_audited(tmp_path):
 
 
 def test_trained_models_may_be_kept_elsewhere(tmp_path):
-    given = CrossTrained(fit=plain_fit, build=network, kept=str(tmp_path / "shared"))
+    given = CrossTrained(fit=plain_fit, build=network, folder=str(tmp_path / "shared"))
     run(given, tmp_path / "one")
     assert not (tmp_path / "one" / "models").exists()
     assert len(list((tmp_path / "shared" / "models").iterdir())) == 5
@@ -278,9 +278,9 @@ def test_diverged_trainings_are_refused(tmp_path):
     [
         (CrossTrained(), "needs fit=..., a function"),
         (CrossTrained(fit=3), "needs fit=..., a function"),
-        (CrossTrained(fit=plain_fit, models=[network()]), "either by fit=... or by models"),
-        (CrossTrained(models=[network()]), "need folds=..., the number of the fold"),
-        (CrossTrained(models=["net"], folds=[0, 1]), "must be torch.nn.Modules, not str"),
+        (CrossTrained(fit=plain_fit, models=[network()]), "needs either fit=... or models"),
+        (CrossTrained(models=[network()]), "needs folds=..., the number of the fold"),
+        (CrossTrained(models=["net"], folds=[0, 1]), "must hold torch.nn.Modules, not str"),
         (CrossTrained(models=[network()] * 3, folds=torch.arange(60) % 2), "3 trained models for 2 folds"),
         (
             CrossTrained(models=[nn.Linear(9, 3)] * 2, folds=torch.arange(60) % 2),

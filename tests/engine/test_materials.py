@@ -55,7 +55,7 @@ def test_training_sets_that_are_none() -> None:
         as_training(X, None)
     with pytest.raises(InputError, match="needs labels"):
         as_training((X, None), None)
-    with pytest.raises(InputError, match="one for each of 6 examples"):
+    with pytest.raises(InputError, match=r"one per example \(6\)"):
         as_training((X, Y[:3]), None)
     with pytest.raises(InputError, match="whole numbers"):
         as_training((X, Y + 0.5), None)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from veracity.core.errors import InputError
-from veracity.core.targets import Then
+from veracity.core.targets import OutputFunction
 from veracity.explain import DeepLift, InputXGradient
 
 
@@ -108,9 +108,9 @@ def test_nothing_stays_on_modules_that_the_score_does_not_reach(x: Tensor) -> No
             return self.main(x)
 
     net = Two()
-    DeepLift().explain(Then(net, lambda scores: scores[:, 0]), x, torch.zeros(5, dtype=torch.long), context_of(5))
+    DeepLift().explain(OutputFunction(net, lambda scores: scores[:, 0]), x, torch.zeros(5, dtype=torch.long), context_of(5))
     with pytest.raises(ZeroDivisionError):
-        DeepLift().explain(Then(net, lambda scores: scores / (1 // 0)), x, torch.zeros(5, dtype=torch.long), context_of(5))
+        DeepLift().explain(OutputFunction(net, lambda scores: scores / (1 // 0)), x, torch.zeros(5, dtype=torch.long), context_of(5))
     for module in net.modules():
         assert not {"input", "output", "input_ref"} & set(vars(module))
         assert [len(hooks) for key, hooks in vars(module).items() if key.endswith("_hooks") and hooks] == []

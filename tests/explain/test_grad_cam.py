@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from veracity.core.errors import InputError
 from veracity.core.models import LayerScores
-from veracity.core.targets import Then
+from veracity.core.targets import OutputFunction
 from veracity.explain import GradCam
 
 
@@ -50,7 +50,7 @@ def test_by_hand() -> None:
     """One channel A = 2x, f = 3 mean(A): the mean gradient is 3/4, the map relu(3/4 · 2x)."""
     conv = nn.Conv2d(1, 1, 1, bias=False)
     conv.weight.data.fill_(2.0)
-    net = Then(conv, lambda maps: 3 * maps.mean((1, 2, 3)))
+    net = OutputFunction(conv, lambda maps: 3 * maps.mean((1, 2, 3)))
     x = torch.tensor([[[[1.0, -1.0], [2.0, 0.0]]]])
     assert explain(GradCam(), net, x, torch.tensor([0])).tolist() == [[[[1.5, 0.0], [3.0, 0.0]]]]
 
@@ -65,7 +65,10 @@ def test_captums_map_of_a_named_layer(net: OutOfOrder, x: Tensor) -> None:
 
 def test_layers_are_named_as_in_the_users_model(digits: Digits) -> None:
     x, targets = digits.inputs[:3], digits.targets[:3]
-    for wrapped in (Then(digits.model, lambda scores: scores[:, 3]), Then(Then(digits.model, lambda s: s[:, 3:4]), lambda s: s[:, 0])):
+    for wrapped in (
+        OutputFunction(digits.model, lambda scores: scores[:, 3]),
+        OutputFunction(OutputFunction(digits.model, lambda s: s[:, 3:4]), lambda s: s[:, 0]),
+    ):
         found = explain(GradCam(layer="2"), wrapped, x, torch.zeros(3, dtype=torch.long))
         torch.testing.assert_close(found, explain(GradCam(layer="2"), digits.model, x, torch.full((3,), 3)))
     assert targets.shape == (3,)
@@ -98,7 +101,7 @@ def test_misuse_is_told(net: OutOfOrder, x: Tensor) -> None:
     with pytest.raises(InputError, match=r"grad_cam found no convolution in this model: name a layer with GradCam\(layer=...\)"):
         GradCam().check(dense, x, TARGETS)
     with pytest.raises(InputError, match=r"The model has no layer 'frist'. Did you mean 'first'"):
-        GradCam(layer="frist").check(Then(net, lambda scores: scores[:, 0]), x, TARGETS * 0)
+        GradCam(layer="frist").check(OutputFunction(net, lambda scores: scores[:, 0]), x, TARGETS * 0)
     with pytest.raises(InputError, match="the score does not depend on the layer 'loose'"):
         GradCam(layer="loose").check(net, x, TARGETS)
     with pytest.raises(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from veracity.core.errors import InputError, SpecError
-from veracity.core.targets import Then
+from veracity.core.targets import OutputFunction
 from veracity.explain import InputXGradient, LRPEpsilon, LRPZPlus
 from veracity.explain.lrp import LRP
 from veracity.testing.explainers import no_trace
@@ -264,7 +264,7 @@ def test_frozen_models_and_views_of_them() -> None:
     expected = explain(LRPZPlus(), net, x, torch.ones(3, dtype=torch.long))
     net.requires_grad_(False)
     with no_trace(net, x):
-        found = explain(LRPZPlus(), Then(net, lambda scores: scores[:, 1]), x, torch.zeros(3, dtype=torch.long))
+        found = explain(LRPZPlus(), OutputFunction(net, lambda scores: scores[:, 1]), x, torch.zeros(3, dtype=torch.long))
     torch.testing.assert_close(found, expected)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from veracity.core.registry import HOMES
+from veracity.core.registry import REGISTRIES
 from veracity.core.spaces import GraphSpace, GuidedSpace, InputSpace, RangedSpace
 
 from .outcome import Outcome, judged
@@ -24,8 +24,8 @@ def settings(random: Random) -> Outcome:
 
 
 def made(random: Random, seen: Outcome) -> None:
-    role = random.choice(list(HOMES))
-    home = random.choice(HOMES[role])
+    role = random.choice(list(REGISTRIES))
+    home = random.choice(REGISTRIES[role])
     name = random.choice(list(home))
     item = home[name]
     if not isinstance(item, type):

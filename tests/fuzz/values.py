@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from veracity.core.registry import HOMES
+from veracity.core.registry import REGISTRIES
 from veracity.core.settings import Within, hints_of
 
 PLAIN: tuple[Any, ...] = (
@@ -112,7 +112,7 @@ def plausible(random: Random, hint: Any, name: str, plain: bool = False) -> Any:
     if origin is tuple or (isinstance(origin, type) and issubclass(origin, Sequence)):
         return several(random, parts, name, plain)
     role = getattr(hint, "role", "")
-    if role in HOMES and name != "explainer":
+    if role in REGISTRIES and name != "explainer":
         return part_of(random, hint, role, plain)
     return SKIPPED
 
@@ -139,7 +139,7 @@ def ranged(random: Random, kind: Any, ranges: Sequence[Within], name: str) -> An
 
 def part_of(random: Random, base: Any, role: str, plain: bool) -> Any:
     """A component that a setting asks for, as {name, settings}."""
-    known = [(home, name) for home in HOMES[role] for name in home]
+    known = [(home, name) for home in REGISTRIES[role] for name in home]
     fitting = [(home, name) for home, name in known if not isinstance(home[name], type) or issubclass(home[name], base)]
     if role == "walk" and random.random() < 0.7:
         fitting = [(home, name) for home, name in fitting if name in ("exhaustive", "monte_carlo", "genetic", "gradient")] or fitting

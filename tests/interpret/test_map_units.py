@@ -188,7 +188,7 @@ def test_the_report_names_nobody_by_it(run: Result) -> None:
     assert absolute.in_map_units
     assert absolute.matrices == ()
     told = [str(one.striptags()) for one in absolute.answer.sentences]
-    assert told == ["Absolute is in the map's own units: it compares samples and models, not explainers."]
+    assert told == ["Absolute has the units of the map, so it compares samples and models, not explainers."]
     assert [row.explainer for row in ranking_data(reading.rows, "absolute", reading.models).explainers] == ["plain", "small"]
 
 

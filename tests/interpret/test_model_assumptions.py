@@ -125,7 +125,7 @@ def test_misuse_is_told():
     [
         (ModelRobustness(), 52, 64, "relative_input_stability assumes a stable model; on 12 of 64 samples it is not."),
         (ModelRobustness(), 64, 64, "relative_input_stability assumes a stable model; on all 64 samples it is."),
-        (ModelRobustness(), 0, 0, "relative_input_stability assumes a stable model; on no sample could that be told."),
+        (ModelRobustness(), 0, 0, "relative_input_stability assumes a stable model; this could not be checked on any sample."),
         (
             ModelSensitivity(),
             1,

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from small import series_inputs, small_net
-from veracity.core.graphs import pack
+from veracity.core.graphs import pack_graphs
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.demo import GlobalMax, circular
@@ -122,7 +122,7 @@ def test_graphs():
             self.inner, self.outer = nn.Linear(4, 16), nn.Linear(16, 3)
 
         def forward(self, values, mask, edges):
-            x, edge_index, batch = pack(values, mask, edges)
+            x, edge_index, batch = pack_graphs(values, mask, edges)
             hidden = self.inner(x + torch.zeros_like(x).index_add(0, edge_index[1], x[edge_index[0]])).relu()
             return self.outer(torch.zeros(len(values), 16).index_add(0, batch, hidden))
 
@@ -204,7 +204,7 @@ def test_the_order_and_its_reasons():
     assert [one.space for one in found] == [one.space for one in (first, second, tied, better, worse, undefined)]
     assert [one.place for one in found] == [1, 2, 3, 4, 5, 6]
     assert found[1].why == "Kept on every sample (1, undefined on 1); it has 6 elements, fewer than Dihedral(axes=(-2, -1))."
-    numbers = "outputs of moved inputs agree by 0.950 on average and 0.900 on the worst sample (different inputs: 0.200 on average)"
+    numbers = "outputs for transformed inputs agree by 0.950 on average and 0.900 on the worst sample (different inputs: 0.200 on average)"
     assert found[3].why == f"Not kept: {numbers}."
     assert found[4].why.endswith("(different inputs: 0.200 on average); no more alike than different inputs.")
     assert found[5].why == "The invariance is undefined on every sample."

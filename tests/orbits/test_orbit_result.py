@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from interpret_oracles import skewed_mean
+from interval_oracles import skewed_mean
 from orbit_small import digits_like, images, labels
 from veracity import OrbitResult
 from veracity.core.errors import InputError, SpecError

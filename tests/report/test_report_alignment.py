@@ -107,7 +107,7 @@ def test_the_sentences_name_whose_explanations_move_furthest() -> None:
     )
     assert said == (
         "From the first level to the last, the explanations of b on n move furthest: from 3.000 to 6.000. "
-        "Random ones go from 0.500 to 0.500."
+        "Random explanations go from 0.500 to 0.500."
     )
     assert alignment_sentences(alignment_data({}, ["net"], {"a": "input"})) == []
 

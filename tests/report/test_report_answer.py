@@ -58,8 +58,8 @@ def test_the_verdict_is_the_intervals(low: float, high: float, expected: Verdict
 def test_one_model_in_sentences() -> None:
     rows = (own("net", 1.0), row("a"), row("b", 0.5, 0.1), row("c", 0.4, 0.2), row("control", 0.0, control=True))
     told = (
-        "Under the transforms, net keeps its output. 1 of 3 explainers respects the symmetry. To respect it, the 95 % interval of "
-        "equivariance must lie at or above 0.99."
+        "Under the transforms, net keeps its output. 1 of 3 explainers respects the symmetry. An explainer respects it if its 95 % "
+        "interval of equivariance lies at or above 0.99."
     )
     assert said(*rows) == told
     assert said(*rows, differ=("c",)) == f"{told} By equivariance, c is behind every other explainer: 0.400 (0.200 to 0.600)."
@@ -72,7 +72,7 @@ def test_several_models_in_sentences() -> None:
     ]  # fmt: skip
     assert said(*rows, models=("m", "n", "o")) == (
         "Under the transforms, m keeps its output; n does not; these samples are too few to decide for o. Of the explainers, 2 of 2 on m "
-        "and none of 2 on n or o respect the symmetry. To respect it, the 95 % interval of equivariance must lie at or above 0.99."
+        "and none of 2 on n or o respect the symmetry. An explainer respects it if its 95 % interval of equivariance lies at or above 0.99."
     )
     assert said(*rows, models=("m", "n", "o"), differ=("b",)).endswith(
         "By equivariance on n, b is behind every other explainer: \N{MINUS SIGN}0.250 (\N{MINUS SIGN}0.500 to 0.000)."
@@ -89,7 +89,7 @@ def test_a_distance_gets_no_verdict_but_its_ends() -> None:
     found = answer(rows, "equivariance", ("net",))
     assert found.models[0].findings == ()
     assert not found.judged
-    assert said(*rows) == "By equivariance, a and b cannot be told apart: none of their paired differences is certain."
+    assert said(*rows) == "By equivariance, a and b cannot be told apart: none of their paired differences excludes zero."
     assert said(*rows, differ=("a",)) == "By equivariance, a is ahead of every other explainer: 0.100 (0.050 to 0.150)."
 
 
@@ -133,7 +133,7 @@ def test_remarks_qualify_the_verdicts() -> None:
     rows = [own("net", 0.6, 0.1), row("shap", 0.5, 0.02, self_agreement=0.5), row("lost", 0.0, 0.1)]
     remarks = [item.striptags() for item in answer(rows, "equivariance", ("net",)).models[0].remarks]
     assert remarks[0].startswith("The model itself reacts to the transforms")
-    near = "The interval reaches to within 0.01 of the agreement with itself, which speaks of noise rather than asymmetry"
+    near = "The interval comes within 0.01 of the explainer's agreement with itself, which points to noise, not asymmetry"
     assert remarks[1] == f"{near}: shap (0.500, itself 0.500)."
     assert remarks[2] == "Not clearly better than the random control: lost."
 

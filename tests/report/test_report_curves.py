@@ -213,8 +213,8 @@ def test_what_holds_on_the_invariant_model_and_not_elsewhere_is_counted() -> Non
     models = ["exact", "near", "far"]
     data = relaxation_data(relaxed(), "symmetry", models, ORDER)
     assert [text(sentence) for sentence in relaxation_sentences(data, models)] == [
-        "2 explainers respect the symmetry on exact, at or above 0.99. Of these fall short: 1 of 2 on near (its own invariance is 0.970) "
-        "and 1 of 2 on far (its own invariance is 0.600)."
+        "2 explainers respect the symmetry on exact, at or above 0.99. On other models, these do not: 1 of 2 on near (its own "
+        "invariance is 0.970) and 1 of 2 on far (its own invariance is 0.600)."
     ]
     html = str(draw_relaxation(data, models))
     assert html.count('class="dot"') == 9
@@ -249,7 +249,7 @@ def test_curves_over_the_steps() -> None:
     assert [label for label, _, _ in data.explainers] == ["ig", "cav"]
     assert [item and item.value for item in data.explainers[1][2]] == [0.9, None, 0.8]
     assert [text(sentence) for sentence in training_sentences(data)] == [
-        "From step 0 to step 1000 the model's invariance goes from 1.000 to 0.980; ig changes most, from 1.000 to 0.400."
+        "From step 0 to step 1000, the model's invariance goes from 1.000 to 0.980; ig changes most, from 1.000 to 0.400."
     ]
     html = str(draw_training(data))
     assert html.count('class="dot"') == 5

@@ -40,7 +40,7 @@ def test_the_page_says_what_passes_and_prints_every_number() -> None:
     found = Page(page(result()))
     assert "Spot: of 2 distances, 1 passes and 1 saturates." in found.text
     assert "Noise: of 2 distances, 1 passes and 1 undefined." in found.text
-    assert "All tests are passed by near ." in found.text
+    assert "These distances pass all tests: near ." in found.text
     verdicts, numbers = found.tables
     assert verdicts == [
         ["distance", "spot", "noise", "undefined", "microseconds"],

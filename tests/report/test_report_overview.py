@@ -170,8 +170,8 @@ def test_findings_name_who_does_not_respond_and_who_is_blind() -> None:
     assert {item.verdict: item.names for item in found.findings} == {Verdict.AHEAD: ("a", "b"), Verdict.STILL: ("c",)}
     assert found.behaviour == ""
     assert [text(remark) for remark in found.remarks] == [
-        "Where an explanation does not respond at all, its score is undefined: b (2 of 8) and c (10 of 10).",
-        "Without looking at the model, controls score no worse than some explainers: edge_filter (0.500) than 1 of 2.",
+        "The score is undefined on samples whose explanation does not respond at all: b (2 of 8) and c (10 of 10).",
+        "Controls that never look at the model score no worse than some explainers: edge_filter (0.500) than 1 of 2.",
     ]
 
 
@@ -257,8 +257,8 @@ def test_assumptions_that_often_fail_are_named() -> None:
     often = Assumed(model="net", score="pixel_flipping", assumption="x", holds=2, n=10, text="")
     seldom = Assumed(model="net", score="ris", assumption="x", holds=19, n=20, text="")
     assert [text(item) for item in failing([seldom, often], ["net"])] == [
-        "What a score assumes of the model fails often for pixel flipping (8 of 10 samples)."
+        "What a score assumes about the model often fails for pixel flipping (8 of 10 samples)."
     ]
-    assert "for every score" in failing([seldom], ["net"])[0]
+    assert "of every score hold" in failing([seldom], ["net"])[0]
     assert failing([], ["net"]) == []
     assert text(failing([often], ["net", "other"])[0]).startswith("On net, what a score assumes")

@@ -18,7 +18,7 @@ from report_runs import Observed, stored
 import sentence_page
 from veracity.core.explainers import Frame
 from veracity.core.failures import failures_of
-from veracity.core.sentences import COUNTED, SENTENCES, tell
+from veracity.core.sentences import COUNT_WORDS, SENTENCES, tell
 from veracity.report import render
 from veracity.report.answer import answer
 from veracity.report.degradation import degradation_sentences
@@ -89,7 +89,7 @@ def test_every_sentence_that_is_said_is_in_the_table_and_the_other_way_round() -
         keys.add(first.value)
         assert {item.arg for item in call.keywords} == set(SENTENCES[first.value].needs), f"{file}:{call.lineno}"
     assert keys == set(SENTENCES)
-    assert {what for one in SENTENCES.values() for what in one.needs} == set(COUNTED)
+    assert {what for one in SENTENCES.values() for what in one.needs} == set(COUNT_WORDS)
 
 
 @pytest.mark.parametrize("key", SENTENCES)
@@ -97,7 +97,7 @@ def test_with_less_than_it_needs_a_sentence_is_not_said(key: str) -> None:
     needs = dict(SENTENCES[key].needs)
     assert needs
     assert min(needs.values()) > 0
-    assert set(needs) <= set(COUNTED)
+    assert set(needs) <= set(COUNT_WORDS)
     assert SENTENCES[key].words
     parts: list[Any] = [0.5] * SENTENCES[key].template.count("{")
     assert tell(key, *parts, **needs)

@@ -7,7 +7,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Size, nn
 
-from veracity.core.component import encode
+from veracity.core.component import encode_setting
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import TRAINERS
 from veracity.trainers.trainer import BaseTrainer, Trainer, without_single
@@ -184,8 +184,8 @@ def test_trainers_are_components_that_know_their_network() -> None:
     assert isinstance(built, BaseTrainer)
     assert built.spec()["epochs"] == 3
     assert "device" not in built.spec()  # where it is trained is not what is trained
-    assert encode(Trainer(network=net)) == encode(Trainer(network=net))
-    assert encode(Trainer(network=net)) != encode(Trainer(network=lambda: nn.Linear(5, 3)))
+    assert encode_setting(Trainer(network=net)) == encode_setting(Trainer(network=net))
+    assert encode_setting(Trainer(network=net)) != encode_setting(Trainer(network=lambda: nn.Linear(5, 3)))
 
 
 def test_rows_and_stop_of_the_loop() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from veracity import Audit
 from veracity.core.errors import Note
-from veracity.core.inputs import First
+from veracity.core.inputs import FirstSamples
 from veracity.engine.resolve import as_inputs
 from veracity.explain import CAV, GradientShap, IntegratedGradients, Occlusion, Symmetrised
 from veracity.perturb import CyclicShift, Dihedral, NodePermutations, Permutations, Rotations3D
@@ -106,7 +106,7 @@ def audited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         given = setting(request.param)
     invariant, equivariant = given.pop("layers")
     others = {**by_example(invariant, equivariant), **by_concept(invariant, equivariant, per_side=20)}
-    few = {**given, "inputs": First(as_inputs(given["inputs"]), 2)}
+    few = {**given, "inputs": FirstSamples(as_inputs(given["inputs"]), 2)}
     features = FEATURES if request.param == "images" else {**FEATURES, "feature_ablation": "feature_ablation"}
     found = []
     for part, explainers, scores in ((few, features, ["symmetry", "model_invariance"]), (given, others, ["symmetry"])):

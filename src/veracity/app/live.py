@@ -21,7 +21,7 @@ from fastapi import FastAPI, WebSocket
 from numpy.typing import NDArray
 from starlette.websockets import WebSocketDisconnect
 
-from veracity.core.errors import InputError, VeracityError, said
+from veracity.core.errors import InputError, VeracityError, error_text
 from veracity.report.interactive.packed import pack
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Client:
             header, arrays = self._answering(asked.sample, asked.at, asked.explainer)
             return pack({"seq": seq, "at": asked.at, **header, "seconds": time.perf_counter() - started}, arrays)
         except Exception as error:
-            return pack({"seq": number(text) if seq is None else seq, "error": said(error)}, {})
+            return pack({"seq": number(text) if seq is None else seq, "error": error_text(error)}, {})
 
 
 CLIENTS = 128

@@ -15,7 +15,7 @@ from typing import Any
 from starlette.websockets import WebSocket
 
 from veracity.app.live import Answer, Answering, Inference
-from veracity.core.errors import SpecError, StoreError, VeracityError, said
+from veracity.core.errors import SpecError, StoreError, VeracityError, error_text
 from veracity.core.registry import RECIPES
 from veracity.engine.store import RunFolder
 from veracity.engine.store.files import Files
@@ -262,7 +262,7 @@ class Workspace:
             try:
                 live = Live(self._made(run), run.folder)
             except Exception as error:
-                self._broken[run.folder] = (now, f"The models of this run could not be made again: {said(error)}")
+                self._broken[run.folder] = (now, f"The models of this run could not be made again: {error_text(error)}")
                 raise
             self._lives[run.folder] = (now, live)
             while len(self._lives) > HELD:

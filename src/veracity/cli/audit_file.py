@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError, SpecError, unknown
-from veracity.core.registry import TRAINERS, imported
+from veracity.core.registry import TRAINERS, import_object
 from veracity.core.training import CrossTrained
 from veracity.engine.resolve import as_tensor
 
@@ -42,7 +42,7 @@ KEYS = {
     "models": dict,
 }
 MODEL_KEYS = {"build": str, "weights": str, "settings": dict}
-CROSSED_KEYS = {"fit": (str, dict), "folds": int, "build": str, "seed": int, "reseed": bool, "kept": str}
+CROSSED_KEYS = {"fit": (str, dict), "folds": int, "build": str, "seed": int, "reseed": bool, "folder": str}
 KIND_NAMES = {str: "text", list: "a list", dict: "a table", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -93,7 +93,7 @@ def concept(name: str, entry: Any) -> Any:
     if isinstance(entry, list) and entry and all(isinstance(label, int) and not isinstance(label, bool) for label in entry):
         return set(entry)
     if isinstance(entry, str):
-        return imported(entry)
+        return import_object(entry)
     raise SpecError(f"The concept '{name}' must be a list of labels, such as [0, 2], or \"module:function\", not {entry!r}.")
 
 
@@ -128,7 +128,7 @@ def as_given(inputs: Any, where: str) -> Any:
 
 def called(where: str, settings: Mapping[str, Any]) -> Any:
     """What `module:name` gives, called if it is a function; a failure of the user's code is told in its own words."""
-    found = imported(where)
+    found = import_object(where)
     if isinstance(found, (nn.Module, Tensor)) or not callable(found):
         return found
     try:
@@ -170,11 +170,11 @@ def cross_trained(name: str, entry: Mapping[str, Any], here: Path) -> CrossTrain
     check(entry, CROSSED_KEYS, f"[models.{name}]")
     settings = dict(entry)
     fit = settings["fit"]
-    settings["fit"] = imported(fit) if isinstance(fit, str) and ":" in fit else TRAINERS.build(fit)
+    settings["fit"] = import_object(fit) if isinstance(fit, str) and ":" in fit else TRAINERS.build(fit)
     if "build" in settings:
-        settings["build"] = imported(settings["build"])
-    if "kept" in settings:
-        settings["kept"] = str(here / settings["kept"])
+        settings["build"] = import_object(settings["build"])
+    if "folder" in settings:
+        settings["folder"] = str(here / settings["folder"])
     return CrossTrained(**settings)
 
 

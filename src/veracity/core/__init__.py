@@ -1,1 +1,1 @@
-"""Types and protocols that everything else is written in."""
+"""The types and protocols that all other packages use."""

@@ -1,4 +1,4 @@
-"""A component is a frozen record with a name; it can be written down as {name, settings} and built again."""
+"""Components: frozen records with a name and settings, which can be written as {name, settings} and built again."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 import torch
 
 from veracity.core import fingerprint
-from veracity.core.fingerprint.origin import ours
-from veracity.core.registry import component
+from veracity.core.fingerprint.origin import in_this_package
+from veracity.core.registry import build_component
 from veracity.core.settings import Checking
 
 
 @dataclass(frozen=True, kw_only=True)
 class Component(metaclass=Checking):
-    """What every space, walk, explainer, target and score is: a name and settings, nothing else.
+    """Base class of every space, walk, explainer, target and score: a name and settings, nothing else.
 
-    Settings are checked by their declared types before the component is made (`core.settings`). `role` says what it is,
-    such as "explainer".
+    Settings are checked by their declared types before the component is made (`core.settings`). `role` is its kind, such as
+    "explainer".
     """
 
     role: ClassVar[str] = ""
@@ -30,15 +30,15 @@ class Component(metaclass=Checking):
     reference: ClassVar[str] = ""
 
     def spec(self) -> dict[str, Any]:
-        """The component as plain data: its name and every setting; for a class from outside, a hash of its code too."""
-        settings = {item.name: encode(getattr(self, item.name)) for item in fields(self) if item.metadata.get("spec", True)}
-        own = {} if ours(type(self)) else {"code": fingerprint.of_value(type(self))}
+        """The component as plain data: its name and settings; for a class outside this package, a hash of its code too."""
+        settings = {item.name: encode_setting(getattr(self, item.name)) for item in fields(self) if item.metadata.get("spec", True)}
+        own = {} if in_this_package(type(self)) else {"code": fingerprint.of_value(type(self))}
         return {"name": self.name, **settings, **own}
 
     @classmethod
     def named(cls, spec: str | Mapping[str, Any]) -> Any:
-        """The registered component of this name, or of {name, settings}."""
-        return component(cls.role, spec)
+        """The registered component of this name, or built from {name, settings}."""
+        return build_component(cls.role, spec)
 
     @classmethod
     def summary(cls) -> str:
@@ -46,8 +46,8 @@ class Component(metaclass=Checking):
         return (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
 
 
-def encode(value: Any) -> Any:
-    """A setting as plain data. Tensors and functions become their content hash, so that a changed one is seen."""
+def encode_setting(value: Any) -> Any:
+    """A setting as plain data; tensors and functions become content hashes."""
     if isinstance(value, torch.Tensor):
         return {"tensor": fingerprint.of_tensor(value), "shape": list(value.shape)}
     if isinstance(value, Enum):
@@ -55,9 +55,9 @@ def encode(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (list, tuple)):
-        return [encode(item) for item in value]
+        return [encode_setting(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): encode(item) for key, item in value.items()}
+        return {str(key): encode_setting(item) for key, item in value.items()}
     if hasattr(value, "spec") and not isinstance(value, type):
         return value.spec()
     if callable(value):
@@ -66,7 +66,7 @@ def encode(value: Any) -> Any:
 
 
 def encode_callable(function: Callable[..., Any]) -> dict[str, str]:
-    """Where a function or class lives and a hash of what it does, so that editing it changes what depends on it."""
+    """The import path of a function or class and a hash of its code, so that editing it changes the keys that depend on it."""
     target: Any = getattr(function, "func", function)
     if not (inspect.isroutine(target) or inspect.isclass(target)):
         target = type(target)

@@ -1,4 +1,4 @@
-"""Every mistake a user can make ends in one of these, as one sentence that says what to do."""
+"""Errors and warnings. The message of an error says in one line what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-"""Line breaks, characters that steer a terminal, and halves of characters that cannot be written."""
-LONGEST = 1200
+"""Line breaks, terminal control characters and lone surrogates."""
+LONGEST_MESSAGE = 1200
 
 
 class VeracityError(Exception):
-    """A user's mistake or a broken input: the message is the whole story, in one line whatever the user's own text in it.
+    """A user's mistake or a broken input. The message is one line, even if it quotes text with line breaks.
 
     >>> str(VeracityError("No file 'a\\n b'."))
     "No file 'a b'."
@@ -20,11 +20,11 @@ class VeracityError(Exception):
 
     def __init__(self, message: object = "") -> None:
         text = " ".join(CONTROL_CHARACTERS.sub(" ", str(message)).split())
-        super().__init__(text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}...")
+        super().__init__(text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 3]}...")
 
 
 class InputError(VeracityError):
-    """The model, the data or their combination cannot be audited."""
+    """The model and the data cannot be audited."""
 
 
 class ChangedModelError(InputError):
@@ -32,7 +32,7 @@ class ChangedModelError(InputError):
 
 
 class SpecError(VeracityError):
-    """A component or an audit file is written wrongly."""
+    """A component or an audit file has a wrong name or setting."""
 
 
 class StoreError(VeracityError):
@@ -40,11 +40,11 @@ class StoreError(VeracityError):
 
 
 class Note(UserWarning):
-    """Something true about a result that its reader must know."""
+    """A warning that readers of the result must know."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str], listing: str = "") -> SpecError:
-    """The error for a name that nobody registered, with the nearest one that somebody did.
+    """The error for an unknown name, with the most similar known one.
 
     >>> print(unknown("measure", "cosin", ["cosine", "l1"]))
     Unknown measure 'cosin'. Did you mean 'cosine'?
@@ -57,14 +57,14 @@ def unknown(kind: str, name: str, known: Iterable[str], listing: str = "") -> Sp
 
 
 def missing_extra(package: str, extra: str, distribution: str = "veracity") -> SpecError:
-    """The error for an optional dependency of a distribution that is not installed."""
+    """The error for an optional dependency that is not installed."""
     return SpecError(f"This needs {package}, which is not installed: pip install '{distribution}[{extra}]'")
 
 
-def said(error: Exception) -> str:
-    """An error as a record: our own sentences as they are, anything else with its kind.
+def error_text(error: Exception) -> str:
+    """The message of an error; with the name of its class unless it is a VeracityError.
 
-    >>> said(SpecError("Give two.")), said(ValueError("no"))
+    >>> error_text(SpecError("Give two.")), error_text(ValueError("no"))
     ('Give two.', 'ValueError: no')
     """
     return str(error) if isinstance(error, VeracityError) else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What failed, told once: the same error of many explainers is one sentence that lists them."""
+"""Failures of a run, grouped by error: one sentence per error that lists the models, scores and explainers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from veracity.core.sentences import tell
 
 @dataclass(frozen=True)
 class Failure:
-    """One error, and every model, score and explainer that it concerns; scores and explainers are empty where there are none.
+    """One error with the models, scores and explainers that it concerns.
 
-    `cells` says how many cells failed, and of how many, by explainer; of models themselves by "". It is empty where that is not known.
-    `samples` says it of single samples of cells that were measured otherwise.
+    `cells` maps an explainer, or "" for the model itself, to (failed cells, all cells); it is empty if the numbers are unknown.
+    `samples` does the same for single samples that failed in cells that were otherwise measured.
     """
 
     error: str
@@ -27,31 +27,31 @@ class Failure:
 
     def __str__(self) -> str:
         what = " / ".join(", ".join(names) for names in (self.models, self.scores) if names)
-        who = f" for {', '.join(name + self._partly(name) for name in self.explainers)}" if self.explainers else self._partly("")
+        who = f" for {', '.join(name + self._counts(name) for name in self.explainers)}" if self.explainers else self._counts("")
         return tell("failed", what, who, self.error, failures=1)
 
     @property
     def share(self) -> str:
-        """How many cells failed, and of how many, and how many samples; "" where that is not known."""
-        return ", ".join(filter(None, (of_all(self.cells, "cell"), of_all(self.samples, "sample"))))
+        """The number of failed cells and samples in words; "" if it is unknown."""
+        return ", ".join(filter(None, (share_text(self.cells, "cell"), share_text(self.samples, "sample"))))
 
-    def _partly(self, name: str) -> str:
-        """How many cells failed where not all of them did, and how many samples."""
-        lost, every = self.cells.get(name, (0, 0))
-        said = [f"{lost:,} of {every:,} cells"] if lost < every else []
-        lost, every = self.samples.get(name, (0, 0))
-        said += [f"{lost:,} of {every:,} samples"] if lost else []
-        return f" ({', '.join(said)})" if said else ""
+    def _counts(self, name: str) -> str:
+        """How many cells of an explainer failed, unless all did, and how many samples, in parentheses."""
+        failed, total = self.cells.get(name, (0, 0))
+        counts = [f"{failed:,} of {total:,} cells"] if failed < total else []
+        failed, total = self.samples.get(name, (0, 0))
+        counts += [f"{failed:,} of {total:,} samples"] if failed else []
+        return f" ({', '.join(counts)})" if counts else ""
 
 
-def of_all(counts: Mapping[str, tuple[int, int]], what: str) -> str:
-    """How many failed of how many, over all explainers."""
-    lost, every = (sum(numbers) for numbers in zip(*counts.values(), strict=True)) if counts else (0, 0)
-    return f"{lost:,} of {every:,} {what}{'' if every == 1 else 's'}" if every else ""
+def share_text(counts: Mapping[str, tuple[int, int]], what: str) -> str:
+    """How many failed over all explainers, such as "3 of 12 cells"; "" if the numbers are unknown."""
+    failed, total = (sum(numbers) for numbers in zip(*counts.values(), strict=True)) if counts else (0, 0)
+    return f"{failed:,} of {total:,} {what}{'' if total == 1 else 's'}" if total else ""
 
 
 def failures_of(records: Iterable[Mapping[Any, Any]]) -> list[Failure]:
-    """Records with `model`, `explainer`, `error` and, where there are scores, `score`, one failure for each error.
+    """One failure per error, from records with `model`, `explainer`, `error` and possibly `score`.
 
     >>> rows = [{"model": "net", "explainer": name, "score": "gef", "error": "No weights."} for name in ("ig", "lime")]
     >>> print(*failures_of(rows))
@@ -59,7 +59,7 @@ def failures_of(records: Iterable[Mapping[Any, Any]]) -> list[Failure]:
     >>> print(*failures_of([{**rows[0], "cells_failed": 3, "cells": 3}, {**rows[1], "cells_failed": 1, "cells": 3}]))
     net / gef failed for ig, lime (1 of 3 cells): No weights.
 
-    A record may say `cells_failed`, how many of its `cells` failed, or `samples_failed`, how many of its `samples` did.
+    A record may count failures: `cells_failed` of its `cells`, or `samples_failed` of its `samples`.
 
     >>> print(*failures_of([{**rows[0], "samples_failed": 1, "samples": 64}]))
     net / gef failed for ig (1 of 64 samples): No weights.
@@ -68,34 +68,41 @@ def failures_of(records: Iterable[Mapping[Any, Any]]) -> list[Failure]:
     for record in records:
         found.setdefault(str(record["error"]), []).append(record)
     return [
-        Failure(error, names_of(alike, "model"), names_of(alike, "score"), names_of(alike, "explainer"), cells_of(alike), samples_of(alike))
+        Failure(
+            error,
+            unique_names(alike, "model"),
+            unique_names(alike, "score"),
+            unique_names(alike, "explainer"),
+            cell_counts(alike),
+            sample_counts(alike),
+        )
         for error, alike in found.items()
     ]
 
 
-def names_of(records: Iterable[Mapping[Any, Any]], key: str) -> tuple[str, ...]:
-    """What records name, each once."""
+def unique_names(records: Iterable[Mapping[Any, Any]], key: str) -> tuple[str, ...]:
+    """The different values of a key, in their order."""
     return tuple(dict.fromkeys(str(record[key]) for record in records if record.get(key)))
 
 
-def cells_of(records: Iterable[Mapping[Any, Any]]) -> dict[str, tuple[int, int]]:
-    """How many cells failed, and of how many, by explainer; several records of one model, explainer and score share their cells."""
-    lost: Counter[str] = Counter()
-    every: dict[tuple[str, ...], int] = {}
+def cell_counts(records: Iterable[Mapping[Any, Any]]) -> dict[str, tuple[int, int]]:
+    """(failed cells, all cells) by explainer; records of the same model, explainer and score share their cells."""
+    failed: Counter[str] = Counter()
+    total: dict[tuple[str, ...], int] = {}
     for record in (one for one in records if one.get("cells", 0) > 0 and one.get("cells_failed", 0) > 0):
-        lost[str(record.get("explainer") or "")] += int(record["cells_failed"])
-        every[tuple(str(record.get(key) or "") for key in ("explainer", "model", "score"))] = int(record["cells"])
-    return {name: (number, sum(cells for key, cells in every.items() if key[0] == name)) for name, number in lost.items()}
+        failed[str(record.get("explainer") or "")] += int(record["cells_failed"])
+        total[tuple(str(record.get(key) or "") for key in ("explainer", "model", "score"))] = int(record["cells"])
+    return {name: (number, sum(cells for key, cells in total.items() if key[0] == name)) for name, number in failed.items()}
 
 
-def samples_of(records: Iterable[Mapping[Any, Any]]) -> dict[str, tuple[int, int]]:
-    """How many samples failed, and of how many, by explainer: of each model, in the score that lost most."""
+def sample_counts(records: Iterable[Mapping[Any, Any]]) -> dict[str, tuple[int, int]]:
+    """(failed samples, all samples) by explainer, summed over models; each model counts with the score that lost most."""
     most: dict[tuple[str, str], tuple[int, int]] = {}
     for record in (one for one in records if one.get("samples_failed", 0) > 0):
         key = (str(record.get("explainer") or ""), str(record.get("model") or ""))
         most[key] = max(most.get(key, (0, 0)), (int(record["samples_failed"]), int(record["samples"])))
     found: dict[str, tuple[int, int]] = {}
-    for (name, _), (lost, every) in most.items():
+    for (name, _), (failed, total) in most.items():
         before = found.get(name, (0, 0))
-        found[name] = (before[0] + lost, before[1] + every)
+        found[name] = (before[0] + failed, before[1] + total)
     return found

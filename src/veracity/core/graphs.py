@@ -1,7 +1,7 @@
-"""Graphs of different sizes in one batch: node features in padded slots, with the edges beside them.
+"""Graphs of different sizes in one batch: padded node features, a mask of the slots that are nodes, and edges between slots.
 
-A graph has as many slots as the largest graph of its data set has nodes. Which slots are nodes is said by a mask, so
-that permuting the slots of features, mask and edges together permutes the nodes.
+Every graph has as many slots as the largest graph of the data set has nodes. Permuting the slots of features, mask and edges
+together permutes the nodes.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from veracity.core.errors import InputError, missing_extra
 from veracity.core.inputs import Signals, check_finite
 from veracity.core.models import View
 
-UNSEEN = ("edge_attr", "edge_weight", "pos")
-"""What PyG's graphs may hold besides features and edges, and models here do not get."""
+DROPPED_FIELDS = ("edge_attr", "edge_weight", "pos")
+"""Fields of PyG's graphs that are not passed on to models."""
 
 
 @dataclass(frozen=True)
 class GraphInputs:
-    """Graphs as padded tensors: node features (N, V, F), which slots are nodes (N, V), edges between slots (N, E, 2), -1 for none.
+    """Padded graphs: node features (N, V, F), a mask of the slots that are nodes (N, V), and edges (N, E, 2), padded with -1.
 
-    `unseen` names what else the graphs held: it is not handed on to models.
+    `unseen` names further fields of the graphs, which are not passed on to models.
     """
 
     values: Tensor
@@ -42,21 +42,21 @@ class GraphInputs:
             raise InputError(f"Graphs need values (N, V, F), a mask (N, V) and edges (N, E, 2) with N of at least 1, not {found}.")
         if self.mask.dtype is not torch.bool or self.edges.dtype is not torch.int64 or not self.values.is_floating_point():
             found = ", ".join(str(part.dtype) for part in (self.values, self.mask, self.edges))
-            raise InputError(f"Graphs need floating point values, a mask of True and False, and edges in int64, not {found}.")
+            raise InputError(f"Graphs need floating point values, a Boolean mask and int64 edges, not {found}.")
         check_finite(self.values)
         real = (self.edges >= 0).all(dim=2)
         at = self.mask.gather(1, self.edges.clamp(0, self.mask.shape[1] - 1).flatten(1)).reshape(self.edges.shape).all(dim=2)
         wrong = (real & ~at) | (self.edges >= self.mask.shape[1]).any(dim=2) | (~real & (self.edges != -1).any(dim=2))
         if wrong.any():
             number = int(wrong.any(dim=1).nonzero()[0])
-            raise InputError(f"Graph {number} has an edge to a slot that holds no node; edges that are none are (-1, -1).")
+            raise InputError(f"Graph {number} has an edge to a slot without a node. Pad edges with (-1, -1).")
 
     @classmethod
     def of(cls, graphs: Any) -> GraphInputs:
-        """From PyG's `Batch`, or a list of its `Data`, each with node features `x` and `edge_index`."""
+        """From a PyG `Batch` or a list of `Data`, each with node features `x` and an `edge_index`."""
         listed: Sequence[Any] = graphs.to_data_list() if hasattr(graphs, "to_data_list") else list(graphs)
         if not listed:
-            raise InputError("There is no graph: pass a list of at least one Data.")
+            raise InputError("There are no graphs: pass a list with at least one Data.")
         for number, graph in enumerate(listed):
             check_graph(number, graph, listed[0])
         most_nodes = max(len(graph.x) for graph in listed)
@@ -67,20 +67,20 @@ class GraphInputs:
         for number, graph in enumerate(listed):
             values[number, : len(graph.x)], mask[number, : len(graph.x)] = graph.x.detach().cpu(), True
             edges[number, : graph.edge_index.shape[1]] = graph.edge_index.T.cpu()
-        unseen = tuple(name for name in UNSEEN if any(getattr(graph, name, None) is not None for graph in listed))
+        unseen = tuple(name for name in DROPPED_FIELDS if any(getattr(graph, name, None) is not None for graph in listed))
         return cls(values, mask, edges, unseen)
 
     @property
     def shape(self) -> Size:
-        """(V, F): the slots and their features."""
+        """(V, F): slots and features."""
         return self.values.shape[1:]
 
     def size(self) -> int:
-        """How many graphs there are."""
+        """The number of graphs."""
         return len(self.values)
 
     def take(self, index: Tensor) -> Signals:
-        """These graphs, still padded to the slots of the whole data set."""
+        """Graphs by index, padded to the slots of the whole data set."""
         rows = index.to(self.values.device)
         return Signals(self.values[rows], (self.mask[rows], self.edges[rows]))
 
@@ -89,20 +89,20 @@ class GraphInputs:
         return fingerprint.of_json(["graphs", *(fingerprint.of_tensor(part) for part in (self.values, self.mask, self.edges))])
 
     def adapt(self, model: nn.Module) -> nn.Module:
-        """A PyG network as a map from padded graphs to outputs."""
+        """A PyG network as a module that takes padded graphs."""
         if takes_padded(model):
             return model
         packed = OnGraphs(model)
         if packed.takes_data and self.unseen:
             raise InputError(
-                f"A model that takes a Data may read its {' and '.join(self.unseen)}, which is not handed on: delete it from the graphs if "
+                f"A model that takes a Data may read its {' and '.join(self.unseen)}, which is not passed on: delete it from the graphs if "
                 "the model does not use it, or let the model take (x, edge_index, batch)."
             )
         return packed
 
 
 class OnGraphs(View):
-    """A PyG network that takes padded graphs: it is called as model(x, edge_index, batch), or as model(data) if it takes one thing."""
+    """Calls a PyG network on padded graphs, as model(x, edge_index, batch), or as model(data) if it takes one argument."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
@@ -110,25 +110,25 @@ class OnGraphs(View):
         self.takes_data = len([part for part in needed if part.kind is not part.VAR_KEYWORD]) == 1 and not isinstance(model, nn.Sequential)
 
     def forward(self, values: Tensor, mask: Tensor, edges: Tensor) -> Tensor:
-        """Outputs (N, ...) of N padded graphs."""
-        x, edge_index, batch = pack(values, mask, edges)
-        output: Tensor = self.model(as_data(x, edge_index, batch)) if self.takes_data else self.model(x, edge_index, batch)
+        """Outputs (N, ...) for N padded graphs."""
+        x, edge_index, batch = pack_graphs(values, mask, edges)
+        output: Tensor = self.model(as_batch(x, edge_index, batch)) if self.takes_data else self.model(x, edge_index, batch)
         return output
 
 
 def takes_padded(model: nn.Module) -> bool:
-    """Whether a model, or the model behind its views, takes padded graphs already."""
+    """Whether a model, or a model inside its views, already takes padded graphs."""
     while isinstance(model, View) and not isinstance(model, OnGraphs):
         model = model.model
     return isinstance(model, OnGraphs)
 
 
-def pack(values: Tensor, mask: Tensor, edges: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Padded graphs as PyG wants them: node features (n, F), edge_index (2, e), and the graph of each node (n,).
+def pack_graphs(values: Tensor, mask: Tensor, edges: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Padded graphs in PyG's format: node features (n, F), edge_index (2, e), and the graph of each node (n,).
 
     >>> values = torch.tensor([[[1.0], [0.0]], [[2.0], [3.0]]])
     >>> mask = torch.tensor([[True, False], [True, True]])
-    >>> pack(values, mask, torch.tensor([[[0, 0]], [[1, 0]]]))
+    >>> pack_graphs(values, mask, torch.tensor([[[0, 0]], [[1, 0]]]))
     (tensor([[1.],
             [2.],
             [3.]]), tensor([[0, 2],
@@ -141,8 +141,8 @@ def pack(values: Tensor, mask: Tensor, edges: Tensor) -> tuple[Tensor, Tensor, T
     return values[mask], number[flat].T, graph[:, None].expand_as(mask)[mask]
 
 
-def as_data(x: Tensor, edge_index: Tensor, batch: Tensor) -> Any:
-    """The packed graphs as PyG's Batch."""
+def as_batch(x: Tensor, edge_index: Tensor, batch: Tensor) -> Any:
+    """Packed graphs as a PyG `Batch`."""
     try:
         from torch_geometric.data import Batch
     except ImportError as error:
@@ -152,15 +152,17 @@ def as_data(x: Tensor, edge_index: Tensor, batch: Tensor) -> Any:
 
 
 def check_graph(number: int, graph: Any, first: Any) -> None:
-    """Raise unless this is a graph with features and edges, like the first."""
+    """Raise unless a graph has valid edges and as many features as the first one."""
     x, edges = getattr(graph, "x", None), getattr(graph, "edge_index", None)
     if not isinstance(x, Tensor) or x.ndim != 2 or len(x) == 0 or not x.is_floating_point():
         raise InputError(f"Graph {number} needs node features x of shape (nodes, features) in floating point.")
     if x.shape[1] != first.x.shape[1]:
-        raise InputError(f"Graph {number} has {x.shape[1]} features a node and the first has {first.x.shape[1]}: they must be the same.")
+        raise InputError(
+            f"Graph {number} has {x.shape[1]} features per node, but the first has {first.x.shape[1]}: all graphs need the same number."
+        )
     if not isinstance(edges, Tensor) or edges.ndim != 2 or edges.shape[0] != 2 or edges.shape[1] == 0:
         raise InputError(
-            f"Graph {number} has {len(x)} nodes and no edges: a graph needs an edge_index of shape (2, edges); leave the graph out, "
+            f"Graph {number} has {len(x)} nodes and no edges. A graph needs an edge_index of shape (2, edges): leave the graph out, "
             "or give its nodes self-loops."
         )
     if int(edges.min()) < 0 or int(edges.max()) >= len(x):

@@ -1,7 +1,4 @@
-"""Data by number: anything with a size and a way to take some of it.
-
-Token sequences, kept as numbers and shown to models as one-hot rows that can be explained.
-"""
+"""Data sets whose samples are taken by index: tensors, token sequences, and parts of other data sets."""
 
 from __future__ import annotations
 
@@ -15,13 +12,14 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+PADDING = -1
 
 
 @dataclass(frozen=True)
 class Signals:
-    """N samples at once: numbers that can be explained (N, ...), and the structure that belongs to them, each part (N, ...).
+    """A batch of N samples: values that can be explained (N, ...), and structure that cannot, each part (N, ...).
 
-    Images, series and sets are values alone; a graph's edges are structure.
+    Images, series and sets have values only; the edges of a graph are structure.
     """
 
     values: Tensor
@@ -38,13 +36,13 @@ class Signals:
         return Signals(self.values.to(device), tuple(part.to(device) for part in self.structure))
 
     def through(self, model: nn.Module) -> Tensor:
-        """What a model gives for these samples."""
+        """The outputs of a model for these samples."""
         output: Tensor = model(self.values, *self.structure)
         return output
 
     @property
     def nbytes(self) -> int:
-        """The memory they take."""
+        """The memory of all tensors in bytes."""
         return self.values.nbytes + sum(part.nbytes for part in self.structure)
 
     def fingerprint(self) -> str:
@@ -54,7 +52,7 @@ class Signals:
 
 
 class Inputs(Protocol):
-    """A data set whose samples are taken by their number."""
+    """A data set whose samples are taken by index."""
 
     @property
     def shape(self) -> Size:
@@ -62,11 +60,11 @@ class Inputs(Protocol):
         ...
 
     def size(self) -> int:
-        """How many samples there are."""
+        """The number of samples."""
         ...
 
     def take(self, index: Tensor) -> Signals:
-        """These samples as one batch."""
+        """Samples by index, as one batch."""
         ...
 
     def fingerprint(self) -> str:
@@ -74,7 +72,7 @@ class Inputs(Protocol):
         ...
 
     def adapt(self, model: nn.Module) -> nn.Module:
-        """The model as a map from values and structure to outputs: the model itself where there is no structure."""
+        """The model as a module that takes values and structure: the model itself if there is no structure."""
         ...
 
 
@@ -92,7 +90,7 @@ class TensorInputs:
             raise InputError(f"The inputs must be a tensor of shape (samples, ...) with at least one sample, not {what}.")
         if self.tensor.is_complex():
             raise InputError(
-                f"The inputs must be real numbers, not {self.tensor.dtype}: pass torch.view_as_real(inputs), and a model that takes it."
+                f"The inputs must be real numbers, not {self.tensor.dtype}: pass torch.view_as_real(inputs) and a model that takes it."
             )
         if self.tensor.dtype not in FLOATS:
             raise InputError(
@@ -103,15 +101,15 @@ class TensorInputs:
 
     @property
     def shape(self) -> Size:
-        """One sample's shape."""
+        """The shape of one sample."""
         return self.tensor.shape[1:]
 
     def size(self) -> int:
-        """How many samples there are."""
+        """The number of samples."""
         return len(self.tensor)
 
     def take(self, index: Tensor) -> Signals:
-        """These samples as one batch."""
+        """Samples by index, as one batch."""
         return Signals(self.tensor[index.to(self.tensor.device)].detach())
 
     def fingerprint(self) -> str:
@@ -124,90 +122,10 @@ class TensorInputs:
 
 
 @dataclass(frozen=True)
-class First:
-    """The first samples of a data set."""
-
-    inputs: Inputs
-    count: int
-
-    @property
-    def shape(self) -> Size:
-        """One sample's shape."""
-        return self.inputs.shape
-
-    def size(self) -> int:
-        """How many there are."""
-        return self.count
-
-    def take(self, index: Tensor) -> Signals:
-        """These samples."""
-        return self.inputs.take(index)
-
-    def fingerprint(self) -> str:
-        """A hash of the content."""
-        return fingerprint.of_json([self.inputs.fingerprint(), self.count])
-
-    def adapt(self, model: nn.Module) -> nn.Module:
-        """As the whole data set does."""
-        return self.inputs.adapt(model)
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some samples of a data set, by their numbers (n,) in it."""
-
-    inputs: Inputs
-    index: Tensor
-
-    @property
-    def shape(self) -> Size:
-        """One sample's shape."""
-        return self.inputs.shape
-
-    def size(self) -> int:
-        """How many there are."""
-        return len(self.index)
-
-    def take(self, index: Tensor) -> Signals:
-        """These samples."""
-        return self.inputs.take(self.index[index.to(self.index.device)])
-
-    def fingerprint(self) -> str:
-        """A hash of the content."""
-        return fingerprint.of_json([self.inputs.fingerprint(), fingerprint.of_tensor(self.index)])
-
-    def adapt(self, model: nn.Module) -> nn.Module:
-        """As the whole data set does."""
-        return self.inputs.adapt(model)
-
-
-def check_readable(tensor: Tensor, what: str) -> None:
-    """Raise on a tensor whose numbers cannot be read one by one: sparse, nested, quantised, or without memory."""
-    if tensor.is_nested:
-        raise InputError(f"The {what} are a nested tensor: pad them to one shape with .to_padded_tensor(0.0).")
-    if tensor.layout is not torch.strided:
-        raise InputError(f"The {what} are a sparse tensor: convert them with .to_dense().")
-    if tensor.is_quantized:
-        raise InputError(f"The {what} are a quantised tensor: convert them with .dequantize().")
-    if tensor.is_meta:
-        raise InputError(f"The {what} are on the device 'meta', which holds no numbers: make them on another device, such as 'cpu'.")
-
-
-def check_finite(values: Tensor) -> None:
-    """Raise if a sample holds NaN or infinity."""
-    bad = (~values.isfinite().flatten(1).all(dim=1)).nonzero()
-    if len(bad):
-        raise InputError(f"{len(bad)} of {len(values)} inputs hold NaN or infinity; the first is sample {int(bad[0])}.")
-
-
-PADDING = -1
-
-
-@dataclass(frozen=True)
 class TokenInputs:
-    """Sequences of token numbers (N, T) below `vocabulary`; -1 stands for no token.
+    """Sequences of token numbers (N, T) from 0 to vocabulary - 1, padded with -1.
 
-    A sample's values are one-hot, (T, vocabulary), made when they are needed; a place without a token is all zero.
+    A sample's values are one-hot rows (T, vocabulary), made when the sample is taken; padding is all zero.
 
     >>> TokenInputs(torch.tensor([[1, -1]]), vocabulary=2).take(torch.tensor([0])).values
     tensor([[[0., 1.],
@@ -235,11 +153,11 @@ class TokenInputs:
         return Size((self.ids.shape[1], self.vocabulary))
 
     def size(self) -> int:
-        """How many sequences there are."""
+        """The number of sequences."""
         return len(self.ids)
 
     def take(self, index: Tensor) -> Signals:
-        """These sequences, one-hot."""
+        """Sequences by index, one-hot."""
         ids = self.ids[index.to(self.ids.device)].long()
         values = torch.zeros(*ids.shape, self.vocabulary, device=ids.device)
         values.scatter_(2, ids.clamp(min=0).unsqueeze(2), (ids >= 0).float().unsqueeze(2))
@@ -252,3 +170,80 @@ class TokenInputs:
     def adapt(self, model: nn.Module) -> nn.Module:
         """The model itself, which takes (N, T, vocabulary)."""
         return model
+
+
+@dataclass(frozen=True)
+class FirstSamples:
+    """The first samples of a data set."""
+
+    inputs: Inputs
+    count: int
+
+    @property
+    def shape(self) -> Size:
+        """The shape of one sample."""
+        return self.inputs.shape
+
+    def size(self) -> int:
+        """The number of samples."""
+        return self.count
+
+    def take(self, index: Tensor) -> Signals:
+        """Samples by index."""
+        return self.inputs.take(index)
+
+    def fingerprint(self) -> str:
+        """A hash of the content."""
+        return fingerprint.of_json([self.inputs.fingerprint(), self.count])
+
+    def adapt(self, model: nn.Module) -> nn.Module:
+        """As for the whole data set."""
+        return self.inputs.adapt(model)
+
+
+@dataclass(frozen=True)
+class SelectedSamples:
+    """Samples of a data set selected by their indices (n,)."""
+
+    inputs: Inputs
+    index: Tensor
+
+    @property
+    def shape(self) -> Size:
+        """The shape of one sample."""
+        return self.inputs.shape
+
+    def size(self) -> int:
+        """The number of samples."""
+        return len(self.index)
+
+    def take(self, index: Tensor) -> Signals:
+        """Samples by index."""
+        return self.inputs.take(self.index[index.to(self.index.device)])
+
+    def fingerprint(self) -> str:
+        """A hash of the content."""
+        return fingerprint.of_json([self.inputs.fingerprint(), fingerprint.of_tensor(self.index)])
+
+    def adapt(self, model: nn.Module) -> nn.Module:
+        """As for the whole data set."""
+        return self.inputs.adapt(model)
+
+
+def check_readable(tensor: Tensor, what: str) -> None:
+    """Raise if a tensor is sparse, nested, quantised or without memory; `what` names it in the error."""
+    if tensor.is_nested:
+        raise InputError(f"The {what} are a nested tensor: pad them to one shape with .to_padded_tensor(0.0).")
+    if tensor.layout is not torch.strided:
+        raise InputError(f"The {what} are a sparse tensor: convert them with .to_dense().")
+    if tensor.is_quantized:
+        raise InputError(f"The {what} are a quantised tensor: convert them with .dequantize().")
+    if tensor.is_meta:
+        raise InputError(f"The {what} are on the device 'meta', which holds no numbers: make them on another device, such as 'cpu'.")
+
+
+def check_finite(values: Tensor) -> None:
+    """Raise if a sample holds NaN or infinity."""
+    bad = (~values.isfinite().flatten(1).all(dim=1)).nonzero()
+    if len(bad):
+        raise InputError(f"{len(bad)} of {len(values)} inputs hold NaN or infinity; the first is sample {int(bad[0])}.")

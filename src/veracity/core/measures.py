@@ -1,4 +1,4 @@
-"""What a measure is: a function of two batches of tensors to one number a sample, that knows how to be read."""
+"""Measures: functions that compare two batches of tensors, one number per sample, with a direction and a range."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from functools import partial
 from typing import Any, ClassVar
 
 from torch import Tensor
 
 from veracity.core import fingerprint
-from veracity.core.fingerprint.origin import ours
+from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.registry import MEASURES
 from veracity.core.settings import check_settings
 
 
 class Direction(Enum):
-    """Which way is more alike."""
+    """Which direction is better, or more similar."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -26,10 +27,10 @@ class Direction(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A named comparison `(N, ...) x (N, ...) -> (N,)`, with its direction and range; undefined is NaN.
+    """A named comparison (N, ...) x (N, ...) -> (N,) with its direction and range; NaN where undefined.
 
-    `units` says whether its numbers are in the units of what it compares, so that they grow with both maps; if not given, those
-    of a measure without an upper end are.
+    `units` says whether the result has the units of the maps, so that it grows when both maps are scaled. By default, a measure
+    without an upper bound does.
     """
 
     role: ClassVar[str] = "measure"
@@ -42,12 +43,12 @@ class Measure:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
-        """Compare row by row."""
+        """Compare two batches row by row."""
         return self.function(a, b, **self.settings)
 
     @property
     def in_map_units(self) -> bool:
-        """Whether multiplying both explanations by a number changes the measure.
+        """Whether scaling both explanations changes the measure.
 
         >>> Measure(name="gap", function=max, direction=Direction.LOWER, range=(0.0, math.inf)).in_map_units
         True
@@ -60,20 +61,20 @@ class Measure:
 
     @classmethod
     def named(cls, spec: str | Mapping[str, Any]) -> Measure:
-        """The registered measure of this name, or of {name, settings}."""
+        """The registered measure of this name, or built from {name, settings}."""
         found: Measure = MEASURES.build(spec)
         return found
 
     def spec(self) -> dict[str, Any]:
-        """The measure as plain data; for a function from outside, a hash of its code too."""
-        own = {} if ours(self.function) else {"code": fingerprint.of_value(self.function)}
+        """The measure as plain data; for a function outside this package, a hash of its code too."""
+        own = {} if in_this_package(self.function) else {"code": fingerprint.of_value(self.function)}
         return {"name": self.name, **self.settings, **own}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to another process by name where there is one: a decorated function's own name means its measure."""
+        """Pickle a registered measure by name, because the name of its function now refers to the measure."""
         if self.name in MEASURES and MEASURES[self.name].function is self.function:
             return Measure.named, ({"name": self.name, **self.settings},)
-        return made, ({item.name: getattr(self, item.name) for item in fields(self)},)
+        return partial(Measure, **{item.name: getattr(self, item.name) for item in fields(self)}), ()
 
     def summary(self) -> str:
         """The first sentence of the function's docstring."""
@@ -87,12 +88,7 @@ def measure(
 
     def wrap(function: Callable[..., Tensor]) -> Measure:
         built = Measure(name=name, function=function, direction=direction, range=range, reference=reference, units=units)
-        made: Measure = MEASURES.add(built)
-        return made
+        MEASURES.add(built)
+        return built
 
     return wrap
-
-
-def made(parts: dict[str, Any]) -> Measure:
-    """A measure from its parts."""
-    return Measure(**parts)

@@ -1,7 +1,4 @@
-"""Handling somebody's model with care: evaluation mode inside, everything as it was outside.
-
-Whether an error means that memory ran out, on any device.
-"""
+"""Working with a user's model: evaluation mode, devices, layers by name, views of its outputs, and out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -16,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from veracity.core.errors import InputError
-from veracity.core.intact import Numbers
+from veracity.core.snapshot import TensorSnapshot
 
 
 @contextmanager
 def full_float32() -> Iterator[None]:
-    """GPU convolutions and matrix products without the shortcut of TF32; the settings come back afterwards."""
+    """Switch TF32 off for GPU convolutions and matrix products; restore the settings on exit."""
     cudnn: Any = torch.backends.cudnn
     parts: tuple[Any, ...] = (cudnn.conv, torch.backends.cuda.matmul)
     before = [part.fp32_precision for part in parts]
@@ -36,13 +33,13 @@ def full_float32() -> Iterator[None]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """The model in evaluation mode and full float32; modes, gradients, buffers and settings come back, whatever happens in between.
+    """The model in evaluation mode and full float32; modes, gradients, buffers and settings are restored on exit.
 
-    Reduced-precision convolutions would make numbers depend on the batch size and hide an exact symmetry.
+    With TF32, numbers would depend on the batch size and hide an exact symmetry.
     """
     modes = {module: module.training for module in model.modules()}
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
-    buffers = Numbers(dict(model.named_buffers()))  # a model may count its passes there
+    buffers = TensorSnapshot(dict(model.named_buffers()))  # a model may count its passes there
     try:
         model.eval()
         for parameter in gradients:
@@ -58,13 +55,13 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where the model's weights are; the CPU if it has none."""
+    """The device of the model's weights; the CPU if it has none."""
     tensor = next(model.parameters(), next(model.buffers(), None))
     return torch.device("cpu") if tensor is None else tensor.device
 
 
 def as_device(name: str) -> torch.device:
-    """A device by name, if this machine has it."""
+    """A device by name; raises if this machine does not have it."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
@@ -74,7 +71,7 @@ def as_device(name: str) -> torch.device:
 
 
 def check_weights(name: str, model: nn.Module) -> None:
-    """Raise if a model has weights without numbers: on the device 'meta', or of a lazy layer that never saw an input."""
+    """Raise if weights have no numbers: on the device 'meta', or in a lazy layer that has not seen an input."""
     for key, tensor in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(tensor):
             raise InputError(f"Model '{name}' has a lazy layer without weights, '{key}': run it on an input, then load its weights.")
@@ -85,30 +82,30 @@ def check_weights(name: str, model: nn.Module) -> None:
             )
 
 
-def placed(name: str, model: nn.Module, where: torch.device) -> nn.Module:
-    """A model on a device; copied there if it is elsewhere."""
+def to_device(name: str, model: nn.Module, where: torch.device) -> nn.Module:
+    """The model on a device, copied only if needed."""
     check_weights(name, model)
     return model if device_of(model) == where else deepcopy(model).to(where)
 
 
 class View(nn.Module):
-    """A model seen in another way; its layers keep their own names."""
+    """A module around a model that changes its inputs or outputs; layers are still found under the model's own names."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
 
-def viewed(model: nn.Module) -> nn.Module:
-    """The model behind all views of it."""
+def unwrap(model: nn.Module) -> nn.Module:
+    """The model inside all views."""
     while isinstance(model, View):
         model = model.model
     return model
 
 
 def layer_of(model: nn.Module, name: str) -> nn.Module:
-    """The submodule of this dotted name, with a suggestion if there is none."""
-    layers: dict[str, nn.Module] = dict(viewed(model).named_modules())
+    """The submodule of this dotted name; raises with a suggestion if there is none."""
+    layers: dict[str, nn.Module] = dict(unwrap(model).named_modules())
     if not isinstance(name, str):
         raise InputError(f"A layer is given by its name, such as '{list(layers)[-1]}', not as {type(name).__name__}.")
     if name not in layers or name == "":
@@ -119,12 +116,12 @@ def layer_of(model: nn.Module, name: str) -> nn.Module:
 
 
 def weighted_layers(model: nn.Module) -> tuple[str, ...]:
-    """The names of the layers that have weights of their own, in the order in which the model holds them."""
-    return tuple(name for name, part in viewed(model).named_modules() if name and next(part.parameters(recurse=False), None) is not None)
+    """Names of the layers that have weights of their own, in the model's order."""
+    return tuple(name for name, part in unwrap(model).named_modules() if name and next(part.parameters(recurse=False), None) is not None)
 
 
 class LayerScores(View):
-    """The model seen from one layer: its output there, flattened to (N, units)."""
+    """The output of one layer, flattened to (N, units)."""
 
     def __init__(self, model: nn.Module, layer: str) -> None:
         super().__init__(model)
@@ -132,12 +129,12 @@ class LayerScores(View):
         self.layer = layer
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Run the model and return what the layer gave."""
+        """Run the model and return the layer's output."""
         seen: list[Tensor] = []
 
         def keep(_module: nn.Module, _args: Any, output: Any) -> None:
             if not isinstance(output, Tensor):
-                raise InputError(f"The layer '{self.layer}' gives {type(output).__name__}, not one tensor: choose another layer.")
+                raise InputError(f"The layer '{self.layer}' returns {type(output).__name__}, not one tensor: choose another layer.")
             seen.append(output.clone())
 
         handle = layer_of(self.model, self.layer).register_forward_hook(keep)
@@ -146,17 +143,17 @@ class LayerScores(View):
         finally:
             handle.remove()
         if not seen:
-            raise InputError(f"The layer '{self.layer}' does not take part in the model's forward pass.")
+            raise InputError(f"The layer '{self.layer}' is not used in the model's forward pass: choose another layer.")
         if len(seen[-1]) != len(inputs[0]):
             raise InputError(
-                f"The layer '{self.layer}' gives {len(seen[-1])} rows for {len(inputs[0])} inputs, so that none of them belongs to one "
-                "input: choose a layer after the pooling."
+                f"The layer '{self.layer}' returns {len(seen[-1])} rows for {len(inputs[0])} inputs, so its rows do not belong to single "
+                "inputs: choose a layer after the pooling."
             )
         return seen[-1].flatten(1)
 
 
-class Heard(View):
-    """The model, remembering the scores that it gives; with `follow` it shows only the largest one of each row, (N, 1)."""
+class ScoreRecorder(View):
+    """Records the scores that the model returns; with `follow` it returns only the largest score of each row, (N, 1)."""
 
     def __init__(self, model: nn.Module, *, follow: bool) -> None:
         super().__init__(model)
@@ -164,22 +161,22 @@ class Heard(View):
         self.seen: list[Tensor] = []
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Run the model and keep what it gave."""
+        """Run the model and record its scores."""
         scores: Tensor = self.model(*inputs)
         self.seen.append(scores.detach())
         return scores.gather(1, scores.detach().argmax(dim=1, keepdim=True)) if self.follow else scores
 
     def scores(self, rows: int) -> Tensor:
-        """What was given for this many rows, (rows, K)."""
+        """The recorded scores (rows, K); raises if the model was called on another number of rows."""
         given = torch.cat(self.seen)
         if len(given) != rows:
             raise InputError(
-                f"A local explainer asks the model about its {rows} inputs alone, not about {len(given)} rows: set local = False."
+                f"A local explainer calls the model on its {rows} inputs only, but this one used {len(given)} rows: set local = False."
             )
         return given
 
 
-WORDS = (
+MEMORY_ERRORS = (
     "defaultcpuallocator",
     "not enough memory",
     "allocate memory",
@@ -187,11 +184,11 @@ WORDS = (
     "bad_alloc",
     "status_alloc_failed",
 )
-"""What a plain RuntimeError says then: of the CPU's allocator in its several wordings, of CUDA, cuBLAS, cuDNN and MPS, and of C++."""
+"""Words in a RuntimeError of the CPU's allocator, CUDA, cuBLAS, cuDNN, MPS or C++ when memory runs out."""
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether a smaller batch may help.
+    """Whether an error means that memory ran out, on any device.
 
     >>> out_of_memory(RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."))
     True
@@ -200,4 +197,4 @@ def out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in WORDS)
+    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in MEMORY_ERRORS)

@@ -1,10 +1,7 @@
-"""Random numbers that belong to a (seed, sample, draw), not to a batch.
+"""Random numbers that depend on (seed, sample, draw, stream) only, and a context that seeds the global generators.
 
-Philox4x32-10 (Salmon et al. 2011) is a function from a counter and a key to 128 random bits. The counter here is
-(position, draw, sample, stream), so that any row of any batch gets its numbers in one vectorised call, on the CPU,
-the same whatever the batch size, the order, the worker or the device.
-
-Global random states that follow from a seed for a while, for code of others that draws from them.
+Philox4x32-10 (Salmon et al. 2011) is a function from a counter and a key to 128 random bits. Here the counter is
+(position, draw, sample, stream) and the key is the seed. A row gets the same numbers in every batch, order, process and device.
 """
 
 from __future__ import annotations
@@ -24,10 +21,12 @@ LOW32 = 0xFFFFFFFF
 HALF = np.uint64(32)
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
-CHUNK = 65536  # counters at a time, so that the rounds stay in the cache
-FEW = 64  # numbers a row that are made in float64
-DEVICE_CHUNK = 2**22  # pairs of numbers at a time, so that the rounds stay in memory
-
+CHUNK = 65536
+"""Counters per call, so that the rounds stay in the cache."""
+FEW = 64
+"""Up to this many numbers per row are made in float64."""
+DEVICE_CHUNK = 2**22
+"""Pairs of numbers per call on a device, which bounds its memory."""
 
 Words = NDArray[np.uint64]
 
@@ -54,7 +53,7 @@ def philox(counter: tuple[Words, Words, Words, Words], key: tuple[int, int]) -> 
 
 
 def philox_on_device(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The same ten rounds on int64 tensors of any device: products wrap, and arithmetic shifts are masked."""
+    """The same ten rounds on int64 tensors on any device: products wrap, and arithmetic shifts are masked."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(10):
@@ -66,11 +65,11 @@ def philox_on_device(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[
 
 
 def stream_number(stream: str) -> int:
-    """A 32-bit number for a purpose, so that two purposes never share their random numbers."""
+    """A 32-bit number for a stream's name, so that two purposes do not share random numbers."""
     return int.from_bytes(hashlib.sha256(stream.encode()).digest()[:4], "big")
 
 
-def column(number: Tensor) -> Words:
+def as_word_column(number: Tensor) -> Words:
     """Whole numbers (N,) as 32-bit words (N, 1)."""
     return (number.cpu().numpy().astype(np.int64) & LOW32).astype(np.uint64)[:, None]
 
@@ -95,10 +94,10 @@ class Draws:
         return Draws(self.seed, self.sample[rows], self.draw[rows])
 
     def words(self, count: int, stream: str) -> Tensor:
-        """`count` 32-bit words a row, as int64 of shape (N, count)."""
+        """`count` 32-bit words per row, as int64 (N, count)."""
         blocks = -(-count // 4)
         position = np.arange(blocks, dtype=np.uint64)[None, :]
-        draw, sample = (column(number) for number in (self.draw, self.sample))
+        draw, sample = (as_word_column(number) for number in (self.draw, self.sample))
         purpose = np.full((1, 1), stream_number(stream), dtype=np.uint64)
         key = (self.seed & LOW32, (self.seed >> 32) & LOW32)
         words = np.empty((len(self), blocks, 4), dtype=np.uint64)
@@ -111,7 +110,7 @@ class Draws:
         return torch.from_numpy(words.view(np.int64)).reshape(len(self), 4 * blocks)[:, :count]
 
     def words_on(self, count: int, stream: str, device: torch.device) -> Tensor:
-        """The same words, made on a device: int64 of shape (N, count)."""
+        """The same words made on a device, as int64 (N, count)."""
         if device.type == "cpu":
             return self.words(count, stream)
         blocks = -(-count // 4)
@@ -123,9 +122,9 @@ class Draws:
         return torch.stack(torch.broadcast_tensors(*found), dim=-1).reshape(len(self), 4 * blocks)[:, :count]
 
     def gaussian(self, count: int, *, stream: str, device: torch.device) -> Tensor:
-        """Standard normal, of shape (N, count), made on a device: the same numbers on every one, up to rounding.
+        """Standard normal numbers (N, count) made on a device, the same on every device up to rounding.
 
-        In float32, or in float64 for up to 64 numbers, where tails are decided by few of them.
+        They are float32, or float64 for up to 64 numbers per row, where rounding would matter in the tails.
         """
         pairs, kind = -(-count // 2), torch.float64 if count <= FEW else torch.float32
         found = torch.empty(len(self), 2 * pairs, dtype=kind, device=device)
@@ -139,12 +138,12 @@ class Draws:
         return found[:, :count]
 
     def uniform(self, *shape: int, stream: str) -> Tensor:
-        """Uniform on the open interval (0, 1), float64, of shape (N, *shape)."""
+        """Uniform numbers in the open interval (0, 1), float64 (N, *shape)."""
         count = int(torch.Size(shape).numel())
         return self.words(count, stream).double().add_(0.5).div_(2.0**32).reshape(len(self), *shape)
 
     def normal(self, *shape: int, stream: str) -> Tensor:
-        """Standard normal, float64, of shape (N, *shape), by the Box-Muller transform."""
+        """Standard normal numbers by the Box-Muller transform, float64 (N, *shape)."""
         count = int(torch.Size(shape).numel())
         pairs = -(-count // 2)
         u = self.words(2 * pairs, stream).double().add_(0.5).div_(2.0**32)
@@ -155,27 +154,27 @@ class Draws:
         return found[:, :count].reshape(len(self), *shape)
 
     def integers(self, high: int, *shape: int, stream: str) -> Tensor:
-        """Uniform whole numbers in [0, high), int64, of shape (N, *shape)."""
+        """Uniform whole numbers in [0, high), int64 (N, *shape)."""
         return (self.uniform(*shape, stream=stream) * high).long().clamp_(max=high - 1)
 
     def choice(self, population: int, count: int, *, stream: str) -> Tensor:
-        """`count` distinct whole numbers below `population` a row, uniform without replacement: int64 (N, count).
+        """`count` distinct whole numbers below `population` per row, uniform without replacement, int64 (N, count).
 
-        A prefix of a longer choice is the shorter one, so that a walk may ask for more later.
+        A shorter choice is a prefix of a longer one, so a walk may ask for more later.
         """
         return self.uniform(population, stream=stream).argsort(dim=1, stable=True)[:, :count]
 
 
-def in_use() -> list[int]:
-    """The GPUs whose generators somebody may have drawn from: none as long as CUDA is not started."""
+def gpus_in_use() -> list[int]:
+    """Indices of the GPUs whose generators may have been used: none if CUDA has not been initialised."""
     return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
 
 
 @contextmanager
 def seeded(seed: int, gpus: Sequence[int] | None = None) -> Iterator[None]:
-    """Python's, NumPy's and torch's global states follow from the seed inside, and are as they were outside.
+    """Seed the global generators of Python, NumPy and torch; restore their states on exit.
 
-    Of GPUs, the generators of these; of all by default, which starts CUDA.
+    `gpus` are the indices of the GPUs to include, by default all of them, which initialises CUDA.
     """
     python, array = random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = list(range(torch.cuda.device_count()) if gpus is None else gpus)

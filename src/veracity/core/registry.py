@@ -1,7 +1,4 @@
-"""Names for components: what the command line lists, what an audit file may say, what plugins add.
-
-What `module:attribute` names, for audit files and specs.
-"""
+"""Registries of components by name, which plugins extend through entry points; and objects by `module:attribute`."""
 
 from __future__ import annotations
 
@@ -12,17 +9,17 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import Any, Generic, TypeVar
 
-from veracity.core.errors import Note, SpecError, said, unknown
-from veracity.core.settings import Checking, check_settings, shown
+from veracity.core.errors import Note, SpecError, error_text, unknown
+from veracity.core.settings import Checking, check_settings, short_repr
 
 T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """One kind of component by name; other distributions add theirs through entry points of the group `veracity.<plural>`.
+    """Components of one kind by name; other distributions add theirs through entry points of the group `veracity.<plural>`.
 
-    Their names are known without an import. A component is imported when it is asked for by its name, and a name that this package
-    has itself stays its own. `more` is a distribution of further components, which an unknown name's error tells to install.
+    Names of entry points are known without importing them; a component is imported when it is looked up. Names of this package
+    take precedence. `more` is a distribution with further components, which the error for an unknown name suggests to install.
     """
 
     def __init__(self, kind: str, plural: str, home: str, more: str = "") -> None:
@@ -44,16 +41,16 @@ class Registry(Generic[T]):
         if name in self.own():
             return self._items[name]
         if name in self._points:
-            return self.add(self._loaded(self._points[name]))
-        if self.more and not installed(self.more):
+            return self.add(self._load(self._points[name]))
+        if self.more and not is_installed(self.more):
             raise SpecError(
-                f"Unknown {self.kind} {shown(name)}: known here: {', '.join(self)}; those of published papers come with "
+                f"Unknown {self.kind} {short_repr(name)}. Known: {', '.join(self)}. Those of published papers come with "
                 f"'pip install {self.more}'."
             )
         raise unknown(self.kind, name, self, self.plural)
 
     def values(self) -> Iterator[Any]:
-        """Every component in the order of the names; a note names each that cannot be imported."""
+        """Every component in the order of names; warns about those that cannot be imported."""
         for name in self:
             try:
                 yield self[name]
@@ -61,7 +58,7 @@ class Registry(Generic[T]):
                 warnings.warn(str(error), Note, stacklevel=2)
 
     def build(self, spec: str | Mapping[str, Any] | T) -> T:
-        """A component from its name, from {name, settings}, or the component itself."""
+        """A component from its name or from {name, settings}; a component is returned as it is."""
         if isinstance(spec, str):
             spec = {"name": spec}
         if not isinstance(spec, Mapping):
@@ -69,11 +66,11 @@ class Registry(Generic[T]):
         settings = {key: value for key, value in spec.items() if key != "code"}
         name = settings.pop("name", None)
         if not isinstance(name, str):
-            raise SpecError(f"Every {self.kind} needs a name, got {shown(dict(spec))}.")
+            raise SpecError(f"Every {self.kind} needs a name, got {short_repr(dict(spec))}.")
         item = self[name]
         for key in settings:
             if not isinstance(key, str):
-                raise SpecError(f"A setting of {self.kind} '{name}' has a name, not {shown(key)}.")
+                raise SpecError(f"The name of a setting of {self.kind} '{name}' must be text, not {short_repr(key)}.")
         if not isinstance(item, type):
             chosen: T = item.using(**settings) if settings else item
             return chosen
@@ -90,19 +87,19 @@ class Registry(Generic[T]):
     def _points(self) -> dict[str, EntryPoint]:
         return {point.name: point for point in reversed(tuple(entry_points(group=f"veracity.{self.plural}")))}
 
-    def _loaded(self, point: EntryPoint) -> Any:
+    def _load(self, point: EntryPoint) -> Any:
         whose = f"The {self.kind} '{point.name}' of the distribution '{point.dist.name if point.dist else point.module}'"
         try:
             item = point.load()
         except Exception as error:
-            why = " ".join(said(error).split())[:200]
+            why = " ".join(error_text(error).split())[:200]
             raise SpecError(f"{whose} cannot be imported ({why}): update or uninstall that distribution.") from error
         if getattr(item, "name", None) != point.name:
-            raise SpecError(f"{whose} is named {shown(getattr(item, 'name', None))} in its code: name its entry point the same.")
+            raise SpecError(f"{whose} is named {short_repr(getattr(item, 'name', None))} in its code: name its entry point the same.")
         return item
 
 
-def installed(name: str) -> bool:
+def is_installed(name: str) -> bool:
     """Whether a distribution is installed."""
     try:
         distribution(name)
@@ -130,33 +127,33 @@ RENDERERS: Registry[Any] = Registry("renderer", "renderers", "veracity.report")
 """What makes a page of a result, by the kind of the result."""
 
 
-HOMES: dict[str, tuple[Registry[Any], ...]] = {
+REGISTRIES: dict[str, tuple[Registry[Any], ...]] = {
     one.kind: (one,) for one in (EXPLAINERS, MEASURES, SCORES, WALKS, KERNELS, TARGETS, ORBITS, TASKS, TRAINERS)
 }
-HOMES |= {"group": (GROUPS, SPACES), "space": (GROUPS, SPACES)}
-"""Where components are looked up by the role that their class declares."""
+REGISTRIES |= {"group": (GROUPS, SPACES), "space": (GROUPS, SPACES)}
+"""The registries of each role."""
 
 
-def component(role: str, spec: str | Mapping[str, Any]) -> Any:
-    """A component of a role from its name or {name, settings}.
+def build_component(role: str, spec: str | Mapping[str, Any]) -> Any:
+    """A component of a role from its name or from {name, settings}.
 
-    >>> component("space", {"name": "ball", "radius": 0.5}).radius
+    >>> build_component("space", {"name": "ball", "radius": 0.5}).radius
     0.5
     """
     called = spec.get("name") if isinstance(spec, Mapping) else spec
-    homes = HOMES[role]
+    homes = REGISTRIES[role]
     return next((home for home in homes if isinstance(called, str) and called in home), homes[0]).build(spec)
 
 
-def imported(path: str) -> Any:
-    """The attribute (dots allowed) of a module, with a suggestion if there is none.
+def import_object(path: str) -> Any:
+    """The object at "module:attribute", whose attribute may contain dots; raises with a suggestion if there is none.
 
-    >>> imported("math:pi")
+    >>> import_object("math:pi")
     3.141592653589793
     """
     module_name, _, attribute = path.partition(":")
     if not attribute or not module_name:
-        raise SpecError(f"'{path}' must be written module:name.")
+        raise SpecError(f"'{path}' must have the form module:name.")
     try:
         value: Any = import_module(module_name)
     except (ImportError, SyntaxError) as error:

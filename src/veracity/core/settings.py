@@ -1,4 +1,8 @@
-"""Settings are checked by their declared types, in one place: when a component is made, whoever makes it."""
+"""Settings are checked against their declared types whenever a component is made.
+
+`Within` and the types built from it declare ranges, `kind_of_hint` turns a type hint into a check, `check_settings` and
+`check_fields` apply the checks, and the metaclass `Checking` calls them for every component.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,14 @@ from torch import Tensor
 
 from veracity.core.errors import SpecError, unknown
 
-LARGEST = 2**63 - 1
+LARGEST_INT = 2**63 - 1
 WRONG: Any = object()
-"""What a check returns for a value that does not fit."""
+"""What a check returns for an invalid value."""
 
 
 @dataclass(frozen=True)
 class Within:
-    """The range of a setting, written beside its type: `patch: Annotated[int, Within(least=1)] = 4`."""
+    """The range of a setting, next to its type: `patch: Annotated[int, Within(least=1)] = 4`."""
 
     least: float | None = None
     most: float | None = None
@@ -37,7 +41,7 @@ class Within:
     below: float | None = None
 
     def ends(self) -> list[tuple[Callable[[Any, Any], bool], float]]:
-        """What must hold between a number and each end of the range."""
+        """The comparisons that a number must pass, each with an end of the range."""
         sides = ((operator.ge, self.least), (operator.le, self.most), (operator.gt, self.above), (operator.lt, self.below))
         return [(compare, end) for compare, end in sides if end is not None]
 
@@ -64,56 +68,56 @@ Share = Annotated[float, Within(least=0, most=1)]
 Fraction = Annotated[float, Within(above=0, most=1)]
 """A number above 0, up to 1."""
 Portion = Count | Fraction
-"""How many of something, or which share of it."""
+"""A number of items, or a share of them."""
 Inside = Annotated[float, Within(above=0, below=1)]
 """A number between 0 and 1, neither included, such as a level of confidence."""
 
 
 class Kind(NamedTuple):
-    """A declared type: `accept` gives the value as it is stored, or WRONG; `words` say what is expected, of one and of several."""
+    """A check: `accept` returns the value to store, or WRONG; `words` and `several` (plural) say what is expected."""
 
     accept: Callable[[Any], Any]
     words: str
     several: str = ""
 
 
-def whole(value: Any) -> Any:
-    """A whole number that fits into 64 bits, NumPy's and torch's among them; True is none."""
+def as_whole(value: Any) -> Any:
+    """A whole number of Python, NumPy or torch that fits into 64 bits; not a bool."""
     if type(value) is not int:
-        value = value.item() if scalar(value) else value
+        value = value.item() if is_scalar(value) else value
         if isinstance(value, bool) or not isinstance(value, int):
             return WRONG
         value = int(value)
-    return value if -LARGEST <= value <= LARGEST else WRONG
+    return value if -LARGEST_INT <= value <= LARGEST_INT else WRONG
 
 
-def number(value: Any) -> Any:
-    """A finite number, NumPy's and torch's among them; True is none."""
+def as_number(value: Any) -> Any:
+    """A finite number of Python, NumPy or torch; not a bool."""
     if type(value) is not float:
-        value = value.item() if scalar(value) else value
+        value = value.item() if is_scalar(value) else value
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return WRONG
         if isinstance(value, int):
-            return whole(value)
+            return as_whole(value)
         value = float(value)
     return value if math.isfinite(value) else WRONG
 
 
-def truth(value: Any) -> Any:
-    """True or False, NumPy's and torch's among them."""
-    value = value.item() if scalar(value) else value
+def as_truth(value: Any) -> Any:
+    """True or False of Python, NumPy or torch."""
+    value = value.item() if is_scalar(value) else value
     return value if isinstance(value, bool) else WRONG
 
 
-def scalar(value: Any) -> bool:
-    """Whether this is one number of NumPy's or torch's."""
+def is_scalar(value: Any) -> bool:
+    """Whether a value is a single number of NumPy or torch."""
     if isinstance(value, np.generic):
         return True
     return (isinstance(value, np.ndarray) and value.ndim == 0) or (isinstance(value, Tensor) and value.ndim == 0 and not value.is_meta)
 
 
-def tensor(value: Any) -> Any:
-    """A tensor as it is; an array or a list of numbers as one."""
+def as_tensor(value: Any) -> Any:
+    """A tensor; arrays and lists of numbers are converted."""
     if isinstance(value, Tensor):
         return value if value.layout is torch.strided and not (value.is_meta or value.is_quantized or value.is_nested) else WRONG
     if isinstance(value, (np.ndarray, list, tuple)):
@@ -124,61 +128,61 @@ def tensor(value: Any) -> Any:
     return WRONG
 
 
-PLAIN = {
-    int: Kind(whole, "a whole number", "whole numbers"),
-    float: Kind(number, "a number", "numbers"),
-    bool: Kind(truth, "True or False"),
+PLAIN_KINDS = {
+    int: Kind(as_whole, "a whole number", "whole numbers"),
+    float: Kind(as_number, "a number", "numbers"),
+    bool: Kind(as_truth, "True or False"),
     str: Kind(lambda value: value if isinstance(value, str) else WRONG, "text", "texts"),
     NoneType: Kind(lambda value: value if value is None else WRONG, "None"),
-    Tensor: Kind(tensor, "a tensor", "tensors"),
+    Tensor: Kind(as_tensor, "a tensor", "tensors"),
 }
 ANYTHING = Kind(lambda value: value, "anything")
 
 
-def kind_of(hint: Any) -> Kind:
-    """The check of a type hint; what it cannot read is not checked.
+def kind_of_hint(hint: Any) -> Kind:
+    """The check for a type hint; an unknown hint accepts anything.
 
-    >>> kind_of(tuple[int, ...]).words, kind_of(float | Tensor | None).words, kind_of(Count).accept(0) is WRONG
+    >>> kind_of_hint(tuple[int, ...]).words, kind_of_hint(float | Tensor | None).words, kind_of_hint(Count).accept(0) is WRONG
     ('a list of whole numbers', 'a number, a tensor or None', True)
     """
     try:
-        return known_kind(hint)
+        return build_kind(hint)
     except TypeError:
         return ANYTHING
 
 
 @cache
-def known_kind(hint: Any) -> Kind:
-    """The check of a type hint, made once."""
+def build_kind(hint: Any) -> Kind:
+    """The check for a hashable type hint, built once."""
     origin, parts = get_origin(hint), get_args(hint)
-    if hint in PLAIN:
-        return PLAIN[hint]
+    if hint in PLAIN_KINDS:
+        return PLAIN_KINDS[hint]
     if hint in (Any, object):
         return ANYTHING
     if origin is Annotated:
-        return ranged(kind_of(parts[0]), [one for one in parts[1:] if isinstance(one, Within)])
+        return number_in_range(kind_of_hint(parts[0]), [one for one in parts[1:] if isinstance(one, Within)])
     if origin in (Union, UnionType):
-        return any_of([kind_of(part) for part in parts])
+        return union_of([kind_of_hint(part) for part in parts])
     if origin is Literal:
-        return Kind(lambda value: value if isinstance(value, (str, int)) and value in parts else WRONG, listed(list(map(repr, parts))))
+        return Kind(lambda value: value if isinstance(value, (str, int)) and value in parts else WRONG, join_or(list(map(repr, parts))))
     if hint is Callable or origin is Callable:
         return Kind(lambda value: value if callable(value) else WRONG, "a function", "functions")
     if origin is type:
         return Kind(lambda value: value if isinstance(value, type) else WRONG, "a class", "classes")
     base = origin or hint
     if base is tuple and parts and parts[-1] is not Ellipsis:
-        return row_of([kind_of(part) for part in parts])
+        return tuple_of([kind_of_hint(part) for part in parts])
     if isinstance(base, type) and issubclass(base, (tuple, list, Sequence, Set)) and not issubclass(base, (str, bytes)):
-        return list_of(kind_of(parts[0]) if parts else ANYTHING, base)
+        return sequence_of(kind_of_hint(parts[0]) if parts else ANYTHING, base)
     if isinstance(base, type) and issubclass(base, Mapping):
-        return table_of(*(kind_of(part) for part in parts)) if parts else table_of(ANYTHING, ANYTHING)
+        return mapping_of(*(kind_of_hint(part) for part in parts)) if parts else mapping_of(ANYTHING, ANYTHING)
     if isinstance(base, type) and not getattr(base, "_is_protocol", False):
-        return one_of_class(base)
+        return instance_of(base)
     return ANYTHING
 
 
-def ranged(kind: Kind, ranges: Sequence[Within]) -> Kind:
-    """A number within ranges."""
+def number_in_range(kind: Kind, ranges: Sequence[Within]) -> Kind:
+    """A number that lies within all ranges."""
     if not ranges:
         return kind
     ends = [end for one in ranges for end in one.ends()]
@@ -197,8 +201,8 @@ def ranged(kind: Kind, ranges: Sequence[Within]) -> Kind:
     return Kind(accept, f"{kind.words} {words}", f"{kind.several} {words}" if kind.several else "")
 
 
-def any_of(kinds: Sequence[Kind]) -> Kind:
-    """The first kind that takes the value as it is; else the first that can turn it into its own."""
+def union_of(kinds: Sequence[Kind]) -> Kind:
+    """The first kind that accepts the value unchanged, else the first that can convert it."""
 
     def accept(value: Any) -> Any:
         fitting = WRONG
@@ -209,21 +213,21 @@ def any_of(kinds: Sequence[Kind]) -> Kind:
             fitting = found if fitting is WRONG else fitting
         return fitting
 
-    return Kind(accept, listed([kind.words for kind in kinds]))
+    return Kind(accept, join_or([kind.words for kind in kinds]))
 
 
 def items_of(value: Any) -> list[Any] | None:
-    """The items of a list or tuple; None for anything else."""
+    """The items of a list, tuple or set; None for anything else."""
     return list(value) if isinstance(value, (Sequence, Set)) and not isinstance(value, (str, bytes, bytearray, memoryview)) else None
 
 
-def same(found: Sequence[Any], value: Any) -> bool:
-    """Whether nothing changed on the way through a check."""
+def same_items(found: Sequence[Any], value: Any) -> bool:
+    """Whether a check has left every item unchanged."""
     return all(one is other for one, other in zip(found, value, strict=True))
 
 
-def list_of(item: Kind, base: type) -> Kind:
-    """A list, a tuple or a set of any length, stored as a tuple unless it was declared as something else."""
+def sequence_of(item: Kind, base: type) -> Kind:
+    """A list, a tuple or a set of any length, stored as a tuple unless declared as a list or a set."""
     stored: Any = base if base in (list, set, frozenset) else tuple
 
     def accept(value: Any) -> Any:
@@ -233,15 +237,15 @@ def list_of(item: Kind, base: type) -> Kind:
         found = [item.accept(one) for one in items]
         if any(one is WRONG for one in found):
             return WRONG
-        return value if isinstance(value, stored) and same(found, value) else stored(found)
+        return value if isinstance(value, stored) and same_items(found, value) else stored(found)
 
     if item.several or item is ANYTHING:
         return Kind(accept, f"a list of {item.several}" if item.several else "a list")
     return Kind(accept, f"a list, each item {item.words}")
 
 
-def row_of(kinds: Sequence[Kind]) -> Kind:
-    """A tuple with one item of each kind."""
+def tuple_of(kinds: Sequence[Kind]) -> Kind:
+    """A tuple with one item per kind."""
 
     def accept(value: Any) -> Any:
         items = items_of(value)
@@ -250,14 +254,14 @@ def row_of(kinds: Sequence[Kind]) -> Kind:
         found = [kind.accept(one) for kind, one in zip(kinds, items, strict=True)]
         if any(one is WRONG for one in found):
             return WRONG
-        return value if isinstance(value, tuple) and same(found, value) else tuple(found)
+        return value if isinstance(value, tuple) and same_items(found, value) else tuple(found)
 
     shared = kinds[0].several if kinds and len({kind.words for kind in kinds}) == 1 else ""
     return Kind(accept, f"a list of {len(kinds)} {shared or 'items: ' + ', '.join(kind.words for kind in kinds)}")
 
 
-def table_of(key: Kind, item: Kind) -> Kind:
-    """A mapping whose keys and values are of their kinds."""
+def mapping_of(key: Kind, item: Kind) -> Kind:
+    """A mapping with keys and values of these kinds."""
 
     def accept(value: Any) -> Any:
         if not isinstance(value, Mapping):
@@ -265,16 +269,16 @@ def table_of(key: Kind, item: Kind) -> Kind:
         found = [(key.accept(name), item.accept(one)) for name, one in value.items()]
         if any(one is WRONG for pair in found for one in pair):
             return WRONG
-        return value if same([one for _, one in found], value.values()) else dict(found)
+        return value if same_items([one for _, one in found], value.values()) else dict(found)
 
     return Kind(accept, "a table" if item is ANYTHING else f"a table, each value {item.words}")
 
 
-def one_of_class(base: type) -> Kind:
-    """An object of a class; the value of an Enum; a component's name, or {name, settings}, where the class can look it up."""
+def instance_of(base: type) -> Kind:
+    """An object of a class. An Enum is also given by its value, and a component by its name or {name, settings}."""
     if issubclass(base, Enum):
         values = {one.value: one for one in base}
-        words = listed(list(map(repr, values)))
+        words = join_or(list(map(repr, values)))
 
         def member(value: Any) -> Any:
             return value if isinstance(value, base) else values.get(value, WRONG) if isinstance(value, str) else WRONG
@@ -291,52 +295,39 @@ def one_of_class(base: type) -> Kind:
     return Kind(accept, f"{article} {base.__name__}{by_name}", f"{base.__name__} objects")
 
 
-def listed(words: Sequence[str]) -> str:
-    """Words with "or" before the last, None at the end.
+def join_or(words: Sequence[str]) -> str:
+    """Different words with "or" before the last, and "None" at the end.
 
-    >>> listed(["None", "a number", "text"])
+    >>> join_or(["None", "a number", "text"])
     'a number, text or None'
     """
     words = sorted(dict.fromkeys(words), key=lambda one: one == "None")
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def checked(value: Any, hint: Any, what: str) -> Any:
-    """A value as its declared type stores it; raises if it is of another one.
+def check_value(value: Any, hint: Any, what: str) -> Any:
+    """The value to store for a declared type; raises if the value is invalid.
 
-    >>> checked([1, 2], tuple[int, ...], "The setting 'sizes'")
+    >>> check_value([1, 2], tuple[int, ...], "The setting 'sizes'")
     (1, 2)
-    >>> checked(0, Count, "The setting 'patch' of explainer 'kernel_shap'")
+    >>> check_value(0, Count, "The setting 'patch' of explainer 'kernel_shap'")
     Traceback (most recent call last):
     veracity.core.errors.SpecError: The setting 'patch' of explainer 'kernel_shap' must be a whole number of at least 1, not 0.
     """
-    kind = kind_of(hint)
+    kind = kind_of_hint(hint)
     found = kind.accept(value)
     if found is WRONG:
         finite = isinstance(value, float) and not math.isfinite(value)
         words = re.sub(r"(a|positive) number", r"\1 finite number", kind.words) if finite else kind.words
-        raise SpecError(f"{what} must be {words}, not {shown(value)}.")
+        raise SpecError(f"{what} must be {words}, not {short_repr(value)}.")
     return found
 
 
-def as_confidence(confidence: Any) -> float:
-    """The level of an interval.
-
-    >>> as_confidence(95)
-    Traceback (most recent call last):
-    veracity.core.errors.SpecError: The confidence must lie between 0 and 1, such as 0.95, not 95.
-    """
-    found: float = kind_of(Inside).accept(confidence)
-    if found is WRONG:
-        raise SpecError(f"The confidence must lie between 0 and 1, such as 0.95, not {shown(confidence)}.")
-    return found
-
-
-def shown(value: Any) -> str:
-    """A value in a sentence: short, on one line, and a tensor by its shape."""
+def short_repr(value: Any) -> str:
+    """A value in a sentence: at most 80 characters in one line; a tensor by its shape."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim:
         return f"{'a tensor' if isinstance(value, Tensor) else 'an array'} of shape {tuple(value.shape)}"
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST_INT:
         return f"a number of {value.bit_length()} bits"
     try:
         text = " ".join(repr(value).split())
@@ -345,8 +336,8 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-class Declared(NamedTuple):
-    """What a class takes: names with their kinds and type hints, which of them must be given, and whether it takes any other."""
+class Parameters(NamedTuple):
+    """The parameters of a class: their kinds and type hints, which are required, and whether it takes any others."""
 
     kinds: Mapping[str, Kind]
     hints: Mapping[str, Any]
@@ -355,24 +346,24 @@ class Declared(NamedTuple):
 
 
 @cache
-def declared(made: Callable[..., Any], given: int = 0) -> Declared:
-    """What a constructor takes, or a function after its first arguments, of which so many are given by others."""
+def parameters_of(made: Callable[..., Any], given: int = 0) -> Parameters:
+    """The parameters of a constructor, or of a function without its first `given` arguments."""
     try:
         called, first = (made.__init__, 1) if isinstance(made, type) else (made, given)  # type: ignore[misc]
         parameters = list(inspect.signature(called).parameters.values())[first:]
     except (TypeError, ValueError):
-        return Declared({}, {}, (), open=True)
+        return Parameters({}, {}, (), open=True)
     hints = hints_of(made)
     if any(one.name not in hints for one in parameters):
         hints = {**hints_of(called), **hints}
     named = [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     needed = tuple(one.name for one in named if one.default is one.empty)
     taken = {one.name: hints.get(one.name, Any) for one in named}
-    return Declared({key: kind_of(hint) for key, hint in taken.items()}, taken, needed, len(named) < len(parameters))
+    return Parameters({key: kind_of_hint(hint) for key, hint in taken.items()}, taken, needed, len(named) < len(parameters))
 
 
 def hints_of(made: Any) -> dict[str, Any]:
-    """Type hints by name; one that cannot be resolved, such as a local class's, is Any.
+    """Type hints by name; a hint that cannot be resolved, such as a local class, is Any.
 
     >>> hints_of(Within)["least"]
     float | None
@@ -388,55 +379,55 @@ def hints_of(made: Any) -> dict[str, Any]:
             alone = type(name, (), {"__annotations__": {name: hint}})
             try:
                 found[name] = typing.get_type_hints(alone, dict(names), dict(vars(base)), include_extras=True)[name]
-            except Exception:  # whatever the text of a hint does when it is looked up
+            except Exception:  # evaluating the text of a hint may raise anything
                 found[name] = Any
     return found
 
 
 def check_settings(made: Callable[..., Any], settings: Mapping[str, Any], what: str = "", given: int = 0) -> dict[str, Any]:
-    """The settings of a class or function as their declared types store them; raises on one that is unknown, missing or of another type."""
-    known = declared(made, given)
+    """The settings to store for a class or function; raises if one is unknown, missing or invalid."""
+    known = parameters_of(made, given)
     found = {}
     for key, value in settings.items():
         kind = known.kinds.get(key, ANYTHING if known.open else None)
         if kind is None:
-            raise unknown(f"setting of {what or described(made)}", str(key), known.hints or ["(it takes none)"])
+            raise unknown(f"setting of {what or component_label(made)}", str(key), known.hints or ["(it takes none)"])
         found[key] = kind.accept(value)
         if found[key] is WRONG:
-            checked(value, known.hints[key], f"The setting '{key}' of {what or described(made)}")
+            check_value(value, known.hints[key], f"The setting '{key}' of {what or component_label(made)}")
     for key in known.needed:
         if key not in settings and not given:
-            raise SpecError(f"The {what or described(made)} needs the setting '{key}', {known.kinds[key].words}.")
+            raise SpecError(f"The {what or component_label(made)} needs the setting '{key}', {known.kinds[key].words}.")
     return found
 
 
 def check_fields(one: Any, what: str, others: Iterable[str] = ()) -> None:
-    """Check every field of a frozen dataclass but `others`, and store it as its declared type does."""
+    """Check every field of a frozen dataclass except `others`, and store the converted values."""
     made: Callable[..., Any] = type(one)
-    hints, skipped = declared(made).hints, frozenset(others)
+    hints, skipped = parameters_of(made).hints, frozenset(others)
     for item in fields(one):
         if item.name not in skipped:
             value = getattr(one, item.name)
-            found = checked(value, hints.get(item.name, Any), f"The setting '{item.name}' of {what}")
+            found = check_value(value, hints.get(item.name, Any), f"The setting '{item.name}' of {what}")
             if found is not value:
                 object.__setattr__(one, item.name, found)
 
 
 class Checking(ABCMeta):
-    """The type of classes whose settings are checked before they are made, so that no class can forget to."""
+    """Metaclass that checks the settings of every component before it is made."""
 
     def __call__(cls, *args: Any, **settings: Any) -> Any:
-        """An object with checked settings."""
+        """Make an object with checked settings."""
         if args and is_dataclass(cls):
-            first = next(iter(declared(cls).hints), "setting")
-            raise SpecError(f"The {described(cls)} takes its settings by name, such as {first}=..., not by their place.")
+            first = next(iter(parameters_of(cls).hints), "setting")
+            raise SpecError(f"The {component_label(cls)} takes its settings by name, such as {first}=..., not by position.")
         return super().__call__(*args, **check_settings(cls, settings))
 
 
-def described(made: Any) -> str:
-    """A class in a sentence: what it is and its name.
+def component_label(made: Any) -> str:
+    """A class in a sentence: its role and name, or its class name.
 
-    >>> described(Within)
+    >>> component_label(Within)
     'Within'
     """
     role, name = getattr(made, "role", ""), getattr(made, "name", "")

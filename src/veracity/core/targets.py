@@ -1,7 +1,4 @@
-"""A target says which number of the model's output is explained; it is fixed by the unperturbed input.
-
-What a model's outputs are, so that they can be read as probabilities.
-"""
+"""Targets: which number of the model's output is explained, fixed by the unperturbed input. Outputs: how to read probabilities."""
 
 from __future__ import annotations
 
@@ -19,22 +16,27 @@ from veracity.core.component import Component
 from veracity.core.errors import InputError
 from veracity.core.models import LayerScores, View
 from veracity.core.registry import TARGETS
-from veracity.core.settings import shown
+from veracity.core.settings import short_repr
+
+ONE_OUTPUT = "the single output is read as a logit, sigmoid(output); if it is not a logit, pass outputs='raw' or 'probabilities'."
+SUMS_DIFFER = (
+    "the outputs lie between 0 and 1 but do not sum to 1, and are read as probabilities; if they are logits, say so with outputs=..."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target(Component, ABC):
-    """From a model to scores (N, K), and from the scores of the unperturbed inputs to one index a sample."""
+    """Turns a model into scores (N, K), and chooses one score per sample from those of the unperturbed inputs."""
 
     role = "target"
 
     def view(self, model: nn.Module) -> nn.Module:
-        """The model as a map to scores (N, K)."""
+        """The model as a module that returns scores (N, K)."""
         return model
 
     @abstractmethod
     def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
-        """Which score of each sample is explained, (N,)."""
+        """The index of the explained score per sample, (N,)."""
 
 
 @TARGETS.add
@@ -52,12 +54,12 @@ class Predicted(Target):
 @TARGETS.add
 @dataclass(frozen=True, kw_only=True)
 class Label(Target):
-    """The true class, as the data say."""
+    """The true class of each sample, from the data."""
 
     name = "label"
 
     def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
-        """The data's targets."""
+        """The labels, which must be class numbers."""
         if labels is None:
             raise InputError("The target 'label' needs targets: pass targets=... beside inputs=...")
         return class_numbers(labels.to(scores.device), scores.shape[1])
@@ -66,20 +68,20 @@ class Label(Target):
 @TARGETS.add
 @dataclass(frozen=True, kw_only=True)
 class Class(Target):
-    """One class, the same for every sample."""
+    """The same class for every sample."""
 
     name = "class"
     index: int
 
     def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
         """The given class."""
-        return within(torch.full((len(scores),), self.index, device=scores.device), scores, "The target class")
+        return check_index(torch.full((len(scores),), self.index, device=scores.device), scores, "The target class")
 
 
 @TARGETS.add
 @dataclass(frozen=True, kw_only=True)
 class Neuron(Target):
-    """One unit of one layer (its number in the flattened output)."""
+    """One unit of a layer, by its number in the flattened output."""
 
     name = "neuron"
     layer: str
@@ -91,28 +93,28 @@ class Neuron(Target):
 
     def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
         """The given unit."""
-        return within(torch.full((len(scores),), self.unit, device=scores.device), scores, f"The unit of layer '{self.layer}'")
+        return check_index(torch.full((len(scores),), self.unit, device=scores.device), scores, f"The unit of layer '{self.layer}'")
 
 
 @TARGETS.add
 @dataclass(frozen=True, kw_only=True)
 class Custom(Target):
-    """Any function of the model's output that gives one number a sample."""
+    """Any function of the model's output that returns one number per sample."""
 
     name = "custom"
     function: Callable[[Tensor], Tensor]
 
     def view(self, model: nn.Module) -> nn.Module:
         """The model followed by the function, as scores (N, 1)."""
-        return Then(model, self.function)
+        return OutputFunction(model, self.function)
 
     def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
-        """The only score there is."""
+        """The only score."""
         return torch.zeros(len(scores), dtype=torch.long, device=scores.device)
 
 
-class Then(View):
-    """A model followed by a function to one number a sample."""
+class OutputFunction(View):
+    """A model followed by a function that returns one number per sample."""
 
     def __init__(self, model: nn.Module, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__(model)
@@ -123,26 +125,26 @@ class Then(View):
         value: Tensor = self.function(self.model(*inputs))
         count = len(inputs[0])
         if value.shape not in {(count,), (count, 1)}:
-            raise InputError(f"The target function must return one number a sample, ({count},), not {tuple(value.shape)}.")
+            raise InputError(f"The target function must return one number per sample, ({count},), not {tuple(value.shape)}.")
         return value.reshape(-1, 1)
 
 
-def within(index: Tensor, scores: Tensor, what: str) -> Tensor:
-    """The index, if every entry names a score."""
+def check_index(index: Tensor, scores: Tensor, what: str) -> Tensor:
+    """The index (N,); raises if an entry is out of range."""
     low, high = int(index.min()), int(index.max())
     if low < 0 or high >= scores.shape[1]:
         bad = low if low < 0 else high
         count = scores.shape[1]
-        raise InputError(f"{what} must lie between 0 and {count - 1}, since the model has {count} outputs; found {bad}.")
+        raise InputError(f"{what} must lie between 0 and {count - 1}, because the model has {count} outputs; found {bad}.")
     return index
 
 
 def class_numbers(
     labels: Tensor, classes: int | None, whose: str = "the model", *, what: str = "target of sample", least: int = 0, fix: str = ""
 ) -> Tensor:
-    """Labels (N,) as int64, if each is the number of a class; raises on the first that is not.
+    """Labels (N,) as int64; raises at the first that is not a class number.
 
-    `classes` is how many there are, if known, and `whose` says who has them; `least` is -1 where that stands for no class.
+    `classes` is the number of classes of `whose`, if known. `least` is -1 if that stands for "no class".
 
     >>> class_numbers(torch.tensor([0, 2], dtype=torch.int16), 3)
     tensor([0, 2])
@@ -170,7 +172,7 @@ def as_target(value: Any) -> Target:
     if isinstance(value, Target):
         return value
     if isinstance(value, bool) or not (isinstance(value, (int, str, dict)) or callable(value)):
-        raise InputError(f"A target is a Target, a name, a class number or a function, not {shown(value)}.")
+        raise InputError(f"A target is a Target, a name, a class number or a function, not {short_repr(value)}.")
     if isinstance(value, int):
         return Class(index=value)
     if callable(value):
@@ -179,19 +181,15 @@ def as_target(value: Any) -> Target:
     return built
 
 
-SINGLE = "the single output is read as a logit, sigmoid(output); if it is not one, pass outputs='raw' or 'probabilities'."
-UNSUMMED = "the outputs lie between 0 and 1 but do not sum to 1, and are read as probabilities; if they are logits, say so with outputs=..."
-
-
 class Outputs(Enum):
-    """Logits, probabilities, or numbers of another kind."""
+    """What the outputs of a model are."""
 
     LOGITS = "logits"
     PROBABILITIES = "probabilities"
     RAW = "raw"
 
     def read(self, output: Tensor) -> Tensor:
-        """Probabilities (N, K) where there are any, else the outputs as they are, flattened; one logit or probability is that of yes.
+        """Probabilities (N, K), or the flattened outputs if they are raw; a single output is the probability of "yes".
 
         >>> Outputs.PROBABILITIES.read(torch.tensor([[0.25]]))
         tensor([[0.7500, 0.2500]])
@@ -204,19 +202,19 @@ class Outputs(Enum):
 
     @staticmethod
     def detect(output: Tensor) -> Outputs:
-        """Several numbers a sample that all lie in [0, 1] are probabilities, other (N, K) outputs logits."""
+        """Guess the kind: several numbers per sample in [0, 1] are probabilities, other (N, K) outputs are logits."""
         if output.ndim != 2:
             return Outputs.RAW
         unit = bool(((output >= 0) & (output <= 1)).all())
         return Outputs.PROBABILITIES if unit and output.shape[1] > 1 else Outputs.LOGITS
 
     def doubt(self, output: Tensor) -> str | None:
-        """What a reader must know where outputs (N, K) were recognised, and could be something else.
+        """A warning if outputs (N, K) could be of another kind than the one guessed.
 
         >>> Outputs.PROBABILITIES.doubt(torch.tensor([[0.3, 0.7]])) is None
         True
         """
         if self is Outputs.LOGITS and output.ndim == 2 and output.shape[1] == 1:
-            return SINGLE
+            return ONE_OUTPUT
         summed = output.ndim == 2 and bool(((output.double().sum(dim=1) - 1.0).abs() < 1e-3).all())
-        return UNSUMMED if self is Outputs.PROBABILITIES and not summed else None
+        return SUMS_DIFFER if self is Outputs.PROBABILITIES and not summed else None

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from veracity.core.errors import StoreError, said
+from veracity.core.errors import StoreError, error_text
 from veracity.core.explainers import Context, Cost, learner
 from veracity.core.models import device_of, evaluating
-from veracity.core.randomness import Draws, in_use, seeded
+from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.engine.memory import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.progress import LATE, bar
@@ -49,7 +49,7 @@ def learn_all(problem: Problem, budgets: Mapping[str, Budget], folder: RunFolder
             except StoreError:
                 raise
             except Exception as error:
-                found.failures[name, label] = said(error)
+                found.failures[name, label] = error_text(error)
             advance(1, f"learning {name} / {label}")
     return found
 
@@ -80,7 +80,7 @@ def learn(problem: Problem, name: str, label: str, budget: Budget, folder: RunFo
     learnt: Mapping[str, Tensor] | None = folder.read_tensors(KIND, key)
     if learnt is None:
         module, first = problem.models[name].module, problem.inputs.take(torch.arange(1))
-        with evaluating(module), seeded(problem.seed, in_use()):
+        with evaluating(module), seeded(problem.seed, gpus_in_use()):
             guard = Guard(label, explainer, module, first.to(device_of(module)))
             with guard.watching():
                 learnt = budget.attempt(lambda: explainer.lesson.learn(problem.view(name), context_of(problem, name, label, budget)))

@@ -14,9 +14,9 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from veracity.core.errors import ChangedModelError, StoreError, VeracityError, said
+from veracity.core.errors import ChangedModelError, StoreError, VeracityError, error_text
 from veracity.core.models import device_of, evaluating, out_of_memory
-from veracity.core.randomness import in_use, seeded
+from veracity.core.randomness import gpus_in_use, seeded
 from veracity.core.scores import Reads
 from veracity.engine.learning import recall
 from veracity.engine.memory import Budget
@@ -46,7 +46,7 @@ class JobRunner:
         """
         folder, problem, model = RunFolder(self.folder), self.problem, self.problem.models[job.model]
         try:
-            with evaluating(model.module), seeded(problem.seed, in_use()):
+            with evaluating(model.module), seeded(problem.seed, gpus_in_use()):
                 learnt = recall(folder, job.learnt, device_of(model.module))
                 first = problem.inputs.take(torch.tensor(job.samples[:1])).to(device_of(model.module))
                 guard = Guard(job.explainer, problem.explainers.get(job.explainer), model.module, first)
@@ -60,13 +60,13 @@ class JobRunner:
                         raise
                     except Exception as error:
                         for cell in cells:
-                            folder.write_failure(cell.key, said(error))
+                            folder.write_failure(cell.key, error_text(error))
                     else:
                         found.write(job, cells, folder)
         except StoreError:
             raise
         except Exception as error:
-            self.fail(job, said(error))
+            self.fail(job, error_text(error))
 
     def fail(self, job: Job, reason: str) -> None:
         """Record why the job's unfinished cells are missing."""
@@ -135,7 +135,7 @@ class Bisection:
                 if out_of_memory(error):
                     raise
                 if len(rows) == 1:
-                    failed[rows[0]] = said(error)
+                    failed[rows[0]] = error_text(error)
                     first = first or error.with_traceback(None)  # whose frames hold tensors
                 elif isinstance(error, VeracityError) and self.about_all(rows, cells, error):
                     raise
@@ -162,7 +162,7 @@ class Bisection:
             try:
                 measure(self.block((row,)), cells)
             except VeracityError as own:
-                if said(own) != said(error):
+                if error_text(own) != error_text(error):
                     return False
             except Exception:
                 return False

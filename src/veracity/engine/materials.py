@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError, SpecError, VeracityError
 from veracity.core.explainers import Explainer, Need
 from veracity.core.models import device_of, evaluating
-from veracity.core.training import Checkpoint, Training, check_fits
+from veracity.core.training import Checkpoint, Training, check_checkpoint
 from veracity.engine.admission import refusal
 from veracity.engine.resolve import as_inputs, as_tensor
 
@@ -101,7 +101,7 @@ def as_checkpoints(checkpoints: Any, modules: Mapping[str, nn.Module]) -> dict[s
     found = {name: tuple(as_checkpoint(one) for one in listed) for name, listed in given.items()}
     for name, checked in found.items():
         for number, one in enumerate(checked):
-            check_fits(name, number, one, modules[name])
+            check_checkpoint(name, number, one, modules[name])
     return found
 
 

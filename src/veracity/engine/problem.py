@@ -13,7 +13,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Explainer, Frame, learner
 from veracity.core.inputs import Inputs
-from veracity.core.models import viewed, weighted_layers
+from veracity.core.models import unwrap, weighted_layers
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Score, Subject
 from veracity.core.spaces import RangedSpace, SampleSpace, Space, StrengthPath, WeightSpace, open_end
@@ -125,7 +125,7 @@ class Problem:
         if explainer.frame is Frame.TRAINING and self.examples is not None:
             training = training.first(self.examples)
         module = model.module if copy is None else copy
-        return replace(training, checkpoints=model.checkpoints).seen_by(self.view(name, module), viewed(module))
+        return replace(training, checkpoints=model.checkpoints).seen_by(self.view(name, module), unwrap(module))
 
     def space_for(self, name: str, space: Space) -> Space:
         """A space as it is walked for one model: with the strength that was found for it."""

@@ -16,7 +16,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.explainers import Cost, Explainer, Frame, GivenMaps, learner
 from veracity.core.inputs import Signals
-from veracity.core.models import Heard, LayerScores, device_of
+from veracity.core.models import LayerScores, ScoreRecorder, device_of
 from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Reads, Request, Smoothing
 from veracity.core.walks import Ask
@@ -90,7 +90,7 @@ class Reader:
         """e(x) of a local explainer, and the scores (R, K) that its pass saw; without targets the predicted class is explained."""
         if self.explainer is None:
             raise InputError("A score of explanations needs an explainer.")
-        heard = Heard(self.view, follow=targets is None)
+        heard = ScoreRecorder(self.view, follow=targets is None)
         chosen = torch.zeros(len(x), dtype=torch.long, device=x.values.device) if targets is None else targets
         with torch.enable_grad():
             context = self.problem.context(self.name, draws, max(self.budget.rows, len(x)), x.structure, self.learnt, self.training)

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver, maps_only
-from veracity.core.fingerprint.origin import ours
+from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import Inputs, Signals, TensorInputs, check_readable
 from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS, MEASURES, SCORES, WALKS
 from veracity.core.scores import Reads, Score, reads_after
-from veracity.core.settings import Within, checked, shown
+from veracity.core.settings import Within, check_value, short_repr
 from veracity.core.spaces import GraphSpace, InputSpace, Representation
 from veracity.core.targets import Outputs
 from veracity.core.training import CrossTrained
@@ -105,7 +105,7 @@ def refuse_text(value: Any, what: str, encode: str) -> None:
 
 def as_whole(value: Any, what: str, least: int) -> int:
     """A whole number that is large enough."""
-    found: int = checked(value, Annotated[int, Within(least=least)], what)
+    found: int = check_value(value, Annotated[int, Within(least=least)], what)
     return found
 
 
@@ -122,7 +122,7 @@ def as_about(about: Any, taken: Container[str] = ()) -> dict[str, Any]:
                 raise ValueError("it is nested too deeply")
         except (TypeError, ValueError, RecursionError):
             raise SpecError(
-                f"about[{name!r}] must be plain data that JSON can write, such as text, numbers and lists of them, not {shown(value)}."
+                f"about[{name!r}] must be plain data that JSON can write, such as text, numbers and lists of them, not {short_repr(value)}."
             ) from None
     try:
         check(Spec, found)
@@ -148,10 +148,10 @@ def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
         return None
     space = GROUPS.build(symmetry)
     if not isinstance(space, InputSpace):
-        raise InputError(f"The symmetry must be a space that acts on inputs, such as CyclicShift(axes=(-1,)), not {shown(symmetry)}.")
+        raise InputError(f"The symmetry must be a space that acts on inputs, such as CyclicShift(axes=(-1,)), not {short_repr(symmetry)}.")
     fitted = space.fit(inputs.shape)
     check_structure(fitted, inputs)
-    if isinstance(fitted, Group) and not ours(type(fitted)):
+    if isinstance(fitted, Group) and not in_this_package(type(fitted)):
         check_group(fitted, inputs)
     return fitted
 
@@ -191,7 +191,7 @@ def as_walk(walk: Any, space: InputSpace | None) -> Walk:
     if walk is not None:
         built = WALKS.build(walk)
         if not isinstance(built, Walk):
-            raise SpecError(f"A walk is a Walk, a name or a table with a name, not {shown(walk)}.")
+            raise SpecError(f"A walk is a Walk, a name or a table with a name, not {short_repr(walk)}.")
         return built
     small = space is not None and space.order is not None and space.order <= EXHAUSTIVE_UP_TO
     return Exhaustive() if small else MonteCarlo(draws=50)
@@ -209,7 +209,7 @@ def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, stru
     """Explainers under unique labels: their name, with their settings where two share it; then the controls of their frames."""
     if isinstance(explainers, str):
         raise SpecError(f"The explainers are a list, such as ['{explainers}'], not one name.")
-    explainers = checked(explainers, LISTED, "The setting 'explainers'")
+    explainers = check_value(explainers, LISTED, "The setting 'explainers'")
     if isinstance(explainers, Mapping):
         check_labels("explainer", explainers)
         named = {label: as_explainer(one) for label, one in explainers.items()}
@@ -239,9 +239,9 @@ def check_labels(what: str, labels: Iterable[Any]) -> None:
     """Raise unless every label is a word."""
     for label in labels:
         if not isinstance(label, str) or not label.strip():
-            raise SpecError(f"A label in {what}s={{'label': ...}} must be a word, not {shown(label)}.")
+            raise SpecError(f"A label in {what}s={{'label': ...}} must be a word, not {short_repr(label)}.")
         if UNPRINTABLE.search(label):
-            raise SpecError(f"A label in {what}s={{'label': ...}} must be text that can be printed, not {shown(label)}.")
+            raise SpecError(f"A label in {what}s={{'label': ...}} must be text that can be printed, not {short_repr(label)}.")
 
 
 def fair(control: Explainer, explainer: Explainer) -> bool:
@@ -291,7 +291,7 @@ def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = Tru
     """What was asked for; with its companions: self-agreement, the action's floor and the models' side of every assumption."""
     if isinstance(scores, str):
         raise SpecError(f"The scores are a list, such as ['{scores}'], not one name.")
-    scores = checked(scores, LISTED, "The setting 'scores'")
+    scores = check_value(scores, LISTED, "The setting 'scores'")
     given = scores if isinstance(scores, Mapping) else None
     built = [as_score(score) for score in (scores if given is None else given.values())]
     if not built:

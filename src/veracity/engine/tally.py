@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from veracity.core.errors import SpecError, VeracityError, said
+from veracity.core.errors import SpecError, VeracityError, error_text
 from veracity.core.measures import Direction
 from veracity.core.scores import Pair, Reads
 from veracity.core.spaces import InputSpace
@@ -124,7 +124,7 @@ class Tally:
             try:
                 values = cell.score.observe(pair).detach().double().cpu()
             except VeracityError as error:
-                self.failed[cell.key] = said(error)
+                self.failed[cell.key] = error_text(error)
                 if len(self.failed) == len(self.cells):
                     raise
                 continue

@@ -19,12 +19,12 @@ from torch import Size, Tensor, nn
 
 from veracity.core.errors import ChangedModelError, InputError, Note, SpecError, VeracityError
 from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only
-from veracity.core.fingerprint.origin import ours
+from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.inputs import Signals
-from veracity.core.intact import Intact
 from veracity.core.models import device_of, evaluating, out_of_memory
-from veracity.core.randomness import Draws, in_use, seeded
+from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.scores import Reads, reads_after, reads_before
+from veracity.core.snapshot import ModelSnapshot
 from veracity.engine.admission import mixing_note
 from veracity.engine.memory import MEMORY, Budget
 from veracity.engine.problem import Problem
@@ -48,7 +48,7 @@ class TrialResult:
 
 def of_others(explainer: Explainer) -> bool:
     """Whether an explainer, or one inside it, is somebody else's code."""
-    if isinstance(explainer, Foreign) or not ours(type(explainer)):
+    if isinstance(explainer, Foreign) or not in_this_package(type(explainer)):
         return True
     inside = [getattr(explainer, item.name) for item in fields(explainer)]
     return any(isinstance(one, Explainer) and of_others(one) for one in inside)
@@ -59,7 +59,7 @@ class Guard:
 
     def __init__(self, label: str, explainer: Explainer | None, module: nn.Module, x: Signals) -> None:
         self.label, self.module, self.x = label, module, x
-        self.before = Intact(module) if explainer is not None and of_others(explainer) else None
+        self.before = ModelSnapshot(module) if explainer is not None and of_others(explainer) else None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -98,7 +98,7 @@ def try_explainer(problem: Problem, name: str, label: str, budget: Budget) -> Tr
     explainer, model = problem.explainers[label], problem.models[name]
     x = problem.inputs.take(torch.arange(min(ROWS, problem.inputs.size()))).to(device_of(model.module))
     targets, draws = model.targets[: len(x)].to(x.values.device), Draws.of(problem.seed, torch.arange(len(x)))
-    with evaluating(model.module), seeded(problem.seed, in_use()):
+    with evaluating(model.module), seeded(problem.seed, gpus_in_use()):
         guard = Guard(label, explainer, model.module, x[:1])
         view = problem.view(name)
         context = problem.context(name, draws, budget.rows, x.structure, training=problem.training_of(name, explainer))
@@ -143,7 +143,7 @@ class ExplainerTrial:
         """Maps of some rows, with global random states that follow from a seed."""
         x = self.x[part]
         context = self.problem.context(self.name, self.draws[part], self.budget.rows, x.structure, training=self.training)
-        with seeded(seed, in_use()), torch.enable_grad():
+        with seeded(seed, gpus_in_use()), torch.enable_grad():
             return self.explainer.explain(self.view, x.values, self.targets[part], context).detach().double()
 
     def draws_globally(self, together: Tensor) -> bool:

@@ -27,8 +27,8 @@ from torch.nn import functional
 from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.inputs import Signals
-from veracity.core.intact import untouched
 from veracity.core.registry import EXPLAINERS
+from veracity.core.snapshot import preserve_state
 from veracity.explain.ablation import Baseline, as_row, check_baseline
 from veracity.explain.gradients import GradientBased, attribute
 from veracity.explain.nonlinear import nonlinear_steps
@@ -102,7 +102,7 @@ class DeepLift(GradientBased):
             method._backward_hook = row_wise(method._backward_hook)
             return attribute(method, x, t, s, baselines=baseline)
 
-        with untouched(model):
+        with preserve_state(model):
             return by_rows(some, inputs, targets, max(1, context.batch // 2), context.structure)
 
 

@@ -19,10 +19,10 @@ from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
-from veracity.core.intact import untouched
 from veracity.core.models import evaluating, out_of_memory
-from veracity.core.randomness import Draws, in_use, seeded
+from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.settings import Whole
+from veracity.core.snapshot import preserve_state
 from veracity.explain.deep_lift import DeepLift
 from veracity.explain.gradients import quiet
 from veracity.explain.passes import Structure, by_rows
@@ -90,10 +90,10 @@ class Foreign(Explainer, ABC):
         rows = max(1, context.batch // max(1, self.forward))
 
         def some(x: Tensor, t: Tensor, _: Structure) -> Tensor:
-            with untouched(model):
+            with preserve_state(model):
                 return self.fitted(self.call(model, x.detach().clone(), t.clone()), x)
 
-        with seeded(high ^ low, in_use()), quiet(), torch.enable_grad():
+        with seeded(high ^ low, gpus_in_use()), quiet(), torch.enable_grad():
             return by_rows(some, inputs, targets, rows)
 
     def fitted(self, result: Any, inputs: Tensor) -> Tensor:

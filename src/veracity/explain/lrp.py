@@ -25,10 +25,10 @@ from torch.overrides import TorchFunctionMode
 
 from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost
-from veracity.core.intact import untouched
 from veracity.core.models import evaluating
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Positive
+from veracity.core.snapshot import preserve_state
 from veracity.explain.gradients import GradientBased
 from veracity.explain.nonlinear import NonlinearSteps, Watch
 from veracity.explain.passes import Structure, at, by_rows, pick
@@ -265,7 +265,7 @@ class LRP(GradientBased, ABC):
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise if there is no linear map to treat; count the steps that have no rule."""
         super().check(model, inputs, targets, context)
-        with untouched(model), evaluating(model), torch.enable_grad(), watched(self.rule) as (found, missing):
+        with preserve_state(model), evaluating(model), torch.enable_grad(), watched(self.rule) as (found, missing):
             model.requires_grad_(False)
             model(inputs[:1].detach().requires_grad_().clone(), *at(context.structure, slice(1)))
         if not found.linear:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Explainer
-from veracity.core.registry import EXPLAINERS, imported
-from veracity.core.settings import shown
+from veracity.core.registry import EXPLAINERS, import_object
+from veracity.core.settings import short_repr
 from veracity.explain.foreign import CaptumMethod, Function
 from veracity.explain.precomputed import Precomputed
 
@@ -53,7 +53,7 @@ def as_explainer(value: Any) -> Explainer:
         raise SpecError(f"An explainer must fit any model: pass the class {type(value).__name__}, not an instance made for one model.")
     if callable(value):
         return from_callable(value)
-    raise SpecError(f"An explainer is {ACCEPTED}, not {shown(value)}.")
+    raise SpecError(f"An explainer is {ACCEPTED}, not {short_repr(value)}.")
 
 
 def from_table(table: Mapping[str, Any]) -> Explainer:
@@ -66,7 +66,7 @@ def from_table(table: Mapping[str, Any]) -> Explainer:
     if not isinstance(name, str) or ":" not in name:
         built: Explainer = EXPLAINERS.build(table)
         return built
-    target = imported(name)
+    target = import_object(name)
     if isinstance(target, type) and issubclass(target, Explainer):
         return target(**settings)
     if not settings:
@@ -82,7 +82,7 @@ def from_spec(kind: str, table: Mapping[str, Any]) -> Explainer:
     settings = dict(table)
     label, path = settings.pop("name", ""), settings.pop(kind)
     path = path.get("import") if isinstance(path, Mapping) else path
-    target = imported(path) if isinstance(path, str) else path
+    target = import_object(path) if isinstance(path, str) else path
     made = CaptumMethod if kind == "attribution" else Function
     return made(**{kind: target, "label": label, **settings})
 
@@ -107,7 +107,7 @@ def from_callable(value: Callable[..., Any]) -> Explainer:
         return Function(function=value)
     if len(needed) == 1:
         return CaptumMethod(attribution=value)
-    raise SpecError(f"An explainer is {ACCEPTED}; {shown(value)} takes {len(needed)} arguments.")
+    raise SpecError(f"An explainer is {ACCEPTED}; {short_repr(value)} takes {len(needed)} arguments.")
 
 
 def required(value: Callable[..., Any]) -> list[str] | None:

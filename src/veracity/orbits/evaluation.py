@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from veracity.core.component import encode
+from veracity.core.component import encode_setting
 from veracity.core.errors import InputError, Note
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
-from veracity.core.models import as_device, placed
+from veracity.core.models import as_device, to_device
 from veracity.core.settings import Inside, Whole, check_fields
 from veracity.engine.resolve import as_whole, labelled
 from veracity.engine.store import RunFolder
@@ -96,7 +96,7 @@ class OrbitEvaluation:
     def on(self, device: str) -> OrbitEvaluation:
         """The same evaluation with its models on a device; a model that is elsewhere is copied there."""
         where = as_device(device)
-        return replace(self, models={name: placed(name, one, where) for name, one in as_modules(self.models).items()})
+        return replace(self, models={name: to_device(name, one, where) for name, one in as_modules(self.models).items()})
 
     def serve(self, folder: str | Path, **settings: Any) -> None:
         """Measure what this folder does not hold yet, then show it in the browser: dragging along an orbit asks the models at hand.
@@ -118,10 +118,10 @@ class OrbitEvaluation:
         """The evaluation as plain data."""
         return {
             "models": list(as_modules(self.models)),
-            "orbit": encode(self.orbit),
-            "task": encode(self.task),
+            "orbit": encode_setting(self.orbit),
+            "task": encode_setting(self.task),
             "explainers": {label: one.spec() for label, one in labelled(self.explainers, controls=False).items()},
-            "target": encode(self.target),
+            "target": encode_setting(self.target),
             "picture": self.picture,
             "seed": self.seed,
             "confidence": self.confidence,

@@ -10,10 +10,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from veracity.core.errors import ChangedModelError, StoreError, said
+from veracity.core.errors import ChangedModelError, StoreError, error_text
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating, out_of_memory
-from veracity.core.randomness import in_use, seeded
+from veracity.core.randomness import gpus_in_use, seeded
 from veracity.core.spaces import InputSpace
 from veracity.engine.learning import learn_all
 from veracity.engine.memory import Budget, memory_for
@@ -155,7 +155,7 @@ def follow(plan: OrbitPlan, cell: Cell, store: RunFolder, advance: Advance) -> N
 
     def along_orbits(samples: Tensor) -> Tensor:
         try:
-            with guard.watching(), seeded(plan.seed, in_use()):
+            with guard.watching(), seeded(plan.seed, gpus_in_use()):
                 return one.equivariance(samples, plan.orbit, plan.elements, advance)
         except (StoreError, ChangedModelError):
             raise
@@ -163,7 +163,7 @@ def follow(plan: OrbitPlan, cell: Cell, store: RunFolder, advance: Advance) -> N
             if out_of_memory(error):
                 raise
             if len(samples) == 1:
-                failed[int(samples)] = said(error)
+                failed[int(samples)] = error_text(error)
                 return torch.full((1, len(plan.elements)), torch.nan)
         middle = len(samples) // 2
         return torch.cat([along_orbits(samples[:middle]), along_orbits(samples[middle:])])
@@ -173,7 +173,7 @@ def follow(plan: OrbitPlan, cell: Cell, store: RunFolder, advance: Advance) -> N
     except StoreError:
         raise
     except Exception as error:
-        store.write_failure(cell.key, said(error))
+        store.write_failure(cell.key, error_text(error))
         return
     if len(failed) == len(found):
         store.write_failure(cell.key, next(iter(failed.values())))

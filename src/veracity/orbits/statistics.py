@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from veracity.core.errors import InputError
 from veracity.core.scores import per_sample_mean
-from veracity.statistics.correlation import pearson
-from veracity.statistics.intervals import EQUAL, mean_interval, skewed_reach, t_quantile, third_cumulant, unseen
-from veracity.statistics.means import scale
+from veracity.statistics.correlation import pearson_correlation
+from veracity.statistics.intervals import EQUAL, mean_interval, skewed_reach, t_quantile, third_cumulant, unseen_share
+from veracity.statistics.means import rounding_scale
 
 FLAT = 1e-4
 """Plots that vary by no more than this share of their largest value are constant: what is left is rounding."""
@@ -61,14 +61,14 @@ def agreement(truth: ArrayLike, consensus: ArrayLike, mask: NDArray[np.bool_] | 
     found = mean_interval(samples, confidence)
     low, high = np.clip([found.low, found.high], -1.0, 1.0)
     whole = correlated(*(per_sample_mean(plot.T)[None] for plot in (a, b)))
-    share = unseen(found.n, confidence) if found.low == found.high else np.nan
+    share = unseen_share(found.n, confidence) if found.low == found.high else np.nan
     return Agreement(samples, found.value, float(low), float(high), found.n, int(np.isnan(samples).sum()), float(whole[0]), share)
 
 
 def correlated(a: Array, b: Array) -> Array:
     """Pearson's r of each row (N, K), NaN where one of the two is constant up to rounding."""
     flat = varies_little(a) | varies_little(b)
-    return np.where(flat, np.nan, pearson(a, b))
+    return np.where(flat, np.nan, pearson_correlation(a, b))
 
 
 def varies_little(x: Array) -> NDArray[np.bool_]:
@@ -106,7 +106,7 @@ def equivariance_gap(distances: ArrayLike, identity: int = 0, confidence: float 
     others = np.delete(rows(distances), identity, axis=1)
     samples = per_sample_mean(others)
     found = mean_interval(samples, confidence, scale=scale)
-    share = unseen(found.n, confidence) if found.low == found.high else np.nan
+    share = unseen_share(found.n, confidence) if found.low == found.high else np.nan
     return Gap(samples, found.value, found.low, found.high, found.n, int((~np.isfinite(others)).sum()), share)
 
 
@@ -154,7 +154,7 @@ def mean_along(values: Array, confidence: float = 0.95, bounds: tuple[float, flo
     error = np.sqrt(squares / np.maximum(n - 1, 1) / np.maximum(n, 1))
     if x.size:
         apart = np.where(there, x, -np.inf).max(axis=0) - np.where(there, x, np.inf).min(axis=0)
-        error = np.where(apart > EQUAL * np.maximum(scale(bounds), np.abs(kept).max(axis=0)), error, 0.0)
+        error = np.where(apart > EQUAL * np.maximum(rounding_scale(bounds), np.abs(kept).max(axis=0)), error, 0.0)
     freedom = np.maximum(n - 1, 1)
     below, above = skewed_reach(error, third_cumulant(np.where(there, x, np.nan)), t_quantile(confidence, freedom), freedom)
     below, above = (np.where(n > 1, side, np.nan) for side in (below, above))
@@ -186,7 +186,7 @@ def summarised(values: Array, metric: dict[str, Any], identity: int, elements: t
     `spread` is the mean over samples of max - min along the orbit; `undefined` counts the values (N, K) that are NaN.
     """
     x = np.asarray(values, dtype=np.float64)
-    own = mean_interval(per_sample_mean(x), confidence, scale=scale(bounds_of(metric)))
+    own = mean_interval(per_sample_mean(x), confidence, scale=rounding_scale(bounds_of(metric)))
     along = mean_along(x, confidence)["value"].to_numpy()
     known, (least, most), better = np.isfinite(along), bounds_of(metric), bool(metric["higher_is_better"])
     filled = np.where(known, along, np.inf if better else -np.inf)
@@ -197,7 +197,7 @@ def summarised(values: Array, metric: dict[str, Any], identity: int, elements: t
         "low": float(np.maximum(own.low, least)),
         "high": float(np.minimum(own.high, most)),
         "n": own.n,
-        "unseen": unseen(own.n, confidence) if own.low == own.high else np.nan,
+        "unseen": unseen_share(own.n, confidence) if own.low == own.high else np.nan,
         "undefined": int((~np.isfinite(x)).sum()),
         "identity": float(along[identity]),
         "worst": float(along[worst]),

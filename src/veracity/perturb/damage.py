@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from veracity.core.component import Component
 from veracity.core.errors import InputError, SpecError, unknown
-from veracity.core.models import viewed
+from veracity.core.models import unwrap
 from veracity.core.settings import Positive
 from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, parameters_of
 
@@ -57,7 +57,7 @@ class ConvolutionNoise(ModelCopies):
     def damaged(self, model: nn.Module) -> dict[str, Tensor]:
         """The tensors that get noise, by name; raises if there is none."""
         own = parameters_of(model)
-        parts = [part for part in viewed(model).modules() if self.layers == "all" or isinstance(part, nn.modules.conv._ConvNd)]
+        parts = [part for part in unwrap(model).modules() if self.layers == "all" or isinstance(part, nn.modules.conv._ConvNd)]
         chosen = {id(value) for part in parts for value in part.parameters() if value.ndim > 1}
         found = {name: own[name] for name, value in sorted(model.named_parameters()) if id(value) in chosen and name in own}
         if not found:

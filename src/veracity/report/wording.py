@@ -18,7 +18,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from veracity.core.registry import SCORES
-from veracity.core.sentences import told
+from veracity.core.sentences import template_for
 
 FRAMES = {
     "input": "Feature maps",
@@ -89,7 +89,7 @@ def word_of(score: str) -> str:
 
 def say(key: str, *parts: object, **found: int) -> Markup:
     """A sentence of the table with its parts, escaped where they are not markup already; empty if less was found than it needs."""
-    return piece(told(key, **found), *parts)
+    return piece(template_for(key, **found), *parts)
 
 
 def piece(template: str, *parts: object) -> Markup:

@@ -16,8 +16,8 @@ from veracity.results.run import Result
 from veracity.results.series import Series, censored, mean
 from veracity.statistics import medians, pooled
 from veracity.statistics.crossed import crossed_interval
-from veracity.statistics.differences import Difference, alike_status, crossed_differences, differences
-from veracity.statistics.intervals import Interval, unseen, welch
+from veracity.statistics.differences import Difference, crossed_differences, equal_status, mean_differences
+from veracity.statistics.intervals import Interval, unseen_share, welch_interval
 from veracity.statistics.means import Estimate
 
 Array = NDArray[np.float64]
@@ -83,14 +83,14 @@ def versus(one: Series, other: Series, same: bool, confidence: float, centre: st
         new, old = (crossed_interval(table, confidence) for table in tables)
         return {**found, **means, **apart(new, old)}
     if same:
-        (row,) = differences({"after": after, "before": before}, confidence)
+        (row,) = mean_differences({"after": after, "before": before}, confidence)
         return {**found, **means, **difference(row)}
-    gap = welch(after, before, confidence)
+    gap = welch_interval(after, before, confidence)
     numbers: dict[str, Any] = {"difference": gap.value, "low": gap.low, "high": gap.high, "status": "ok", "unseen": math.nan}
     if math.isnan(gap.low):
         numbers["status"] = "too few"
     elif gap.low == gap.high:
-        numbers |= {"status": alike_status(gap.value, 0.0), "unseen": unseen(gap.n, confidence)}
+        numbers |= {"status": equal_status(gap.value, 0.0), "unseen": unseen_share(gap.n, confidence)}
     return {**found, **means, **numbers}
 
 
@@ -114,7 +114,7 @@ def versus_pooled(score: PooledScore, one: Series, other: Series, same: bool, co
     parts = {"after": other, "before": one}
     here = np.intersect1d(one.samples, other.samples)
     measured = {
-        name: pooled.only(part.measured, np.isin(part.samples, here) if same else np.ones(len(part.samples), dtype=np.bool_))
+        name: pooled.select_samples(part.measured, np.isin(part.samples, here) if same else np.ones(len(part.samples), dtype=np.bool_))
         for name, part in parts.items()
     }
     old, new = (pooled.pooled_estimate(score, measured[name], one.bounds, confidence).estimate for name in ("before", "after"))
@@ -128,9 +128,15 @@ def versus_medians(
     before: Array, after: Array, below: NDArray[np.bool_], beneath: NDArray[np.bool_], same: bool, confidence: float
 ) -> dict[str, Any]:
     """The medians before and after, of values of which some are censored, and their difference."""
-    old, new = (medians.middle(table, None, (-np.inf, np.inf), censored=hidden) for table, hidden in ((before, below), (after, beneath)))
+    old, new = (
+        medians.median_estimate(table, None, (-np.inf, np.inf), censored=hidden) for table, hidden in ((before, below), (after, beneath))
+    )
     values, known = {"after": after, "before": before}, {"after": beneath, "before": below}
-    gap = medians.median_differences(values, known, confidence)[0] if same else medians.separate_medians(values, known, confidence)
+    gap = (
+        medians.median_differences(values, known, confidence)[0]
+        if same
+        else medians.independent_median_difference(values, known, confidence)
+    )
     return {
         "before": old.value,
         "after": new.value,

@@ -48,7 +48,7 @@ from veracity.results.series import (
 from veracity.scores.common import Absent, as_read
 from veracity.scores.stability import StabilityScore
 from veracity.statistics import means, medians, pooled
-from veracity.statistics.differences import crossed_differences, differences
+from veracity.statistics.differences import crossed_differences, mean_differences
 
 Array = NDArray[np.float64]
 COUNTED = ("censored", "infeasible", "stuck", "stiff")
@@ -220,7 +220,7 @@ class Result:
                 tables = {getattr(one, own): one.values if plain else one.per_sample[:, None] for one in alike}
                 found = crossed_differences(tables, confidence=confidence)
             else:
-                found = differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
+                found = mean_differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
             rows += [{other: group, **asdict(row)} for row in found]
         return pd.DataFrame(rows, columns=[other, "first", "second", *DIFFERENCE])
 
@@ -315,7 +315,7 @@ class Result:
         if self.pools(one.score):
             return asdict(self._pooled(one, confidence).estimate)
         if self._centre(one.score) == "median":
-            middle = medians.middle(one.per_sample, one.errors, one.bounds, censored=censored(one), confidence=confidence)
+            middle = medians.median_estimate(one.per_sample, one.errors, one.bounds, censored=censored(one), confidence=confidence)
             return {**asdict(middle), "undefined_draws": undefined(one)}
         found = asdict(means.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
         if "undefined" in one.measured.quantities:

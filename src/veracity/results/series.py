@@ -209,7 +209,7 @@ def summed(one: Series | None, centre: str) -> float:
     """The mean or the median of what is defined; NaN if nothing is, or if no more than a bound is known."""
     if one is None or centre != "median":
         return math.nan if one is None else mean(one.per_sample)
-    found = medians.middle(one.per_sample, None, one.bounds, censored=censored(one))
+    found = medians.median_estimate(one.per_sample, None, one.bounds, censored=censored(one))
     return math.nan if found.bound else found.value
 
 

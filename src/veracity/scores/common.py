@@ -20,7 +20,7 @@ from veracity.core.explainers import Explainer
 from veracity.core.measures import Measure
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Request, Score, Subject, per_sample_mean
-from veracity.core.settings import shown
+from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace
 
 LEVELS = ("mean", "last")
@@ -100,7 +100,7 @@ def as_score(value: Any) -> Score:
     """A score from an object, a name or a table with a name."""
     score = SCORES.build(value)
     if not isinstance(score, Score):
-        raise SpecError(f"A score is a Score, a name or a table with a name, not {shown(value)}.")
+        raise SpecError(f"A score is a Score, a name or a table with a name, not {short_repr(value)}.")
     return score
 
 

@@ -33,11 +33,13 @@ from veracity.measure import angle, l2
 from veracity.measure.distance import normalised
 from veracity.perturb.weights import FreshScaling, ParameterScaling
 from veracity.scores.common import Repeatable
-from veracity.statistics.correlation import pearson, spearman
+from veracity.statistics.correlation import pearson_correlation, spearman_correlation
 from veracity.walk import MonteCarlo
 
 
-def alignment(model_distortion: Array, explanation_distortion: Array, correlation: Callable[[Array, Array], Array] = spearman) -> Array:
+def alignment(
+    model_distortion: Array, explanation_distortion: Array, correlation: Callable[[Array, Array], Array] = spearman_correlation
+) -> Array:
     """How alike model and explanation rank the levels of a path, for each sample and draw; its mean over draws is GEF.
 
     Spearman's rank correlation over the levels of D_f and D_phi, with ties averaged and its sign kept, from two arrays
@@ -88,7 +90,7 @@ def running_mean(steps: Array) -> Array:
     return np.asarray(steps.mean(axis=-1).cumsum(axis=-1) / np.arange(1, steps.shape[2] + 1), dtype=np.float64)
 
 
-CORRELATIONS = {"spearman": spearman, "pearson": pearson}
+CORRELATIONS = {"spearman": spearman_correlation, "pearson": pearson_correlation}
 OUTPUTS = ("explained", "all")
 PAPER = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignment of Functional Distortions (TMLR 2025)"
 

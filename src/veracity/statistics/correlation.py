@@ -1,63 +1,103 @@
-"""Correlations of numbers along an axis of an array, where some of them may be missing."""
+"""Pearson's and Spearman's correlation along an axis of two arrays with missing values, and Fisher's interval for Pearson's r."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from veracity.core.errors import InputError
+from veracity.statistics.intervals import Array, Interval, check_confidence
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-def pearson(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
-    """The linear correlation of two arrays along an axis, over the pairs that have both values.
+def pearson_correlation(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
+    """Pearson's r of two arrays along an axis, over the pairs that have both values.
 
-    r = sum (a - mean a)(b - mean b) / sqrt(sum (a - mean a)^2 sum (b - mean b)^2), from two arrays of one shape to that
-    shape without the axis. NaN is a missing value; the result is NaN where fewer than two pairs are left or one side does
-    not vary.
+    r = sum (a - mean a)(b - mean b) / sqrt(sum (a - mean a)^2 sum (b - mean b)^2). The arrays have the same shape; the result has
+    that shape without the axis. NaN is a missing value. The result is NaN if fewer than two pairs are left or one side does not
+    vary.
 
-    >>> pearson([[1.0, 2.0, 3.0, np.nan], [1.0, 1.0, 1.0, 1.0]], [[1.0, 3.0, 2.0, 7.0], [1.0, 2.0, 3.0, 4.0]])
+    >>> pearson_correlation([[1.0, 2.0, 3.0, np.nan], [1.0, 1.0, 1.0, 1.0]], [[1.0, 3.0, 2.0, 7.0], [1.0, 2.0, 3.0, 4.0]])
     array([0.5, nan])
     """
-    a, b, both = pairs(a, b, axis)
-    return cosine_along(centred(a, both), centred(b, both))
+    a, b, both = complete_pairs(a, b, axis)
+    return row_cosines(centre_rows(a, both), centre_rows(b, both))
 
 
-def spearman(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
-    """The correlation of ranks of two arrays along an axis, over the pairs that have both values.
+def spearman_correlation(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
+    """Spearman's rho of two arrays along an axis: Pearson's r of their ranks, in which ties share their mean rank.
 
-    rho = r(rank a, rank b), in which tied values share the mean of the ranks that they take up together; shapes, missing
-    and undefined values as for `pearson`.
+    Shapes, missing and undefined values are as for `pearson_correlation`.
 
-    >>> spearman([1.0, 10.0, 100.0, 1000.0], [1.0, 3.0, 2.0, 4.0]).item()
+    >>> spearman_correlation([1.0, 10.0, 100.0, 1000.0], [1.0, 3.0, 2.0, 4.0]).item()
     0.8
     """
-    a, b, both = pairs(a, b, axis)
-    return cosine_along(centred(ranks(a, both), both), centred(ranks(b, both), both))
+    a, b, both = complete_pairs(a, b, axis)
+    return row_cosines(centre_rows(ranks(a, both), both), centre_rows(ranks(b, both), both))
 
 
-def pairs(a: ArrayLike, b: ArrayLike, axis: int) -> tuple[Array, Array, Mask]:
-    """Two arrays as float64 with the axis last, zero where one of them is missing; and where both have a value."""
+def pearson_interval(a: Array, b: Array, confidence: float = 0.95) -> Interval:
+    """Pearson's r of two scores over the n samples (n,) that have both, with Fisher's interval tanh(atanh r +- z / sqrt(n - 3)).
+
+    NaN if a score does not vary or fewer than two samples have both values; the ends need four samples. If the scores lie exactly
+    on a line, the interval has no width.
+
+    >>> found = pearson_interval(np.array([1.0, 2.0, 3.0, 4.0, np.nan]), np.array([2.0, 1.0, 4.0, 3.0, 9.0]))
+    >>> round(found.value, 3), round(found.low, 3), round(found.high, 3), found.n
+    (0.6, -0.853, 0.99, 4)
+
+    Reference: Fisher, On the probable error of a coefficient of correlation deduced from a small sample (Metron 1921).
+    """
+    check_confidence(confidence)
+    if a.shape != b.shape or a.ndim != 1:
+        raise InputError(f"A correlation needs two scores of the same samples, each of shape (samples,), not {a.shape} and {b.shape}.")
+    both = np.isfinite(a) & np.isfinite(b)
+    n = int(both.sum())
+    u, v = unit_vector(a[both]), unit_vector(b[both])
+    if u is None or v is None:
+        return Interval(value=np.nan, low=np.nan, high=np.nan, n=n)
+    r = float(np.clip(u @ v, -1.0, 1.0))
+    if n < 4:
+        return Interval(value=r, low=np.nan, high=np.nan, n=n)
+    centre = math.atanh(r) if abs(r) < 1.0 else math.copysign(math.inf, r)
+    reach = float(ndtri(0.5 + confidence / 2.0)) / math.sqrt(n - 3)
+    return Interval(value=r, low=math.tanh(centre - reach), high=math.tanh(centre + reach), n=n)
+
+
+def unit_vector(x: Array) -> Array | None:
+    """The values (n,) minus their mean, scaled to length 1; None if they do not vary."""
+    if len(x) < 2 or bool((x == x[0]).all()):
+        return None
+    x = x - x[0]
+    x = x / np.abs(x).max()
+    x = x - x.mean()
+    return np.asarray(x / np.linalg.norm(x), dtype=np.float64)
+
+
+def complete_pairs(a: ArrayLike, b: ArrayLike, axis: int) -> tuple[Array, Array, Mask]:
+    """Two arrays as float64 with the axis last, 0 where either is missing; and a mask of the places where both have a value."""
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.shape != second.shape or first.ndim == 0:
-        raise InputError(f"A correlation needs two arrays of one shape with at least one axis, not {first.shape} and {second.shape}.")
+        raise InputError(f"A correlation needs two arrays of the same shape with at least one axis, not {first.shape} and {second.shape}.")
     first, second = np.moveaxis(first, axis, -1), np.moveaxis(second, axis, -1)
     both = ~(np.isnan(first) | np.isnan(second))
     return np.where(both, first, 0.0), np.where(both, second, 0.0), both
 
 
 def ranks(x: Array, both: Mask) -> Array:
-    """Ranks along the last axis among the values that count, from 1, ties averaged; zero elsewhere."""
+    """Ranks from 1 along the last axis among the values in the mask, ties averaged; 0 elsewhere."""
     from scipy.stats import rankdata
 
     found: Array = rankdata(np.where(both, x, np.nan), axis=-1, nan_policy="omit")
     return np.where(both, found, 0.0)
 
 
-def centred(x: Array, both: Mask) -> Array:
-    """Values less their mean along the last axis, in units of the largest; exactly zero where they do not vary or do not count."""
+def centre_rows(x: Array, both: Mask) -> Array:
+    """Values minus their mean along the last axis, relative to the largest; exactly 0 outside the mask or if they do not vary."""
     if x.shape[-1] == 0:
         return x
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -68,8 +108,8 @@ def centred(x: Array, both: Mask) -> Array:
     return np.where(both, x - mean, 0.0)
 
 
-def cosine_along(a: Array, b: Array) -> Array:
-    """The cosine of the angle between vectors along the last axis; NaN where one of them is zero."""
+def row_cosines(a: Array, b: Array) -> Array:
+    """The cosine between vectors along the last axis; NaN if one of them is zero."""
     lengths = np.sqrt((a * a).sum(axis=-1) * (b * b).sum(axis=-1))
     with np.errstate(invalid="ignore"):
         return np.asarray(np.clip((a * b).sum(axis=-1) / lengths, -1.0, 1.0))

@@ -1,4 +1,8 @@
-"""Which of several explainers differ: all paired differences, with intervals that hold for all of them at once."""
+"""Paired differences between explainers, with simultaneous intervals for all pairs.
+
+Nested draws: the single-step max-t method (Hothorn, Bretz and Westfall, Simultaneous inference in general parametric models,
+Biometrical Journal 2008). Draws that all samples share: crossed intervals with Bonferroni's correction.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +14,45 @@ from numpy.typing import NDArray
 
 from veracity.core.errors import InputError
 from veracity.statistics.crossed import crossed_interval
-from veracity.statistics.intervals import EQUAL, Array, equal, largest, skewed_reach, spread, t_quantile, third_cumulant, unseen
+from veracity.statistics.intervals import (
+    EQUAL,
+    Array,
+    all_equal,
+    largest_magnitude,
+    skewed_reach,
+    standard_deviation,
+    t_quantile,
+    third_cumulant,
+    unseen_share,
+)
 
 Index = NDArray[np.int64]
 SIMULATED = 10_000
 SEED = 20_110
 AT_ONCE = 2_000_000
+"""How many simulated entries are held in memory at once."""
 NONE_SEEN = "no difference seen"
 CONSTANT = "same difference everywhere"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """The mean of first - second over the `n` samples that have both, and whether its interval leaves zero out.
+    """The difference first - second over the `n` samples that have both values; `differs` if its interval excludes zero.
 
-    `status` is one of
-    "ok";
-    "no difference seen" or "same difference everywhere": all samples have the same difference up to rounding, none or another.
-    The interval then has no width and does not rank the two; `unseen` is the largest share of the population that may differ
-    without having been seen, corrected for the number of comparisons (NaN otherwise);
-    "too few": fewer than two samples have both values, so that there is no interval (NaN);
-    "overlapping": the interval leaves zero out but the two numbers' own intervals overlap, so that they are not ranked.
-    `bound` is "at least" or "at most" where no more than that is known of the difference, as of a median of censored values;
-    then an end may be infinite.
+    `status` is one of:
+    "ok"
+    "no difference seen", "same difference everywhere"
+        All samples have the same difference up to rounding, zero or not. The interval has no width, and the two are not ranked.
+        `unseen` bounds the share of the population that may differ, corrected for the number of comparisons (NaN otherwise).
+    "too few"
+        Fewer than two samples have both values, so there is no interval (NaN).
+    "undefined"
+        One of the two values is undefined.
+    "overlapping"
+        The interval excludes zero, but the intervals of the two values overlap, so they are not ranked.
+
+    `bound` is "at least" or "at most" if the difference is only known up to that, as for medians of censored values; an end may
+    then be infinite.
     """
 
     first: str
@@ -47,46 +67,46 @@ class Difference:
     unseen: float = np.nan
 
 
-def differences(values: Mapping[str, Array], confidence: float = 0.95) -> list[Difference]:
-    """Every pair's mean difference over samples, with intervals that all hold at once with this confidence.
+def mean_differences(values: Mapping[str, Array], confidence: float = 0.95) -> list[Difference]:
+    """Every pair's mean difference over samples, with simultaneous intervals of this confidence.
 
-    `values` maps a name to one value per sample (n,), NaN where undefined. The intervals reach q standard errors, and further on
-    the side of a longer tail, with q the quantile of max |t| over all pairs (the single-step max-t method). Its distribution is
-    simulated for normal values with the explainers' own covariance: means and covariances are drawn together, so that each pair's
-    error is as uncertain as n samples leave it. Where names lack values at different samples, each pair keeps the samples that it
-    has; then, and where there are no more samples than names, q is Bonferroni's, which is wider.
+    `values` maps a name to one value per sample (n,), NaN where undefined. An interval extends q standard errors to each side, and
+    further on the side of a longer tail. q is the quantile of max |t| over all pairs, simulated for normal values with the
+    explainers' covariance. Means and covariances are drawn together, so each pair's error is as uncertain as n samples make it. If
+    names lack values at different samples, each pair uses the samples that it has. In that case, and if there are no more samples
+    than names, q is Bonferroni's, which is wider.
 
-    >>> rows = differences({"a": np.array([0.9, 0.8, 0.7]), "b": np.array([0.1, 0.3, 0.2])})
+    >>> rows = mean_differences({"a": np.array([0.9, 0.8, 0.7]), "b": np.array([0.1, 0.3, 0.2])})
     >>> rows[0].first, rows[0].second, round(rows[0].difference, 3), rows[0].differs
     ('a', 'b', 0.6, True)
-
-    Reference: Hothorn, Bretz and Westfall, Simultaneous inference in general parametric models (Biometrical Journal 2008).
     """
     names = list(values)
     lengths = {len(values[name]) for name in names}
     if len(lengths) > 1:
-        raise InputError(f"Paired differences need one value per sample from each, not {sorted(lengths)} values.")
+        raise InputError(f"Paired differences need the same number of values from each, not {sorted(lengths)}.")
     if len(names) < 2:
         return []
     table = np.stack([np.where(np.isfinite(values[name]), values[name], np.nan) for name in names], axis=1)
     missing = np.isnan(table)
-    least = EQUAL * largest(table)
+    least = EQUAL * largest_magnitude(table)
     first, second = np.triu_indices(len(names), 1)
     sizes = (~missing[:, first] & ~missing[:, second]).sum(axis=0)
-    reach = reaches(table[:, ~missing.all(axis=0)], sizes, confidence, least)
+    reach = simultaneous_quantiles(table[:, ~missing.all(axis=0)], sizes, confidence, least)
     columns = table[:, first] - table[:, second]
     return [
-        difference(names[i], names[j], columns[:, pair], float(reach[pair]), least, unseen(int(sizes[pair]), confidence, len(first)))
+        mean_difference(
+            names[i], names[j], columns[:, pair], float(reach[pair]), least, unseen_share(int(sizes[pair]), confidence, len(first))
+        )
         for pair, (i, j) in enumerate(zip(first, second, strict=True))
     ]
 
 
 def crossed_differences(values: Mapping[str, Array], confidence: float = 0.95) -> list[Difference]:
-    """Every pair's mean difference over samples and draws that all of them share, such as copies of a model's weights.
+    """Every pair's mean difference over samples and shared draws, such as perturbed copies of a model's weights.
 
-    `values` maps a name to (samples, draws). What a draw does to both names cancels, what it does to one alone does not, and
-    no number of samples averages it away: the interval is the crossed one of first - second. Bonferroni's correction makes
-    all of them hold at once.
+    `values` maps a name to (samples, draws). The effect of a draw on both names cancels. Its effect on one of them does not, and
+    more samples do not average it out, so the interval is the crossed interval of first - second. Bonferroni's correction makes
+    the intervals simultaneous.
 
     >>> one = np.array([[1.0, 2.0], [2.0, 3.0], [4.0, 5.5]])
     >>> row = crossed_differences({"a": one, "b": one - np.array([[0.5, 0.4]])})[0]
@@ -100,9 +120,9 @@ def crossed_differences(values: Mapping[str, Array], confidence: float = 0.95) -
     for i, j in zip(first, second, strict=True):
         one, other = values[names[i]], values[names[j]]
         gap = one - other
-        scale = largest(one, other)
+        scale = largest_magnitude(one, other)
         interval = crossed_interval(gap, level, scale=scale)
-        alike = equal(gap[np.isfinite(gap)], scale) and not np.isnan(interval.low)
+        alike = all_equal(gap[np.isfinite(gap)], scale) and not np.isnan(interval.low)
         found.append(
             Difference(
                 first=names[i],
@@ -112,15 +132,15 @@ def crossed_differences(values: Mapping[str, Array], confidence: float = 0.95) -
                 high=interval.high,
                 n=interval.n,
                 differs=bool(not alike and (interval.low > 0.0 or interval.high < 0.0)),
-                status="too few" if np.isnan(interval.low) else alike_status(interval.value, EQUAL * scale) if alike else "ok",
-                unseen=unseen(interval.n, confidence, len(first)) if alike else np.nan,
+                status="too few" if np.isnan(interval.low) else equal_status(interval.value, EQUAL * scale) if alike else "ok",
+                unseen=unseen_share(interval.n, confidence, len(first)) if alike else np.nan,
             )
         )
     return found
 
 
-def reaches(table: Array, sizes: Index, confidence: float, least: float) -> Array:
-    """How many standard errors each pair's interval reaches: max-t's quantile, or Bonferroni's for the pair's own size."""
+def simultaneous_quantiles(table: Array, sizes: Index, confidence: float, least: float) -> Array:
+    """Half-widths of the pairs' intervals in standard errors: max-t's quantile, or Bonferroni's for the sample size of each pair."""
     names = table.shape[1]
     missing = np.isnan(table)
     complete = ~missing.any(axis=1)
@@ -131,10 +151,10 @@ def reaches(table: Array, sizes: Index, confidence: float, least: float) -> Arra
     return t_quantile(1.0 - (1.0 - confidence) / count, np.maximum(sizes - 1, 1))
 
 
-def difference(first: str, second: str, values: Array, reach: float, least: float, share: float) -> Difference:
-    """One pair: its mean difference, `reach` standard errors to either side and further to that of a longer tail.
+def mean_difference(first: str, second: str, values: Array, reach: float, least: float, share: float) -> Difference:
+    """One pair's mean difference (n,), with an interval of `reach` standard errors, longer on the side of a longer tail.
 
-    Differences that vary by no more than `least` do not vary; `share` of the population may then differ unseen.
+    Differences that vary by at most `least` count as equal; at most the `share` of the population may then differ.
     """
     x = values[~np.isnan(values)]
     n = len(x)
@@ -142,7 +162,7 @@ def difference(first: str, second: str, values: Array, reach: float, least: floa
     alike = n > 1 and float(np.ptp(x)) <= least
     below = above = 0.0 if alike else np.nan
     if n > 1 and not alike:
-        below, above = (float(end) for end in skewed_reach(spread(x) / n**0.5, third_cumulant(x), reach, n - 1))
+        below, above = (float(end) for end in skewed_reach(standard_deviation(x) / n**0.5, third_cumulant(x), reach, n - 1))
     return Difference(
         first=first,
         second=second,
@@ -151,21 +171,20 @@ def difference(first: str, second: str, values: Array, reach: float, least: floa
         high=value + above,
         n=n,
         differs=bool(not alike and (value > below or value < -above)),
-        status="too few" if n < 2 else alike_status(value, least) if alike else "ok",
+        status="too few" if n < 2 else equal_status(value, least) if alike else "ok",
         unseen=share if alike else np.nan,
     )
 
 
-def alike_status(value: float, least: float) -> str:
-    """What to say of a difference that is the same for all samples."""
+def equal_status(value: float, least: float) -> str:
+    """The status of a difference that is the same for all samples."""
     return NONE_SEEN if abs(value) <= least else CONSTANT
 
 
 def max_t(table: Array, confidence: float, least: float) -> float:
-    """The quantile of max |t| over pairs of columns of a complete table (n, names).
+    """The quantile of max |t| over pairs of columns of a complete table (n, names); pairs that do not vary are left out.
 
-    The pairs' correlation comes from the QR factor of the centred table, so that no (pairs, pairs) matrix is needed; pairs
-    that do not vary take no part.
+    The correlation of the pairs comes from the QR factor of the centred table, so no (pairs, pairs) matrix is needed.
     """
     n = len(table)
     centred = table - table[:1]
@@ -180,10 +199,10 @@ def max_t(table: Array, confidence: float, least: float) -> float:
 
 
 def largest_t(factor: Array, first: Index, second: Index, freedom: int) -> Array:
-    """max |t| over pairs of columns of the factor R (rank, names), SIMULATED times, a bounded number of entries at a time.
+    """SIMULATED draws of max |t| over pairs of columns of the factor R (rank, names).
 
-    For normal values with covariance R'R / f, the mean difference is (R d)'z and its estimated variance |A'(R d)|^2 / f, where
-    z is standard normal and A the Bartlett factor of a Wishart matrix with f degrees of freedom.
+    For normal values with covariance R'R / f, the mean difference is (R d)'z and its estimated variance is |A'(R d)|^2 / f, where
+    z is standard normal and A is the Bartlett factor of a Wishart matrix with f degrees of freedom.
     """
     generator = np.random.Generator(np.random.PCG64(SEED))
     rank = len(factor)

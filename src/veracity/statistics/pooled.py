@@ -1,9 +1,7 @@
-"""Many resamplings and many permutations of the samples, the same ones every time; and the interval that replicates give.
+"""Pooled scores, one number for the whole data set: bootstrap intervals, permutation nulls and paired differences.
 
-From a score that pools the data set to a number with an interval, its permutation null, and differences: samples are the unit.
-
-All distances of a sample are resampled, or relabelled, together: pairs of one sample are not pairs of several. The models are
-held fixed, so nothing is said about other trainings.
+Samples are the unit: all distances of a sample are resampled, or relabelled, together. The models are held fixed, so the intervals
+say nothing about other training runs.
 """
 
 from __future__ import annotations
@@ -16,26 +14,25 @@ from numpy.typing import NDArray
 
 from veracity.core.errors import InputError
 from veracity.core.scores import Array, Measured, PooledScore
-from veracity.core.settings import as_confidence
-from veracity.statistics.differences import Difference, alike_status
-from veracity.statistics.intervals import unseen
+from veracity.statistics.differences import Difference, equal_status
+from veracity.statistics.intervals import check_confidence, unseen_share
 from veracity.statistics.means import Estimate, cut
 from veracity.statistics.resampling import REPLICATES, permutations, resamplings
 
-HIGH = 0.95
+NULL_QUANTILE = 0.95
 DEFINED = 0.99
 """The share of replicates that must have a value."""
-ROUNDING = 1e-12
-"""Values that differ by less than this are equal."""
+SAME_VALUE = 1e-12
+"""Values count as equal if they differ by less than this."""
 
 Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Null:
-    """What a pooled score is if labels are permuted among samples: its mean, its 95 % quantile, and the share that is as high as observed.
+    """The permutation null of a pooled score, with labels permuted among samples: mean, 95 % quantile, and p-value.
 
-    p = (1 + #{null >= observed}) / (1 + orders), of the `orders` that give a value.
+    p = (1 + #{null >= observed}) / (1 + orders), over the `orders` that give a value.
     """
 
     mean: float
@@ -46,9 +43,9 @@ class Null:
 
 @dataclass(frozen=True, kw_only=True)
 class PooledEstimate:
-    """A pooled score with its interval, the `sizes` of its sets (S=, S!=), and its null, None where it has none or is undefined.
+    """A pooled score with its interval, the `sizes` of its sets (S=, S!=), and its null, if there is one.
 
-    `undefined_replicates` of the bootstrap had no value, such as those in which a set is empty, and are left out.
+    `undefined_replicates` counts the bootstrap replicates without a value, such as those with an empty set; they are left out.
     """
 
     estimate: Estimate
@@ -58,14 +55,14 @@ class PooledEstimate:
 
 
 def pooled_estimate(score: PooledScore, measured: Measured, bounds: tuple[float, float], confidence: float = 0.95) -> PooledEstimate:
-    """The data set's value, an interval by the bootstrap clustered by sample, cut to the `bounds`, and the permutation null by sample.
+    """The value of the data set with a bootstrap interval, clipped to the `bounds`, and its permutation null, both by sample.
 
-    1,000 replicates and 1,000 orders, always the same ones. How an interval comes from the replicates is up to the score (its
-    `interval`), and so is how many samples it takes (`enough`): with fewer, the interval would hold less often than it says, and
-    there is none (NaN), as where more than one replicate in a hundred has no value. The permutation null needs no such number.
+    There are 1,000 replicates and 1,000 permutations, always the same ones. The score turns the replicates into an interval
+    (`interval`) and decides how many samples that takes (`enough`). With fewer samples, or if more than 1 % of the replicates have no
+    value, there is no interval (NaN). The permutation null does not depend on `enough`.
 
-    `n` counts the samples that enter the value, `undefined` those without any distance, `undefined_draws` the pairs that were
-    compared and have none. Where every replicate has the same value the interval has no width, and `unseen` says what that
+    `n` counts the samples that enter the value, `undefined` those without any distance, and `undefined_draws` the pairs that were
+    compared and have no distance. If all replicates have the same value, the interval has no width, and `unseen` says what that
     leaves open.
 
     >>> from veracity.scores.stability import MeGe
@@ -75,13 +72,13 @@ def pooled_estimate(score: PooledScore, measured: Measured, bounds: tuple[float,
     >>> round(found.estimate.value, 3), round(found.estimate.low, 3), round(found.estimate.high, 3), found.sizes
     (0.8, 0.72, 0.9, (10, 0))
     """
-    as_confidence(confidence)
+    check_confidence(confidence)
     known = np.isfinite(measured[score.quantities[0]])
     made = np.any([np.isfinite(measured[name]) for name in score.quantities], axis=0)
-    value, n = whole(score, measured), int(entering(score, measured).sum())
-    found = bootstrapped(score, [measured], len(known))[:, 0]
+    value, n = pooled_value(score, measured), int(has_value(score, measured).sum())
+    found = bootstrap_values(score, [measured], len(known))[:, 0]
     defined = found[np.isfinite(found)]
-    low, high = ends(score, measured, value, found, confidence)
+    low, high = bootstrap_interval(score, measured, value, found, confidence)
     estimate = Estimate(
         value=value,
         low=cut(low, bounds),
@@ -92,15 +89,15 @@ def pooled_estimate(score: PooledScore, measured: Measured, bounds: tuple[float,
         undefined=int((~known.any(axis=(1, 2))).sum()),
         undefined_draws=int((made & ~known).sum()),
         draws=float(made.sum() / len(made)) if len(made) else np.nan,
-        unseen=unseen(n, confidence) if low == high else np.nan,
+        unseen=unseen_share(n, confidence) if low == high else np.nan,
     )
     sizes = score.sizes(measured)
     null = permutation_null(score, measured, value)
     return PooledEstimate(estimate=estimate, sizes=sizes, undefined_replicates=REPLICATES - len(defined), null=null)
 
 
-def ends(score: PooledScore, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
-    """The interval's ends, from the replicates (B,), NaN where undefined; NaN where there are too few samples for it."""
+def bootstrap_interval(score: PooledScore, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
+    """The ends of the interval, from the replicates (B,), NaN where undefined; NaN if there are too few samples or replicates."""
     defined = replicates[np.isfinite(replicates)]
     if not np.isfinite(value) or len(defined) < DEFINED * REPLICATES or not score.enough(measured):
         return np.nan, np.nan
@@ -108,31 +105,31 @@ def ends(score: PooledScore, measured: Measured, value: float, replicates: Array
 
 
 def permutation_null(score: PooledScore, measured: Measured, value: float) -> Null | None:
-    """The null of a score whose value is this: labels permuted among the samples that have a distance, all pairs of a sample together."""
+    """The null of a score with this value: labels permuted among the samples with a distance, all pairs of a sample together."""
     if not np.isfinite(value):
         return None
     parts = []
-    for orders in permutations(distances(score, measured)):
+    for orders in permutations(has_distance(score, measured)):
         part = score.permuted(measured, orders)
         if part is None:
             return None
         parts.append(part)
     found = np.concatenate(parts)
     found = found[np.isfinite(found)]
-    reached = int((found >= value - ROUNDING).sum())
-    mean, high = (float(found.mean()), float(np.quantile(found, HIGH))) if len(found) else (np.nan, np.nan)
+    reached = int((found >= value - SAME_VALUE).sum())
+    mean, high = (float(found.mean()), float(np.quantile(found, NULL_QUANTILE))) if len(found) else (np.nan, np.nan)
     return Null(mean=mean, high=high, p_value=(1 + reached) / (1 + len(found)), orders=len(found))
 
 
 def pooled_differences(score: PooledScore, measured: Mapping[str, Measured], confidence: float = 0.95) -> list[Difference]:
-    """Every pair's difference of the data set's values, first - second, with intervals that all hold at once with this confidence.
+    """Every pair's difference between the data set's values, first - second, with simultaneous intervals of this confidence.
 
-        d +- q se(d),   q the `confidence` quantile of max over pairs of |d_b - d| / se(d)
+        d +- q se(d),   where q is the `confidence` quantile of max over pairs of |d_b - d| / se(d)
 
-    over bootstrap replicates b of the samples, the same ones for all names, so that what makes a sample easy for all cancels.
-    Only samples that have a distance under every name count; a name that has none at all is left out, and its pairs are
-    "too few", as are all where a value is undefined or there are too few samples for the values' own intervals. Of ReCo's KS form,
-    whose replicates are biased, the ends are those of the two values' own intervals, at a level at which all of them hold at once.
+    over bootstrap replicates b of the samples, the same ones for all names, so effects that a sample has on all names cancel. Only
+    samples with a distance under every name count. A name without any distance is left out; its pairs are "undefined". Pairs are
+    "too few" if there are too few samples for the values' own intervals. If the score's replicates are biased (`by_ends`), a
+    difference takes its ends from the intervals of the two values, which then hold simultaneously.
 
     >>> from veracity.scores.stability import MeGe
     >>> ones, near = np.ones((6, 2, 1)), np.linspace(0.1, 0.3, 12).reshape(6, 2, 1)
@@ -141,35 +138,35 @@ def pooled_differences(score: PooledScore, measured: Mapping[str, Measured], con
     >>> round(row.difference, 3), row.differs, row.n
     (0.119, True, 6)
     """
-    as_confidence(confidence)
+    check_confidence(confidence)
     names = list(measured)
-    known = {name: distances(score, measured[name]) for name in names}
+    known = {name: has_distance(score, measured[name]) for name in names}
     if len({len(flags) for flags in known.values()}) > 1:
         sizes = sorted({len(flags) for flags in known.values()})
         raise InputError(f"Paired differences need the same samples from each, not {sizes} samples.")
     shared = np.all([flags for flags in known.values() if flags.any()], axis=0) if names else np.zeros(0, dtype=np.bool_)
-    kept = {name: only(measured[name], shared) for name in names if known[name].any()}
-    n = int(np.all([entering(score, one) for one in kept.values()], axis=0).sum()) if kept else 0
-    values = {name: whole(score, one) for name, one in kept.items()}
+    kept = {name: select_samples(measured[name], shared) for name in names if known[name].any()}
+    n = int(np.all([has_value(score, one) for one in kept.values()], axis=0).sum()) if kept else 0
+    values = {name: pooled_value(score, one) for name, one in kept.items()}
     usable = [name for name, value in values.items() if np.isfinite(value)]
-    found = bootstrapped(score, [kept[name] for name in usable], int(shared.sum()))
+    found = bootstrap_values(score, [kept[name] for name in usable], int(shared.sum()))
     found = found[np.isfinite(found).all(axis=1)]
     by_ends = score.by_ends
     level = 1.0 - (1.0 - confidence) / max(1, len(usable)) if by_ends else confidence
     own = np.full((len(names), 2), np.nan)
     for column, name in enumerate(usable):
-        own[names.index(name)] = ends(score, kept[name], values[name], found[:, column], level)
+        own[names.index(name)] = bootstrap_interval(score, kept[name], values[name], found[:, column], level)
     theta = np.array([values[name] if name in usable else np.nan for name in names])
     table = np.full((len(found), len(names)), np.nan)
     table[:, [names.index(name) for name in usable]] = found
     if by_ends:
-        return from_ends(names, theta, own, n)
+        return interval_differences(names, theta, own, n)
     few = n < 2 or len(found) < DEFINED * REPLICATES
-    return simultaneous(names, theta, table[:0] if few else table, own, n, confidence)
+    return max_t_differences(names, theta, table[:0] if few else table, own, n, confidence)
 
 
-def from_ends(names: Sequence[str], values: Array, own: Array, n: int) -> list[Difference]:
-    """All pairs of values (names,) by intervals (names, 2) that hold at once: where they do, so do those of all differences."""
+def interval_differences(names: Sequence[str], values: Array, own: Array, n: int) -> list[Difference]:
+    """Differences between all pairs of values (names,), from simultaneous intervals of the values (names, 2)."""
     found = []
     first, second = np.triu_indices(len(names), 1)
     for i, j in zip(first.tolist(), second.tolist(), strict=True):
@@ -190,15 +187,15 @@ def from_ends(names: Sequence[str], values: Array, own: Array, n: int) -> list[D
     return found
 
 
-def simultaneous(names: Sequence[str], values: Array, replicates: Array, own: Array, n: int, confidence: float) -> list[Difference]:
-    """All pairs of values (names,) by max-t over their replicates (B, names), NaN where undefined; none at all if there are too few.
+def max_t_differences(names: Sequence[str], values: Array, replicates: Array, own: Array, n: int, confidence: float) -> list[Difference]:
+    """Differences between all pairs of values (names,) by max-t over their replicates (B, names), NaN where undefined.
 
-    A pair differs where its interval leaves zero out and the two values' own intervals (names, 2) are apart; else, "overlapping", it
-    is not ranked. A pair of which a value has no interval has none either.
+    A pair differs if its interval excludes zero and the intervals of its two values (names, 2) do not overlap; if they overlap, it
+    is not ranked. If a value has no interval, its differences have none.
     """
     first, second = np.triu_indices(len(names), 1)
     gaps, moved = values[first] - values[second], replicates[:, first] - replicates[:, second]
-    least = ROUNDING * float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    least = SAME_VALUE * float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
     errors = moved.std(axis=0, ddof=1) if len(moved) > 1 else np.full(len(first), np.nan)
     varies = errors > least
     largest = (np.abs(moved - gaps)[:, varies] / errors[varies]).max(axis=1, initial=0.0)
@@ -216,45 +213,45 @@ def simultaneous(names: Sequence[str], values: Array, replicates: Array, own: Ar
             high=float(gap + width),
             n=n,
             differs=bool(out and alone and width > 0),
-            status=status(float(gap), float(width), bool(out), bool(alone)),
-            unseen=unseen(n, confidence, len(first)) if width == 0 else np.nan,
+            status=difference_status(float(gap), float(width), bool(out), bool(alone)),
+            unseen=unseen_share(n, confidence, len(first)) if width == 0 else np.nan,
         )
         for i, j, gap, width, out, alone in zip(first.tolist(), second.tolist(), gaps, widths, beyond, apart, strict=True)
     ]
 
 
-def status(gap: float, width: float, out: bool, apart: bool) -> str:
-    """What is to be known of one difference, in a word or two."""
+def difference_status(gap: float, width: float, out: bool, apart: bool) -> str:
+    """The status of a `Difference` whose interval is gap +- width; `out` if it excludes zero, `apart` if the two intervals are."""
     if np.isnan(gap):
         return "undefined"
     if np.isnan(width):
         return "too few"
     if width == 0:
-        return alike_status(gap, ROUNDING)
+        return equal_status(gap, SAME_VALUE)
     return "overlapping" if out and not apart else "ok"
 
 
-def bootstrapped(score: PooledScore, measured: Sequence[Measured], samples: int) -> Array:
-    """The values (REPLICATES, subjects) of some subjects on the same resamplings of their samples."""
+def bootstrap_values(score: PooledScore, measured: Sequence[Measured], samples: int) -> Array:
+    """Values (REPLICATES, subjects) of several subjects on the same bootstrap resamples."""
     parts = [np.stack([score.pool(one, weights) for one in measured], axis=1) for weights in resamplings(samples) if measured]
     return np.concatenate([np.empty((0, len(measured))), *parts])
 
 
-def whole(score: PooledScore, measured: Measured) -> float:
-    """The value of all samples, each counted once."""
-    return float(score.pool(measured, np.ones((1, len(distances(score, measured)))))[0])
+def pooled_value(score: PooledScore, measured: Measured) -> float:
+    """The value of the whole data set, in which each sample counts once."""
+    return float(score.pool(measured, np.ones((1, len(has_distance(score, measured)))))[0])
 
 
-def distances(score: PooledScore, measured: Measured) -> Flags:
-    """Which samples (samples,) have a distance: what the score observes first."""
+def has_distance(score: PooledScore, measured: Measured) -> Flags:
+    """Which samples (samples,) have a distance, the first quantity of the score."""
     return np.asarray(np.isfinite(measured[score.quantities[0]]).any(axis=(1, 2)))
 
 
-def entering(score: PooledScore, measured: Measured) -> Flags:
-    """Which samples (samples,) the value is made of."""
+def has_value(score: PooledScore, measured: Measured) -> Flags:
+    """Which samples (samples,) enter the value."""
     return np.asarray(np.isfinite(score.values(measured)).any(axis=1))
 
 
-def only(measured: Measured, samples: Flags) -> Measured:
-    """What was measured of some samples (samples,)."""
+def select_samples(measured: Measured, samples: Flags) -> Measured:
+    """The measurements of the selected samples (samples,)."""
     return Measured({name: values[samples] for name, values in measured.quantities.items()})

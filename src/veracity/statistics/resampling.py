@@ -1,4 +1,4 @@
-"""Bootstrap resamplings and permutations of the samples: the same ones every time."""
+"""Bootstrap resamples and permutations of the samples, the same ones every time, and an interval from bootstrap values."""
 
 from __future__ import annotations
 
@@ -13,55 +13,50 @@ from veracity.statistics.intervals import t_quantile
 
 Index = NDArray[np.int64]
 
-
 REPLICATES = 1000
-
-
 SEED = 20_110
-
-
 AT_ONCE = 2_000_000
-"""How many weights or places there are at a time: 16 MB."""
+"""How many entries a table holds at most: 16 MB."""
 
 
 def resamplings(samples: int) -> Iterator[Array]:
-    """How often each sample counts if as many as there are were drawn with replacement: tables (B, samples), REPLICATES rows in all.
+    """How often each sample is drawn in a bootstrap resample: tables (B, samples) with REPLICATES rows in total.
 
     >>> tables = list(resamplings(5))
     >>> len(tables), tables[0].shape, bool((tables[0].sum(axis=1) == 5).all())
     (1, (1000, 5), True)
     """
     generator = np.random.Generator(np.random.PCG64(SEED))
-    for count in parts(samples):
+    for count in chunk_sizes(samples):
         drawn = generator.integers(0, max(1, samples), (count, samples)) + samples * np.arange(count)[:, None]
         yield np.bincount(drawn.ravel(), minlength=count * samples).reshape(count, samples).astype(np.float64)
 
 
 def permutations(movable: NDArray[np.bool_]) -> Iterator[Index]:
-    """Orders (B, samples) that permute the samples (samples,) that may move and leave the others in their place, REPLICATES rows in all.
+    """Permutations (B, samples) of the `movable` samples (samples,) that leave the others in place; REPLICATES rows in total.
 
     >>> next(permutations(np.array([True, False, True])))[:, 1].max()
     np.int64(1)
     """
     generator = np.random.Generator(np.random.PCG64(SEED + 1))
     place = np.flatnonzero(movable)
-    for count in parts(len(movable)):
+    for count in chunk_sizes(len(movable)):
         orders = np.tile(np.arange(len(movable)), (count, 1))
         orders[:, place] = generator.permuted(orders[:, place], axis=1)
         yield orders
 
 
-def parts(samples: int) -> Iterator[int]:
-    """REPLICATES, cut into the numbers of rows of so many samples that are handled at once."""
+def chunk_sizes(samples: int) -> Iterator[int]:
+    """Numbers of rows per table that add up to REPLICATES and respect AT_ONCE."""
     step = max(1, AT_ONCE // max(1, samples))
     yield from (min(step, REPLICATES - start) for start in range(0, REPLICATES, step))
 
 
 def expanded_hull(value: float, replicates: Array, samples: int, confidence: float) -> tuple[float, float]:
-    """The smallest interval around a value that holds its percentile and its basic bootstrap interval, made wider for few samples.
+    """The smallest symmetric interval that contains the percentile and the basic bootstrap interval, widened for few samples.
 
-    Replicates (B,) of k samples spread too little, by sqrt((k - 1) / k), and know their own spread no better than Student's t says:
-    the ends lie further from the value by the factor t_{k-1} / z sqrt(k / (k - 1)).
+    The spread of replicates (B,) of k samples is too small by sqrt((k - 1) / k) and as uncertain as Student's t says, so the ends
+    are moved away from the value by the factor t_{k-1} / z sqrt(k / (k - 1)).
 
     >>> low, high = expanded_hull(0.5, np.linspace(0.4, 0.8, 1001), 10**9, 0.9)
     >>> round(low, 3), round(high, 3)

@@ -16,7 +16,7 @@ from veracity.audit import Audit
 from veracity.core.errors import InputError
 from veracity.core.explainers import Explainer, Frame
 from veracity.core.inputs import Signals
-from veracity.core.models import device_of, evaluating, viewed
+from veracity.core.models import device_of, evaluating, unwrap
 from veracity.core.randomness import Draws
 from veracity.core.sentences import tell
 from veracity.core.spaces import InputSpace
@@ -27,7 +27,7 @@ from veracity.engine.store.records import sealed
 from veracity.explain.symmetrised import Symmetrised
 from veracity.measure import cosine
 from veracity.results import Result, Series
-from veracity.statistics.intervals import paired
+from veracity.statistics.intervals import paired_interval
 from veracity.studies.flowchart import BRANCHES, Assumption, Diagnosis, Remedy, Symptoms, diagnose, remedy
 
 
@@ -58,7 +58,7 @@ def activations(model: nn.Module, signals: Signals) -> Mapping[str, Tensor]:
 
         return hook
 
-    parts = [(name, part) for name, part in viewed(model).named_modules() if name]
+    parts = [(name, part) for name, part in unwrap(model).named_modules() if name]
     handles = [part.register_forward_hook(keep(name)) for name, part in parts]
     try:
         with evaluating(model):
@@ -298,7 +298,7 @@ def advice_step(case: Case, step: Diagnosis, plan: Remedy, after: Case | None) -
     gain = None
     if after is not None:
         _, here, there = np.intersect1d(case.series.samples, after.series.samples, return_indices=True)
-        gain = paired(after.series.per_sample[there], case.series.per_sample[here])
+        gain = paired_interval(after.series.per_sample[there], case.series.per_sample[here])
     return Advice(
         model=case.model,
         explainer=case.label,

@@ -19,7 +19,7 @@ from veracity.core.explainers import maps_only
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.measures import Direction
-from veracity.core.models import as_device, placed
+from veracity.core.models import as_device, to_device
 from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.training import CrossTrained
 from veracity.engine.crosstrain.folds import load_folds, on_device
@@ -33,7 +33,7 @@ from veracity.engine.store.study import findings, study
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.damage import check_labels, check_shares
 from veracity.statistics.intervals import mean_interval
-from veracity.statistics.trend import SEEDS, holm, trend, verdict
+from veracity.statistics.trend import SEEDS, holm, trend, trend_verdict
 from veracity.studies.damaged_models import Case, Damage, Model, Outcome, SeedBlock, as_damages
 from veracity.studies.result import StudyResult, gated, records
 
@@ -169,7 +169,7 @@ class DegradationResult(StudyResult):
         adjusted = holm(np.array([row["found"].p for row in rows]))
         for row, p in zip(rows, adjusted, strict=True):
             one, direction = row.pop("found"), row.pop("direction")
-            said = verdict(float(p), one, self.confidence)
+            said = trend_verdict(float(p), one, self.confidence)
             numbers = {"slope": one.slope, "low": one.low, "high": one.high, "p": one.p, "p_adjusted": float(p), "verdict": said}
             drop = row.pop("accuracy_drop")
             yield {**row, **numbers, "n": one.n, "undefined": one.undefined, "accuracy_drop": drop, "direction": direction.value}
@@ -253,7 +253,7 @@ class DegradationCheck:
         """The same check with its models on a device."""
         if isinstance(self.model, CrossTrained):
             return replace(self, model=on_device(self.model, device))
-        return replace(self, model=placed("model", self.model, as_device(device)))
+        return replace(self, model=to_device("model", self.model, as_device(device)))
 
     def audit(self, seed: int) -> Audit:
         """The audit of every case of a seed."""

@@ -20,7 +20,7 @@ from veracity.core.errors import SpecError
 from veracity.core.failures import failures_of
 from veracity.core.measures import Measure
 from veracity.core.registry import MEASURES
-from veracity.core.settings import Whole, Within, check_fields, shown
+from veracity.core.settings import Whole, Within, check_fields, short_repr
 from veracity.engine.prepare import versions
 from veracity.engine.progress import bar
 from veracity.engine.store import RunFolder
@@ -223,7 +223,7 @@ def built(one: Any) -> Measure | Distance:
     """A measure from its name or {name, settings}; a measure or a function as it is."""
     found: Any = MEASURES.build(one)
     if not callable(found):
-        raise SpecError(f"A distance is a name, a measure or a function of two batches of maps, not {shown(one)}.")
+        raise SpecError(f"A distance is a name, a measure or a function of two batches of maps, not {short_repr(one)}.")
     chosen: Measure | Distance = found
     return chosen
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veracity.core.errors import InputError, said
+from veracity.core.errors import InputError, error_text
 
 Array = NDArray[np.float64]
 LEVEL = 0.05
@@ -96,7 +96,7 @@ def curve(name: str, distance: Callable[[Tensor, Tensor], Tensor], test: Parting
                 f"A distance gives one number a pair, a tensor of shape ({len(others)},) for {len(others)} pairs, not {shape}."
             )
     except Exception as error:
-        return DistanceCurve(distance=name, test=test.name, at=at, values=np.full((levels, repeats), np.nan), error=said(error))
+        return DistanceCurve(distance=name, test=test.name, at=at, values=np.full((levels, repeats), np.nan), error=error_text(error))
     seconds = (time.perf_counter() - started) / len(others)
     values = found.detach().cpu().to(torch.float64).numpy().reshape(levels, repeats)
     return DistanceCurve(distance=name, test=test.name, at=at, values=values, seconds=seconds)

@@ -25,7 +25,7 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.explainers import Explainer, GivenMaps, maps_only
 from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.measures import Direction
-from veracity.core.models import as_device, evaluating, placed
+from veracity.core.models import as_device, evaluating, to_device
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Reads, Score, Subject
 from veracity.core.settings import Count, Whole, check_fields
@@ -43,7 +43,7 @@ from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling, UniformNoise
 from veracity.perturb.weights.copies import ScratchModel, key, parameters_of
 from veracity.results import Result
-from veracity.statistics.intervals import mean_interval, unseen
+from veracity.statistics.intervals import mean_interval, unseen_share
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
 from veracity.studies.result import StudyResult, gated, records
 from veracity.walk import MonteCarlo
@@ -123,7 +123,7 @@ class MetaResult(StudyResult):
         found = []
         for (score, test), rows in self._tests():
             mean = mean_interval(rows["mc"].to_numpy(dtype=np.float64))
-            alike = unseen(mean.n) if mean.low == mean.high else np.nan
+            alike = unseen_share(mean.n) if mean.low == mean.high else np.nan
             found.append({"model": score, "explainer": test, "score": "mc", **asdict(mean), "unseen": alike})
         return gated(found)
 
@@ -212,7 +212,7 @@ class MetaEvaluation:
 
     def on(self, device: str) -> MetaEvaluation:
         """The same meta-evaluation with its model on a device, copied there if it is elsewhere."""
-        return replace(self, model=placed("model", self.model, as_device(device)))
+        return replace(self, model=to_device("model", self.model, as_device(device)))
 
     def audit(self, **changes: Any) -> Audit:
         """The audit of the unperturbed subject, with changes."""

@@ -23,7 +23,7 @@ from torch import Size, Tensor, nn
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError, Note
-from veracity.core.inputs import First, Inputs, Signals
+from veracity.core.inputs import FirstSamples, Inputs, Signals
 from veracity.core.models import evaluating
 from veracity.core.randomness import Draws
 from veracity.core.sentences import tell
@@ -51,7 +51,7 @@ from veracity.perturb import (
     WindowShift,
 )
 from veracity.perturb.groups.base import describe
-from veracity.statistics.intervals import Array, mean_interval, unseen
+from veracity.statistics.intervals import Array, mean_interval, unseen_share
 from veracity.studies.result import StudyResult, gated
 from veracity.walk import Exhaustive, MonteCarlo
 
@@ -354,7 +354,7 @@ class Scan(StudyResult):
 
     def requirements(self) -> pd.DataFrame:
         """The `invariance` to every symmetry, with its interval over samples; the symmetry stands for the model."""
-        alike = [unseen(row.n) if row.low == row.high else math.nan for row in self.rows]
+        alike = [unseen_share(row.n) if row.low == row.high else math.nan for row in self.rows]
         return gated(
             [
                 {
@@ -416,7 +416,7 @@ def scan(
     as_whole(samples, "samples", least=2)
     as_whole(draws, "draws", least=1)
     given = as_inputs(inputs)
-    some = First(given, min(samples, given.size()))
+    some = FirstSamples(given, min(samples, given.size()))
     signals = some.take(torch.arange(some.count))
     margin = 0 if signals.structure else blank_margin(signals.values)
     spaces = [space for space in catalogue(some.shape, bool(signals.structure), margin) if moves(space, signals)]

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from veracity.core.errors import InputError
-from veracity.core.grouped import within
 from veracity.core.inputs import Inputs, Signals, TensorInputs
 
 
@@ -31,11 +32,22 @@ def held_out(labels: Tensor, share: float, seed: int) -> Tensor:
     here = labels.cpu()
     order = torch.randperm(len(here), generator=torch.Generator().manual_seed(seed))
     order = order[here[order].argsort(stable=True)]
-    rank = torch.from_numpy(within(here[order].numpy()))
+    rank = torch.from_numpy(place_in_group(here[order].numpy()))
     count = here.bincount()
     wanted = torch.minimum((count * share).round().long().clamp(min=1), count - 1)
     held[order] = rank < wanted[here[order]]
     return held
+
+
+def place_in_group(group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The place of each item within its group, from 0; items of a group are adjacent.
+
+    >>> place_in_group(np.array([0, 0, 1, 1, 1, 2]))
+    array([0, 1, 0, 1, 2, 0])
+    """
+    first = np.r_[0, np.flatnonzero(np.diff(group)) + 1]
+    place: NDArray[np.int64] = np.arange(len(group)) - np.repeat(first, np.diff(np.r_[first, len(group)]))
+    return place
 
 
 @torch.no_grad()

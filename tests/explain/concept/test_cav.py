@@ -213,7 +213,7 @@ class TestBoth:
     @kinds
     def test_a_layer_with_other_rows_is_refused(self, kind: type[ConceptExplainer]) -> None:
         model = nn.Sequential(nn.Flatten(0, 1), nn.Unflatten(0, (-1, 6)), nn.Linear(6, 2).double())
-        with pytest.raises(InputError, match="The layer '0' gives 180 rows for 30 inputs"):
+        with pytest.raises(InputError, match="The layer '0' returns 180 rows for 30 inputs"):
             kind(layer="0").check(model, X, TARGETS, context_of(numbers()))
 
     @kinds

@@ -79,5 +79,5 @@ def test_invariant_under_orders_of_the_nodes(kind: type[ConceptExplainer]) -> No
 @KINDS
 def test_a_layer_of_nodes_is_refused(kind: type[ConceptExplainer]) -> None:
     context = replace(context_of(TRAINING), structure=SOME.structure)
-    with pytest.raises(InputError, match="The layer 'node' gives 100 rows for 20 inputs"):
+    with pytest.raises(InputError, match="The layer 'node' returns 100 rows for 20 inputs"):
         kind(layer="node").check(MODEL, X, TARGETS, context)

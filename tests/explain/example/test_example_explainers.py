@@ -264,7 +264,7 @@ def test_graphs_of_mixed_sizes() -> None:
         assert rows[0].shape == (5, 8)
     context = Context(Draws.of(0, torch.arange(5)), 512, structure=signals.structure, training=training)
     for explainer in (SimplEx(layer="node"), RepresentationSimilarity(layer="node")):
-        with pytest.raises(InputError, match=r"The layer 'node' gives .* rows for .* inputs, .* choose a layer after the pooling"):
+        with pytest.raises(InputError, match=r"The layer 'node' returns .* rows for .* inputs, .* choose a layer after the pooling"):
             explainer.check(model, signals.values, y, context)
     for explainer in (InfluenceFunctions(layer="node"), TracIn(layer="node")):
         with pytest.raises(InputError, match=r"Gradients in the layer 'node' do not come one row an input, .* after the pooling"):

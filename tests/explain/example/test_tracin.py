@@ -133,7 +133,7 @@ def test_a_checkpoint_of_another_architecture() -> None:
     wide = dict(states((1,))[0]) | {"linear.weight": torch.zeros(4, 9)}
     for state, first in ((other, "conv1.weight"), (wide, "linear.weight")):
         training = training_set(checkpoints=(*checkpoints(), Checkpoint(state)))
-        with pytest.raises(InputError, match=f"Checkpoint 3 of model 'Sequential' belongs to another architecture: '{first}' is"):
+        with pytest.raises(InputError, match=f"Checkpoint 3 of model 'Sequential' has another architecture: '{first}' is"):
             TracIn().check(small_cnn(), images(2), labels(2), context_of(2, training))
         with pytest.raises(InputError, match="another architecture"):
             TracIn().learn(small_cnn(), context_of(2, training))

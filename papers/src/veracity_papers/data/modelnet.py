@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from veracity.core.grouped import within
 from veracity.core.inputs import TensorInputs
+from veracity.trainers.training import place_in_group
 from veracity_papers.data import files
 from veracity_papers.data.labelled import Labelled, check_split
 
@@ -40,7 +40,7 @@ def modelnet(split: str = "test", points: int = 256, seed: int = 0) -> Labelled:
     grids = [cells(benches()), *(voxels(name) for name in CLASSES[1:])]
     shapes, labels = surface(np.concatenate(grids)), np.repeat(np.arange(len(CLASSES)), [len(part) for part in grids])
     clouds = normalised(drawn(shapes, points, seed))
-    rows = torch.from_numpy((within(labels) % EVERY == EVERY - 1) == (split == "test")).nonzero().squeeze(1)
+    rows = torch.from_numpy((place_in_group(labels) % EVERY == EVERY - 1) == (split == "test")).nonzero().squeeze(1)
     label = torch.from_numpy(labels)
     concepts = {name: torch.isin(label, torch.tensor([CLASSES.index(one) for one in members])) for name, members in CONCEPTS.items()}
     return Labelled(TensorInputs(torch.from_numpy(clouds)), label, concepts)[rows]

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from veracity.core.errors import InputError, missing_extra
 from veracity.core.graphs import GraphInputs
-from veracity.core.grouped import within
+from veracity.trainers.training import place_in_group
 from veracity_papers.data import files
 from veracity_papers.data.labelled import Labelled, check_split
 
@@ -55,7 +55,7 @@ class Graphs:
         """Some of the graphs with one-hot node labels, padded to the largest of them."""
         row = np.full(len(self), -1)
         row[index] = np.arange(len(index))
-        slot, place = within(self.graph_of_node), within(self.graph_of_edge)
+        slot, place = place_in_group(self.graph_of_node), place_in_group(self.graph_of_edge)
         nodes, edges = row[self.graph_of_node] >= 0, row[self.graph_of_edge] >= 0
         at = tuple(torch.from_numpy(part) for part in (row[self.graph_of_node[nodes]], slot[nodes]))
         values = torch.zeros(len(index), int(slot[nodes].max()) + 1, kinds)

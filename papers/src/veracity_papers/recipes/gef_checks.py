@@ -24,7 +24,7 @@ from veracity.scores.faithfulness import FaithfulnessCorrelation
 from veracity.scores.gef import Alignment
 from veracity.scores.randomisation import MPRT
 from veracity.scores.sensitivity import RelativeInputStability
-from veracity.statistics.correlation import spearman
+from veracity.statistics.correlation import spearman_correlation
 from veracity.studies.several import Audits
 from veracity_papers.data.mnist import mnist
 from veracity_papers.data.pneumonia import pneumonia_mnist
@@ -131,7 +131,7 @@ def agreement(first: ArrayLike, second: ArrayLike) -> Agreement:
     Agreement(explainers=3, spearman=0.5, same_rank=1)
     """
     one, other = ranks(first, second)
-    correlation = float(np.round(spearman(one, other), ROUNDED)) + 0.0
+    correlation = float(np.round(spearman_correlation(one, other), ROUNDED)) + 0.0
     return Agreement(explainers=len(one), spearman=correlation, same_rank=int((one == other).sum()))
 
 

@@ -1,20 +1,16 @@
-"""Content hashes: what a result depends on, in a few letters.
+"""Content hashes of models, data, functions and settings: the keys of results.
 
-A value counts by what it holds, never by where it lies or when it was made, so that its hash is the same in every process. Code of
-the user's own counts by what it does, and is followed into everything that it names (`core/fingerprint/code.py`); code of an installed
-distribution counts by name and version, Python's own by name (`core/fingerprint/origin.py`). What belongs to one process (loggers, locks,
-threads, open files) counts for nothing (`core/fingerprint/objects.py`).
+A value counts by its content, never by its address or age, so its hash is the same in every process. User code counts by what it
+does, including everything that it names (`code.py`). Code of an installed distribution counts by name and version, and Python's own
+code by name (`origin.py`). Objects that belong to one process, such as loggers, locks, threads and open files, do not count
+(`objects.py`). TorchScript has rules of its own (`script.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import pickle
-import re
 import types
-import zipfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -24,12 +20,13 @@ from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from veracity.core.fingerprint.code import Import, cell_parts, class_parts, code_parts, function_parts, import_parts, module_parts
-from veracity.core.fingerprint.objects import PLAIN, kept, object_parts, pairs, written
+from veracity.core.fingerprint.objects import PLAIN, mapping_parts, object_parts, plain_bytes, stored_attributes
+from veracity.core.fingerprint.script import graph_parts, script_parts, script_state
 
 MODULE_NAMES = frozenset({*vars(nn.Module()), "_compiled_call_impl"})
-"""What every network keeps for itself: its mode, its tables of weights, parts and hooks, and what the compiler made of it."""
+"""Internal attributes of every network: its mode, its tables of weights, parts and hooks, and its compiled form."""
 SCRIPT_NAMES = frozenset({"_c", "_concrete_type", "_initializing", "_actual_script_module"})
-"""What a scripted network keeps beside these."""
+"""Further internal attributes of a scripted network."""
 TABLES = ("_parameters", "_buffers", "_modules")
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 PLAIN_TENSORS = (Tensor, nn.Parameter)
@@ -38,7 +35,7 @@ SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr
 
 
 def of_json(value: Any) -> str:
-    """A short hash of anything that JSON can write, independent of key order.
+    """A short hash of JSON data, independent of key order.
 
     >>> of_json({"a": 1, "b": 2}) == of_json({"b": 2, "a": 1})
     True
@@ -48,7 +45,7 @@ def of_json(value: Any) -> str:
 
 
 def of_tensor(tensor: Tensor) -> str:
-    """A short hash of a dense tensor's type, shape and bytes, wherever it lives."""
+    """A short hash of a dense tensor's type, shape and bytes, independent of its device."""
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     digest = hashlib.sha256(f"{plain.dtype}{tuple(plain.shape)}".encode())
     if plain.numel():
@@ -57,35 +54,35 @@ def of_tensor(tensor: Tensor) -> str:
 
 
 def of_model(model: nn.Module) -> str:
-    """A short hash of a model: its weights and buffers, attributes, hooks, layers, and the code of the classes among them."""
+    """A short hash of a model: its weights, buffers, attributes, hooks and layers, and the code of their classes."""
     return of_value(model)
 
 
 def of_value(value: Any) -> str:
-    """A short hash of anything, functions and classes too, with all that it holds."""
-    return Walk().digest(value).hex()[:24]
+    """A short hash of any value with its content, including functions and classes."""
+    return Hasher().digest(value).hex()[:24]
 
 
-class Walk:
-    """One walk through all that a value holds; what is held twice is looked at once."""
+class Hasher:
+    """Hashes a value and its parts; a part that occurs twice is hashed once."""
 
     def __init__(self) -> None:
         self.done: dict[int, tuple[bytes, Any]] = {}
-        """The hash of each part by identity, and the part itself, which keeps the identity taken."""
+        """The hash of each part by its id, and the part itself, so that its id is not reused."""
         self.open: dict[int, int] = {}
-        """The parts that hold the one in hand, by identity, and how far from the top they lie."""
+        """The depth of the parts that contain the current one, by id."""
         self.stored: dict[tuple[Any, ...], str] = {}
         self.listed: set[int] = set()
-        """The networks inside others, by identity, whose shared weights are listed there."""
+        """The ids of networks inside others, whose shared weights are listed there."""
 
     def digest(self, value: Any) -> bytes:
-        """The hash of a value from those of its parts; without recursion, since values may be nested deeper than Python's stack."""
+        """The hash of a value from those of its parts; not recursive, because values may be nested deeper than Python's stack."""
         waiting: list[tuple[Any, Any, Iterator[Any]]] = [(None, hashlib.sha256(), iter([value]))]
         while True:
             held, found, rest = waiting[-1]
             for part in rest:
                 if type(part) in PLAIN:
-                    found.update(written(part))
+                    found.update(plain_bytes(part))
                 elif id(part) in self.done:
                     found.update(self.done[id(part)][0])
                 elif id(part) in self.open:
@@ -105,7 +102,7 @@ class Walk:
                 waiting[-1][1].update(found.digest())
 
     def parts(self, value: Any) -> Iterable[Any]:
-        """What a value counts by: what kind of thing it is, and the values that it is made of."""
+        """The kind of a value, and the values that it consists of."""
         match value:
             case Tensor():
                 return self.tensor_parts(value)
@@ -142,13 +139,13 @@ class Walk:
         if type(value) in (list, tuple):
             return (type(value).__name__, *value)
         if isinstance(value, (set, frozenset)):
-            return ("set", type(value), kept(value), *sorted(self.digest(item).hex() for item in value))
+            return ("set", type(value), stored_attributes(value), *sorted(self.digest(item).hex() for item in value))
         if type(value) in (dict, types.MappingProxyType):
-            return pairs("dict", value)
+            return mapping_parts("dict", value)
         return object_parts(value)
 
     def tensor_parts(self, value: Tensor) -> Iterable[Any]:
-        """A tensor by its numbers, and by its class and attributes if it has more than others."""
+        """A tensor's numbers; for a subclass or a tensor with attributes, its class and attributes too."""
         if isinstance(value, NO_NUMBERS) or hasattr(value, "__tensor_flatten__"):
             return self.number_parts(value)
         plain = type(value) in PLAIN_TENSORS
@@ -160,7 +157,7 @@ class Walk:
             return (type(value), marks, *self.number_parts(value if plain else value.as_subclass(Tensor)))
 
     def number_parts(self, value: Tensor) -> Iterable[Any]:
-        """A tensor by its numbers; weights that share their memory are read once."""
+        """A tensor's numbers; weights that share memory are read once."""
         if isinstance(value, NO_NUMBERS):
             return ("tensor", str(value.dtype), str(tuple(value.shape)) if isinstance(value, FakeTensor) else "")
         if value.is_nested and value.layout is torch.strided:
@@ -184,15 +181,13 @@ class Walk:
         return ("tensor", self.stored[place])
 
     def network_parts(self, value: nn.Module) -> Iterator[Any]:
-        """A network by its class, its attributes, weights, buffers, parts and hooks. Its mode does not count; nor does what the compiler
-        keeps.
-        """
+        """A network's class, attributes, weights, buffers, parts and hooks. Its mode and its compiled form do not count."""
         kind = type(value)
         yield from ("network", kind)
         if id(value) not in self.listed:
-            yield from pairs("shared", self.shared(value))
-        names, script = hidden(value), isinstance(value, torch.jit.ScriptModule)
-        yield from pairs("attributes", {name: held for name, held in kept(value).items() if name not in names})
+            yield from mapping_parts("shared", self.shared(value))
+        names, script = uncounted_attributes(value), isinstance(value, torch.jit.ScriptModule)
+        yield from mapping_parts("attributes", {name: held for name, held in stored_attributes(value).items() if name not in names})
         if script:
             yield from (script_state(value._c), *script_parts(value._c))
         for table in TABLES if not script else ():
@@ -202,7 +197,7 @@ class Walk:
             yield from (table, *((hook, key in with_names) for key, hook in getattr(value, table, {}).items()))
 
     def shared(self, value: nn.Module) -> dict[str, str]:
-        """The names of weights and parts that a network holds a second time, and the names under which it holds them first."""
+        """Second names of weights and parts that a network holds twice, mapped to their first names."""
         first: dict[int, str] = {}
         again: dict[str, str] = {}
         waiting: list[tuple[str, Any]] = [("", value)]
@@ -219,8 +214,8 @@ class Walk:
         return again
 
 
-def hidden(value: nn.Module) -> frozenset[str]:
-    """The attributes of a network that do not count: its tables, what the compiler keeps, notes on a graph."""
+def uncounted_attributes(value: nn.Module) -> frozenset[str]:
+    """Names of a network's attributes that do not count: its tables, its compiled form, metadata of a graph."""
     kind = type(value)
     if kind.__qualname__ == "OptimizedModule" and kind.__module__.startswith("torch."):
         return frozenset(vars(value))
@@ -230,7 +225,7 @@ def hidden(value: nn.Module) -> frozenset[str]:
 
 
 def pointer_of(value: Tensor) -> int:
-    """Where a tensor's numbers lie; 0 if it has none of its own."""
+    """The address of a tensor's numbers; 0 if it has no memory."""
     try:
         return value.data_ptr()
     except RuntimeError:
@@ -238,9 +233,7 @@ def pointer_of(value: Tensor) -> int:
 
 
 def array_parts(value: np.ndarray[Any, Any]) -> Iterator[Any]:
-    """An array by its numbers: of records field by field, since the bytes between fields are arbitrary; of objects by these. One of
-    another class counts by this and its attributes too.
-    """
+    """An array's numbers; records field by field, since the bytes between fields are arbitrary. Subclasses count with their attributes."""
     if isinstance(value, np.ma.MaskedArray):
         yield from (type(value), np.ma.getmaskarray(value), value.view().fill_value, value.hardmask)
     elif type(value) not in (np.ndarray, np.memmap):
@@ -253,80 +246,3 @@ def array_parts(value: np.ndarray[Any, Any]) -> Iterator[Any]:
         yield value.ravel().tolist()
     else:
         yield np.ascontiguousarray(value).reshape(-1).view(np.uint8).data if value.size else None
-
-
-def script_parts(owner: Any) -> Iterator[Any]:
-    """The code of a TorchScript network: all methods, and those of its parts."""
-    waiting = [("", owner)]
-    for place, one in waiting:
-        waiting += [(f"{place}.{name}", inner) for name, inner in torch._C.ModuleDict(one).items()]
-        for name in sorted(one._method_names()):
-            yield from (place, name, *graph_parts(one._get_method(name).inlined_graph))
-
-
-def graph_parts(graph: Any) -> Iterator[Any]:
-    """TorchScript's code, with the functions and methods that it calls, its constants, and the Python functions that it calls. Neither the
-    numbers that TorchScript gives to classes count, nor the shapes of the inputs that were traced.
-    """
-    text = re.sub(r"\.?___torch_mangle_\d+|\(0x[0-9a-f]+\)", "", graph.str(False))
-    yield re.sub(r"\b[A-Z]\w*\([^()]*\bdevice=[^()]*\)", "Tensor", text)
-    yield from (node.pyobj() for node in graph.findAllNodes("prim::PythonOp"))
-    for node in graph.findAllNodes("prim::Constant"):
-        kind = node.kindOf("value") if "value" in node.attributeNames() else ""
-        yield getattr(node, kind)("value") if hasattr(node, kind) else None
-
-
-def script_state(owner: Any) -> Any:
-    """The weights and attributes of a TorchScript network, as it saves them; those that its code names if it cannot be saved."""
-    try:
-        return Reader(owner.save_to_buffer()).load()
-    except RuntimeError:
-        graphs = [owner._get_method(name).inlined_graph for name in owner._method_names()]
-        names = {node.s("name") for graph in graphs for node in graph.findAllNodes("prim::GetAttr")}
-        held = {name: owner.getattr(name) for name in names - {"training"} if owner.hasattr(name)}
-        inner = {name: script_state(part) for name, part in torch._C.ModuleDict(owner).items()}
-        tables: list[Any] = [torch._C.ParameterDict(owner), torch._C.BufferDict(owner)]
-        return ([dict(table.items()) for table in tables], {name: part for name, part in held.items() if name not in inner}, inner)
-
-
-class Reader(pickle.Unpickler):
-    """Reads what a TorchScript network holds from what it saves."""
-
-    def __init__(self, saved: bytes) -> None:
-        self.files = zipfile.ZipFile(io.BytesIO(saved))
-        self.top = self.files.namelist()[0].partition("/")[0]
-        super().__init__(io.BytesIO(self.files.read(f"{self.top}/data.pkl")))
-
-    def find_class(self, module: str, name: str) -> Any:
-        """A stand-in for each of TorchScript's classes; torch's functions that build tensors."""
-        if module == "torch._utils" and name.startswith("_rebuild"):
-            return getattr(torch._utils, name)
-        if (module, name) == ("collections", "OrderedDict"):
-            return dict
-        if module == "torch" and name.endswith("Storage"):
-            return name
-        if module == "torch.jit._pickle":
-            return lambda *values: list(values)
-        return type("Scripted", (Scripted,), {"kind": re.sub(r"\.?___torch_mangle_\d+", "", f"{module}.{name}")})
-
-    def persistent_load(self, saved: Any) -> Any:
-        """The numbers of a tensor."""
-        _, kind, key, *_ = saved
-        data = self.files.read(f"{self.top}/data/{key}")
-        held = torch.frombuffer(bytearray(data), dtype=torch.uint8).untyped_storage() if data else torch.UntypedStorage(0)
-        named = getattr(torch, kind, None)
-        dtype = named._dtype if named is not None else getattr(torch, kind.removesuffix("Storage").lower())
-        return torch.storage.TypedStorage(wrap_storage=held, dtype=dtype, _internal=True)
-
-
-class Scripted:
-    """An object of one of TorchScript's classes."""
-
-    kind = ""
-
-    def __init__(self, *given: Any) -> None:
-        self.about = (type(self).kind, *given)
-
-    def __setstate__(self, state: Any) -> None:
-        self.about = (type(self).kind,)
-        self.state = {name: held for name, held in state.items() if name != "training"} if isinstance(state, dict) else state

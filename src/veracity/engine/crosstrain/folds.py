@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, Note, said
+from veracity.core.errors import InputError, Note, error_text
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, device_of
 from veracity.core.training import CrossTrained
@@ -98,7 +98,7 @@ def missing_folds(given: CrossTrained, inputs: Inputs, labels: Tensor | None, st
     training = FoldTraining(given, inputs, labels, name)
     if given.models:
         return 0
-    where = None if store is None and given.kept is None else training.where(store or RunFolder(str(given.kept)))
+    where = None if store is None and given.folder is None else training.where(store or RunFolder(str(given.folder)))
     return training.k if where is None else sum(not artefacts.exists(where, key) for key in training.keys)
 
 
@@ -111,7 +111,7 @@ def given_models(training: FoldTraining) -> FoldModels:
         except InputError:
             raise
         except Exception as error:
-            text = f"{said(error)[:200]}: give models of these inputs."
+            text = f"{error_text(error)[:200]}: give models of these inputs."
             raise InputError(f"Model '{training.name}': the model of fold {fold} fails on the inputs with {text}") from error
         if outputs.ndim != 2 or outputs.shape[1] < classes:
             shape = tuple(outputs.shape[1:])

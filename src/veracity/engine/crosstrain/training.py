@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.component import encode
+from veracity.core.component import encode_setting
 from veracity.core.errors import InputError, Note, SpecError, VeracityError
-from veracity.core.inputs import Inputs, Part, TensorInputs
+from veracity.core.inputs import Inputs, SelectedSamples, TensorInputs
 from veracity.core.models import device_of, evaluating
 from veracity.core.randomness import seeded
 from veracity.core.targets import class_numbers
@@ -58,7 +58,7 @@ class FoldTraining:
     @cached_property
     def about(self) -> list[Any]:
         """What all folds' models depend on; looked at once, before any training."""
-        return [TRAINING, encode(self.fit), self.inputs.fingerprint(), fingerprint.of_tensor(self.labels)]
+        return [TRAINING, encode_setting(self.fit), self.inputs.fingerprint(), fingerprint.of_tensor(self.labels)]
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ class FoldTraining:
 
     def where(self, store: RunFolder) -> RunFolder:
         """The folder of the trained models: the run's own, unless several runs share one."""
-        return store if self.given.kept is None else RunFolder(self.given.kept)
+        return store if self.given.folder is None else RunFolder(self.given.folder)
 
     def finished(self, store: RunFolder) -> bool:
         """Whether the models of all folds lie in the folder."""
@@ -144,9 +144,9 @@ class FoldTraining:
             raise InputError(f"Model '{self.name}': fit must return a torch.nn.Module, not {type(model).__name__}.")
         return model.eval()
 
-    def part(self, samples: Tensor) -> Tensor | Part:
+    def part(self, samples: Tensor) -> Tensor | SelectedSamples:
         """Some samples as fit gets them: a tensor where they are one."""
-        return self.inputs.take(samples).values if isinstance(self.inputs, TensorInputs) else Part(self.inputs, samples)
+        return self.inputs.take(samples).values if isinstance(self.inputs, TensorInputs) else SelectedSamples(self.inputs, samples)
 
     def network(self) -> nn.Module | None:
         """The network before training, if somebody knows it."""

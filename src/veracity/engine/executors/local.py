@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from veracity.core.errors import InputError, StoreError, said
+from veracity.core.errors import InputError, StoreError, error_text
 from veracity.engine.loop import JobRunner
 from veracity.engine.plan import Job
 from veracity.engine.progress import Watch, weight
@@ -382,7 +382,7 @@ def serve(pipe: Connection) -> None:
         try:
             runner: JobRunner = pickle.loads(payload)
         except Exception as error:
-            pipe.send(Ready(said(error)))
+            pipe.send(Ready(error_text(error)))
             return
         pipe.send(Ready())
         while True:

@@ -117,7 +117,7 @@ class Progress:
         """The state in words; without its `errors` where they stand below.
 
         >>> Progress(cells=3, done=frozenset("a"), command="veracity demo").sentence()
-        'Unfinished: 1 of 3 cells is measured, and nothing is running. Run the same command to go on: veracity demo'
+        'Unfinished: 1 of 3 cells is measured, and nothing is running. Run the same command to continue: veracity demo'
         >>> Progress(cells=3, done=frozenset("ab"), failures={"c": "ValueError: no"}).sentence()
         'Finished; 1 of 3 cells failed: ValueError: no. Run the same command to try again.'
         >>> Progress(cells=2, done=frozenset("ab")).sentence()

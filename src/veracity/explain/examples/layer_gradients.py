@@ -19,8 +19,8 @@ from torch.func import functional_call, vjp, vmap
 
 from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
-from veracity.core.models import LayerScores, View, layer_of, viewed
-from veracity.core.targets import Outputs, Then, class_numbers
+from veracity.core.models import LayerScores, View, layer_of, unwrap
+from veracity.core.targets import OutputFunction, Outputs, class_numbers
 from veracity.core.training import Training
 
 
@@ -44,7 +44,7 @@ def with_parameters(model: nn.Module) -> list[nn.Module]:
 
 def name_of(model: nn.Module, layer: nn.Module) -> str:
     """The layer's name in the model."""
-    return next((name for name, module in viewed(model).named_modules() if module is layer), "") or type(layer).__name__
+    return next((name for name, module in unwrap(model).named_modules() if module is layer), "") or type(layer).__name__
 
 
 def chosen_layer(model: nn.Module, name: str | None, signals: Signals) -> nn.Module:
@@ -138,7 +138,7 @@ def check_loss(name: str, model: nn.Module, output: Tensor, outputs: Outputs, tr
     """Raise unless the model's output is one score a class, and the training set has at least two classes."""
     view = model
     while isinstance(view, View):
-        if isinstance(view, (LayerScores, Then)):
+        if isinstance(view, (LayerScores, OutputFunction)):
             raise InputError(f"{name} explains the loss of a class: the target must be 'predicted', 'label' or a class number.")
         view = view.model
     if output.ndim != 2 or output.shape[1] < 2 or outputs is Outputs.RAW:

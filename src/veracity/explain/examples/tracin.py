@@ -12,9 +12,9 @@ from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost, Explainer, Need
-from veracity.core.models import device_of, evaluating, viewed
+from veracity.core.models import device_of, evaluating, unwrap
 from veracity.core.registry import EXPLAINERS
-from veracity.core.training import Checkpoint, check_fits
+from veracity.core.training import Checkpoint, check_checkpoint
 from veracity.explain.examples.base import LossBased, examples, in_parts, learnt, loss_gradient, training_of
 from veracity.explain.examples.layer_gradients import Factors, Place
 
@@ -25,7 +25,7 @@ def checkpoints_of(name: str, model: nn.Module, context: Context) -> tuple[Check
     if not found:
         raise InputError(f"{name} needs checkpoints of the training: pass checkpoints={{model: [state_dict, ...]}}.")
     for number, checkpoint in enumerate(found):
-        check_fits(type(viewed(model)).__name__, number, checkpoint, model)
+        check_checkpoint(type(unwrap(model)).__name__, number, checkpoint, model)
     device = device_of(model)
     states = (untied(number, model, one.state) for number, one in enumerate(found))
     return tuple(

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from veracity.core.component import Component, encode_callable
-from veracity.core.errors import InputError, SpecError, VeracityError, said, unknown
-from veracity.core.fingerprint.origin import ours
+from veracity.core.errors import InputError, SpecError, VeracityError, error_text, unknown
+from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.measures import Direction
 from veracity.core.spaces import InputSpace
 from veracity.orbits.output_actions import Fixed, OutputAction
@@ -58,7 +58,7 @@ class Metric:
             raise
         except Exception as error:
             shapes = f"{tuple(output.shape)} and truth {tuple(truth.shape)}"
-            raise InputError(f"The metric '{self.name}' failed for outputs {shapes} with {said(error)}") from error
+            raise InputError(f"The metric '{self.name}' failed for outputs {shapes} with {error_text(error)}") from error
         if not isinstance(found, Tensor) or found.shape != (len(output),):
             what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise InputError(f"The metric '{self.name}' must give one number a row, of shape ({len(output)},), not {what}.")
@@ -67,7 +67,9 @@ class Metric:
     def spec(self) -> dict[str, Any]:
         """The metric as plain data: where its function lives, and a hash of its code where that is not the package's."""
         function = encode_callable(self.function)
-        if ours(self.function) and not (getattr(self.function, "__closure__", None) or isinstance(self.function, (partial, MethodType))):
+        if in_this_package(self.function) and not (
+            getattr(self.function, "__closure__", None) or isinstance(self.function, (partial, MethodType))
+        ):
             function = {"import": function["import"]}
         return {"name": self.name, "direction": self.direction.value, "function": function}
 

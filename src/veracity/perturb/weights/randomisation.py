@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase as NormBase
 
 from veracity.core.errors import InputError, SpecError, unknown
-from veracity.core.models import viewed
+from veracity.core.models import unwrap
 from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, key, parameters_of, stacked
 
 DIRECTIONS = ("top_down", "bottom_up")
@@ -62,7 +62,7 @@ class Randomisation(ModelCopies, ABC):
     def copies(self, model: nn.Module, pairs: Pairs, seed: int) -> dict[str, Tensor]:
         """Parameters and running statistics of the randomised layers, (copies, ...); each layer of a draw is randomised once."""
         parameters, owned = {**parameters_of(model), **statistics_of(model)}, layers_of(model)
-        modules = dict(viewed(model).named_modules())
+        modules = dict(unwrap(model).named_modules())
         reach = [self.reach(level) for _, level in pairs]
         fresh = {
             (draw, layer): forgotten(modules[layer], owned[layer], parameters, ("layers", seed, draw, layer))
@@ -139,7 +139,7 @@ def layers_of(model: nn.Module) -> dict[str, dict[str, str]]:
     running = statistics_of(model)
     names |= {id(value): name for name, value in model.named_buffers() if name in running}
     found = {}
-    for layer, module in viewed(model).named_modules():
+    for layer, module in unwrap(model).named_modules():
         held = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
         own = {name: names.pop(id(value)) for name, value in held if id(value) in names}
         if own:

@@ -97,8 +97,8 @@ def facts_sentence(tables: Sequence[LearntTable]) -> str:
     doubtful = [fact for fact in asked if not fact.trusted]
     if not doubtful:
         return tell("learnt.all", len(asked), facts=len(asked)) or tell("learnt.one", facts=len(asked))
-    take = "takes" if len(doubtful) == 1 else "take"
-    return tell("learnt.some", count(len(asked), "row"), len(doubtful), take, facts=len(asked))
+    verb = "is" if len(doubtful) == 1 else "are"
+    return tell("learnt.some", count(len(asked), "row"), len(doubtful), verb, facts=len(asked))
 
 
 def draw_facts(tables: Sequence[LearntTable]) -> Markup:

@@ -20,7 +20,7 @@ from veracity.report.figures.plane import Plane, draw_cloud, draw_plane, group
 from veracity.report.figures.scale import Scale, scale_for, tight_scale
 from veracity.report.reading import Reading
 from veracity.report.wording import say, sentences, word_of
-from veracity.statistics.convergence import correlation
+from veracity.statistics.correlation import pearson_interval
 from veracity.statistics.intervals import Interval
 
 Array = NDArray[np.float64]
@@ -75,7 +75,7 @@ def sensitivity_data(
 def cloud(model: int, frame: pd.DataFrame, confidence: float) -> Cloud:
     """One explainer on one model; scores that differ by rounding alone have no correlation."""
     x, y = (frame[f"value_{which}"].to_numpy(dtype=np.float64) for which in ("sensitivity", "symmetry"))
-    r = correlation(x, y, confidence) if np.ptp(y) > ROUNDING else Interval(value=math.nan, low=math.nan, high=math.nan, n=len(y))
+    r = pearson_interval(x, y, confidence) if np.ptp(y) > ROUNDING else Interval(value=math.nan, low=math.nan, high=math.nan, n=len(y))
     return Cloud(model=model, sensitivity=x, symmetry=y, r=r)
 
 

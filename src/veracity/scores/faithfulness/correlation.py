@@ -27,7 +27,7 @@ from veracity.core.spaces import InputSpace
 from veracity.perturb.masks import RandomMasks
 from veracity.perturb.noise import GaussianNoise
 from veracity.scores.faithfulness.masked import BOTH, MODEL, ModelFaithfulness, attributed, cell_side, drop, maps, over_entries
-from veracity.statistics.correlation import pearson, spearman
+from veracity.statistics.correlation import pearson_correlation, spearman_correlation
 from veracity.walk import MonteCarlo
 
 
@@ -97,7 +97,7 @@ class FaithfulnessCorrelation(SubsetScore):
 
     def values(self, measured: Measured) -> Array:
         """Pearson's correlation over the draws, (samples, 1)."""
-        return pearson(measured["attributed"][:, :, 0], measured["drop"][:, :, 0])[:, None]
+        return pearson_correlation(measured["attributed"][:, :, 0], measured["drop"][:, :, 0])[:, None]
 
 
 @SCORES.add
@@ -146,7 +146,7 @@ class MuFidelity(SubsetScore):
 
     def values(self, measured: Measured) -> Array:
         """Spearman's correlation over the draws, (samples, 1)."""
-        return spearman(measured["attributed"][:, :, 0], measured["drop"][:, :, 0])[:, None]
+        return spearman_correlation(measured["attributed"][:, :, 0], measured["drop"][:, :, 0])[:, None]
 
 
 def still(values: Array) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ import numpy as np
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Measured
 from veracity.scores.stability.base import ALIKE, Members, StabilityScore, counted
-from veracity.statistics.intervals import equal, skewed_reach, spread, t_quantile, third_cumulant
+from veracity.statistics.intervals import all_equal, skewed_reach, standard_deviation, t_quantile, third_cumulant
 
 
 def mean_generalisability(distance: Array, member: Members, weights: Array | None = None) -> Array:
@@ -68,11 +68,11 @@ class MeGe(StabilityScore):
         distance, member = self.sets(measured)
         alike = member == ALIKE
         counts, totals = alike.sum(axis=1), np.where(alike, distance, 0.0).sum(axis=1)
-        if equal(distance[alike], 1.0):
+        if all_equal(distance[alike], 1.0):
             return value, value
         mean = float(totals.sum() / counts.sum())
         moves = (totals - mean * counts)[counts > 0] / counts.sum()
         n = len(moves)
-        error, third = spread(n * moves) / np.sqrt(n), third_cumulant(n * moves)
+        error, third = standard_deviation(n * moves) / np.sqrt(n), third_cumulant(n * moves)
         below, above = skewed_reach(error, third, t_quantile(confidence, n - 1), n - 1)
         return 1.0 / (1.0 + mean + float(above)), 1.0 / (1.0 + max(0.0, mean - float(below)))

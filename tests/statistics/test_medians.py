@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from veracity.statistics.medians import central, median_differences, middle, order_ends, separate_medians
+from veracity.statistics.medians import independent_median_difference, median, median_differences, median_estimate, order_statistic_interval
 
 ANY = (-np.inf, 0.0)
 NO = np.zeros(8, dtype=np.bool_)
@@ -14,7 +14,7 @@ NO = np.zeros(8, dtype=np.bool_)
 @pytest.mark.parametrize("count", [6, 7, 20, 51])
 def test_order_statistics_cover_the_median_of_any_distribution(count: int) -> None:
     table = -np.random.default_rng(0).exponential(size=(4000, count))
-    found = np.array([order_ends(row, row, 0.95) for row in table])
+    found = np.array([order_statistic_interval(row, row, 0.95) for row in table])
     share = ((found[:, 0] <= -np.log(2)) & (-np.log(2) <= found[:, 1])).mean()
     assert share > 0.945
     # The next pair inside would be too narrow.
@@ -25,10 +25,10 @@ def test_order_statistics_cover_the_median_of_any_distribution(count: int) -> No
 
 
 def test_too_few_samples_have_no_interval() -> None:
-    assert np.isnan(order_ends(np.arange(5.0), np.arange(5.0), 0.95)).all()
-    assert np.isnan(order_ends(np.zeros(0), np.zeros(0), 0.95)).all()
-    assert np.isnan(central(np.zeros(0)))
-    found = middle(np.full(3, np.nan), None, ANY)
+    assert np.isnan(order_statistic_interval(np.arange(5.0), np.arange(5.0), 0.95)).all()
+    assert np.isnan(order_statistic_interval(np.zeros(0), np.zeros(0), 0.95)).all()
+    assert np.isnan(median(np.zeros(0)))
+    found = median_estimate(np.full(3, np.nan), None, ANY)
     assert np.isnan([found.value, found.low, found.high]).all()
     assert (found.n, found.undefined) == (0, 3)
 
@@ -36,17 +36,17 @@ def test_too_few_samples_have_no_interval() -> None:
 def test_how_far_below_the_median_a_value_lies_does_not_matter() -> None:
     values = np.array([-100.0, -100.0, -20.0, -10.0, -9.0, -8.0, -7.0, -6.0, np.nan])
     lower = np.where(values == -100.0, -1e6, values)
-    first, second = (middle(one, None, ANY, censored=values == -100.0) for one in (values, lower))
+    first, second = (median_estimate(one, None, ANY, censored=values == -100.0) for one in (values, lower))
     assert first.value == second.value == -9.5
     assert not first.bound
     assert (first.n, first.undefined) == (8, 1)
     assert (first.low, first.high) == (second.low, second.high) == (-np.inf, -6.0)
-    assert middle(values, None, ANY).low == -100.0
+    assert median_estimate(values, None, ANY).low == -100.0
 
 
 def test_medians_that_could_lie_lower_are_bounds() -> None:
     def of(values: list[float], censored: list[bool]) -> tuple[float, bool]:
-        found = middle(np.array(values), None, ANY, censored=np.array(censored))
+        found = median_estimate(np.array(values), None, ANY, censored=np.array(censored))
         return found.value, found.bound
 
     assert of([-100, -100, -9, np.nan], [True, True, False, False]) == (-100.0, True)
@@ -60,13 +60,13 @@ def test_medians_that_could_lie_lower_are_bounds() -> None:
 def test_a_censored_value_that_can_reach_the_low_end_opens_it() -> None:
     values = np.arange(-20.0, 0.0)  # the low end is the sixth of twenty
     places = np.arange(20)
-    assert middle(values, None, ANY, censored=places < 5).low == -15.0
-    assert middle(values, None, ANY, censored=places < 6).low == -np.inf
+    assert median_estimate(values, None, ANY, censored=places < 5).low == -15.0
+    assert median_estimate(values, None, ANY, censored=places < 6).low == -np.inf
     # Five censored values above it push it down a place each, the sixth one out of sight.
-    assert middle(values, None, ANY, censored=places >= 15).low == -20.0
-    assert middle(values, None, ANY, censored=places >= 14).low == -np.inf
-    assert middle(values, None, ANY, censored=places >= 14).high == -6.0
-    assert middle(values, None, ANY, censored=places >= 14).bound
+    assert median_estimate(values, None, ANY, censored=places >= 15).low == -20.0
+    assert median_estimate(values, None, ANY, censored=places >= 14).low == -np.inf
+    assert median_estimate(values, None, ANY, censored=places >= 14).high == -6.0
+    assert median_estimate(values, None, ANY, censored=places >= 14).bound
 
 
 def test_medians_of_censored_values_cover() -> None:
@@ -76,7 +76,7 @@ def test_medians_of_censored_values_cover() -> None:
         values = -generator.exponential(size=15)
         stopped = -generator.exponential(2.0, size=15)  # where each search gives up, be it above or below the median
         censored = values < stopped
-        found = middle(np.maximum(values, stopped), None, ANY, censored=censored)
+        found = median_estimate(np.maximum(values, stopped), None, ANY, censored=censored)
         hits += found.low <= truth <= found.high
         opened += np.isinf(found.low)
         assert found.value >= np.median(values) or not found.bound
@@ -86,20 +86,20 @@ def test_medians_of_censored_values_cover() -> None:
 
 def test_each_samples_error_makes_the_interval_over_draws() -> None:
     values = np.linspace(-12.0, -10.0, 9)
-    found = middle(values, np.full(9, 0.3), ANY)
+    found = median_estimate(values, np.full(9, 0.3), ANY)
     by_chance = np.median(values + 0.3 * np.random.default_rng(1).standard_normal((20000, 9)), axis=1)
     assert (found.draws_low, found.draws_high) == pytest.approx(np.quantile(by_chance, (0.025, 0.975)), abs=0.03)
-    exact = middle(values, np.zeros(9), ANY)
+    exact = median_estimate(values, np.zeros(9), ANY)
     assert exact.draws_low == exact.draws_high == exact.value == -11.0
-    assert np.isnan(middle(values, None, ANY).draws_low)
+    assert np.isnan(median_estimate(values, None, ANY).draws_low)
 
 
 @pytest.mark.parametrize("unknown", [np.inf, np.nan])
 def test_values_without_an_error_may_lie_anywhere(unknown: float) -> None:
     values, errors = np.linspace(-12.0, -10.0, 9), np.full(9, 0.1)
     with np.errstate(all="raise"):
-        one = middle(values, np.where(np.arange(9) == 4, unknown, errors), ANY)
-        all_of_them = middle(values, np.full(9, unknown), ANY)
+        one = median_estimate(values, np.where(np.arange(9) == 4, unknown, errors), ANY)
+        all_of_them = median_estimate(values, np.full(9, unknown), ANY)
     assert one.value == -11.0
     assert -11.6 < one.draws_low < -11.2
     assert -10.8 < one.draws_high < -10.4
@@ -109,15 +109,15 @@ def test_values_without_an_error_may_lie_anywhere(unknown: float) -> None:
 def test_a_median_that_rests_on_censored_values_is_open_over_draws() -> None:
     values, errors = np.array([-30.0] * 4 + [-20.0, -10.0, -5.0]), np.array([np.nan] * 4 + [0.1] * 3)
     with np.errstate(all="raise"):
-        found = middle(values, errors, ANY, censored=values == -30.0)
+        found = median_estimate(values, errors, ANY, censored=values == -30.0)
     assert (found.value, found.draws_low, found.draws_high, found.bound) == (-30.0, -np.inf, -30.0, True)
-    known = middle(values[2:], errors[2:], ANY, censored=values[2:] == -30.0)
+    known = median_estimate(values[2:], errors[2:], ANY, censored=values[2:] == -30.0)
     assert (known.value, known.bound) == (-20.0, False)
     assert -20.5 < known.draws_low < -20.0 < known.draws_high < -19.5
 
 
 def test_intervals_stay_within_the_bounds() -> None:
-    found = middle(np.full(6, -0.01), np.full(6, 1.0), ANY)
+    found = median_estimate(np.full(6, -0.01), np.full(6, 1.0), ANY)
     assert found.draws_high == 0.0
     assert found.draws_low < -0.1
 
@@ -195,14 +195,16 @@ def test_medians_of_separate_groups() -> None:
     hits = 0
     for _ in range(500):
         groups = {"a": generator.normal(-10.0, 1.0, 15), "b": generator.normal(-12.0, 2.0, 20)}
-        row = separate_medians({"a": groups["a"], "b": np.maximum(groups["b"], -12.5)}, {"a": NO[:1].repeat(15), "b": groups["b"] < -12.5})
+        row = independent_median_difference(
+            {"a": groups["a"], "b": np.maximum(groups["b"], -12.5)}, {"a": NO[:1].repeat(15), "b": groups["b"] < -12.5}
+        )
         hits += row.low <= 2.0 <= row.high
         assert row.n == 15
     assert hits / 500 > 0.95
     floor = np.full(9, -30.0)
-    row = separate_medians({"a": np.arange(-10.0, -2.0), "b": floor}, {"a": NO, "b": floor < 0})
+    row = independent_median_difference({"a": np.arange(-10.0, -2.0), "b": floor}, {"a": NO, "b": floor < 0})
     assert (row.difference, row.bound, row.low, row.high, row.differs) == (23.5, "at least", 20.0, np.inf, True)
-    assert separate_medians({"a": floor[:3], "b": floor}, {"a": NO[:3], "b": floor < 0}).status == "too few"
+    assert independent_median_difference({"a": floor[:3], "b": floor}, {"a": NO[:3], "b": floor < 0}).status == "too few"
 
 
 def test_differences_cover() -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from interpret_oracles import hidden, skewed
+from interval_oracles import hidden, skewed
 from veracity.core.errors import InputError, SpecError
 from veracity.core.walks import Sampling
-from veracity.statistics.crossed import components, crossed_interval
-from veracity.statistics.differences import crossed_differences, differences
+from veracity.statistics.crossed import crossed_interval, variance_components
+from veracity.statistics.differences import crossed_differences, mean_differences
 from veracity.statistics.intervals import mean_interval
 from veracity.statistics.means import estimate
 
@@ -39,7 +39,7 @@ def test_by_hand():
     """
     y = np.array([[0.0, 2.0], [4.0, 6.0], [8.0, 13.0]])
     assert anova(y) == pytest.approx((45.5, 13.5, 1.5))
-    found = components(y)
+    found = variance_components(y)
     assert (found.sample, found.draw, found.both) == pytest.approx((22.0, 4.0, 1.5))
     variance = 22 / 3 + 4 / 2 + 1.5 / 6
     assert variance == pytest.approx(57.5 / 6)
@@ -59,7 +59,7 @@ def test_full_tables_are_analysis_of_variance(sample, draw):
         y = crossed(rng, 7, 4, sample=sample, draw=draw)
         of_samples, of_draws, rest = anova(y)
         parts = max(0.0, (of_samples - rest) / 4), max(0.0, (of_draws - rest) / 7), rest
-        found = components(y)
+        found = variance_components(y)
         assert (found.sample, found.draw, found.both) == pytest.approx(parts, abs=1e-12)
         variance = parts[0] / 7 + parts[1] / 4 + parts[2] / 28
         there = [float(part > 0) for part in parts[:2]]
@@ -80,7 +80,7 @@ def test_a_table_with_holes_estimates_the_same_variances():
     for _ in range(600):
         y = crossed(rng, 12, 9, sample=2.0, draw=1.0, both=math.sqrt(2.0))
         y[rng.random(y.shape) < 0.35] = np.nan
-        one = components(y)
+        one = variance_components(y)
         found.append((one.sample, one.draw, one.both))
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / math.sqrt(600)
     assert (np.abs(mean - [4.0, 1.0, 2.0]) < 4 * error).all()
@@ -91,7 +91,7 @@ def test_holes_only_change_the_weights():
     """The variance of a mean of means, from the weight of every value, summed the slow way."""
     y = crossed(np.random.default_rng(6), 6, 5, sample=2.0, draw=2.0)
     y[0, :3], y[4, 4], y[:, 2] = np.nan, np.nan, np.nan
-    found, interval = components(y), crossed_interval(y)
+    found, interval = variance_components(y), crossed_interval(y)
     weight = np.zeros(y.shape)
     for i, row in enumerate(y):
         for j in np.flatnonzero(np.isfinite(row)):
@@ -202,7 +202,7 @@ def test_differences_of_crossed_values_count_what_draws_do_to_one_alone() -> Non
         other = generator.normal(size=(40, 1)) + common + generator.normal(size=(40, 6))
         (row,) = crossed_differences({"one": one, "other": other})
         covered += row.low <= 0 <= row.high
-        (plain,) = differences({"one": one.mean(axis=1), "other": other.mean(axis=1)})
+        (plain,) = mean_differences({"one": one.mean(axis=1), "other": other.mean(axis=1)})
         naive += plain.low <= 0 <= plain.high
     assert covered >= 276
     assert naive < 240

@@ -10,7 +10,7 @@ from scipy import stats
 
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
-from veracity.statistics.trend import holm, page_p, trend, verdict
+from veracity.statistics.trend import holm, page_p, trend, trend_verdict
 
 DAMAGE = [0.0, 0.05, 0.10, 0.30]
 FALLING = np.array([[0.9, 0.8, 0.6, 0.5], [0.8, 0.7, 0.6, 0.2], [1.0, 0.9, 0.8, 0.7]])
@@ -91,7 +91,7 @@ def test_seeds_with_undefined_values_are_left_out_and_too_few_leave_nothing():
     nothing = trend(broken[1:], DAMAGE, Direction.HIGHER)
     assert (nothing.n, nothing.undefined) == (2, 2)
     assert np.isnan([nothing.p, nothing.slope, nothing.low, nothing.high]).all()
-    assert verdict(nothing.p, nothing) == "undefined"
+    assert trend_verdict(nothing.p, nothing) == "undefined"
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
@@ -107,9 +107,9 @@ def test_holm_step_by_step(p):
 
 def test_verdicts():
     found = trend(FALLING, DAMAGE, Direction.HIGHER)
-    assert verdict(0.05, found) == "follows"
-    assert verdict(0.051, found) == "does not follow"
-    assert verdict(0.05, found, confidence=0.99) == "does not follow"
+    assert trend_verdict(0.05, found) == "follows"
+    assert trend_verdict(0.051, found) == "does not follow"
+    assert trend_verdict(0.05, found, confidence=0.99) == "does not follow"
 
 
 def test_seeds_that_share_their_undamaged_model_do_not_follow_by_chance_more_often_than_said():
@@ -118,14 +118,14 @@ def test_seeds_that_share_their_undamaged_model_do_not_follow_by_chance_more_oft
     for _ in range(1500):
         values = np.concatenate([np.full((3, 1), generator.normal()), generator.normal(size=(3, 3))], axis=1)
         found = trend(values, DAMAGE, Direction.HIGHER)
-        follows += verdict(found.p, found) == "follows"
+        follows += trend_verdict(found.p, found) == "follows"
     assert follows / 1500 < 0.065
 
 
 def test_too_few_seeds_and_disordered_damage_are_refused():
-    with pytest.raises(InputError, match="at least 3 seeds a level, not 2"):
+    with pytest.raises(InputError, match="at least 3 seeds per level, not 2"):
         trend(FALLING[:2], DAMAGE, Direction.HIGHER)
-    with pytest.raises(InputError, match="ascending amounts of damage"):
+    with pytest.raises(InputError, match="one ascending amount of damage per level"):
         trend(FALLING, DAMAGE[::-1], Direction.HIGHER)
-    with pytest.raises(InputError, match="ascending amounts of damage"):
+    with pytest.raises(InputError, match="one ascending amount of damage per level"):
         trend(FALLING, DAMAGE[:3], Direction.HIGHER)

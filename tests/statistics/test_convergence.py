@@ -91,12 +91,12 @@ def test_hoeffding_holds_for_independent_draws_and_fails_for_shared_ones():
     ("sampling", "reason"),
     [
         (Sampling(exhaustive=True, population=4), "an exhaustive walk visits the elements in a fixed order"),
-        (Sampling(anytime=0.95), "an adaptive walk stops where its values please it"),
+        (Sampling(anytime=0.95), "an adaptive walk stops because of its values"),
         (Sampling(nested=False), "all samples share their draws"),
     ],
 )
 def test_first_draws_that_are_no_sample_are_refused(sampling, reason):
-    with pytest.raises(InputError, match=f"since {reason}: use the walk 'monte_carlo'"):
+    with pytest.raises(InputError, match=f"because {reason}: use the walk 'monte_carlo'"):
         convergence(np.zeros((2, 4)), sampling)
 
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from veracity.core.intact import Intact, untouched
 from veracity.core.models import evaluating
+from veracity.core.snapshot import ModelSnapshot, preserve_state
 
 
 def test_everything_comes_back_even_after_an_error() -> None:
@@ -19,7 +19,7 @@ def test_everything_comes_back_even_after_an_error() -> None:
     kept, mark = model[0], torch.ones(2, 2)
     model[0].weight.grad = mark
     own = model[1].register_forward_hook(lambda *_: None)
-    with pytest.raises(ValueError, match="inside"), untouched(model):  # noqa: PT012 - all of it is done to one model
+    with pytest.raises(ValueError, match="inside"), preserve_state(model):  # noqa: PT012 - all of it is done to one model
         assert model[0].weight.grad is None
         model(torch.ones(1, 2)).sum().backward()
         model.train()
@@ -51,7 +51,7 @@ def test_a_models_own_counter_goes_on() -> None:
             return x
 
     model = Counts()
-    with untouched(model):
+    with preserve_state(model):
         model(torch.ones(1))
     assert model.calls == 1
 
@@ -107,7 +107,7 @@ def train(model: nn.Sequential) -> None:
 )
 def test_every_change_is_named_and_undone(change: Callable[[nn.Sequential], None], named: list[str]) -> None:
     model = net()
-    weight, before, intact = model[0].weight, {name: value.clone() for name, value in model.state_dict().items()}, Intact(model)
+    weight, before, intact = model[0].weight, {name: value.clone() for name, value in model.state_dict().items()}, ModelSnapshot(model)
     assert intact.changes() == []
     change(model)
     assert intact.changes() == named
@@ -124,12 +124,12 @@ def test_nan_in_a_weight_is_no_change() -> None:
     model = net()
     with torch.no_grad():
         model[0].weight[0, 0] = torch.nan
-    assert Intact(model).changes() == []
+    assert ModelSnapshot(model).changes() == []
 
 
 def test_what_did_not_change_is_not_written_to() -> None:
     model = net()
-    intact, version = Intact(model), model[0].weight._version
+    intact, version = ModelSnapshot(model), model[0].weight._version
     intact.restore()
     assert model[0].weight._version == version
 
@@ -176,7 +176,7 @@ class Configured(nn.Module):
 )
 def test_attributes_are_watched_too(change: Callable[[Any], object], named: str) -> None:
     model = nn.Sequential(Configured())
-    intact, net = Intact(model), model[0]
+    intact, net = ModelSnapshot(model), model[0]
     array = net.array
     change(net)
     net.new = 1
@@ -193,6 +193,6 @@ def test_attributes_that_hold_each_other_or_loggers_are_followed_once() -> None:
     net = Configured()
     net.table["self"] = net.table  # type: ignore[assignment]
     net.logger = logging.getLogger("somebody")
-    intact = Intact(net)
+    intact = ModelSnapshot(net)
     net.logger.setLevel("ERROR")
     assert intact.changes() == []

@@ -1,4 +1,4 @@
-"""Somebody's model comes back from a method as it went in, whatever the method did to it and however it ended."""
+"""Snapshots of a model: what a method changed in it can be named and restored, even after an error."""
 
 from __future__ import annotations
 
@@ -15,10 +15,49 @@ from veracity.core.fingerprint.objects import PLAIN, of_process
 
 INTERNAL = frozenset(vars(nn.Module()))
 PARTS = frozenset({"_parameters", "_buffers", "_modules"})
+DEEPEST, MOST = 6, 10_000
+"""How deep attributes are followed, and how many containers at most."""
+CODE = (type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 
 
-class State:
-    """The hooks, layers and mode of every module of a model, and each parameter's gradient and its flag."""
+class ModelSnapshot:
+    """The whole state of a model: weights, buffers, attributes, layers, hooks, modes and gradient flags."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.state, self.attributes = ModuleSnapshot(model), AttributeSnapshot(model)
+        self.numbers = TensorSnapshot({**self.attributes.tensors, **dict(model.named_parameters()), **dict(model.named_buffers())})
+
+    def changes(self) -> list[str]:
+        """What has changed, in words: weights, buffers and attributes by name, then layers, hooks, modes and flags."""
+        return [*(f"'{name}'" for name in (*self.numbers.changes(), *self.attributes.changes())), *self.state.changes()]
+
+    def restore(self) -> None:
+        """Bring everything back."""
+        self.state.restore()
+        self.attributes.restore()
+        self.numbers.restore()
+
+
+@contextmanager
+def preserve_state(model: nn.Module) -> Iterator[None]:
+    """Restore the hooks, layers and mode of every module and the gradients and flags of parameters on exit; drop new attributes.
+
+    Values that a model writes to its existing attributes stay.
+    """
+    state = ModuleSnapshot(model)
+    for parameter in state.parameters:
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        for module, known in zip(state.modules, state.attributes, strict=True):
+            for name in set(vars(module)) - known:
+                del vars(module)[name]
+        state.restore()
+
+
+class ModuleSnapshot:
+    """The hooks, layers and mode of every module, and the gradient and `requires_grad` flag of every parameter."""
 
     def __init__(self, model: nn.Module) -> None:
         self.modules, self.parameters = list(model.modules()), list(model.parameters())
@@ -30,7 +69,7 @@ class State:
         self.gradients = [(parameter.grad, parameter.requires_grad) for parameter in self.parameters]
 
     def changes(self) -> list[str]:
-        """What is not as it was, in words; gradients are not looked at."""
+        """What has changed, in words; gradients do not count."""
         modes, hooks, parts = False, False, False
         for module, known, tables in zip(self.modules, self.internals, self.tables, strict=True):
             modes |= module.training != known["training"]
@@ -44,7 +83,7 @@ class State:
         return [what for what, changed in found.items() if changed]
 
     def restore(self) -> None:
-        """Bring all of it back."""
+        """Bring everything back."""
         for module, state, content in zip(self.modules, self.internals, self.tables, strict=True):
             vars(module).update(state)
             for key, value in content.items():
@@ -55,38 +94,20 @@ class State:
             parameter.requires_grad_(flag)
 
 
-@contextmanager
-def untouched(model: nn.Module) -> Iterator[None]:
-    """Restore the hooks, layers and mode of every module, and each parameter's gradient and its flag; drop new attributes.
-
-    What a model writes to attributes of its own is its own affair and stays.
-    """
-    state = State(model)
-    for parameter in state.parameters:
-        parameter.grad = None
-    try:
-        yield
-    finally:
-        for module, known in zip(state.modules, state.attributes, strict=True):
-            for name in set(vars(module)) - known:
-                del vars(module)[name]
-        state.restore()
-
-
-class Numbers:
-    """Tensors by name, with copies of them on the CPU."""
+class TensorSnapshot:
+    """Tensors by name, with copies on the CPU."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         self.tensors = tensors
         self.copies = {name: (tensor.detach().to("cpu", copy=True), tensor.device) for name, tensor in tensors.items()}
 
     def changes(self) -> list[str]:
-        """The names of those that lie elsewhere or hold other numbers; NaN is NaN."""
+        """Names of tensors that have moved or hold other numbers; NaN equals NaN."""
         return [name for name in self.tensors if not self.same(name)]
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Give them back what they held; what did not change is not written to."""
+        """Write the copies back into tensors that have changed."""
         for name in self.changes():
             tensor, (copy, device) = self.tensors[name], self.copies[name]
             if (tensor.shape, tensor.dtype, tensor.device) != (copy.shape, copy.dtype, device):
@@ -94,7 +115,7 @@ class Numbers:
             tensor.copy_(copy)
 
     def same(self, name: str) -> bool:
-        """Whether one is as it was."""
+        """Whether a tensor has its former device, shape, type and numbers."""
         tensor, (copy, device) = self.tensors[name], self.copies[name]
         if (tensor.shape, tensor.dtype, tensor.device) != (copy.shape, copy.dtype, device):
             return False
@@ -102,15 +123,15 @@ class Numbers:
         return torch.equal(now, copy) or bool(((now == copy) | ((now != now) & (copy != copy))).all())
 
 
-class Attributes:
-    """What modules keep beside weights, layers and hooks: plain values, containers of them, arrays, and objects such as a config.
+class AttributeSnapshot:
+    """Attributes of modules besides weights, layers and hooks: plain values, containers, arrays, and objects such as a config.
 
-    Names that are new are removed by `restore` and are no change: they say nothing about the outputs.
+    `restore` removes new attributes; they do not count as changes, because they do not affect outputs.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.held: dict[int, tuple[str, Any, Any]] = {}
-        """Containers by identity: the name under which one was found first, itself, and a shallow copy of its content."""
+        """Containers by id: the first name, the container, and a shallow copy of its content."""
         self.tensors: dict[str, Tensor] = {}
         for path, module in model.named_modules():
             own = {name: value for name, value in vars(module).items() if name not in INTERNAL}
@@ -119,7 +140,7 @@ class Attributes:
                 self.follow(f"{path}.{name}" if path else name, value, DEEPEST)
 
     def follow(self, name: str, value: Any, depth: int) -> None:
-        """Note a value and all that it holds."""
+        """Record a value and everything in it."""
         kind = type(value)
         if kind in PLAIN or id(value) in self.held or not depth or len(self.held) > MOST or isinstance(value, (nn.Module, *CODE)):
             return
@@ -133,7 +154,7 @@ class Attributes:
                 self.follow(name, part, depth - 1)
 
     def changes(self) -> list[str]:
-        """The names of attributes that hold something else than they did."""
+        """Names of attributes whose value or content has changed."""
         found: dict[str, None] = {}
         for name, value, content in self.held.values():
             if isinstance(value, nn.Module):
@@ -145,7 +166,7 @@ class Attributes:
         return list(found)
 
     def restore(self) -> None:
-        """Put back what was there; what did not change is not written to."""
+        """Write the former content back where it has changed."""
         for _, value, content in self.held.values():
             if isinstance(value, nn.Module):
                 now = vars(value)
@@ -153,16 +174,11 @@ class Attributes:
                     del now[key]
                 now.update({key: before for key, before in content.items() if key not in now or not same_value(now[key], before)})
             elif not same_content(value, content):
-                put_back(value, content)
-
-
-DEEPEST, MOST = 6, 10_000
-"""How deep attributes are followed, and how many containers at most."""
-CODE = (type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+                restore_content(value, content)
 
 
 def content_of(value: Any) -> Any:
-    """A shallow copy of what a container or an object holds; None of anything else."""
+    """A shallow copy of the content of a container or an object; None for anything else."""
     if isinstance(value, dict):
         return dict(value)
     if isinstance(value, (list, set, tuple)):
@@ -171,7 +187,7 @@ def content_of(value: Any) -> Any:
 
 
 def same_content(value: Any, content: Any) -> bool:
-    """Whether a container holds what it held."""
+    """Whether a container has its former content."""
     if isinstance(value, np.ndarray):
         return bool(value.shape == content.shape and value.dtype == content.dtype and value.tobytes() == content.tobytes())
     now = content_of(value)
@@ -181,13 +197,13 @@ def same_content(value: Any, content: Any) -> bool:
 
 
 def same_value(now: Any, before: Any) -> bool:
-    """Whether a name stands for the same object, or for an equal plain value; NaN is NaN."""
+    """Whether two values are the same object or equal plain values; NaN equals NaN."""
     equal = type(now) is type(before) and type(now) in PLAIN and (now == before or (now != now and before != before))
     return now is before or bool(equal)
 
 
-def put_back(value: Any, content: Any) -> None:
-    """Give a container its former content."""
+def restore_content(value: Any, content: Any) -> None:
+    """Write the former content into a container."""
     if isinstance(value, np.ndarray):
         value[...] = content
     elif isinstance(value, list):
@@ -198,21 +214,3 @@ def put_back(value: Any, content: Any) -> None:
     else:
         vars(value).clear()
         vars(value).update(content)
-
-
-class Intact:
-    """A model as it was: what somebody's code changes can be named, and brought back."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.state, self.attributes = State(model), Attributes(model)
-        self.numbers = Numbers({**self.attributes.tensors, **dict(model.named_parameters()), **dict(model.named_buffers())})
-
-    def changes(self) -> list[str]:
-        """What is not as it was, in words: weights, buffers and attributes by their names, then layers, hooks, modes and flags."""
-        return [*(f"'{name}'" for name in (*self.numbers.changes(), *self.attributes.changes())), *self.state.changes()]
-
-    def restore(self) -> None:
-        """Bring all of it back."""
-        self.state.restore()
-        self.attributes.restore()
-        self.numbers.restore()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from interpret_oracles import hidden, skewed, skewed_mean
+from interval_oracles import hidden, skewed, skewed_mean
 from veracity.core.errors import InputError, SpecError
-from veracity.statistics.intervals import Interval, mean_interval, paired, unseen, welch
+from veracity.statistics.intervals import Interval, mean_interval, paired_interval, unseen_share, welch_interval
 
 
 def numbers(n: int, seed: int) -> np.ndarray:
@@ -31,20 +31,20 @@ def test_symmetric_values_have_students_interval(confidence: float) -> None:
     b = np.concatenate([numbers(4, 2), 7 - numbers(4, 2)])
     assert ends(mean_interval(a, confidence)) == pytest.approx(tuple(stats.ttest_1samp(a, 0).confidence_interval(confidence)))
     unequal = stats.ttest_ind(a, b, equal_var=False).confidence_interval(confidence)
-    assert ends(welch(a, b, confidence)) == pytest.approx(tuple(unequal))
-    assert welch(a, b).value == pytest.approx(a.mean() - b.mean())
+    assert ends(welch_interval(a, b, confidence)) == pytest.approx(tuple(unequal))
+    assert welch_interval(a, b).value == pytest.approx(a.mean() - b.mean())
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
 def test_skewed_values_against_the_slow_way(confidence: float) -> None:
     a, b, c = np.exp(numbers(12, 1)), numbers(12, 2), np.exp(numbers(7, 3) / 3)
     assert ends(mean_interval(a, confidence)) == pytest.approx(skewed_mean(a, confidence))
-    assert ends(paired(a, b, confidence)) == pytest.approx(skewed_mean(a - b, confidence))
+    assert ends(paired_interval(a, b, confidence)) == pytest.approx(skewed_mean(a - b, confidence))
     plain = stats.ttest_ind(a, c, equal_var=False).confidence_interval(confidence)
     error = math.sqrt(a.var(ddof=1) / 12 + c.var(ddof=1) / 7)
     parts = np.array([a.var(ddof=1) / 12, c.var(ddof=1) / 7])
     freedom = parts.sum() ** 2 / (parts**2 / [11, 6]).sum()
-    found = welch(a, c, confidence)
+    found = welch_interval(a, c, confidence)
     assert ends(found) == pytest.approx(skewed(a.mean() - c.mean(), error, hidden(a) - hidden(c), freedom, confidence))
     assert found.low <= plain.low + 1e-12
     assert found.high >= plain.high - 1e-12
@@ -84,11 +84,11 @@ def test_values_equal_up_to_rounding_have_no_width() -> None:
 def test_what_equal_samples_leave_unseen() -> None:
     """Were the share larger, samples without any of it would come about in fewer than one case in twenty."""
     for n in (1, 3, 25, 1000):
-        assert (1 - unseen(n)) ** n == pytest.approx(0.05)
-        assert (1 - unseen(n, 0.9, comparisons=4)) ** n == pytest.approx(0.025)
-    assert math.isnan(unseen(0))
+        assert (1 - unseen_share(n)) ** n == pytest.approx(0.05)
+        assert (1 - unseen_share(n, 0.9, comparisons=4)) ** n == pytest.approx(0.025)
+    assert math.isnan(unseen_share(0))
     with pytest.raises(SpecError, match="between 0 and 1"):
-        unseen(5, 95)
+        unseen_share(5, 95)
 
 
 def test_missing_values_are_left_out() -> None:
@@ -96,8 +96,8 @@ def test_missing_values_are_left_out() -> None:
     holed_a, holed_b = a.copy(), b.copy()
     holed_a[3], holed_b[8] = np.nan, np.nan
     kept = [row for row in range(12) if row not in (3, 8)]
-    assert paired(holed_a, holed_b) == paired(a[kept], b[kept])
-    assert welch(holed_a, holed_b) == welch(np.delete(a, 3), np.delete(b, 8))
+    assert paired_interval(holed_a, holed_b) == paired_interval(a[kept], b[kept])
+    assert welch_interval(holed_a, holed_b) == welch_interval(np.delete(a, 3), np.delete(b, 8))
 
 
 def test_too_few_values_have_no_interval() -> None:
@@ -106,18 +106,18 @@ def test_too_few_values_have_no_interval() -> None:
     assert math.isnan(one.low)
     assert math.isnan(one.high)
     assert math.isnan(mean_interval(np.array([])).value)
-    assert math.isnan(welch(np.array([1.0, 2.0]), np.array([1.0])).low)
-    assert math.isnan(welch(np.array([1.0, 2.0]), np.array([np.nan])).value)
+    assert math.isnan(welch_interval(np.array([1.0, 2.0]), np.array([1.0])).low)
+    assert math.isnan(welch_interval(np.array([1.0, 2.0]), np.array([np.nan])).value)
 
 
 def test_values_without_spread_have_an_interval_without_width() -> None:
     constant = np.full(37, 0.1)
     assert ends(mean_interval(constant)) == (constant.mean(), constant.mean())
-    assert ends(welch(constant, np.full(3, 0.4))) == pytest.approx((-0.3, -0.3), abs=1e-12)
+    assert ends(welch_interval(constant, np.full(3, 0.4))) == pytest.approx((-0.3, -0.3), abs=1e-12)
 
 
 def test_mistakes_are_named() -> None:
     with pytest.raises(SpecError, match=r"between 0 and 1, such as 0\.95, not 95"):
         mean_interval(numbers(5, 1), confidence=95)
-    with pytest.raises(InputError, match="equal numbers, not 5 and 6"):
-        paired(numbers(5, 1), numbers(6, 1))
+    with pytest.raises(InputError, match="one a per b, not 5 and 6 values"):
+        paired_interval(numbers(5, 1), numbers(6, 1))

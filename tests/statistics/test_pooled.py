@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from interpret_oracles import skewed
+from interval_oracles import skewed
 from veracity.core.errors import InputError, SpecError
 from veracity.core.scores import Measured
 from veracity.scores.stability.mege import MeGe
 from veracity.scores.stability.reco import ReCo, ReCoAUC, ReCoKS
 from veracity.statistics import resampling
-from veracity.statistics.pooled import bootstrapped, permutation_null, pooled_differences, pooled_estimate, whole
+from veracity.statistics.pooled import bootstrap_values, permutation_null, pooled_differences, pooled_estimate, pooled_value
 from veracity.statistics.resampling import expanded_hull, permutations, resamplings
 
 CONSISTENCY = [ReCo(), ReCoAUC(), ReCoKS()]
@@ -41,8 +41,8 @@ def rows(found: Measured, order: np.ndarray) -> Measured:
 def test_replicates_are_the_scores_of_repeated_samples(score: MeGe) -> None:
     found = drawn(np.random.default_rng(0), samples=25, shift=1.0)
     (weights,) = resamplings(25)
-    literal = [whole(score, rows(found, np.repeat(np.arange(25), times.astype(int)))) for times in weights[:40]]
-    np.testing.assert_allclose(bootstrapped(score, [found], 25)[:40, 0], literal, rtol=1e-12)
+    literal = [pooled_value(score, rows(found, np.repeat(np.arange(25), times.astype(int)))) for times in weights[:40]]
+    np.testing.assert_allclose(bootstrap_values(score, [found], 25)[:40, 0], literal, rtol=1e-12)
 
 
 def test_pairs_of_one_sample_are_not_several_samples() -> None:
@@ -73,7 +73,7 @@ def test_the_interval_of_mege_is_that_of_its_mean_distance_by_clusters() -> None
     estimate = pooled_estimate(MeGe(), found, (0.0, 1.0)).estimate
     assert estimate.value == pytest.approx(1 / (1 + mean))
     assert (estimate.low, estimate.high) == pytest.approx((1 / (1 + high), 1 / (1 + low)))
-    assert bootstrapped(MeGe(), [found], 400)[:, 0].std() == pytest.approx(error / (1 + mean) ** 2, rel=0.08)
+    assert bootstrap_values(MeGe(), [found], 400)[:, 0].std() == pytest.approx(error / (1 + mean) ** 2, rel=0.08)
     assert math.isnan(estimate.unseen)
 
 
@@ -131,8 +131,10 @@ def test_the_null_is_that_of_labels_moved_from_sample_to_sample(score: ReCo, mon
     (orders,) = permutations(np.isfinite(found["distance"]).any(axis=(1, 2)))
     assert (orders[:, 4] == 4).all()
     assert (np.sort(orders, axis=1) == np.arange(20)).all()
-    literal = np.array([whole(score, Measured({**rows(found, order).quantities, "distance": found["distance"]})) for order in orders])
-    null, value = permutation_null(score, found, whole(score, found)), whole(score, found)
+    literal = np.array(
+        [pooled_value(score, Measured({**rows(found, order).quantities, "distance": found["distance"]})) for order in orders]
+    )
+    null, value = permutation_null(score, found, pooled_value(score, found)), pooled_value(score, found)
     assert null is not None
     assert (null.mean, null.high) == pytest.approx((literal.mean(), np.quantile(literal, 0.95)))
     assert null.p_value == (1 + (literal >= value - 1e-12).sum()) / 151
@@ -152,14 +154,17 @@ def test_no_signal_gives_uniform_p_values_by_sample_and_not_by_pair(monkeypatch:
     sets = [drawn(generator, samples=40, pairs=3) for _ in range(500)]
     (orders,) = permutations(np.ones(40, dtype=bool))
     for score in CONSISTENCY:
-        values, nulls = np.array([whole(score, one) for one in sets])[:, None], np.array([score.permuted(one, orders) for one in sets])
+        values, nulls = (
+            np.array([pooled_value(score, one) for one in sets])[:, None],
+            np.array([score.permuted(one, orders) for one in sets]),
+        )
         above, tied = (nulls > values + 1e-12).sum(axis=1), (np.abs(nulls - values) <= 1e-12).sum(axis=1)
         null = permutation_null(score, sets[0], float(values[0, 0]))
         assert null is not None
         assert null.p_value == pytest.approx((1 + above[0] + tied[0]) / 100)
         assert stats.kstest((above + generator.random(500) * (1 + tied)) / 100, "uniform").pvalue > 0.01
     single = [Measured({name: values.reshape(-1, 1, 1) for name, values in one.quantities.items()}) for one in sets[:250]]
-    wrong = [permutation_null(ReCoAUC(), one, whole(ReCoAUC(), one)) for one in single]
+    wrong = [permutation_null(ReCoAUC(), one, pooled_value(ReCoAUC(), one)) for one in single]
     assert np.mean([null.p_value <= 0.05 for null in wrong if null is not None]) > 0.12
 
 
@@ -186,8 +191,8 @@ def test_all_pairs_on_common_resamplings() -> None:
     given = explainers(3)
     found = pooled_differences(MeGe(), given)
     assert [(row.first, row.second) for row in found] == [("e0", "e1"), ("e0", "e2"), ("e1", "e2")]
-    values = {name: whole(MeGe(), one) for name, one in given.items()}
-    table = bootstrapped(MeGe(), list(given.values()), 80)
+    values = {name: pooled_value(MeGe(), one) for name, one in given.items()}
+    table = bootstrap_values(MeGe(), list(given.values()), 80)
     moved = np.stack([table[:, i] - table[:, j] for i, j in ((0, 1), (0, 2), (1, 2))], axis=1)
     gaps = np.array([values[row.first] - values[row.second] for row in found])
     errors = moved.std(axis=0, ddof=1)

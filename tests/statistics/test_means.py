@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from interpret_oracles import skewed_mean
+from interval_oracles import skewed_mean
 from veracity.core.errors import InputError
 from veracity.core.walks import Sampling
-from veracity.statistics import means
 from veracity.statistics.anytime import betting_interval
 from veracity.statistics.means import estimate
 
@@ -148,7 +147,3 @@ def test_more_confidence_is_wider() -> None:
 def test_values_must_be_a_table() -> None:
     with pytest.raises(InputError, match=r"\(samples, draws\) or \(samples,\), not \(2, 3, 4\)"):
         estimate(np.zeros((2, 3, 4)), Sampling(), BOUNDS)
-
-
-def test_the_module_holds_every_statistic() -> None:
-    assert {"differences", "estimate", "paired", "welch"} <= set(means.__all__)
