@@ -230,7 +230,7 @@ def test_grad_cam_away_from_the_score_is_one_sentence(x: Tensor) -> None:
             return x.flatten(1)[:, :3]
 
     with pytest.raises(
-        InputError, match="grad_cam needs a layer on the way to the score, but the score does not depend on any convolution"
+        InputError, match="grad_cam needs a layer that leads to the score, but the score does not depend on any convolution"
     ):
         form_maps(GradCam(), Beside(), x)
 

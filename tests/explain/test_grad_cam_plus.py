@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from veracity.core.errors import InputError
-from veracity.explain import GradCam, GradCamPlusPlus
+from veracity.explain import GradCam, GradCamPlusPlus, as_explainer
 
 TARGETS = torch.tensor([1, 0])
 
@@ -96,3 +96,28 @@ def test_misuse_is_told_under_its_own_name() -> None:
         GradCamPlusPlus().check(dense, x, TARGETS)
     with pytest.raises(InputError, match="grad_cam_plus_plus needs a layer with maps over the input's axes"):
         GradCamPlusPlus(layer="1").check(dense, x, TARGETS)
+
+
+def colour_net() -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layers = [nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3, stride=2), nn.ReLU()]
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(16, 3)).eval()
+
+
+def test_layer_maps_literally() -> None:
+    """The last convolution's maps, weighted, cut at zero, interpolated and repeated over channels."""
+    net, x, targets = colour_net(), torch.rand(2, 3, 7, 7, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 2])
+    for row in range(2):
+        inner = net[:3](x[row : row + 1]).detach().requires_grad_()
+        (g,) = torch.autograd.grad(net[3:](inner)[0, targets[row]], inner)
+        positive = inner.clamp(min=0.0)
+        alpha = g**2 / (2 * g**2 + g**3 * positive.sum((2, 3), keepdim=True))
+        weights = {
+            "grad_cam": (g.mean((2, 3), keepdim=True), inner),
+            "grad_cam_plus_plus": ((alpha.nan_to_num() * g.clamp(min=0.0)).sum((2, 3), keepdim=True), positive),
+        }
+        for name, (weight, activation) in weights.items():
+            small = (weight * activation).sum(1, keepdim=True).clamp(min=0.0)
+            expected = nn.functional.interpolate(small, size=(7, 7), mode="bilinear", align_corners=False).expand(1, 3, 7, 7)
+            torch.testing.assert_close(explain(as_explainer(name), net, x, targets)[row], expected[0].detach())

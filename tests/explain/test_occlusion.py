@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from veracity.core.errors import SpecError
 from veracity.explain import FeatureAblation, Occlusion
-from veracity.explain.ablation import box_mean, windows
+from veracity.explain.ablation import circular_windows, window_mean
 
 
 def slow(model: nn.Module, x: Tensor, target: int, window: int, baseline: float) -> Tensor:
@@ -72,16 +72,16 @@ def test_a_window_of_one_is_ablation_of_single_channels(digits: Digits) -> None:
 @given(size=st.integers(1, 9), data=st.data())
 def test_every_position_lies_in_as_many_windows(size: int, data: st.DataObject) -> None:
     window = data.draw(st.integers(1, size))
-    inside = windows(size, window)
+    inside = circular_windows(size, window)
     assert (inside.sum(0) == window).all()
     assert (inside.sum(1) == window).all()
     values = torch.randn(2, size, generator=torch.Generator().manual_seed(size), dtype=torch.float64)
     expected = torch.stack([values[:, inside[:, i]].mean(1) for i in range(size)], dim=1)
-    torch.testing.assert_close(box_mean(values, window, 1), expected)
+    torch.testing.assert_close(window_mean(values, window, 1), expected)
 
 
 def test_misuse_is_told(digits: Digits) -> None:
-    with pytest.raises(SpecError, match=r"window of occlusion is 13, larger than the input's positions \(12, 12\)"):
+    with pytest.raises(SpecError, match=r"window of occlusion is 13, which is larger than the input's size \(12, 12\)"):
         Occlusion(window=13).check(digits.model, digits.inputs, digits.targets)
     with pytest.raises(SpecError, match="'window' of explainer 'occlusion' must be a whole number"):
         Occlusion(window=0)

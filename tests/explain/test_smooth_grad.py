@@ -6,9 +6,10 @@ import torch
 from shift_invariant import Digits, context_of, explain
 from torch import Tensor, nn
 
+from veracity.core.errors import SpecError
 from veracity.explain import Gradient, SmoothGrad
 from veracity.explain.passes import gradients, pairs
-from veracity.explain.smooth_grad import BLOCK, noise_of
+from veracity.explain.smooth_grad import BLOCK, item_noise
 
 
 class Cubic(nn.Module):
@@ -58,8 +59,23 @@ def test_captums_in_expectation(digits: Digits) -> None:
 def test_noise_does_not_depend_on_the_chunk(size: int) -> None:
     draws, like = context_of(4).draws, torch.zeros(4, size)
     whole, parts = (
-        torch.cat([noise(*pair) for pair in pairs(4, 3, n)]) for n, noise in ((n, noise_of(draws, like, 3, "n")) for n in (12, 5))
+        torch.cat([noise(*pair) for pair in pairs(4, 3, n)]) for n, noise in ((n, item_noise(draws, like, 3, "n")) for n in (12, 5))
     )
     assert torch.equal(whole, parts)
     assert len(whole[:, :3].flatten().unique()) == 36
     assert whole.shape == (12, size)
+
+
+def test_sigma_is_the_same_whatever_the_range() -> None:
+    """Of f = Σ x³ the mean gradient is 3 mean (x + σ ε)²."""
+    x, target, context = torch.tensor([[1.0, 5.0], [0.1, 0.2]]), torch.tensor([0, 0]), context_of(2, batch=5)
+    found = SmoothGrad(draws=60, sigma=0.2).explain(Cubic(), x, target, context)
+    row, item = torch.arange(2).repeat(60), torch.arange(60).repeat_interleave(2)
+    noise = item_noise(context.draws, x, 60, "smooth_grad")(row, item).reshape(60, 2, 2)
+    torch.testing.assert_close(found, 3 * (x + 0.2 * noise).pow(2).mean(0))
+    many = explain(SmoothGrad(draws=4000, sigma=0.2), Cubic(), x, target)
+    torch.testing.assert_close(many, 3 * (x.pow(2) + 0.04), rtol=0.05, atol=0.02)
+    torch.testing.assert_close(explain(SmoothGrad(sigma=0.0), Cubic(), x, target), 3 * x.pow(2))
+    for wrong in (-0.1, float("nan"), float("inf")):
+        with pytest.raises(SpecError, match=r"'sigma' of explainer 'smooth_grad' must be a (finite )?number of at least 0 or None"):
+            SmoothGrad(sigma=wrong)
