@@ -41,5 +41,5 @@ def test_every_registered_measure_is_zero_for_equals_and_no_less_for_others(name
 
 def test_a_similarity_without_an_upper_end_is_refused() -> None:
     endless = Measure(name="dot", function=lambda a, b: (a * b).sum(dim=1), direction=Direction.HIGHER, range=(-math.inf, math.inf))
-    with pytest.raises(SpecError, match="'dot' has no upper end"):
+    with pytest.raises(SpecError, match="'dot' has no upper bound"):
         as_distance(endless)

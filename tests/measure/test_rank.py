@@ -79,7 +79,7 @@ def test_spearman_is_the_same_to_the_last_digit_in_every_batch(monkeypatch: pyte
     a, b = (Draws.of(3, torch.arange(40)).normal(1, 7, 9, stream=name).float().clamp(min=-0.5) for name in "ab")
     whole = spearman(a, b)
     alone = torch.cat([spearman(a[[row]], b[[row]]) for row in range(40)])
-    monkeypatch.setattr(rank, "CHUNK", 3 * 63)
+    monkeypatch.setattr(rank, "CPU_ENTRIES", 3 * 63)
     assert torch.equal(whole, alone)
     assert torch.equal(whole, spearman(a, b))
     assert torch.equal(whole, spearman(a.double(), b.double()))

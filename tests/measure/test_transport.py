@@ -14,7 +14,7 @@ from torch import Tensor
 from veracity.core.errors import InputError, SpecError
 from veracity.core.randomness import Draws
 from veracity.measure import sliced_wasserstein, wasserstein
-from veracity.measure.distance import projections, shares
+from veracity.measure.distance import mass_shares, projections
 
 
 def maps(count: int, *shape: int, stream: str) -> Tensor:
@@ -62,7 +62,7 @@ def test_of_maps_it_is_the_mean_over_lines_of_scipys() -> None:
 
 def test_it_is_at_most_the_exact_distance_and_close_for_a_map_that_moves() -> None:
     a, b = maps(6, 1, 4, 4, stream="a"), maps(6, 1, 4, 4, stream="b")
-    whole = [exact(p, q, positions(4, 4)) for p, q in zip(shares(a).numpy(), shares(b).numpy(), strict=True)]
+    whole = [exact(p, q, positions(4, 4)) for p, q in zip(mass_shares(a).numpy(), mass_shares(b).numpy(), strict=True)]
     found = sliced_wasserstein.using(directions=64)(a, b).numpy()
     assert (found <= np.array(whole) + 1e-9).all()
     assert (found > 0.4 * np.array(whole)).all()
