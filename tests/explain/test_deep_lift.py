@@ -67,7 +67,7 @@ def test_differences_add_up(digits: Digits) -> None:
     torch.testing.assert_close(total, gap.detach(), rtol=1e-3, atol=1e-4)
 
 
-def test_functional_relus_make_it_input_x_gradient_and_are_told(x: Tensor) -> None:
+def test_functional_relus_make_it_input_x_gradient_and_are_reported(x: Tensor) -> None:
     net = FunctionalNet(modules=0)
     same = explain(InputXGradient(), net, x, TARGETS)
     torch.testing.assert_close(explain(DeepLift(), net, x, TARGETS), same)

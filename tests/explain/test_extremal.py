@@ -134,7 +134,7 @@ def test_blur_goes_from_all_to_none() -> None:
     assert torch.equal(blend(levels, torch.zeros(2, 1, 6, 9).double()), levels[:, 0])
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_raises() -> None:
     for setting, value, sentence in (
         ("area", 1.0, "a number above 0 and below 1, not 1.0"),
         ("iterations", 0, "a whole number of at least 1, not 0"),

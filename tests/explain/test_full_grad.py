@@ -124,7 +124,7 @@ def test_by_hand() -> None:
     torch.testing.assert_close(found, torch.tensor([[[0.0, 1.0]]]))
 
 
-def test_what_does_not_add_up_is_told() -> None:
+def test_what_does_not_add_up_is_reported() -> None:
     x = images()
     assert FullGrad().check(residual(), x, TARGETS) == ()
     curved = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(240, 3))

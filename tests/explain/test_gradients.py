@@ -149,7 +149,7 @@ def test_models_without_gradients_are_refused(explainer: Saliency, model: nn.Mod
     FeatureAblation().check(model, X, TARGETS)
 
 
-def test_functional_relus_are_told() -> None:
+def test_functional_relus_are_reported() -> None:
     x, targets = torch.randn(2, 3), torch.tensor([0, 1])
     (note,) = GuidedBackprop().check(Functional(), x, targets)
     assert note.startswith("guided_backprop changes the gradient of nn.ReLU modules only, but 1 of 2 ReLU steps")

@@ -128,7 +128,7 @@ def test_the_regression_over_all_coalitions_is_shapley(players: int, seed: int) 
     assert fitted[0].tolist() == pytest.approx(brute_force(table, players), abs=1e-9)
 
 
-def test_too_few_samples_are_told(digits: Digits) -> None:
+def test_too_few_samples_are_reported(digits: Digits) -> None:
     (note,) = KernelShap(patch=1).check(digits.model, digits.inputs, digits.targets)
     assert note.startswith("kernel_shap estimates 144 patch values from 200 samples")
     assert KernelShap().check(digits.model, digits.inputs, digits.targets) == ()

@@ -65,7 +65,7 @@ def test_a_linear_model_is_found() -> None:
     torch.testing.assert_close(found, linear.weight.detach() * x, rtol=1e-6, atol=1e-6)
 
 
-def test_misuse_is_told(digits: Digits) -> None:
+def test_misuse_raises(digits: Digits) -> None:
     with pytest.raises(SpecError, match="patch of lime is 13"):
         Lime(patch=13).check(digits.model, digits.inputs, digits.targets)
     for setting in ("ridge", "samples", "patch"):

@@ -298,7 +298,7 @@ class Lonely(nn.Module):
         return torch.relu(x @ self.weight)
 
 
-def test_what_has_no_rule_is_told() -> None:
+def test_what_has_no_rule_is_reported() -> None:
     x = normal(3, 4)
     (said,) = LRPEpsilon().check(seeded(Gated()), x, TARGETS)
     assert said == (

@@ -81,7 +81,7 @@ def test_other_maps_are_another_explainer() -> None:
     ],
     ids=["too few", "another shape", "none", "no samples", "complex"],
 )
-def test_misuse_is_told(net: nn.Module, maps: Tensor | None, error: type[Exception], sentence: str) -> None:
+def test_misuse_raises(net: nn.Module, maps: Tensor | None, error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         Precomputed(maps=maps).check(net, X[:2], TARGETS[:2])
 

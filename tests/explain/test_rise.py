@@ -91,7 +91,7 @@ def test_features_without_neighbours_are_kept_or_dropped_whole() -> None:
     torch.testing.assert_close(found, torch.tensor([[2.0, 1.0, 1.0]]), rtol=0.05, atol=0)
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_raises() -> None:
     for setting, value in (("masks", 0), ("cells", 0), ("keep", 1.0)):
         with pytest.raises(SpecError, match=f"The setting '{setting}' of explainer 'rise' must be a .*number"):
             Rise(**{setting: value})

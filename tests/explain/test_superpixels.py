@@ -246,7 +246,7 @@ class TestFixedSegments(ExplainerConformance):
 
 
 @BOTH
-def test_misuse_is_told(kind: type[Superpixels], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misuse_raises(kind: type[Superpixels], monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = net(), pictures()
     name = kind.name
     for wrong, sentence in (
@@ -273,7 +273,7 @@ def test_misuse_is_told(kind: type[Superpixels], monkeypatch: pytest.MonkeyPatch
         kind().check(model, x, TARGETS)
 
 
-def test_settings_of_one_alone_are_told() -> None:
+def test_settings_of_one_alone_are_reported() -> None:
     with pytest.raises(SpecError, match="'ridge' of explainer 'superpixel_lime' must be a positive number, not 0"):
         SuperpixelLime(ridge=0)
     with pytest.raises(SpecError, match="samples of superpixel_shap must be at least 3, since two are the input and the baseline, not 2"):

@@ -90,7 +90,7 @@ def test_without_patience_or_validation_all_epochs_are_run() -> None:
     assert ["validation" in text for text in heard] == [True] * 5 + [False] * 5
 
 
-def test_best_epoch_counts_from_where_it_is_told() -> None:
+def test_best_epoch_counts_from_where_it_is_reported() -> None:
     model = nn.Linear(1, 1)
     best = BestEpoch(model, patience=2, after=2)
     assert [best.update(loss) for loss in (1.0, 2.0, 3.0, 3.0)] == [False, False, False, True]

@@ -1,4 +1,4 @@
-"""An explainer around another one: it answers for the inner explainer whatever it does not say itself."""
+"""An explainer around another one. Unless it overrides something, it answers as the inner explainer does."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ class TestBoth:
             kind(layer="0").learn(nn.Sequential(Log(), nn.Linear(6, 2).double()), context_of(numbers()))
 
 
-def test_unfinished_descent_is_said() -> None:
+def test_unfinished_descent_is_reported() -> None:
     explainer, training = CAV(layer="1", epochs=2), numbers()
     learnt_now = explainer.learn(network(), context_of(training))
     first = explainer.facts(learnt_now, context_of(training))[0]
