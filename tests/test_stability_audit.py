@@ -151,7 +151,7 @@ def test_explanations_are_those_of_the_model_that_never_saw_the_sample(folder, r
 @pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
 def test_numbers_depend_neither_on_the_batch_nor_on_workers(folder, result, tmp_path):
     inputs, labels = data()
-    given = crossed(kept=str(folder / "run"))
+    given = crossed(folder=str(folder / "run"))
     audit = Audit(models={"cnn": given}, inputs=inputs, targets=labels, explainers=EXPLAINERS, scores=SCORES)
     again = audit.run(tmp_path / "again", progress=False, batch=7, workers=2)
     for score in SCORES:
@@ -166,7 +166,7 @@ def test_any_other_score_is_measured_out_of_fold(folder, tmp_path):
     folds = trained(folder)
     scores = ["faithfulness_correlation", "sparseness"]
     plain = {"inputs": inputs, "targets": labels, "explainers": ["saliency"], "scores": scores, "controls": False}
-    whole = Audit(models={"cnn": crossed(kept=str(folder / "run"))}, **plain).run(tmp_path / "whole", progress=False)
+    whole = Audit(models={"cnn": crossed(folder=str(folder / "run"))}, **plain).run(tmp_path / "whole", progress=False)
     alone = Audit(models={str(number): one for number, one in enumerate(folds.modules)}, **plain).run(tmp_path / "alone", progress=False)
     for score in scores:
         found = whole.samples(score).set_index("sample")["value"]

@@ -67,14 +67,14 @@ def test_differences_add_up(digits: Digits) -> None:
     torch.testing.assert_close(total, gap.detach(), rtol=1e-3, atol=1e-4)
 
 
-def test_functional_relus_make_it_input_x_gradient_and_are_told(x: Tensor) -> None:
+def test_functional_relus_make_it_input_x_gradient_and_are_reported(x: Tensor) -> None:
     net = FunctionalNet(modules=0)
     same = explain(InputXGradient(), net, x, TARGETS)
     torch.testing.assert_close(explain(DeepLift(), net, x, TARGETS), same)
     (note,) = DeepLift().check(FunctionalNet(modules=1), x, TARGETS)
     assert note == (
-        "deep_lift has no rule for 2 of 3 nonlinear steps of this model (relu x2): there it falls back on the plain gradient, "
-        "so it tends to Input x Gradient; use modules such as nn.ReLU, one for each step."
+        "deep_lift has no rule for 2 of 3 nonlinear steps of this model (relu x2). It uses the plain gradient there, "
+        "so it tends to Input x Gradient: use modules such as nn.ReLU, one for each step."
     )
     assert DeepLift().check(FunctionalNet(modules=3), x, TARGETS) == ()
 
@@ -90,7 +90,7 @@ def test_a_module_of_another_type_has_no_rule(x: Tensor) -> None:
 def test_a_module_used_twice_is_refused(x: Tensor) -> None:
     relu = nn.ReLU()
     net = nn.Sequential(nn.Linear(4, 4), relu, nn.Linear(4, 3), relu)
-    with pytest.raises(InputError, match="deep_lift cannot treat the module '1', which this model calls 2 times in one pass"):
+    with pytest.raises(InputError, match="deep_lift cannot handle the module '1', which this model calls 2 times in one pass"):
         DeepLift().check(net, x, TARGETS)
 
 

@@ -1,3 +1,5 @@
+"""Every registered explainer of inputs follows the rules of ExplainerConformance, and so does foreign code."""
+
 from __future__ import annotations
 
 import pytest
@@ -10,13 +12,22 @@ from veracity.explain import Foreign, as_explainer
 from veracity.testing.explainers import ExplainerConformance
 
 SMALL = {
-    **{name: {"name": name, "samples": 40} for name in ("lime", "kernel_shap", "superpixel_lime")},
+    **{name: {"name": name, "samples": 24} for name in ("lime", "kernel_shap", "superpixel_lime", "superpixel_shap")},
     "integrated_gradients": {"name": "integrated_gradients", "steps": 12},
     "smooth_grad": {"name": "smooth_grad", "draws": 8},
-    "rise": {"name": "rise", "masks": 40},
+    "rise": {"name": "rise", "masks": 24},
     "extremal_perturbation": {"name": "extremal_perturbation", "iterations": 2},
 }
-"""Cheaper settings; steps that need each other cannot share a call, so that there are two of them."""
+"""Cheaper settings. The steps of extremal_perturbation depend on each other and cannot share a call, so there are two."""
+
+SPATIAL = [
+    *("edge_filter", "extremal_perturbation", "full_grad", "grad_cam", "kernel_shap", "lime", "occlusion", "rise"),
+    *("superpixel_lime", "superpixel_shap"),
+]
+"""Explainers whose code depends on the axes that positions run over."""
+
+HOOKED = ["deep_lift", "guided_backprop", "lrp_z_plus"]
+"""Explainers that meet an in-place ReLU, pooling and tanh for the first time on series."""
 
 
 class TestRegistered(ExplainerConformance):
@@ -28,8 +39,18 @@ class TestRegistered(ExplainerConformance):
         return EXPLAINERS.build(SMALL.get(self.name, self.name))
 
 
-class TestRegisteredOnSeries(TestRegistered):
-    """The same battery on inputs (C, T)."""
+class TestOnSeries(ExplainerConformance):
+    """On inputs (C, T): the rules that can depend on the shape, for the explainers that do."""
+
+    test_settings_are_plain_data = test_same_keys_same_numbers = test_other_draws_differ_iff_stochastic = None
+    test_leaves_no_trace_after_an_error = test_calls_are_full_and_fit = test_runs_on_an_accelerator = None
+
+    @pytest.fixture(autouse=True, params=[*SPATIAL, *HOOKED])
+    def choose(self, request: pytest.FixtureRequest) -> None:
+        self.name = request.param
+
+    def explainer(self) -> Explainer:
+        return EXPLAINERS.build(SMALL.get(self.name, self.name))
 
     def model(self) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
@@ -41,26 +62,20 @@ class TestRegisteredOnSeries(TestRegistered):
         return super().inputs().reshape(-1, 2, 81)[..., :40]
 
 
-def times_gradient(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+def noisy(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     inputs.requires_grad_()
     model(inputs).gather(1, targets[:, None]).sum().backward()
-    return inputs * inputs.grad
-
-
-def noisy(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return times_gradient(model, inputs, targets).detach() + torch.rand_like(inputs)
+    return (inputs * inputs.grad).detach() + torch.rand_like(inputs)
 
 
 class TestForeign(ExplainerConformance):
-    @pytest.fixture(autouse=True, params=["captum.attr:InputXGradient", "captum.attr:Deconvolution", "function", "noisy"])
+    """A Captum class that sets hooks, and a function that leaves gradients behind and draws from the global random state."""
+
+    @pytest.fixture(autouse=True, params=["captum.attr:Deconvolution", "noisy"])
     def choose(self, request: pytest.FixtureRequest) -> None:
         self.name = request.param
 
     def explainer(self) -> Foreign:
-        made = {
-            "function": {"function": times_gradient, "random": False},
-            "noisy": noisy,
-        }.get(self.name, self.name)
-        built = as_explainer(made)
+        built = as_explainer(noisy if self.name == "noisy" else self.name)
         assert isinstance(built, Foreign)
         return built

@@ -9,7 +9,7 @@ from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
 from veracity.explain import ExtremalPerturbation
-from veracity.explain.extremal import COLDNESS, LEVELS, Smoother, area_loss, blurred, perturbed
+from veracity.explain.extremal import COLDNESS, LEVELS, Smoother, area_loss, blend, blur_levels
 
 
 class Squares(nn.Module):
@@ -55,11 +55,11 @@ def test_the_area_is_kept(area: float) -> None:
 
 def test_the_score_is_kept_better_than_by_the_same_mask_elsewhere() -> None:
     model, x, targets = net(), noise(6), torch.arange(6) % 3
-    masks, levels = explain(ExtremalPerturbation(), model, x, targets), blurred(x, 16 * 3 / 32)
+    masks, levels = explain(ExtremalPerturbation(), model, x, targets), blur_levels(x, 16 * 3 / 32)
 
     def kept(mask: Tensor) -> Tensor:
         with torch.no_grad():
-            return model(perturbed(levels, mask)).gather(1, targets[:, None]).squeeze(1)
+            return model(blend(levels, mask)).gather(1, targets[:, None]).squeeze(1)
 
     moved = torch.stack([kept(masks.roll((down, right), (2, 3))) for down in (0, 4, 8, 12) for right in (0, 4, 8, 12)][1:])
     assert bool((kept(masks) > moved.amax(0)).all())
@@ -85,12 +85,12 @@ def test_three_steps_are_the_definitions() -> None:
         model = nn.Sequential(nn.Flatten(), nn.Linear(72, 5), nn.Tanh(), nn.Linear(5, 2)).double()
         x = torch.randn(1, 2, 6, 6).double()
     found = explain(ExtremalPerturbation(iterations=3, rate=0.5, area=0.2, cells=3, sigma=0.4), model, x, torch.tensor([1]))
-    smoother, levels = Smoother(Size((6, 6)), 2, 2.4), blurred(x, 6 * 3 / 32)
+    smoother, levels = Smoother(Size((6, 6)), 2, 2.4), blur_levels(x, 6 * 3 / 32)
     grid, speed, unit = torch.full((1, 1, 3, 3), 0.5, dtype=torch.float64), 0.0, 1.0
     for firm in (0.0, 3 * 1e4 ** (1 / 3), 3 * 1e4 ** (2 / 3)):
         grid = grid.detach().requires_grad_()
         mask = slow_masks(smoother, grid)
-        (down,) = torch.autograd.grad(-model(perturbed(levels, mask))[0, 1], grid, retain_graph=True)
+        (down,) = torch.autograd.grad(-model(blend(levels, mask))[0, 1], grid, retain_graph=True)
         (smaller,) = torch.autograd.grad(area_loss(mask, 0.2).sum(), grid)
         unit = 50 / down.abs().sum() if firm == 0 else unit
         slope = unit * down + firm * smaller
@@ -126,15 +126,15 @@ def test_masks_are_the_slow_smooth_maximum(size: tuple[int, int], step: int, sig
 
 def test_blur_goes_from_all_to_none() -> None:
     x = torch.rand(2, 3, 6, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    levels = blurred(x, 50.0)
+    levels = blur_levels(x, 50.0)
     assert levels.shape == (2, LEVELS, 3, 6, 9)
     torch.testing.assert_close(levels[:, -1], x)
     torch.testing.assert_close(levels[:, 0], x.mean((2, 3), keepdim=True).expand_as(x), rtol=0, atol=0.01)
-    torch.testing.assert_close(perturbed(levels, torch.ones(2, 1, 6, 9).double()), x)
-    assert torch.equal(perturbed(levels, torch.zeros(2, 1, 6, 9).double()), levels[:, 0])
+    torch.testing.assert_close(blend(levels, torch.ones(2, 1, 6, 9).double()), x)
+    assert torch.equal(blend(levels, torch.zeros(2, 1, 6, 9).double()), levels[:, 0])
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_raises() -> None:
     for setting, value, sentence in (
         ("area", 1.0, "a number above 0 and below 1, not 1.0"),
         ("iterations", 0, "a whole number of at least 1, not 0"),

@@ -79,7 +79,7 @@ def test_the_random_state_is_restored_after_an_error() -> None:
 
 def test_check_says_what_it_found(net: nn.Module) -> None:
     (note,) = Function(function=noisy).check(net, X, TARGETS)
-    assert note.startswith("noisy draws from the global random state, so that its numbers depend on how the inputs are batched")
+    assert note.startswith("noisy draws from the global random state, so its numbers depend on the batch size")
     assert Function(function=partial(scaled, factor=2.0)).check(net, X, TARGETS) == []
     (note,) = Function(function=lambda model, inputs, targets: inputs / 0, label="mine").check(net, X, TARGETS)
     assert note == "mine returned NaN or infinity for some inputs."

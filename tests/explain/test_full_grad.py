@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from veracity.core.errors import InputError
 from veracity.explain import FullGrad
-from veracity.explain.full_grad import bias_of, full_gradient
+from veracity.explain.full_grad import full_gradient, layer_bias
 
 TARGETS = torch.tensor([1, 0, 2])
 
@@ -54,7 +54,7 @@ def test_the_terms_add_up_to_the_score_of_a_residual_network() -> None:
     found = full_gradient(net, x, TARGETS)
     torch.testing.assert_close(found.score, net(x).gather(1, TARGETS[:, None]).squeeze(1).detach())
     torch.testing.assert_close(found.sums.sum(0), found.score, rtol=1e-4, atol=1e-4)
-    assert (len(found.over_positions), len(found.dense)) == (11, 2)
+    assert (len(found.spatial), len(found.dense)) == (11, 2)
     assert float((found.sums[0] - found.score).abs().min()) > 0.01, "the biases must matter, or nothing is tested"
 
 
@@ -63,7 +63,7 @@ def test_a_biass_term_is_its_derivative_times_itself() -> None:
     net, x = residual().double(), images(torch.float64)
     found = full_gradient(net, x[:1], TARGETS[:1])
     first, dense = net[0], net[-1]
-    for parameter, term in ((first.bias, found.over_positions[0].sum((2, 3))[0]), (dense.bias, found.dense[-1][0])):
+    for parameter, term in ((first.bias, found.spatial[0].sum((2, 3))[0]), (dense.bias, found.dense[-1][0])):
         (slope,) = torch.autograd.grad(net(x[:1])[0, TARGETS[0]], parameter)
         torch.testing.assert_close(term, slope * parameter.detach())
 
@@ -71,15 +71,15 @@ def test_a_biass_term_is_its_derivative_times_itself() -> None:
 def test_the_bias_of_batch_normalisation() -> None:
     norm = residual()[2].norms[0]
     x = torch.zeros(1, 6, 2, 2)
-    torch.testing.assert_close(bias_of(norm), norm(x)[0, :, 0, 0].detach())
-    assert bias_of(nn.Conv2d(1, 1, 1, bias=False)) is None
+    torch.testing.assert_close(layer_bias(norm), norm(x)[0, :, 0, 0].detach())
+    assert layer_bias(nn.Conv2d(1, 1, 1, bias=False)) is None
 
 
 def slow(net: nn.Module, x: Tensor, target: int) -> Tensor:
     """The map of one input by separate passes: each layer's output moved by a tensor of zeros, whose gradient is asked for."""
     total = psi((torch.autograd.functional.jacobian(lambda v: net(v[None])[0, target], x) * x)[None]).sum(1)
     for layer in net.modules():
-        bias = bias_of(layer) if isinstance(layer, (nn.Conv2d, nn.BatchNorm2d)) else None
+        bias = layer_bias(layer) if isinstance(layer, (nn.Conv2d, nn.BatchNorm2d)) else None
         if bias is None:
             continue
         moves: list[Tensor] = []
@@ -124,7 +124,7 @@ def test_by_hand() -> None:
     torch.testing.assert_close(found, torch.tensor([[[0.0, 1.0]]]))
 
 
-def test_what_does_not_add_up_is_told() -> None:
+def test_what_does_not_add_up_is_reported() -> None:
     x = images()
     assert FullGrad().check(residual(), x, TARGETS) == ()
     curved = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(240, 3))

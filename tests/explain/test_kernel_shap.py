@@ -12,8 +12,8 @@ from shift_invariant import Digits, context_of, explain
 from torch import Tensor, nn
 
 from veracity.explain import KernelShap
-from veracity.explain.kernel_shap import all_coalitions, coalitions_of, random_coalitions, shapley_regression
-from veracity.explain.patches import patch_numbers
+from veracity.explain.kernel_shap import all_coalitions, coalition_count, patch_coalitions, shapley_regression
+from veracity.explain.masking import patch_index
 
 
 def brute_force(value: dict[frozenset[int], float], players: int) -> list[float]:
@@ -40,7 +40,7 @@ def game(model: nn.Module, x: Tensor, target: int, numbers: Tensor, players: int
 def test_few_patches_are_exact(digits: Digits) -> None:
     """Four patches: all 14 coalitions, the values of the definition, whatever the draw."""
     explainer, x = KernelShap(patch=6), digits.inputs[:3]
-    numbers = patch_numbers(x[0].shape, 6)
+    numbers = patch_index(x[0].shape, 6)
     found = explain(explainer, digits.model, x, digits.targets[:3])
     for row in range(3):
         truth = brute_force(game(digits.model, x[row], int(digits.targets[row]), numbers, 4), 4)
@@ -71,7 +71,7 @@ def test_values_always_add_up(digits: Digits, explainer: KernelShap) -> None:
     """Σ over patches = f(x) - f(baseline), with enough samples and with too few."""
     x, targets = digits.inputs[:4], digits.targets[:4]
     found = explain(explainer, digits.model, x, targets)
-    numbers = patch_numbers(x[0].shape, explainer.patch).flatten()
+    numbers = patch_index(x[0].shape, explainer.patch).flatten()
     firsts = torch.stack([(numbers == number).nonzero()[0, 0] for number in numbers.unique()])
     with torch.no_grad():
         gap = (digits.model(x) - digits.model(torch.full_like(x, explainer.baseline))).gather(1, targets[:, None]).squeeze(1)
@@ -90,7 +90,7 @@ def test_more_samples_come_closer(digits: Digits) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_captums_in_the_limit(digits: Digits) -> None:
     x, targets = digits.inputs[:1], digits.targets[:1]
-    numbers = patch_numbers(x[0].shape, 4)
+    numbers = patch_index(x[0].shape, 4)
     exact = explain(KernelShap(samples=510), digits.model, x, targets)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -101,14 +101,14 @@ def test_captums_in_the_limit(digits: Digits) -> None:
 
 
 def test_coalitions_come_in_pairs_with_the_kernels_sizes() -> None:
-    masks = random_coalitions(context_of(1).draws, patches=6, samples=40_000)[0]
+    masks = patch_coalitions(context_of(1).draws, patches=6, samples=40_000)[0]
     assert torch.equal(masks[::2], ~masks[1::2])
     sizes = masks.sum(1)
     share = torch.bincount(sizes, minlength=7)[1:6] / len(masks)
     expected = torch.tensor([1 / (k * (6 - k)) for k in range(1, 6)])
     torch.testing.assert_close(share, (expected / expected.sum()).float(), rtol=0, atol=0.01)
     torch.testing.assert_close(masks.float().mean(0), torch.full((6,), 0.5), rtol=0, atol=0.01)
-    assert random_coalitions(context_of(2).draws, patches=2, samples=5).shape == (2, 5, 2)
+    assert patch_coalitions(context_of(2).draws, patches=2, samples=5).shape == (2, 5, 2)
 
 
 def test_kernel_weights_by_hand() -> None:
@@ -128,9 +128,9 @@ def test_the_regression_over_all_coalitions_is_shapley(players: int, seed: int) 
     assert fitted[0].tolist() == pytest.approx(brute_force(table, players), abs=1e-9)
 
 
-def test_too_few_samples_are_told(digits: Digits) -> None:
+def test_too_few_samples_are_reported(digits: Digits) -> None:
     (note,) = KernelShap(patch=1).check(digits.model, digits.inputs, digits.targets)
     assert note.startswith("kernel_shap estimates 144 patch values from 200 samples")
     assert KernelShap().check(digits.model, digits.inputs, digits.targets) == ()
     assert KernelShap(patch=6, samples=14).check(digits.model, digits.inputs, digits.targets) == ()
-    assert coalitions_of(100, 200) == 200
+    assert coalition_count(100, 200) == 200

@@ -11,8 +11,8 @@ from torch import nn
 
 from veracity.core.errors import SpecError
 from veracity.explain import Lime
-from veracity.explain.lime import cosine_kernel, weighted_ridge
-from veracity.explain.patches import patch_numbers
+from veracity.explain.lime import input_kernel, weighted_ridge
+from veracity.explain.masking import patch_index
 
 
 def test_the_regression_is_scikit_learns() -> None:
@@ -26,10 +26,10 @@ def test_the_regression_is_scikit_learns() -> None:
 
 @pytest.mark.parametrize("baseline", [0.0, 0.3])
 def test_the_kernel_is_captums(digits: Digits, baseline: float) -> None:
-    x, numbers = digits.inputs[:2], patch_numbers(digits.inputs[0].shape, 4)
+    x, numbers = digits.inputs[:2], patch_index(digits.inputs[0].shape, 4)
     present = torch.rand(2, 6, 9, generator=torch.Generator().manual_seed(0)) < 0.5
     present[0, 0] = False
-    found = cosine_kernel(present, x, torch.full_like(x, baseline), numbers, width=0.25)
+    found = input_kernel(present, x, torch.full_like(x, baseline), numbers, width=0.25)
     captums = get_exp_kernel_similarity_function("cosine", kernel_width=0.25)
     for row in range(2):
         for sample in range(6):
@@ -40,7 +40,7 @@ def test_the_kernel_is_captums(digits: Digits, baseline: float) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_captums_lime_with_the_same_masks(digits: Digits) -> None:
     x, targets, context = digits.inputs[:2], digits.targets[:2], context_of(2, batch=7)
-    numbers = patch_numbers(x[0].shape, 4)
+    numbers = patch_index(x[0].shape, 4)
     present = context.draws.uniform(200, 9, stream="lime") < 0.5
     found = Lime().explain(digits.model, x, targets, context)
     for row in range(2):
@@ -65,7 +65,7 @@ def test_a_linear_model_is_found() -> None:
     torch.testing.assert_close(found, linear.weight.detach() * x, rtol=1e-6, atol=1e-6)
 
 
-def test_misuse_is_told(digits: Digits) -> None:
+def test_misuse_raises(digits: Digits) -> None:
     with pytest.raises(SpecError, match="patch of lime is 13"):
         Lime(patch=13).check(digits.model, digits.inputs, digits.targets)
     for setting in ("ridge", "samples", "patch"):

@@ -298,11 +298,11 @@ class Lonely(nn.Module):
         return torch.relu(x @ self.weight)
 
 
-def test_what_has_no_rule_is_told() -> None:
+def test_what_has_no_rule_is_reported() -> None:
     x = normal(3, 4)
     (said,) = LRPEpsilon().check(seeded(Gated()), x, TARGETS)
     assert said == (
-        "lrp_epsilon has no rule for some steps of this model (mul x1, softmax x1): there relevance follows the plain gradient."
+        "lrp_epsilon has no rule for some steps of this model (mul x1, softmax x1): relevance follows the plain gradient there."
     )
     (said,) = LRPZPlus().check(nn.Sequential(Attention()).double(), x, TARGETS)
     assert "(einsum x1, matmul x1)" in said

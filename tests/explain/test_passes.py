@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from veracity.explain.passes import by_rows, gradients, mean_of, pairs, pick, scores, table_of, tile
+from veracity.explain.passes import batch_shape, gradients, in_batches, mean_over_items, pairs, pick, scores, value_table
 
 COUNT = st.integers(1, 12)
 
@@ -30,16 +30,16 @@ def test_pairs_come_once_in_full_batches(rows: int, items: int, batch: int) -> N
 @given(rows=COUNT, items=COUNT, batch=COUNT)
 def test_table_and_mean_are_the_loop(rows: int, items: int, batch: int) -> None:
     truth = torch.randn(rows, items, generator=torch.Generator().manual_seed(rows * items))
-    table = table_of(lambda row, item: truth[row, item], rows, items, batch, torch.device("cpu"))
+    table = value_table(lambda row, item: truth[row, item], rows, items, batch, torch.device("cpu"))
     assert torch.equal(table, truth)
-    mean = mean_of(lambda row, item: truth[row, item][:, None], torch.zeros(rows, 1), items, batch)
+    mean = mean_over_items(lambda row, item: truth[row, item][:, None], torch.zeros(rows, 1), items, batch)
     torch.testing.assert_close(mean, truth.mean(1, keepdim=True))
 
 
 @settings(max_examples=100, deadline=None)
 @given(rows=st.integers(1, 80), items=st.integers(1, 80), batch=st.integers(1, 300))
 def test_tiles_fit_and_need_fewer_than_twice_the_calls(rows: int, items: int, batch: int) -> None:
-    r, s = tile(rows, items, batch)
+    r, s = batch_shape(rows, items, batch)
     assert 1 <= r <= rows
     assert 1 <= s <= items
     assert r * s <= batch
@@ -71,5 +71,5 @@ def test_by_rows_keeps_the_order() -> None:
         sizes.append(len(rows))
         return 2 * rows + targets[:, None]
 
-    assert by_rows(double, x, t, 2).flatten().tolist() == [0, 3, 6, 9, 12]
+    assert in_batches(double, x, t, 2).flatten().tolist() == [0, 3, 6, 9, 12]
     assert sizes == [2, 2, 1]

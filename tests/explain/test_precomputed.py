@@ -33,7 +33,7 @@ def test_maps_alone(net: nn.Module) -> None:
     assert explainer.bind(X) is explainer
     assert not explainer.learns
     assert explainer.settled(net, X, TARGETS) is explainer
-    with pytest.raises(InputError, match=r"scores which explain anew need the explainer itself, .*pixel_flipping.* do not"):
+    with pytest.raises(InputError, match=r"Scores that explain anything else need the explainer, .*pixel_flipping.* do not"):
         explain(explainer, net, X, TARGETS)
 
 
@@ -73,7 +73,7 @@ def test_other_maps_are_another_explainer() -> None:
 @pytest.mark.parametrize(
     ("maps", "error", "sentence"),
     [
-        (X[:1], InputError, "precomputed has maps of 1 inputs, but there are more"),
+        (X[:1], InputError, "precomputed has maps for 1 inputs, but there are more"),
         (X[:, :2], InputError, r"have shape \(2,\) each, but an input has shape \(3,\): give maps of the inputs' shape"),
         (None, SpecError, r"precomputed needs maps, a real tensor \(samples, ...\) .* not NoneType"),
         (X[0], SpecError, r"not shape \(3,\)"),
@@ -81,7 +81,7 @@ def test_other_maps_are_another_explainer() -> None:
     ],
     ids=["too few", "another shape", "none", "no samples", "complex"],
 )
-def test_misuse_is_told(net: nn.Module, maps: Tensor | None, error: type[Exception], sentence: str) -> None:
+def test_misuse_raises(net: nn.Module, maps: Tensor | None, error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         Precomputed(maps=maps).check(net, X[:2], TARGETS[:2])
 
@@ -89,6 +89,6 @@ def test_misuse_is_told(net: nn.Module, maps: Tensor | None, error: type[Excepti
 def test_what_the_reader_must_know(net: nn.Module) -> None:
     maps = X.clone()
     maps[3, 0] = torch.nan
-    assert Precomputed(maps=maps).check(net, X[:2], TARGETS[:2]) == ("The maps of precomputed hold NaN or infinity.",)
+    assert Precomputed(maps=maps).check(net, X[:2], TARGETS[:2]) == ("The maps of precomputed contain NaN or infinity.",)
     with pytest.raises(SpecError, match="'explainer' of explainer 'precomputed' must be an Explainer"):
         Precomputed(maps=X, explainer=len)

@@ -91,7 +91,7 @@ def test_features_without_neighbours_are_kept_or_dropped_whole() -> None:
     torch.testing.assert_close(found, torch.tensor([[2.0, 1.0, 1.0]]), rtol=0.05, atol=0)
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_raises() -> None:
     for setting, value in (("masks", 0), ("cells", 0), ("keep", 1.0)):
         with pytest.raises(SpecError, match=f"The setting '{setting}' of explainer 'rise' must be a .*number"):
             Rise(**{setting: value})
@@ -115,5 +115,5 @@ def test_masks_are_interpolated_and_cut_out(space: tuple[int, ...], cells: tuple
 @pytest.mark.parametrize("keep", [0.5, 0.3, 1e-11, 1 - 1e-11])
 def test_cells_are_kept_where_their_uniform_numbers_lie_below(keep: float) -> None:
     draws = context_of(3).draws
-    kept, _ = Rise(masks=50, keep=keep).drawn(draws, torch.Size((7, 7)), torch.Size((4, 4)), torch.device("cpu"))
+    kept, _ = Rise(masks=50, keep=keep).draw_masks(draws, torch.Size((7, 7)), torch.Size((4, 4)), torch.device("cpu"))
     assert torch.equal(kept, draws.uniform(50, 7, 7, stream="rise.cells") < keep)

@@ -17,8 +17,8 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Context
 from veracity.core.randomness import Draws
 from veracity.explain import SuperpixelLime, SuperpixelShap, superpixels
-from veracity.explain.kernel_shap import sampled_coalitions, weighted_coalitions
-from veracity.explain.superpixels import Superpixels, mean_colours, segmented
+from veracity.explain.kernel_shap import random_superpixel_coalitions, superpixel_coalitions
+from veracity.explain.superpixels import Superpixels, mean_colours, quickshift_segments
 from veracity.testing.explainers import ExplainerConformance
 
 QUICKSHIFT = {"kernel_size": 1.0, "max_dist": 3.0, "ratio": 0.2}
@@ -68,7 +68,7 @@ def test_lime_is_scikit_learns_ridge_on_the_same_masks(baseline: float | None) -
     model, x, context = net(), pictures(), context_of(3, batch=7)
     explainer = SuperpixelLime(samples=50, baseline=baseline)
     found = explainer.explain(model, x, TARGETS, context)
-    segments = segmented(x, **QUICKSHIFT)
+    segments = quickshift_segments(x, **QUICKSHIFT)
     counts = segments.flatten(1).amax(1) + 1
     assert len(counts.unique()) == 3, "the test wants padding"
     for row in range(3):
@@ -144,7 +144,7 @@ def test_samples_come_close_to_exact_values() -> None:
 
 @pytest.mark.parametrize("samples", [3, 10, 50])
 def test_shapley_values_add_up_with_any_number_of_samples(samples: int) -> None:
-    model, x, segments = net(), pictures(), segmented(pictures(), **QUICKSHIFT)
+    model, x, segments = net(), pictures(), quickshift_segments(pictures(), **QUICKSHIFT)
     found = explain(SuperpixelShap(samples=samples, baseline=0.0), model, x, TARGETS)
     gap = (model(x) - model(torch.zeros_like(x))).gather(1, TARGETS[:, None]).squeeze(1).detach()
     for row in range(3):
@@ -155,19 +155,19 @@ def test_shapley_values_add_up_with_any_number_of_samples(samples: int) -> None:
 def test_coalitions_have_the_kernels_sizes_and_do_not_see_other_rows() -> None:
     counts = torch.tensor([6, 11, 2])
     draws = context_of(3).draws
-    masks = sampled_coalitions(draws, counts, samples=20_000)
+    masks = random_superpixel_coalitions(draws, counts, samples=20_000)
     assert not masks[0, :, 6:].any()
     assert torch.equal(masks[0, ::2, :6], ~masks[0, 1::2, :6])
     share = torch.bincount(masks[0].sum(1), minlength=7)[1:6] / 20_000
     expected = torch.tensor([1 / (k * (6 - k)) for k in range(1, 6)])
     torch.testing.assert_close(share, (expected / expected.sum()).float(), rtol=0, atol=0.015)
     assert set(masks[2].sum(1).tolist()) == {1}
-    assert torch.equal(sampled_coalitions(draws[:1], counts[:1], samples=20_000)[0], masks[0, :, :6])
+    assert torch.equal(random_superpixel_coalitions(draws[:1], counts[:1], samples=20_000)[0], masks[0, :, :6])
 
 
 def test_which_coalitions_are_counted_out() -> None:
     """With 14 samples all of 4 players' fit and those of 5 do not; what is left over weighs nothing."""
-    masks, weights = weighted_coalitions(context_of(3).draws, torch.tensor([4, 5, 3]), samples=14)
+    masks, weights = superpixel_coalitions(context_of(3).draws, torch.tensor([4, 5, 3]), samples=14)
     assert len(masks[0, :, :4].unique(dim=0)) == 14
     assert weights[1].tolist() == [1.0] * 14
     assert (weights[2] > 0).tolist() == [True] * 6 + [False] * 8
@@ -191,13 +191,15 @@ def test_the_superpixels_are_redone_or_kept(kind: type[Superpixels]) -> None:
     moved = x.roll(2, 3)
     free, fixed = kind(), kind(fixed_segments=True).prepare(x)
     assert fixed.segments is not None
-    assert torch.equal(fixed.segments, segmented(x, **QUICKSHIFT))
+    assert torch.equal(fixed.segments, quickshift_segments(x, **QUICKSHIFT))
     assert free.prepare(x) is free
     assert fixed.prepare(moved) is fixed
     redone, kept = explain(free, model, moved, TARGETS), explain(fixed, model, moved, TARGETS)
     torch.testing.assert_close(explain(free, model, x, TARGETS), explain(fixed, model, x, TARGETS), rtol=0, atol=0)
-    torch.testing.assert_close(kept, explain(given(kind, segmented(x, **QUICKSHIFT)), model, moved, TARGETS), rtol=0, atol=0)
-    torch.testing.assert_close(redone, explain(given(kind, segmented(moved, **QUICKSHIFT)), model, moved, TARGETS), rtol=0, atol=0)
+    torch.testing.assert_close(kept, explain(given(kind, quickshift_segments(x, **QUICKSHIFT)), model, moved, TARGETS), rtol=0, atol=0)
+    torch.testing.assert_close(
+        redone, explain(given(kind, quickshift_segments(moved, **QUICKSHIFT)), model, moved, TARGETS), rtol=0, atol=0
+    )
     assert not torch.allclose(redone, kept)
     back = torch.tensor([2, 0])
     context = Context(Draws.of(0, back), 512)
@@ -210,7 +212,7 @@ def test_the_superpixels_are_redone_or_kept(kind: type[Superpixels]) -> None:
 def test_blocks_of_rows_change_nothing(kind: type[Superpixels], monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = net(), pictures()
     whole = explain(kind(samples=20), model, x, TARGETS)
-    monkeypatch.setattr(superpixels, "TOGETHER", 1)
+    monkeypatch.setattr(superpixels, "MASK_ENTRIES", 1)
     torch.testing.assert_close(explain(kind(samples=20), model, x, TARGETS), whole)
 
 
@@ -222,14 +224,18 @@ def test_mean_colours_by_hand() -> None:
 
 def test_segmentation_ignores_each_pictures_own_range() -> None:
     x = pictures()
-    torch.testing.assert_close(segmented(5 * x - 2, **QUICKSHIFT), segmented(x, **QUICKSHIFT))
+    torch.testing.assert_close(quickshift_segments(5 * x - 2, **QUICKSHIFT), quickshift_segments(x, **QUICKSHIFT))
     grey = x[:, :1]
-    torch.testing.assert_close(segmented(grey, **QUICKSHIFT), segmented(grey.expand(-1, 3, -1, -1), **QUICKSHIFT))
-    assert segmented(torch.ones(2, 2, 7), **QUICKSHIFT).shape == (2, 7)
+    torch.testing.assert_close(quickshift_segments(grey, **QUICKSHIFT), quickshift_segments(grey.expand(-1, 3, -1, -1), **QUICKSHIFT))
+    assert quickshift_segments(torch.ones(2, 2, 7), **QUICKSHIFT).shape == (2, 7)
 
 
-class TestKept(ExplainerConformance):
-    """The battery with the superpixels of the unperturbed inputs."""
+class TestFixedSegments(ExplainerConformance):
+    """With the superpixels of the unperturbed inputs: the rules that can depend on them."""
+
+    test_settings_are_plain_data = test_shape_and_type = test_explanations_are_numbers_and_differ_from_zero = None
+    test_other_draws_differ_iff_stochastic = test_cost_is_counted = test_calls_are_full_and_fit = None
+    test_leaves_no_trace = test_leaves_no_trace_after_an_error = test_runs_on_an_accelerator = None
 
     @pytest.fixture(autouse=True, params=[SuperpixelLime, SuperpixelShap])
     def choose(self, request: pytest.FixtureRequest) -> None:
@@ -240,12 +246,12 @@ class TestKept(ExplainerConformance):
 
 
 @BOTH
-def test_misuse_is_told(kind: type[Superpixels], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misuse_raises(kind: type[Superpixels], monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = net(), pictures()
     name = kind.name
     for wrong, sentence in (
         (kind(baseline=torch.zeros(5)), f"The baseline of {name} has shape"),
-        (kind(segments=few(3, 2)), f"{name} was given segments but is not to keep them"),
+        (kind(segments=few(3, 2)), f"{name} has segments, but fixed_segments is off"),
         (given(kind, few(3, 2)[:, 1:]), f"segments of {name} must be whole numbers"),
         (given(kind, few(3, 2).float()), f"segments of {name} must be whole numbers"),
     ):
@@ -260,14 +266,14 @@ def test_misuse_is_told(kind: type[Superpixels], monkeypatch: pytest.MonkeyPatch
     (note,) = given(kind, few(3, 12), samples=5).check(model, x, TARGETS)
     assert note.startswith(f"{name} fits 12 superpixels of the first input to 5 samples, fewer than one each")
     (note,) = given(kind, few(3, 4)).check(model, few(3, 4).double()[:, None].expand(-1, 3, -1, -1), TARGETS)
-    assert note.startswith("The superpixels of the first input are so even that painting them over with their mean colours hides 0.0%")
+    assert note.startswith("The superpixels of the first input are so even that their mean colours hide only 0.0%")
     assert kind().check(model, x, TARGETS) == ()
     monkeypatch.setattr(superpixels, "find_spec", lambda _: None)
     with pytest.raises(SpecError, match=r"needs scikit-image, which is not installed: pip install 'veracity\[superpixels\]'"):
         kind().check(model, x, TARGETS)
 
 
-def test_settings_of_one_alone_are_told() -> None:
+def test_settings_of_one_alone_are_reported() -> None:
     with pytest.raises(SpecError, match="'ridge' of explainer 'superpixel_lime' must be a positive number, not 0"):
         SuperpixelLime(ridge=0)
     with pytest.raises(SpecError, match="samples of superpixel_shap must be at least 3, since two are the input and the baseline, not 2"):

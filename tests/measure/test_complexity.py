@@ -89,7 +89,7 @@ def test_neither_sign_nor_scale_nor_batch_matters(measure):
 
 
 def test_mistakes_are_named():
-    with pytest.raises(InputError, match=r"shape \(samples, ...\) with at least one entry a sample, not \(3,\)"):
+    with pytest.raises(InputError, match=r"shape \(samples, ...\) with at least one entry per sample, not \(3,\)"):
         complexity(torch.ones(3))
     with pytest.raises(InputError, match="at least one entry"):
         sparseness(torch.ones(3, 0))

@@ -145,14 +145,14 @@ def in_place(a: Tensor, b: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("function", "direction", "test"),
     [
-        (shifted, "HIGHER", "test_rows_do_not_see_each_other"),
-        (in_place, "HIGHER", "test_arguments_stay_as_they_were"),
-        (measures.cosine.function, "LOWER", "test_equals_are_most_alike"),
-        (measures.cosine.function, "LOWER", "test_less_alike_is_worse"),
+        (shifted, "HIGHER", "test_rows_are_independent"),
+        (in_place, "HIGHER", "test_changes_nothing"),
+        (measures.cosine.function, "LOWER", "test_equal_explanations_have_the_best_value"),
+        (measures.cosine.function, "LOWER", "test_direction_is_right"),
         (measures.l1.function, "HIGHER", "test_values_lie_in_the_range"),
-        (lambda a, b: measures.l1(a, 2 * b), "LOWER", "test_order_of_the_two_does_not_matter"),
-        (lambda a, b: measures.cosine(a.nan_to_num(), b.nan_to_num()), "HIGHER", "test_undefined_in_undefined_out"),
-        (lambda a, b: measures.cosine(a, b)[:, None], "HIGHER", "test_one_number_a_sample"),
+        (lambda a, b: measures.l1(a, 2 * b), "LOWER", "test_is_symmetric"),
+        (lambda a, b: measures.cosine(a.nan_to_num(), b.nan_to_num()), "HIGHER", "test_nan_in_nan_out"),
+        (lambda a, b: measures.cosine(a, b)[:, None], "HIGHER", "test_one_number_per_sample"),
     ],
 )
 def test_the_battery_finds_what_is_wrong(function: object, direction: str, test: str) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -7,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from veracity.core.measures import Direction
 from veracity.core.randomness import Draws
-from veracity.measure import average_ranks, rank, spearman
+from veracity.measure import average_ranks, rank, rank_distance, root_rank_distance, signed_rank_distance, spearman
 
 rows = st.integers(1, 30).flatmap(
     lambda width: st.lists(st.lists(st.integers(-3, 3), min_size=width, max_size=width), min_size=1, max_size=4)
@@ -79,7 +82,7 @@ def test_spearman_is_the_same_to_the_last_digit_in_every_batch(monkeypatch: pyte
     a, b = (Draws.of(3, torch.arange(40)).normal(1, 7, 9, stream=name).float().clamp(min=-0.5) for name in "ab")
     whole = spearman(a, b)
     alone = torch.cat([spearman(a[[row]], b[[row]]) for row in range(40)])
-    monkeypatch.setattr(rank, "CHUNK", 3 * 63)
+    monkeypatch.setattr(rank, "CPU_ENTRIES", 3 * 63)
     assert torch.equal(whole, alone)
     assert torch.equal(whole, spearman(a, b))
     assert torch.equal(whole, spearman(a.double(), b.double()))
@@ -90,3 +93,45 @@ def test_spearman_leaves_what_it_is_given_and_asks_for_no_gradient() -> None:
     a = Draws.of(0, torch.arange(3)).normal(8, stream="a").float().requires_grad_()
     assert not spearman(a, a.detach().flip(1)).requires_grad
     assert a.grad is None
+
+
+ALL = [rank_distance, signed_rank_distance, root_rank_distance]
+
+
+def test_rank_distances_by_hand() -> None:
+    a = torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]])
+    b = torch.tensor([[2.0, 1.0, 4.0, 3.0, 5.0]])
+    assert rank_distance(a, b).item() == pytest.approx(0.2)
+    assert signed_rank_distance(a, -b).item() == pytest.approx(1.8)
+    assert root_rank_distance(a, b).item() == pytest.approx(math.sqrt(0.2))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-2, 2)), min_size=3, max_size=30))
+def test_rank_distances_are_of_scipys_correlation(entries: list[tuple[int, int]]) -> None:
+    a, b = ([float(pair[side]) for pair in entries] for side in (0, 1))
+    if len(set(a)) == 1 or len(set(b)) == 1:
+        assert all(distance(torch.tensor([a]), torch.tensor([b])).isnan().all() for distance in ALL)
+        return
+    rho = stats.spearmanr(a, b).statistic
+    found = [distance(torch.tensor([a]), torch.tensor([b])).item() for distance in ALL]
+    assert found[:2] == pytest.approx([1 - abs(rho), 1 - rho], abs=1e-12)
+    assert found[2] ** 2 == pytest.approx(1 - abs(rho), abs=1e-12)
+
+
+def test_an_inverted_map_is_equal_but_for_the_signed_distance() -> None:
+    a = Draws.of(0, torch.arange(5)).normal(1, 6, 6, stream="a")
+    assert rank_distance(a, -a).tolist() == [0.0] * 5
+    assert root_rank_distance(a, -a).tolist() == [0.0] * 5
+    assert signed_rank_distance(a, -a).tolist() == [2.0] * 5
+
+
+@pytest.mark.parametrize("distance", ALL, ids=lambda distance: distance.name)
+def test_constant_maps_have_no_rank_distance_and_spoil_no_other(distance: object) -> None:
+    assert distance.direction is Direction.LOWER
+    a = Draws.of(0, torch.arange(3)).normal(1, 6, 6, stream="a")
+    flat = a.clone()
+    flat[1] = 0.3
+    for found in (distance(flat, a), distance(a, flat)):
+        assert found.isnan().tolist() == [False, True, False]
+    assert distance(flat, flat).isnan().tolist() == [False, True, False]

@@ -10,7 +10,7 @@ from torch import Size, nn
 from veracity.core.component import encode_setting
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import TRAINERS
-from veracity.trainers.trainer import BaseTrainer, Trainer, without_single
+from veracity.trainers.trainer import BaseTrainer, Trainer, batch_without_single
 from veracity.trainers.training import BestEpoch, accuracy, as_inputs, held_out, initialised, mean_loss, random_shift, train
 
 
@@ -90,16 +90,16 @@ def test_without_patience_or_validation_all_epochs_are_run() -> None:
     assert ["validation" in text for text in heard] == [True] * 5 + [False] * 5
 
 
-def test_best_epoch_counts_from_where_it_is_told() -> None:
+def test_best_epoch_counts_from_where_it_is_reported() -> None:
     model = nn.Linear(1, 1)
     best = BestEpoch(model, patience=2, after=2)
-    assert [best.hear(loss) for loss in (1.0, 2.0, 3.0, 3.0)] == [False, False, False, True]
+    assert [best.update(loss) for loss in (1.0, 2.0, 3.0, 3.0)] == [False, False, False, True]
     first = model.weight.detach().clone()
     nn.init.constant_(model.weight, 9.0)
     best.restore()
     assert torch.equal(model.weight, first)
     never = BestEpoch(model, patience=None)
-    assert not any(never.hear(1.0) for _ in range(50))
+    assert not any(never.update(1.0) for _ in range(50))
 
 
 def test_the_validation_part_is_stratified() -> None:
@@ -134,7 +134,7 @@ def test_a_batch_never_holds_a_single_sample() -> None:
     assert Trainer(network=net, epochs=1, batch=32, validation=0.0)(inputs, labels, 0)(inputs).shape == (33, 3)
     for count in range(2, 60):
         for batch in range(1, 20):
-            size = without_single(count, batch)
+            size = batch_without_single(count, batch)
             assert size >= batch
             assert count % size != 1 or count < batch
 
@@ -220,5 +220,5 @@ def test_small_cnn_takes_images_of_many_sizes(shape: tuple[int, ...]) -> None:
     labels = torch.arange(8) % 4
     trainer = TRAINERS.build({"name": "small_cnn", "width": 2, "epochs": 1, "augment": random_shift(1), "validation": 0.0})
     assert trainer(inputs, labels, 0)(inputs).shape == (8, 4)
-    with pytest.raises(InputError, match="sees images"):
+    with pytest.raises(InputError, match="needs images"):
         TRAINERS.build("small_cnn").untrained(torch.rand(4, 5), torch.arange(4), 0)

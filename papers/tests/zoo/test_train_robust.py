@@ -96,7 +96,7 @@ def test_a_loss_of_ones_own_sees_no_structure() -> None:
             return self.linear(nodes.mean(dim=1))
 
     graphs = GraphInputs(torch.rand(4, 3, 2), torch.ones(4, 3, dtype=torch.bool), torch.zeros(4, 1, 2, dtype=torch.long))
-    with pytest.raises(InputError, match="A loss of one's own sees values alone"):
+    with pytest.raises(InputError, match="A loss function gets the values only"):
         train(Graphs(), graphs, torch.tensor([0, 1, 0, 1]), epochs=1, loss=lambda model, x, y, generator: model(x).sum())
 
 

@@ -99,6 +99,7 @@ class Explainer(Component, ABC):
     categorical  whether explanations are categories, or fractions of them, rather than amounts
     structured   whether it explains inputs with a structure
     local        whether its only forward pass is one of the inputs themselves, so that it sees their scores
+    signed       whether explanations may be negative, which decides which random control is the fair null
     """
 
     role = "explainer"
@@ -108,11 +109,7 @@ class Explainer(Component, ABC):
     categorical: ClassVar[bool] = False
     structured: ClassVar[bool] = False
     local: ClassVar[bool] = False
-
-    @property
-    def signed(self) -> bool:
-        """Whether maps may be negative: decides which random control is the fair null."""
-        return True
+    signed: ClassVar[bool] = True
 
     @property
     def batch_dependent(self) -> bool:

@@ -1,11 +1,22 @@
-"""Explainers: Captum's, ours, controls, and anybody's."""
+"""Explainers: Captum's methods, methods of our own, controls, and adapters for anybody's code."""
 
-from veracity.core.explainers import Explainer
 from veracity.explain.ablation import FeatureAblation, FeaturePermutation, Occlusion
-from veracity.explain.concepts import CAR, CAV, ConceptExplainer, ConceptSensitivity, RandomConcepts, RandomSensitivities, tcav_scores
-from veracity.explain.controls import MAPS, Constant, Control, EdgeFilter, RandomGaussian, RandomTopK, RandomUniform
+from veracity.explain.concepts import CAR, CAV, ConceptExplainer, ConceptSensitivity, tcav_scores
+from veracity.explain.controls import (
+    CONTROLS,
+    Constant,
+    Control,
+    EdgeFilter,
+    RandomConcepts,
+    RandomExamples,
+    RandomGaussian,
+    RandomMixture,
+    RandomSensitivities,
+    RandomTopK,
+    RandomUniform,
+)
 from veracity.explain.deep_lift import DeepLift
-from veracity.explain.examples import InfluenceFunctions, RandomExamples, RandomMixture, RepresentationSimilarity, SimplEx, TracIn
+from veracity.explain.examples import InfluenceFunctions, RepresentationSimilarity, SimplEx, TracIn
 from veracity.explain.extremal import ExtremalPerturbation
 from veracity.explain.foreign import CaptumMethod, Foreign, Function
 from veracity.explain.full_grad import FullGrad
@@ -26,9 +37,5 @@ from veracity.explain.precomputed import Precomputed
 from veracity.explain.resolve import as_explainer
 from veracity.explain.rise import Rise
 from veracity.explain.smooth_grad import GradientShap, SmoothGrad
-from veracity.explain.stability_set import stability_explainers
 from veracity.explain.stacked import stacked
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family
-
-CONTROLS: tuple[type[Explainer], ...] = (*MAPS, RandomExamples, RandomMixture, RandomConcepts, RandomSensitivities)
-"""What stands beside explanations of each frame."""

@@ -1,13 +1,6 @@
-"""The input that stands for "nothing there": one number, or one input.
+"""What the score loses when parts of the input are removed: single numbers, numbers of other samples, windows.
 
-Ablation of single numbers, in full batches and only where it changes anything.
-
-Captum builds its ablated inputs one feature at a time, which costs many times the model passes of a small network, and
-ablates numbers that are at the baseline already.
-
-Feature permutation against an explicit reference set, so that a row does not depend on its neighbours in the batch.
-
-Occlusion by a window that wraps around, so that no position is special.
+All run in full batches, and a row's map never depends on its neighbours in the batch.
 """
 
 from __future__ import annotations
@@ -23,42 +16,17 @@ from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.core.spaces import InputSpace
-from veracity.explain.passes import Structure, at, by_rows, scores, table_of
-from veracity.explain.patches import over_channels, side_on, space_of
-
-Baseline = float | Tensor
-
-
-def as_row(baseline: Baseline, inputs: Tensor) -> Tensor:
-    """The baseline as one input of the right type and place, (1, ...).
-
-    >>> as_row(0.5, torch.zeros(3, 1, 2))
-    tensor([[[0.5000, 0.5000]]])
-    """
-    value = torch.as_tensor(baseline, dtype=inputs.dtype, device=inputs.device)
-    return value.expand(inputs.shape[1:]).unsqueeze(0)
-
-
-def check_baseline(name: str, baseline: Baseline, shape: Size) -> None:
-    """Raise unless the baseline is a number or broadcasts to one input of this shape."""
-    if not isinstance(baseline, Tensor):
-        return
-    try:
-        baseline.expand(shape)
-    except RuntimeError:
-        raise SpecError(
-            f"The baseline of {name} has shape {tuple(baseline.shape)}, but one input has shape {tuple(shape)}: "
-            "give a number or a tensor of one input's shape."
-        ) from None
+from veracity.explain.masking import Baseline, baseline_row, broadcast_channels, check_baseline, patch_side, spatial_shape
+from veracity.explain.passes import in_batches, scores, select, value_table
 
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
 class FeatureAblation(Explainer):
-    """What the score loses when one number of the input is set to the baseline: e_i(x) = f(x) - f(r_i(x)).
+    """The loss of score when one number of the input is set to the baseline: e_i(x) = f(x) - f(x with x_i = b_i).
 
-    Equivariant for permutation representations that leave the baseline in place (Proposition D.8). Where a number is at
-    the baseline already, its ablation changes nothing and is 0 without a pass.
+    Equivariant for permutation representations that leave the baseline in place (Proposition D.8). A number that equals
+    the baseline already needs no pass: its value is 0.
     """
 
     name = "feature_ablation"
@@ -67,39 +35,32 @@ class FeatureAblation(Explainer):
     baseline: Baseline = 0.0
 
     def cost(self, shape: Size) -> Cost:
-        """At most one forward pass for each number of the input, and one for the input."""
+        """An upper bound: one pass per number of the input, and one for the input."""
         return Cost(forward=1 + shape.numel())
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise if the baseline does not fit."""
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         return ()
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Attributions of the inputs' shape."""
         flat, structure = inputs.detach().flatten(1), context.structure
-        baseline = as_row(self.baseline, inputs).flatten()
-
-        def whole(x: Tensor, t: Tensor, s: Structure) -> Tensor:
-            return scores(model, x, t, s)
-
-        before = by_rows(whole, inputs.detach(), targets, context.batch, structure)
+        baseline = baseline_row(self.baseline, inputs).flatten()
+        before = in_batches(lambda x, t, s: scores(model, x, t, s), inputs.detach(), targets, context.batch, structure)
         losses = torch.zeros_like(flat)
-        row, place = (flat != baseline).nonzero(as_tuple=True)
-        for part in torch.arange(len(row), device=row.device).split(context.batch):
-            here, there = row[part], place[part]
-            points = flat[here].scatter(1, there.unsqueeze(1), baseline[there].unsqueeze(1)).reshape(-1, *inputs.shape[1:])
-            losses[here, there] = (before[here] - scores(model, points, targets[here], at(structure, here))).to(losses)
+        rows, places = (flat != baseline).nonzero(as_tuple=True)
+        for row, place in zip(rows.split(context.batch), places.split(context.batch), strict=True):
+            points = flat[row].scatter(1, place.unsqueeze(1), baseline[place].unsqueeze(1)).reshape(-1, *inputs.shape[1:])
+            losses[row, place] = (before[row] - scores(model, points, targets[row], select(structure, row))).to(losses)
         return losses.reshape(inputs.shape)
 
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
 class FeaturePermutation(Explainer):
-    """What the score loses when one number of the input comes from a reference row: e_i(x) = f(x) - E f(x with x_i of r).
+    """The mean loss of score when one number comes from a reference row r: e_i(x) = f(x) - E f(x with x_i = r_i).
 
-    The rows r of `reference_set` (B, ...) are drawn anew for each number, `draws` times. Reference rows are not
-    invariant under a symmetry, so Proposition D.8 does not hold and this is not equivariant.
+    The rows r of `reference_set` (B, ...) are drawn anew for each number, `draws` times. A symmetry moves the reference
+    rows, so Proposition D.8 does not hold and this explainer is not equivariant.
     """
 
     name = "feature_permutation"
@@ -109,15 +70,17 @@ class FeaturePermutation(Explainer):
     reference_set: Tensor | None = None
 
     def cost(self, shape: Size) -> Cost:
-        """One forward pass for each number of the input and each draw, and one for the input."""
         return Cost(forward=1 + self.draws * shape.numel())
 
     def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> FeaturePermutation:
-        """With the audit's reference set, unless it has its own."""
         return replace(self, reference_set=reference) if self.reference_set is None else self
 
-    def rows(self, shape: Size) -> Tensor:
-        """The reference set, flattened to (B, numbers); raises if there is none or it does not fit."""
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
+        self.reference_rows(inputs.shape[1:])
+        return ()
+
+    def reference_rows(self, shape: Size) -> Tensor:
+        """The reference set, flattened to (B, numbers). Raises if there is none, or if it does not fit."""
         if self.reference_set is None:
             raise SpecError(
                 "feature_permutation needs a reference set: pass Audit(reference=...) or FeaturePermutation(reference_set=...)."
@@ -129,33 +92,74 @@ class FeaturePermutation(Explainer):
             )
         return self.reference_set.detach().flatten(1)
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise without a reference set that fits."""
-        self.rows(inputs.shape[1:])
-        return ()
-
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Attributions of the inputs' shape."""
         flat = inputs.detach().flatten(1)
-        others, numbers = self.rows(inputs.shape[1:]).to(flat), flat.shape[1]
-        chosen = context.draws.integers(len(others), self.draws * numbers, stream="feature_permutation").to(flat.device)
+        reference, numbers = self.reference_rows(inputs.shape[1:]).to(flat), flat.shape[1]
+        choice = context.draws.integers(len(reference), self.draws * numbers, stream="feature_permutation").to(flat.device)
 
-        def term(row: Tensor, item: Tensor) -> Tensor:
-            place = (item - 1) % numbers
-            points = flat[row]
-            own, other = points.gather(1, place.unsqueeze(1)).squeeze(1), others[chosen[row, item - 1], place]
+        def term(row: Tensor, item: Tensor) -> Tensor:  # item 0 is the input itself
+            place, points = (item - 1) % numbers, flat[row]
+            own, other = points.gather(1, place.unsqueeze(1)).squeeze(1), reference[choice[row, item - 1], place]
             points.scatter_(1, place.unsqueeze(1), torch.where(item > 0, other, own).unsqueeze(1))
             return scores(model, points.reshape(-1, *inputs.shape[1:]), targets[row])
 
-        values = table_of(term, len(flat), 1 + self.draws * numbers, context.batch, flat.device)
+        values = value_table(term, len(flat), 1 + self.draws * numbers, context.batch, flat.device)
         losses = values[:, :1] - values[:, 1:].reshape(len(flat), self.draws, numbers).mean(1)
         return losses.reshape(inputs.shape)
 
 
-def windows(size: int, window: int) -> Tensor:
-    """Which positions of a circle lie in the window that starts at each: (size, size).
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class Occlusion(Explainer):
+    """The loss of score when a window is set to the baseline, averaged over the windows that contain a position.
 
-    >>> windows(4, 2).int()
+    e_i(x) = the mean of f(x) - f(x with w at the baseline) over the windows w that contain i. Windows have `window`
+    positions per side, start at every position, wrap around the edges and cover all channels, so each position lies in
+    window^k of them: equivariant under cyclic shifts if the baseline is. On a vector of features, whose order means
+    nothing, a window is one feature.
+    """
+
+    name = "occlusion"
+    reference = "Zeiler and Fergus 2013, arXiv:1311.2901; Crabbé and van der Schaar 2023, Proposition D.8"
+    window: Count = 5
+    baseline: Baseline = 0.0
+
+    def cost(self, shape: Size) -> Cost:
+        return Cost(forward=1 + spatial_shape(shape).numel())
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
+        check_baseline(self.name, self.baseline, inputs.shape[1:])
+        size = spatial_shape(inputs.shape[1:])
+        if patch_side(inputs.shape[1:], self.window) > min(size):
+            raise SpecError(
+                f"window of occlusion is {self.window}, which is larger than the input's size {tuple(size)}: use a smaller window."
+            )
+        return ()
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        x, shape, size = inputs.detach(), inputs.shape[1:], spatial_shape(inputs.shape[1:])
+        baseline, window = baseline_row(self.baseline, x), patch_side(shape, self.window)
+        axes = [circular_windows(length, window).to(x.device) for length in size]
+
+        def window_mask(start: Tensor) -> Tensor:
+            if len(size) == 1:
+                return axes[0][start]
+            return axes[0][start // size[1]].unsqueeze(-1) & axes[1][start % size[1]].unsqueeze(-2)
+
+        def term(row: Tensor, item: Tensor) -> Tensor:  # item 0 is the input itself
+            mask = window_mask(item - 1)
+            mask[item == 0] = False
+            return scores(model, torch.where(broadcast_channels(mask, shape), baseline, x[row]), targets[row])
+
+        values = value_table(term, len(x), 1 + size.numel(), context.batch, x.device)
+        losses = (values[:, :1] - values[:, 1:]).reshape(len(x), *size)
+        return broadcast_channels(window_mean(losses, window, len(size)), shape).expand_as(x).contiguous()
+
+
+def circular_windows(size: int, window: int) -> Tensor:
+    """The positions on a circle that lie in the window starting at each position: (size, size).
+
+    >>> circular_windows(4, 2).int()
     tensor([[1, 1, 0, 0],
             [0, 1, 1, 0],
             [0, 0, 1, 1],
@@ -165,64 +169,12 @@ def windows(size: int, window: int) -> Tensor:
     return (position[None, :] - position[:, None]) % size < window
 
 
-def box_mean(values: Tensor, window: int, axes: int) -> Tensor:
-    """The mean over the windows that contain each position, from values by window start, around the last `axes` axes.
+def window_mean(values: Tensor, window: int, axes: int) -> Tensor:
+    """The mean over the windows that contain each position, from values per window start, around the last `axes` axes.
 
-    >>> box_mean(torch.tensor([[1.0, 0.0, 0.0, 0.0]]), window=2, axes=1)
+    >>> window_mean(torch.tensor([[1.0, 0.0, 0.0, 0.0]]), window=2, axes=1)
     tensor([[0.5000, 0.5000, 0.0000, 0.0000]])
     """
     for axis in range(-axes, 0):
         values = torch.stack([values.roll(offset, axis) for offset in range(window)]).mean(0)
     return values
-
-
-@EXPLAINERS.add
-@dataclass(frozen=True, kw_only=True)
-class Occlusion(Explainer):
-    """What the score loses when a window of the input is set to the baseline, averaged over the windows at a position.
-
-    Windows have `window` positions a side, start at every position, wrap around the edges and cover all channels; each
-    position lies in exactly window^k of them. e_i(x) = the mean of f(x) - f(x occluded by w) over the windows w that
-    contain i: equivariant under cyclic shifts if the baseline is. On a vector of features, whose order means nothing, a
-    window is one feature.
-    """
-
-    name = "occlusion"
-    reference = "Zeiler and Fergus 2013, arXiv:1311.2901; Crabbé and van der Schaar 2023, Proposition D.8"
-    window: Count = 5
-    baseline: Baseline = 0.0
-
-    def cost(self, shape: Size) -> Cost:
-        """One forward pass for each position, and one for the input."""
-        return Cost(forward=1 + space_of(shape).numel())
-
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise on settings that do not fit."""
-        check_baseline(self.name, self.baseline, inputs.shape[1:])
-        space = space_of(inputs.shape[1:])
-        if side_on(inputs.shape[1:], self.window) > min(space):
-            raise SpecError(
-                f"window of occlusion is {self.window}, larger than the input's positions {tuple(space)}: use a smaller window."
-            )
-        return ()
-
-    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Attributions of the inputs' shape, the same in every channel."""
-        x, shape, space = inputs.detach(), inputs.shape[1:], space_of(inputs.shape[1:])
-        baseline = as_row(self.baseline, x)
-        window = side_on(shape, self.window)
-        along = [windows(size, window).to(x.device) for size in space]
-
-        def occluded(position: Tensor) -> Tensor:
-            if len(space) == 1:
-                return along[0][position]
-            return along[0][position // space[1]].unsqueeze(-1) & along[1][position % space[1]].unsqueeze(-2)
-
-        def term(row: Tensor, item: Tensor) -> Tensor:
-            hidden = occluded(item - 1)
-            hidden[item == 0] = False
-            return scores(model, torch.where(over_channels(hidden, shape), baseline, x[row]), targets[row])
-
-        values = table_of(term, len(x), 1 + space.numel(), context.batch, x.device)
-        losses = (values[:, :1] - values[:, 1:]).reshape(len(x), *space)
-        return over_channels(box_mean(losses, window, len(space)), shape).expand_as(x).contiguous()

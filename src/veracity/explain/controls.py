@@ -1,129 +1,193 @@
-"""Maps that do not look at the model: what a score of an explanation must be compared with."""
+"""Controls: explanations that say nothing about the model. A score of an explanation must be compared with theirs."""
 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Learner
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
-from veracity.explain.patches import space_of
+from veracity.explain.lessons import learnt_values, training_of, training_with_concepts
+from veracity.explain.masking import spatial_shape
 
 
 @dataclass(frozen=True, kw_only=True)
 class Control(Explainer, ABC):
-    """An explainer that costs nothing because it says nothing about the model."""
+    """An explainer that needs no model pass."""
 
     control = True
+    structured = True
 
     def cost(self, shape: Size) -> Cost:
-        """No model pass."""
         return Cost()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unsigned(Control, ABC):
-    """A control whose maps are at least zero."""
-
-    @property
-    def signed(self) -> bool:
-        """At least zero."""
-        return False
 
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class RandomUniform(Unsigned):
-    """Independent numbers, uniform on (0, 1): the null of unsigned maps (two of them have a cosine near 3/4)."""
+class RandomUniform(Control):
+    """Independent numbers, uniform on (0, 1): the null of unsigned maps (the cosine of two draws is near 3/4)."""
 
     name = "random_uniform"
-    structured = True
     stochastic = True
+    signed = False
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Maps of the inputs' shape."""
         return context.draws.uniform(*inputs.shape[1:], stream=self.name).to(inputs)
 
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
 class RandomGaussian(Control):
-    """Independent standard normal numbers: the null of signed maps (two of them have a cosine near 0)."""
+    """Independent standard normal numbers: the null of signed maps (the cosine of two draws is near 0)."""
 
     name = "random_gaussian"
-    structured = True
     stochastic = True
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Maps of the inputs' shape."""
         return context.draws.normal(*inputs.shape[1:], stream=self.name).to(inputs)
 
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class Constant(Unsigned):
+class Constant(Control):
     """Ones everywhere: exactly equivariant and without content."""
 
     name = "constant_map"
-    structured = True
+    signed = False
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Maps of the inputs' shape."""
         return torch.ones_like(inputs)
 
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class EdgeFilter(Unsigned):
-    """The input's edges, around the border: Sobel's magnitude over two axes, the central difference's over one.
+class EdgeFilter(Control):
+    """The edges of the input, per channel: Sobel's magnitude over two axes, the central difference over one.
 
-    Exactly equivariant under cyclic shifts, and ignorant of the model.
+    The filter wraps around the border, so it is exactly equivariant under cyclic shifts.
     """
 
     name = "edge_filter"
+    structured = False
+    signed = False
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Maps of the inputs' shape, channel by channel."""
         x = inputs.detach()
-        if len(space_of(x.shape[1:])) == 1:
+        if len(spatial_shape(x.shape[1:])) == 1:
             return difference(x, -1).abs()
         return torch.hypot(difference(smooth(x, -2), -1), difference(smooth(x, -1), -2))
 
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class RandomTopK(Unsigned):
-    """`k` numbers of the input, drawn at random, are one and the others zero: the null of maps that name the k most important.
+class RandomTopK(Control):
+    """One at `k` random numbers of the input and zero elsewhere: the null of maps that name the k most important numbers.
 
-    No audit adds it by itself, since it is the null of such maps alone.
+    No audit adds it on its own, since it is the null of such maps only.
     """
 
     name = "random_top_k"
     reference = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignment of Functional Distortions (TMLR 2025), 5.1"
-    structured = True
     stochastic = True
+    signed = False
     k: Count = 10
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise unless the input has as many numbers."""
         if self.k > inputs.shape[1:].numel():
             raise SpecError(f"k of random_top_k is {self.k}, but an input has {inputs.shape[1:].numel()} numbers: use a smaller k.")
         return ()
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Maps of the inputs' shape."""
         flat = torch.zeros_like(inputs).flatten(1)
         chosen = context.draws.choice(flat.shape[1], self.k, stream=self.name).to(inputs.device)
         return flat.scatter(1, chosen, 1.0).reshape(inputs.shape)
 
 
-MAPS: tuple[type[Control], ...] = (RandomUniform, RandomGaussian, Constant, EdgeFilter)
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class RandomExamples(Control):
+    """Independent standard normal numbers, one per training example, (N, n): the cosine of two draws is near 0."""
+
+    name = "random_examples"
+    frame = Frame.TRAINING
+    stochastic = True
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        return context.draws.normal(training_of(self.name, context).inputs.size(), stream=self.name).to(inputs)
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class RandomMixture(Control):
+    """A mixture of the training examples, uniform on the simplex, (N, n): the cosine of two draws is near 1/2.
+
+    w_n = E_n / Σ E with independent exponential E, so w_n >= 0 and Σ w = 1.
+    """
+
+    name = "random_mixture"
+    frame = Frame.TRAINING
+    stochastic = True
+    signed = False
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        exponential = -context.draws.uniform(training_of(self.name, context).inputs.size(), stream=self.name).log()
+        return (exponential / exponential.sum(1, keepdim=True)).to(inputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConceptControl(Learner, Control, ABC):
+    """A random number per concept."""
+
+    frame = Frame.CONCEPTS
+    stochastic = True
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
+        training_with_concepts(self.name, context)
+        return ()
+
+    def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
+        return {"concepts": torch.tensor(len(training_with_concepts(self.name, context).concepts))}
+
+    def count(self, context: Context) -> int:
+        """The number of concepts, as `learn` found it."""
+        return int(learnt_values(self.name, context)["concepts"])
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class RandomConcepts(ConceptControl):
+    """A fair coin per concept, bits (N, C): two draws agree on half of them on average."""
+
+    name = "random_concepts"
+    categorical = True
+    signed = False
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        return (context.draws.uniform(self.count(context), stream=self.name) < 0.5).to(inputs)
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class RandomSensitivities(ConceptControl):
+    """A standard normal number per concept, (N, C): the null of concept sensitivities (the mean cosine of two draws is 0)."""
+
+    name = "random_sensitivities"
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        return context.draws.normal(self.count(context), stream=self.name).to(inputs)
+
+
+CONTROLS: tuple[type[Control], ...] = (
+    *(RandomUniform, RandomGaussian, Constant, EdgeFilter),
+    *(RandomExamples, RandomMixture, RandomConcepts, RandomSensitivities),
+)
+"""The controls that an audit adds on its own, next to explainers of the same frame."""
 
 
 def difference(x: Tensor, axis: int) -> Tensor:

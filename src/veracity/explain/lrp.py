@@ -1,11 +1,9 @@
-"""How relevance passes through the steps of a network, as a gradient whose linear maps and activations pass back something else.
+"""Layer-wise relevance propagation, as a gradient in which linear maps and activations have other backward passes.
 
-At every tensor a the gradient c stands for the relevance R = a ⊙ c. Then sums, means, reshapes, paddings, maxima and
-ReLU share relevance out in proportion by their ordinary gradients, and only linear maps and curved activations need rules.
-The rules are put in while the model runs, where torch's functions are called: nothing is set on the model, and
-functional steps are treated as modules are.
-
-Layer-wise relevance propagation, by rules at linear maps and activations, for any wiring of them.
+At every tensor a, the gradient c stands for the relevance R = a ⊙ c. Then sums, means, reshapes, paddings, maxima and
+ReLU distribute relevance in proportion by their ordinary gradients; only linear maps and curved activations need rules.
+The rules are inserted while the model runs, where torch's functions are called. Nothing is set on the model, and
+functional steps are treated like modules.
 """
 
 from __future__ import annotations
@@ -19,25 +17,25 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Size, Tensor, nn
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from veracity.core.errors import InputError
-from veracity.core.explainers import BARE, Context, Cost
+from veracity.core.explainers import BARE, Context
 from veracity.core.models import evaluating
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Positive
 from veracity.core.snapshot import preserve_state
 from veracity.explain.gradients import GradientBased
-from veracity.explain.nonlinear import NonlinearSteps, Watch
-from veracity.explain.passes import Structure, at, by_rows, pick
+from veracity.explain.nonlinear import NonlinearSteps, StepCounter
+from veracity.explain.passes import Structure, in_batches, pick, select
 
 Op = Callable[[Tensor, Tensor, Tensor | None], Tensor]
-"""A linear map of x with these weights and biases."""
+"""A linear map of an input x with weights and biases."""
 
 Rule = Callable[[Op, Tensor, Tensor, Tensor | None], Tensor]
-"""A linear map of x that has the map's value and the rule's gradient."""
+"""The value of a linear map, with the gradient of the rule."""
 
 CONVOLUTIONS = {functional.conv1d, functional.conv2d, functional.conv3d}
 TRANSPOSED = {functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d}
@@ -49,29 +47,99 @@ POINTWISE = re.compile(
 PROPORTIONAL = re.compile(r"(leaky_|p|r)?relu|(adaptive_)?max_pool\dd|a?max|a?min|maximum|minimum|abs|threshold")
 PRODUCTS = re.compile(r"_*(r?mul|r?(true_?)?div(ide)?)_*")
 MATRIX_PRODUCTS = re.compile(r"_*(r?matmul|b?mm|mv|(a|ba)ddb?mm|einsum|bilinear|multi_head_attention_forward)_*")
-SMALLEST = 1e-20  # of the positive part that a z+ rule divides by
-NEAREST = 1e-12  # to zero that an activation's input is divided by
+LEAST_POSITIVE = 1e-20  # the z+ rule divides by a positive part above this
+LEAST_INPUT = 1e-12  # an activation's input is moved away from zero by this before it divides
 
 
-class StandIn(torch.autograd.Function):
+@dataclass(frozen=True, kw_only=True)
+class LRP(GradientBased, ABC):
+    """Relevance that starts as the score and is propagated back layer by layer, with one rule for all linear maps.
+
+    Rules exist for linear layers and convolutions, for batch normalisation (as one map with the layer right before it) and
+    for curved activations, which pass relevance unchanged, whether they are modules or not. Sums, pooling, maxima and ReLU
+    distribute relevance in proportion by their gradients. Steps without a rule (a softmax, a product of activations) use
+    the gradient too, and `check` reports them.
+    """
+
+    structured = True
+
+    @property
+    @abstractmethod
+    def rule(self) -> Rule:
+        """The rule for linear maps."""
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
+        """Raise if the model has no linear map; count the steps without a rule."""
+        super().check(model, inputs, targets, context)
+        with preserve_state(model), evaluating(model), torch.enable_grad(), missing_rules(self.rule) as (relevance, missing):
+            model.requires_grad_(False)
+            model(inputs[:1].detach().requires_grad_().clone(), *select(context.structure, slice(1)))
+        if not relevance.linear:
+            raise InputError(
+                f"{self.name} has no rule for any layer of this model: it needs linear layers or convolutions, such as nn.Linear and "
+                "nn.Conv2d, in a model that is not scripted or compiled."
+            )
+        if not missing:
+            return ()
+        steps = ", ".join(f"{name} x{count}" for name, count in sorted(missing.items()))
+        return (f"{self.name} has no rule for some steps of this model ({steps}): relevance follows the plain gradient there.",)
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        rule = self.rule
+        return in_batches(lambda x, t, s: propagate(model, x, t, s, rule), inputs, targets, context.batch, context.structure)
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class LRPEpsilon(LRP):
+    """Relevance in proportion to contributions, damped if they cancel: R_i = Σ_j x_i w_ij / (z_j + ε sign z_j) R_j.
+
+    For ReLU networks and ε → 0 it is the input times the gradient. Without biases it sums to the score.
+    """
+
+    name = "lrp_epsilon"
+    reference = "Bach et al. 2015, PLOS ONE 10(7), eq. 58"
+    epsilon: Positive = 1e-6
+
+    @property
+    def rule(self) -> Rule:
+        return epsilon_rule(self.epsilon)
+
+
+@EXPLAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class LRPZPlus(LRP):
+    """Relevance in proportion to positive contributions only: R_i = Σ_j (x_i w_ij)⁺ / (Σ_i' (x_i' w_i'j)⁺ + b_j⁺) R_j.
+
+    Negative inputs contribute through negative weights. Positive biases absorb a share of the relevance. Without biases
+    relevance sums to the score, if anything contributes.
+    """
+
+    name = "lrp_z_plus"
+    reference = "Montavon et al. 2017, Pattern Recognition 65; Bach et al. 2015 (alpha 1, beta 0)"
+
+    @property
+    def rule(self) -> Rule:
+        return z_plus_rule
+
+
+class ScaledGradient(torch.autograd.Function):
     """The value of one tensor with the gradient of another, times a factor."""
 
     @staticmethod
     def forward(ctx: Any, carrier: Tensor, value: Tensor, factor: Tensor) -> Tensor:
-        """A copy, so that the next step may work in place."""
         ctx.save_for_backward(factor)
-        return value.clone()
+        return value.clone()  # the next step may work in place
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, None, None]:
-        """To the carrier."""
         (factor,) = ctx.saved_tensors
         return gradients[0] * factor, None, None
 
 
-def stand_in(carrier: Tensor, value: Tensor, factor: Tensor) -> Tensor:
-    """`value`, whose gradient c goes to the carrier as c ⊙ factor."""
-    result: Tensor = StandIn.apply(carrier, value.detach(), factor.detach())  # type: ignore[no-untyped-call]
+def with_scaled_gradient(carrier: Tensor, value: Tensor, factor: Tensor) -> Tensor:
+    """`value`, whose gradient c reaches the carrier as c ⊙ factor."""
+    result: Tensor = ScaledGradient.apply(carrier, value.detach(), factor.detach())  # type: ignore[no-untyped-call]
     return result
 
 
@@ -89,7 +157,7 @@ def epsilon_rule(epsilon: float) -> Rule:
 
     def rule(op: Op, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         z = op(x, weight, bias)
-        return stand_in(z, z, z / away_from_zero(z, epsilon))
+        return with_scaled_gradient(z, z, z / away_from_zero(z, epsilon))
 
     return rule
 
@@ -100,11 +168,11 @@ def z_plus_rule(op: Op, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
     positive = op(functional.relu(x), weight.clamp(min=0), None if bias is None else bias.clamp(min=0))
     if bool((x < 0).any()):
         positive = positive + op(-functional.relu(-x), weight.clamp(max=0), None)
-    return stand_in(positive, z, torch.where(positive > SMALLEST, z / positive, 0.0))
+    return with_scaled_gradient(positive, z, torch.where(positive > LEAST_POSITIVE, z / positive, 0.0))
 
 
 def has_no_rule(name: str, args: tuple[Any, ...]) -> bool:
-    """Whether this is a product of two activations, or a matrix product with weights, which nothing is known of but its gradient."""
+    """Whether this is a product of two activations, or a matrix product with weights."""
     matrices = MATRIX_PRODUCTS.fullmatch(name) is not None
     if not matrices and not PRODUCTS.fullmatch(name):
         return False
@@ -112,8 +180,8 @@ def has_no_rule(name: str, args: tuple[Any, ...]) -> bool:
     return sum(active) > 1 or (matrices and any(active) and any(isinstance(arg, nn.Parameter) for arg in args))
 
 
-class Made(NamedTuple):
-    """The output of a linear map, as it was when it was made, and what made it."""
+class LinearStep(NamedTuple):
+    """The output of a linear map with its version, and the map that made it."""
 
     output: Tensor
     version: int
@@ -124,21 +192,20 @@ class Made(NamedTuple):
 
 
 class Relevance(TorchFunctionMode):
-    """While it is on, linear maps, batch normalisation and curved activations have the gradients of LRP.
+    """While active, linear maps, batch normalisation and curved activations have the gradients of LRP.
 
-    linear     which linear maps were treated, by name
-    products   which products without a rule were met, by name
+    linear     counts the linear maps, by name
+    products   counts the products without a rule, by name
     """
 
-    def __init__(self, rule: Rule, watch: Watch | None = None) -> None:
+    def __init__(self, rule: Rule, counter: StepCounter | None = None) -> None:
         super().__init__()
-        self.rule, self.watch = rule, watch
+        self.rule, self.counter = rule, counter
         self.linear: Counter[str] = Counter()
         self.products: Counter[str] = Counter()
-        self.made: dict[int, Made] = {}
+        self.steps: dict[int, LinearStep] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        """Treat what there is a rule for, do the rest as it would have been done."""
         kwargs = kwargs or {}
         x, name = args[0] if args else kwargs.get("input"), getattr(func, "__name__", "")
         if has_no_rule(name, args):
@@ -146,57 +213,57 @@ class Relevance(TorchFunctionMode):
         if not isinstance(x, Tensor) or not x.requires_grad:
             return func(*args, **kwargs)
         if func in LINEAR:
-            return self.mapped(func, args, kwargs)
+            return self.linear_map(func, args, kwargs)
         if func is functional.batch_norm:
-            return self.normalised(args, kwargs)
+            return self.batch_norm(args, kwargs)
         if POINTWISE.fullmatch(name):
-            return self.activated(func, x, args, kwargs)
+            return self.activation(func, x, args, kwargs)
         return func(*args, **kwargs)
 
     @contextmanager
-    def treating(self) -> Iterator[None]:
-        """Whatever runs here is not counted as a step without a rule."""
-        if self.watch is not None:
-            self.watch.depth += 1
+    def uncounted(self) -> Iterator[None]:
+        """Operations inside are not counted as steps without a rule."""
+        if self.counter is not None:
+            self.counter.depth += 1
         try:
             yield
         finally:
-            if self.watch is not None:
-                self.watch.depth -= 1
+            if self.counter is not None:
+                self.counter.depth -= 1
 
-    def mapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    def linear_map(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         """A linear layer or a convolution."""
         names = ("input", "weight", "bias")
         given: dict[str, Any] = {"bias": None, **kwargs, **dict(zip(names, args, strict=False))}
         x, weight, bias = (given[name] for name in names)
-        rest = {key: value for key, value in kwargs.items() if key not in names}
+        options = {key: value for key, value in kwargs.items() if key not in names}
 
         def op(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-            result: Tensor = func(x, weight, bias, *args[3:], **rest)
+            result: Tensor = func(x, weight, bias, *args[3:], **options)
             return result
 
         self.linear[func.__name__] += 1
-        with self.treating():
+        with self.uncounted():
             weight, bias = weight.detach(), None if bias is None else bias.detach()
             output = self.rule(op, x, weight, bias)
         if func in CONVOLUTIONS or (func is functional.linear and output.ndim == 2):
-            self.made[id(output)] = Made(output, output._version, op, x, weight, bias)
+            self.steps[id(output)] = LinearStep(output, output._version, op, x, weight, bias)
         return output
 
-    def normalised(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-        """Batch normalisation by running statistics: one linear map with the layer right before it, or a linear map of its own."""
+    def batch_norm(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        """Normalisation by running statistics: one linear map with the layer right before it, or a linear map of its own."""
         names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
         given = {"weight": None, "bias": None, "training": False, "eps": 1e-5, **kwargs, **dict(zip(names, args, strict=False))}
         x, mean, variance = given["input"], given["running_mean"], given["running_var"]
         if given["training"] or mean is None or variance is None:
             return functional.batch_norm(*args, **kwargs)
-        with self.treating():
+        with self.uncounted():
             scale = (variance + given["eps"]).rsqrt() * (1.0 if given["weight"] is None else given["weight"].detach())
             shift = (0.0 if given["bias"] is None else given["bias"].detach()) - mean * scale
-            made = self.made.get(id(x))
-            if made is not None and made.version == x._version:
-                weight = made.weight * scale.reshape(-1, *[1] * (made.weight.ndim - 1))
-                return self.rule(made.op, made.x, weight, shift if made.bias is None else made.bias * scale + shift)
+            step = self.steps.get(id(x))
+            if step is not None and step.version == x._version:
+                weight = step.weight * scale.reshape(-1, *[1] * (step.weight.ndim - 1))
+                return self.rule(step.op, step.x, weight, shift if step.bias is None else step.bias * scale + shift)
             shape = (-1, *[1] * (x.ndim - 2))
 
             def op(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -204,34 +271,34 @@ class Relevance(TorchFunctionMode):
 
             return self.rule(op, x, scale.reshape(shape), shift.reshape(shape))
 
-    def activated(self, func: Any, x: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-        """A curved activation a(z), through which relevance passes as it is: c ⊙ a / z."""
-        with self.treating():
+    def activation(self, func: Any, x: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        """A curved activation a(z), which passes relevance unchanged: c ⊙ a / z."""
+        with self.uncounted():
             z = x.detach()
             value = func(z.clone(), *args[1:], **kwargs) if args else func(**{**kwargs, "input": z.clone()})
-            result = stand_in(x, value, value / away_from_zero(z, NEAREST))
+            result = with_scaled_gradient(x, value, value / away_from_zero(z, LEAST_INPUT))
         in_place = kwargs.get("inplace", False) or func.__name__.endswith("_")
         return x.copy_(result) if in_place else result
 
 
 @contextmanager
-def watched(rule: Rule) -> Iterator[tuple[Relevance, Counter[str]]]:
-    """The rules, and what they met without having a rule for it, complete at the end."""
+def missing_rules(rule: Rule) -> Iterator[tuple[Relevance, Counter[str]]]:
+    """The rules, and the steps without a rule by name, which are complete when the context ends."""
     steps, missing = NonlinearSteps(), Counter[str]()
-    watch = Watch(steps)
-    with Relevance(rule, watch) as relevance, watch:
+    counter = StepCounter(steps)
+    with Relevance(rule, counter) as relevance, counter:
         yield relevance, missing
     missing.update({name: count for name, count in steps.outside.items() if not PROPORTIONAL.fullmatch(name)})
     missing.update(relevance.products)
 
 
-def relevance(model: nn.Module, points: Tensor, targets: Tensor, structure: Structure, rule: Rule) -> Tensor:
-    """The relevance of each number of each point for that point's score, (R, ...): the point times the rules' gradient.
+def propagate(model: nn.Module, points: Tensor, targets: Tensor, structure: Structure, rule: Rule) -> Tensor:
+    """The relevance of each number of a point for the point's score, (R, ...): the point times the rules' gradient.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> net.weight.data = torch.tensor([[2.0, -1.0]])
     >>> x, target = torch.tensor([[1.0, 1.0]]), torch.tensor([0])
-    >>> relevance(net, x, target, (), epsilon_rule(1.0)), relevance(net, x, target, (), z_plus_rule)
+    >>> propagate(net, x, target, (), epsilon_rule(1.0)), propagate(net, x, target, (), z_plus_rule)
     (tensor([[ 1.0000, -0.5000]]), tensor([[1., 0.]]))
     """
     leaf = points.detach().requires_grad_()
@@ -239,86 +306,3 @@ def relevance(model: nn.Module, points: Tensor, targets: Tensor, structure: Stru
         score = pick(model(leaf.clone(), *structure), targets).sum()
     (gradient,) = torch.autograd.grad(score, leaf)
     return leaf.detach() * gradient
-
-
-@dataclass(frozen=True, kw_only=True)
-class LRP(GradientBased, ABC):
-    """Relevance that starts as the score and is handed back layer by layer, one rule for all linear maps.
-
-    Rules exist for linear layers and convolutions, batch normalisation (one map with the layer right before it) and
-    curved activations, which pass relevance as it is, modules or not. Sums, pooling, maxima and ReLU share relevance in
-    proportion by their gradient; where there is no rule (a softmax, a product of activations), it is the gradient too,
-    and `check` says so.
-    """
-
-    structured = True
-
-    @property
-    @abstractmethod
-    def rule(self) -> Rule:
-        """What happens at a linear map."""
-
-    def cost(self, shape: Size) -> Cost:
-        """One pass each way."""
-        return Cost(forward=1, backward=1)
-
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise if there is no linear map to treat; count the steps that have no rule."""
-        super().check(model, inputs, targets, context)
-        with preserve_state(model), evaluating(model), torch.enable_grad(), watched(self.rule) as (found, missing):
-            model.requires_grad_(False)
-            model(inputs[:1].detach().requires_grad_().clone(), *at(context.structure, slice(1)))
-        if not found.linear:
-            raise InputError(
-                f"{self.name} has no rule for any layer of this model: it needs linear layers or convolutions, such as nn.Linear and "
-                "nn.Conv2d, in a model that is not scripted or compiled."
-            )
-        if not missing:
-            return ()
-        steps = ", ".join(f"{name} x{count}" for name, count in sorted(missing.items()))
-        return (f"{self.name} has no rule for some steps of this model ({steps}): there relevance follows the plain gradient.",)
-
-    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Relevances of the inputs' shape."""
-        rule = self.rule
-        return by_rows(lambda x, t, s: relevance(model, x, t, s, rule), inputs, targets, context.batch, context.structure)
-
-
-@EXPLAINERS.add
-@dataclass(frozen=True, kw_only=True)
-class LRPEpsilon(LRP):
-    """Relevance in proportion to contributions, damped where they cancel: R_i = Σ_j x_i w_ij / (z_j + ε sign z_j) R_j.
-
-    For ReLU networks and ε → 0 it is the input times the gradient; without biases it sums to the score.
-    """
-
-    name = "lrp_epsilon"
-    reference = "Bach et al. 2015, PLOS ONE 10(7), eq. 58"
-    epsilon: Positive = 1e-6
-
-    @property
-    def rule(self) -> Rule:
-        """The epsilon rule."""
-        return epsilon_rule(self.epsilon)
-
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise on an epsilon that does not damp."""
-        return super().check(model, inputs, targets, context)
-
-
-@EXPLAINERS.add
-@dataclass(frozen=True, kw_only=True)
-class LRPZPlus(LRP):
-    """Relevance in proportion to positive contributions alone: R_i = Σ_j (x_i w_ij)⁺ / (Σ_i' (x_i' w_i'j)⁺ + b_j⁺) R_j.
-
-    Negative inputs contribute through negative weights. Positive biases take their share, which is lost; without biases
-    relevance sums to the score wherever something contributes.
-    """
-
-    name = "lrp_z_plus"
-    reference = "Montavon et al. 2017, Pattern Recognition 65; Bach et al. 2015 (alpha 1, beta 0)"
-
-    @property
-    def rule(self) -> Rule:
-        """The z+ rule."""
-        return z_plus_rule

@@ -1,21 +1,23 @@
-"""Model passes over (row, item) pairs: full batches, never more than fit, never one row at a time."""
+"""Model passes in full batches: over rows, and over (row, item) pairs such as (input, noise draw)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from math import ceil
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 Structure = tuple[Tensor, ...]
 
 Terms = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From rows (R,) and items (R,) to points (R, ...) and the weights that multiply the gradients there."""
+"""From rows (R,) and items (R,) to points (R, ...) and the weights of the gradients at these points."""
 
 
 def pick(scores: Tensor, targets: Tensor) -> Tensor:
-    """The score of each row that its target names: (R, K), (R,) -> (R,).
+    """The score that each row's target names: (R, K), (R,) -> (R,).
 
     >>> pick(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1, 0]))
     tensor([2., 3.])
@@ -23,23 +25,31 @@ def pick(scores: Tensor, targets: Tensor) -> Tensor:
     return scores.gather(1, targets.to(scores.device).reshape(-1, 1).expand(len(scores), 1)).squeeze(1)
 
 
-def at(structure: Structure, rows: Tensor | slice) -> Structure:
+def select(structure: Structure, rows: Tensor | slice) -> Structure:
     """The structure of some rows."""
     return tuple(part[rows] for part in structure)
 
 
 def scores(model: nn.Module, points: Tensor, targets: Tensor, structure: Structure = ()) -> Tensor:
-    """The explained score of each point, (R,), without a graph."""
+    """The target's score at each point, (R,), without a graph."""
     with torch.no_grad():
         return pick(model(points, *structure), targets)
 
 
 def gradients(model: nn.Module, points: Tensor, targets: Tensor, structure: Structure = ()) -> Tensor:
-    """The gradient of each point's score in that point, (R, ...), leaving the parameters' own gradients alone."""
+    """The gradient of each point's score in that point, (R, ...). The parameters' own gradients stay untouched."""
     leaf = points.detach().requires_grad_()
     with torch.enable_grad():
         (gradient,) = torch.autograd.grad(pick(model(leaf.clone(), *structure), targets).sum(), leaf)
     return gradient
+
+
+def in_batches(
+    function: Callable[[Tensor, Tensor, Structure], Tensor], inputs: Tensor, targets: Tensor, rows: int, structure: Structure = ()
+) -> Tensor:
+    """`function(inputs, targets, structure)` on at most `rows` rows at a time, concatenated."""
+    parts = [slice(low, low + rows) for low in range(0, len(inputs), rows)]
+    return torch.cat([function(inputs[part], targets[part], select(structure, part)) for part in parts])
 
 
 def pairs(rows: int, items: int, batch: int, device: torch.device | str = "cpu") -> Iterator[tuple[Tensor, Tensor]]:
@@ -53,7 +63,7 @@ def pairs(rows: int, items: int, batch: int, device: torch.device | str = "cpu")
         yield index % rows, index // rows
 
 
-def mean_of(term: Callable[[Tensor, Tensor], Tensor], like: Tensor, items: int, batch: int) -> Tensor:
+def mean_over_items(term: Callable[[Tensor, Tensor], Tensor], like: Tensor, items: int, batch: int) -> Tensor:
     """The mean over items of `term(row, item)`, (R, ...), for each row of `like`: (N, ...)."""
     total = torch.zeros_like(like)
     for row, item in pairs(len(like), items, batch, like.device):
@@ -66,29 +76,21 @@ def mean_gradient(model: nn.Module, x: Tensor, targets: Tensor, terms: Terms, it
 
     def term(row: Tensor, item: Tensor) -> Tensor:
         points, weights = terms(row, item)
-        return weights * gradients(model, points, targets[row], at(structure, row))
+        return weights * gradients(model, points, targets[row], select(structure, row))
 
-    return mean_of(term, x, items, batch)
+    return mean_over_items(term, x, items, batch)
 
 
-def table_of(term: Callable[[Tensor, Tensor], Tensor], rows: int, items: int, batch: int, device: torch.device) -> Tensor:
-    """All values of `term(row, item)`, (R,), as one table (rows, items)."""
+def value_table(term: Callable[[Tensor, Tensor], Tensor], rows: int, items: int, batch: int, device: torch.device) -> Tensor:
+    """The values of `term(row, item)`, (R,), as one table (rows, items)."""
     values = [term(row, item) for row, item in pairs(rows, items, batch, device)]
     return torch.cat(values).reshape(items, rows).T
 
 
-def by_rows(
-    function: Callable[[Tensor, Tensor, Structure], Tensor], inputs: Tensor, targets: Tensor, rows: int, structure: Structure = ()
-) -> Tensor:
-    """`function(inputs, targets, structure)` on at most `rows` rows at a time, put together again."""
-    parts = [slice(low, low + rows) for low in range(0, len(inputs), rows)]
-    return torch.cat([function(inputs[part], targets[part], at(structure, part)) for part in parts])
+def batch_shape(rows: int, items: int, batch: int) -> tuple[int, int]:
+    """Rows per call and items per row that need the fewest calls of at most `batch` model rows.
 
-
-def tile(rows: int, items: int, batch: int) -> tuple[int, int]:
-    """How many rows, and how many items of each, make the fewest calls of at most `batch` model rows.
-
-    >>> tile(rows=32, items=50, batch=256), tile(rows=51, items=50, batch=100), tile(rows=5, items=50, batch=1)
+    >>> batch_shape(rows=32, items=50, batch=256), batch_shape(rows=51, items=50, batch=100), batch_shape(rows=5, items=50, batch=1)
     ((32, 8), (4, 25), (1, 1))
     """
 
@@ -97,3 +99,14 @@ def tile(rows: int, items: int, batch: int) -> tuple[int, int]:
 
     best = min(range(1, min(rows, batch) + 1), key=lambda count: (calls(count), -count))
     return best, min(items, batch // best)
+
+
+@contextmanager
+def hooks(handles: Iterable[RemovableHandle]) -> Iterator[None]:
+    """Hooks on modules, removed at the end."""
+    registered = list(handles)
+    try:
+        yield
+    finally:
+        for handle in registered:
+            handle.remove()

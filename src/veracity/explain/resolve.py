@@ -1,4 +1,4 @@
-"""From what people write to an explainer: objects, names, settings, import paths, Captum classes, functions."""
+"""Turns what people write into an explainer: objects, names, settings, import paths, Captum classes, functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RANDOM = (
 
 
 def as_explainer(value: Any) -> Explainer:
-    """An explainer from whatever names or is one.
+    """An explainer from an object, a name, a table of settings, a Captum class, a function or a tensor of maps.
 
     >>> as_explainer("saliency").name, as_explainer(captum.attr.LRP).name, as_explainer({"name": "lime", "patch": 2}).patch
     ('saliency', 'lrp', 2)
@@ -57,11 +57,11 @@ def as_explainer(value: Any) -> Explainer:
 
 
 def from_table(table: Mapping[str, Any]) -> Explainer:
-    """A registered explainer by {name, settings}; a foreign one by its import path as the name, or by its own spec."""
+    """A registered explainer from {name, settings}; a foreign one from {name: import path} or from its own spec."""
     settings = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
     for kind in ("attribution", "function"):
         if kind in settings:
-            return from_spec(kind, settings)
+            return from_foreign_spec(kind, settings)
     name = settings.pop("name", None)
     if not isinstance(name, str) or ":" not in name:
         built: Explainer = EXPLAINERS.build(table)
@@ -77,21 +77,21 @@ def from_table(table: Mapping[str, Any]) -> Explainer:
     return CaptumMethod(attribution=target, settings=settings, random=explainer.random)
 
 
-def from_spec(kind: str, table: Mapping[str, Any]) -> Explainer:
-    """A foreign explainer from its spec: {name, attribution | function: path, ...}."""
+def from_foreign_spec(kind: str, table: Mapping[str, Any]) -> Explainer:
+    """A foreign explainer from {name, attribution: path, ...} or {name, function: path, ...}."""
     settings = dict(table)
     label, path = settings.pop("name", ""), settings.pop(kind)
     path = path.get("import") if isinstance(path, Mapping) else path
     target = import_object(path) if isinstance(path, str) else path
-    made = CaptumMethod if kind == "attribution" else Function
-    return made(**{kind: target, "label": label, **settings})
+    explainer = CaptumMethod if kind == "attribution" else Function
+    return explainer(**{kind: target, "label": label, **settings})
 
 
 def from_captum(value: type) -> CaptumMethod:
-    """A Captum class, if it explains the input and needs nothing but a model."""
+    """A Captum class; raises unless it explains the input and needs only a model."""
     if issubclass(value, (captum.attr.LayerAttribution, captum.attr.NeuronAttribution)):
         raise SpecError(f"{value.__name__} explains a layer or a neuron, not the input: use an attribution of the input.")
-    needed = required(value) or []
+    needed = required_arguments(value) or []
     if len(needed) > 1 or issubclass(value, captum.attr.NoiseTunnel):
         raise SpecError(
             f"{value.__name__} needs more than a model ({', '.join(needed)}): pass a factory, "
@@ -101,8 +101,8 @@ def from_captum(value: type) -> CaptumMethod:
 
 
 def from_callable(value: Callable[..., Any]) -> Explainer:
-    """A factory if it takes exactly one argument, else a function of model, inputs and targets."""
-    needed = required(value)
+    """A factory if it takes one argument, a function of (model, inputs, targets) if it takes three."""
+    needed = required_arguments(value)
     if needed is None or len(needed) == 3:
         return Function(function=value)
     if len(needed) == 1:
@@ -110,8 +110,8 @@ def from_callable(value: Callable[..., Any]) -> Explainer:
     raise SpecError(f"An explainer is {ACCEPTED}; {short_repr(value)} takes {len(needed)} arguments.")
 
 
-def required(value: Callable[..., Any]) -> list[str] | None:
-    """The positional arguments that must be given; None if that is unknown or any number will do."""
+def required_arguments(value: Callable[..., Any]) -> list[str] | None:
+    """The required positional arguments; None if they are unknown or any number is accepted."""
     try:
         parameters = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):

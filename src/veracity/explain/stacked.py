@@ -1,5 +1,7 @@
 """Gradient explanations as pure functions of the model, so that many copies of its weights are explained at once.
 
+They are the explanations of the form Σ_i w_i(x) ⊙ ∇f(p_i(x)), with points p_i and weights w_i.
+
 >>> from torch.func import functional_call, vmap
 >>> net = torch.nn.Linear(2, 1, bias=False)
 >>> weights = torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]])  # two copies
@@ -16,6 +18,7 @@ tensor([[[1., 2.]],
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -23,72 +26,66 @@ from torch import Tensor
 from torch.func import grad
 
 from veracity.core.explainers import Context, Explainer
-from veracity.explain.ablation import as_row
-from veracity.explain.gradients import Gradient, InputXGradient, InputXSaliency, IntegratedGradients, Saliency, points_and_weights
-from veracity.explain.passes import Structure, Terms, at, pairs, pick
+from veracity.explain.gradients import Gradient, InputXGradient, InputXSaliency, IntegratedGradients, Saliency, quadrature
+from veracity.explain.masking import baseline_row
+from veracity.explain.passes import Structure, Terms, pairs, pick, select
 from veracity.explain.precomputed import Precomputed
 from veracity.explain.smooth_grad import GradientShap, SmoothGrad
 
 Call = Callable[..., Tensor]
-"""From inputs (R, ...) and their structure to scores (R, K): torch operations alone, the weights bound to it."""
+"""From inputs (R, ...) and their structure to scores (R, K), with the weights bound and torch operations only."""
 
 Form = Callable[[Call, Tensor, Tensor, Context], Tensor]
 """From (call, inputs, targets, context) to the maps that the explainer gives for the same model."""
 
 
+@dataclass(frozen=True)
+class GradientSum:
+    """An explanation finish(x, Σ_i w_i ⊙ ∇f(p_i)); `terms` gives the points p_i and weights w_i of `items` terms per row."""
+
+    items: int
+    terms: Callable[[Tensor, Context], Terms]
+    finish: Callable[[Tensor, Tensor], Tensor] = lambda x, total: total
+
+
 def stacked(explainer: Explainer) -> Form | None:
     """The explainer as a function that torch.func.vmap can map over weights; None if it has no such form.
 
-    Its numbers are the explainer's up to rounding, random ones included, which do not depend on the copy.
+    The numbers are the explainer's up to rounding. Random numbers are the same for every copy.
     """
     if isinstance(explainer, Precomputed):
         return None if explainer.explainer is None else stacked(explainer.explainer)
-    if type(explainer) is Saliency:
-        return lambda *given: weighted_gradients(1, plain, *given).abs()
-    if type(explainer) is Gradient:
-        return partial(weighted_gradients, 1, plain)
-    if type(explainer) is InputXSaliency:
-        return lambda call, x, *given: x.detach() * weighted_gradients(1, plain, call, x, *given).abs()
-    if type(explainer) is InputXGradient:
-        return partial(weighted_gradients, 1, times_input)
-    if type(explainer) is IntegratedGradients:
-        return partial(weighted_gradients, explainer.steps, partial(along_the_line, explainer))
-    if isinstance(explainer, (SmoothGrad, GradientShap)) and type(explainer) in (SmoothGrad, GradientShap):
-        draws, terms = explainer.draws, explainer.terms
-        return lambda *given: weighted_gradients(draws, terms, *given) / draws
+    gradients = gradient_sum(explainer)
+    return None if gradients is None else partial(explain_stacked, gradients)
+
+
+def gradient_sum(explainer: Explainer) -> GradientSum | None:
+    """The explainer as a weighted sum of gradients; None if it is not one. A subclass may do anything, so it is not one."""
+    kind = type(explainer)
+    if kind is Saliency:
+        return GradientSum(1, gradient_terms, lambda x, total: total.abs())
+    if kind is Gradient:
+        return GradientSum(1, gradient_terms)
+    if kind is InputXSaliency:
+        return GradientSum(1, gradient_terms, lambda x, total: x * total.abs())
+    if kind is InputXGradient:
+        return GradientSum(1, lambda x, context: lambda row, _item: (x[row], x[row]))
+    if isinstance(explainer, IntegratedGradients) and kind is IntegratedGradients:
+        return GradientSum(explainer.steps, partial(path_terms, explainer))
+    if isinstance(explainer, (SmoothGrad, GradientShap)) and kind in (SmoothGrad, GradientShap):
+        draws = explainer.draws
+        return GradientSum(draws, explainer.terms, lambda x, total: total / draws)
     return None
 
 
-def weighted_gradients(
-    items: int, terms_of: Callable[[Tensor, Context], Terms], call: Call, inputs: Tensor, targets: Tensor, context: Context
-) -> Tensor:
-    """Σ_i w_i(x) ⊙ ∇f(p_i(x)) over the items' points p_i and weights w_i: (N, ...)."""
-    x = inputs.detach()
-    terms, total = terms_of(x, context), torch.zeros_like(x)
-    for row, item in pairs(len(x), items, context.batch, x.device):
-        points, weights = terms(row, item)
-        structure, chosen = at(context.structure, row), targets[row]
-
-        def score(p: Tensor, s: Structure = structure, t: Tensor = chosen) -> Tensor:
-            return pick(call(p, *s), t).sum()
-
-        total = total.index_add(0, row, weights * grad(score)(points))
-    return total
-
-
-def plain(x: Tensor, context: Context) -> Terms:
+def gradient_terms(x: Tensor, context: Context) -> Terms:
     """The gradient at the input."""
     return lambda row, _item: (x[row], x.new_ones(()))
 
 
-def times_input(x: Tensor, context: Context) -> Terms:
-    """The gradient at the input, times the input."""
-    return lambda row, _item: (x[row], x[row])
-
-
-def along_the_line(explainer: IntegratedGradients, x: Tensor, context: Context) -> Terms:
-    """The points and weights of the quadrature between baseline and input."""
-    baseline, rule = as_row(explainer.baseline, x), points_and_weights(explainer.method, explainer.steps)
+def path_terms(explainer: IntegratedGradients, x: Tensor, context: Context) -> Terms:
+    """The quadrature points between baseline and input."""
+    baseline, rule = baseline_row(explainer.baseline, x), quadrature(explainer.method, explainer.steps)
     share, weight = (x.new_tensor(values).reshape(-1, *[1] * (x.ndim - 1)) for values in rule)
 
     def terms(row: Tensor, item: Tensor) -> tuple[Tensor, Tensor]:
@@ -96,3 +93,18 @@ def along_the_line(explainer: IntegratedGradients, x: Tensor, context: Context) 
         return baseline + share[item] * difference, weight[item] * difference
 
     return terms
+
+
+def explain_stacked(gradients: GradientSum, call: Call, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+    """The sum (N, ...), by torch.func alone."""
+    x = inputs.detach()
+    terms, total = gradients.terms(x, context), torch.zeros_like(x)
+    for row, item in pairs(len(x), gradients.items, context.batch, x.device):
+        points, weights = terms(row, item)
+        structure, chosen = select(context.structure, row), targets[row]
+
+        def score(p: Tensor, s: Structure = structure, t: Tensor = chosen) -> Tensor:
+            return pick(call(p, *s), t).sum()
+
+        total = total.index_add(0, row, weights * grad(score)(points))
+    return gradients.finish(x, total)

@@ -1,4 +1,4 @@
-"""How concentrated an explanation is: one number a sample, from its magnitudes or from the histogram of its values."""
+"""How concentrated an explanation is, per sample: from its magnitudes or from the histogram of its values."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import InputError, SpecError
+from veracity.measure.rows import unit_scale
 
 
 def complexity(e: Tensor) -> Tensor:
@@ -18,14 +19,14 @@ def complexity(e: Tensor) -> Tensor:
 
     Reference: Bhatt, Weller and Moura, Evaluating and aggregating feature-based model explanations (IJCAI 2020).
     """
-    size = magnitudes(e)
+    size = unit_scale(as_rows(e).abs())
     return entropy(size / size.sum(dim=1, keepdim=True))
 
 
 def sparseness(e: Tensor) -> Tensor:
-    """The Gini index of an explanation's magnitudes: 0 where all are equal, 1 - 1/n where a single one of n is not zero.
+    """The Gini index of an explanation's magnitudes: 0 if all are equal, 1 - 1/n if only one of n is not zero.
 
-    sum_i (2 i - n - 1) a_i / (n sum a) over the magnitudes a = |e| in rising order, i = 1 ... n; from (N, ...) to (N,). It
+    sum_i (2 i - n - 1) a_i / (n sum a) over the magnitudes a = |e| in ascending order, i = 1 ... n; from (N, ...) to (N,). It
     does not depend on the map's scale. A zero map has no index: NaN.
 
     >>> sparseness(torch.tensor([[1.0, -1.0, 0.0, 2.0]]))
@@ -33,7 +34,7 @@ def sparseness(e: Tensor) -> Tensor:
 
     Reference: Chalasani et al., Concise explanations of neural networks using adversarial training (ICML 2020).
     """
-    size = magnitudes(e).sort(dim=1).values
+    size = unit_scale(as_rows(e).abs()).sort(dim=1).values
     n = size.shape[1]
     weight = 2.0 * torch.arange(1, n + 1, dtype=size.dtype, device=size.device) - (n + 1)
     return (size * weight).sum(dim=1) / (n * size.sum(dim=1))
@@ -43,7 +44,7 @@ def discrete_entropy(e: Tensor, bins: int = 100) -> Tensor:
     """The entropy of the histogram of an explanation's values, in nats: from 0 for a constant map to log(bins).
 
     -sum p log p with p the share of values in each of `bins` equal bins from the sample's smallest to its largest value, each
-    closed on the left, the last one on both sides; from (N, ...) to (N,). Values keep their sign. NaN where a value is not
+    closed on the left, the last one on both sides; from (N, ...) to (N,). Values keep their sign. NaN if a value is not
     finite.
 
     >>> discrete_entropy(torch.tensor([[0.0, 0.1, 0.6, 1.0]]), bins=4)
@@ -53,7 +54,7 @@ def discrete_entropy(e: Tensor, bins: int = 100) -> Tensor:
     """
     if bins < 1:
         raise SpecError(f"A histogram needs at least one bin, not {bins}.")
-    x = flat(e)
+    x = as_rows(e)
     low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
     step = torch.arange(1, bins, dtype=x.dtype, device=x.device)
     place = torch.searchsorted(low + step * ((high - low) / bins), x, right=True)
@@ -68,15 +69,8 @@ def entropy(shares: Tensor) -> Tensor:
     return terms.sum(dim=1)
 
 
-def flat(e: Tensor) -> Tensor:
-    """Explanations (N, ...) as float64 rows (N, n); raises if there is nothing in them."""
+def as_rows(e: Tensor) -> Tensor:
+    """Explanations (N, ...) as float64 rows (N, n); raises if they are empty."""
     if e.ndim < 2 or e.shape[1:].numel() == 0:
-        raise InputError(f"Explanations must have the shape (samples, ...) with at least one entry a sample, not {tuple(e.shape)}.")
+        raise InputError(f"Explanations must have the shape (samples, ...) with at least one entry per sample, not {tuple(e.shape)}.")
     return e.double().flatten(1)
-
-
-def magnitudes(e: Tensor) -> Tensor:
-    """Magnitudes (N, n) in units of each sample's largest; a zero map stays zero."""
-    size = flat(e).abs()
-    largest = size.amax(dim=1, keepdim=True)
-    return size / largest.where(largest != 0, 1.0)

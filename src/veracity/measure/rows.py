@@ -1,4 +1,4 @@
-"""What every measure does first: see two batches as rows of float64 numbers."""
+"""Two batches of explanations as rows of float64 numbers, and what several measures compute from rows."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from torch import Tensor
 from veracity.core.errors import InputError
 
 
-def alike(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Two batches as they are; raises if their shapes differ or there is nothing to compare."""
+def check_pair(a: Tensor, b: Tensor) -> None:
+    """Raise if the shapes of two batches differ, or if there is nothing to compare."""
     if a.shape != b.shape:
         raise InputError(f"A measure compares two batches of one shape, not {tuple(a.shape)} and {tuple(b.shape)}.")
     if a.ndim < 2 or a.shape[1:].numel() == 0:
-        raise InputError(f"A measure compares batches of shape (samples, ...) with at least one entry a sample, not {tuple(a.shape)}.")
-    return a, b
+        raise InputError(f"A measure compares batches of shape (samples, ...) with at least one entry per sample, not {tuple(a.shape)}.")
 
 
-def paired(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Two batches of one shape as float64; raises as `alike` does."""
-    a, b = alike(a, b)
+def as_maps(a: Tensor, b: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """Two batches of maps (N, C, H, W) or series (N, C, T) as float64; raises for other shapes."""
+    check_pair(a, b)
+    if a.ndim not in (3, 4):
+        raise InputError(f"The measure '{name}' compares maps (N, C, H, W) or series (N, C, T), not {tuple(a.shape)}.")
     return a.double(), b.double()
 
 
 def rows(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Two batches (N, ...) as float64 rows (N, D)."""
-    a, b = paired(a, b)
-    return a.flatten(1), b.flatten(1)
+    check_pair(a, b)
+    return a.double().flatten(1), b.double().flatten(1)
 
 
 def unit_scale(x: Tensor) -> Tensor:
@@ -35,13 +36,13 @@ def unit_scale(x: Tensor) -> Tensor:
 
 
 def centred(x: Tensor) -> Tensor:
-    """Rows (N, D) less their mean, in units of their largest magnitude; exactly zero where a row is constant."""
+    """Rows (N, D) divided by their largest magnitude, minus their mean; exactly zero for a constant row."""
     x = unit_scale(x)
     x = x - x[:, :1]
     return x - x.mean(dim=1, keepdim=True)
 
 
 def cosine_of_rows(a: Tensor, b: Tensor) -> Tensor:
-    """The cosine of the angle between rows (N, D), NaN where a row is zero; their squares must fit into float64."""
+    """The cosine of the angle between rows (N, D), NaN if a row is zero. Their squares must fit into float64."""
     lengths = ((a * a).sum(dim=1) * (b * b).sum(dim=1)).sqrt()
     return ((a * b).sum(dim=1) / lengths).clamp(-1.0, 1.0)

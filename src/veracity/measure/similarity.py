@@ -1,7 +1,4 @@
-"""Similarities: larger is more alike.
-
-Structural similarity: maps compared window by window.
-"""
+"""Similarities between explanations, of which larger is more similar: by entries, by the largest entries, by windows."""
 
 from __future__ import annotations
 
@@ -14,18 +11,19 @@ from torch.nn import functional
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction, measure
 from veracity.core.settings import Fraction, Positive
-from veracity.measure.rows import centred, cosine_of_rows, paired, rows, unit_scale
+from veracity.measure.rows import as_maps, centred, cosine_of_rows, rows, unit_scale
 
-ROUNDING = 1e-6
+ROUNDING = 1e-6  # of bits
+C1, C2 = 0.01**2, 0.03**2  # of ssim, in units of the squared range
 
 
 @measure("cosine", direction=Direction.HIGHER, range=(-1.0, 1.0), reference="Crabbé and van der Schaar 2023, section 2.2")
 def cosine(a: Tensor, b: Tensor) -> Tensor:
     """The cosine of the angle between two explanations.
 
-    cos(a, b) = <a, b> / (|a| |b|), from (N, ...) and (N, ...) to (N,). It is free of scale, whatever the scale: nothing is
-    added to the vectors, sums are in float64, and float64 rows are brought to unit size before they are squared. A zero
-    vector has no direction: NaN.
+    cos(a, b) = <a, b> / (|a| |b|), from (N, ...) and (N, ...) to (N,). It does not depend on the scale: nothing is added to
+    the vectors, sums are in float64, and float64 rows are brought to unit size before they are squared. A zero vector has
+    no direction: NaN.
 
     >>> cosine(torch.tensor([[3.0, 4.0], [1e-30, 0.0]]), torch.tensor([[4.0, 3.0], [1e-30, 1e-30]]))
     tensor([0.9600, 0.7071], dtype=torch.float64)
@@ -52,7 +50,7 @@ def pearson(a: Tensor, b: Tensor) -> Tensor:
 def categorical_agreement(a: Tensor, b: Tensor) -> Tensor:
     """The share of equal bits of two categorical explanations; fractions of bits work too.
 
-    1 - mean |a - b|, from (N, ...) and (N, ...) with entries in [0, 1] to (N,). Entries outside [0, 1] are no bits: NaN.
+    1 - mean |a - b|, from (N, ...) and (N, ...) with entries in [0, 1] to (N,). Entries outside [0, 1] are not bits: NaN.
 
     >>> categorical_agreement(torch.tensor([[1, 0, 1, 1]]), torch.tensor([[1, 1, 1, 0]]))
     tensor([0.5000], dtype=torch.float64)
@@ -68,9 +66,9 @@ def sorensen_dice(a: Tensor, b: Tensor, fraction: Fraction = 0.1) -> Tensor:
     """The overlap of the entries that two explanations rank highest.
 
     2 |A & B| / (|A| + |B|), where A and B hold the k = max(1, round(fraction D)) largest of the D entries; from (N, ...) and
-    (N, ...) to (N,). Entries tied at the border share the seats that are left: with r seats for t tied entries each is a
+    (N, ...) to (N,). Entries tied at the border share the remaining seats: with r seats for t tied entries, each is a
     member to the degree r / t, and |A & B| sums the smaller degree. So the number never depends on the order of entries,
-    and it is the plain overlap where nothing is tied.
+    and it is the plain overlap without ties.
 
     >>> sorensen_dice.using(fraction=0.5)(torch.tensor([[4.0, 3.0, 2.0, 1.0]]), torch.tensor([[4.0, 1.0, 2.0, 3.0]]))
     tensor([0.5000], dtype=torch.float64)
@@ -90,9 +88,6 @@ def membership(x: Tensor, seats: int) -> Tensor:
     return above.double() + tied.double() * (left / tied.sum(dim=1, keepdim=True))
 
 
-C1, C2 = 0.01**2, 0.03**2
-
-
 @measure("ssim", direction=Direction.HIGHER, range=(-1.0, 1.0), reference="Wang, Bovik, Sheikh and Simoncelli 2004, eq. (13)")
 def ssim(
     a: Tensor,
@@ -107,20 +102,18 @@ def ssim(
     (2 mu_a mu_b + c1)(2 s_ab + c2) / ((mu_a^2 + mu_b^2 + c1)(s_a^2 + s_b^2 + c2)) in every window that lies inside the map,
     c1 = (0.01 L)^2 and c2 = (0.03 L)^2; from (N, C, H, W) or (N, C, T), twice, to (N,). L is `data_range`, or the distance
     from the smallest to the largest value of the pair; a pair without any range is undefined: NaN. The `window` is
-    "gaussian" (of width `sigma`, cut to `size` entries an axis) or "uniform".
+    "gaussian" (of width `sigma`, cut to `size` entries per axis) or "uniform".
 
     >>> a = torch.arange(49.0).reshape(1, 1, 7, 7)
     >>> ssim.using(window="uniform", size=7)(a, a.flip(2))
     tensor([-0.9499], dtype=torch.float64)
     """
-    a, b = paired(a, b)
-    if a.ndim not in (3, 4):
-        raise InputError(f"The measure 'ssim' compares maps (N, C, H, W) or series (N, C, T), not {tuple(a.shape)}.")
+    a, b = as_maps(a, b, "ssim")
     if size < 3 or size % 2 == 0 or size > min(a.shape[2:]):
         extent = " x ".join(str(length) for length in a.shape[2:])
         raise InputError(f"The window of 'ssim' must have an odd size from 3 up to the map's {extent}, not {size}: set size=...")
     a, b = in_units_of_range(a, b, data_range)
-    moments = smooth(torch.stack((a, b, a * a, b * b, a * b)), weights(window, size, sigma, a.device))
+    moments = window_means(torch.stack((a, b, a * a, b * b, a * b)), window_weights(window, size, sigma, a.device))
     mean_a, mean_b, square_a, square_b, product = moments.unbind()
     var_a, var_b, covariance = square_a - mean_a**2, square_b - mean_b**2, product - mean_a * mean_b
     likeness = (2.0 * mean_a * mean_b + C1) * (2.0 * covariance + C2)
@@ -129,7 +122,7 @@ def ssim(
 
 
 def in_units_of_range(a: Tensor, b: Tensor, data_range: float | None) -> tuple[Tensor, Tensor]:
-    """Both maps divided by the given range, or by the range of each pair; NaN where a pair has none."""
+    """Both maps divided by the given range, or by the range of each pair; NaN if a pair has none."""
     if data_range is not None:
         return a / data_range, b / data_range
     low, high = torch.aminmax(torch.cat((a, b), dim=1).flatten(1), dim=1)
@@ -137,15 +130,15 @@ def in_units_of_range(a: Tensor, b: Tensor, data_range: float | None) -> tuple[T
     return a / span, b / span
 
 
-def weights(window: str, size: int, sigma: float, device: torch.device) -> Tensor:
+def window_weights(window: str, size: int, sigma: float, device: torch.device) -> Tensor:
     """The window along one axis, (size,), summing to one."""
     offset = torch.arange(size, dtype=torch.float64, device=device) - size // 2
     taps = torch.exp(-0.5 * (offset / sigma) ** 2) if window == "gaussian" else torch.ones_like(offset)
     return taps / taps.sum()
 
 
-def smooth(maps: Tensor, taps: Tensor) -> Tensor:
-    """Weighted means of maps (5, N, C, H, W) or series (5, N, C, T), wherever the whole window fits."""
+def window_means(maps: Tensor, taps: Tensor) -> Tensor:
+    """Weighted means of maps (5, N, C, H, W) or series (5, N, C, T), in every window that lies inside."""
     planes = maps.reshape(-1, 1, *((1,) if maps.ndim == 4 else ()), *maps.shape[3:])
     planes = functional.conv2d(planes, taps.reshape(1, 1, 1, -1))
     if maps.ndim == 5:

@@ -1,4 +1,4 @@
-"""Conformance classes for components of one's own: subclass one in a test file, and pytest runs the battery."""
+"""Conformance classes for your own components: subclass one in a test file, and pytest runs its tests."""
 
 from veracity.testing.explainers import ExplainerConformance
 from veracity.testing.measures import MeasureConformance

@@ -1,4 +1,4 @@
-"""Learning algorithms as components, for models that an audit trains once for each fold."""
+"""Learning algorithms as components, for models that an audit trains once per fold."""
 
 from veracity.trainers.certified import certified_constant
 from veracity.trainers.small_cnn import SmallCNN

@@ -1,15 +1,15 @@
-"""An upper bound of a network's Lipschitz constant, from its layers alone: certified for every input.
+"""A certified upper bound of a network's Lipschitz constant, from its layers.
 
 |f(x) - f(y)| <= L |x - y| in the Euclidean norm, with L the product of the layers' own constants:
 
 - a linear layer's is its largest singular value;
 - a convolution's is at most the largest singular value of its symbol, sum_k W_k exp(i w.k), over all frequencies w: its matrix is
-  a part of the convolution's over the infinite plane, whatever the image's size, the stride or the zeros around it. It is
-  computed on a grid of N frequencies an axis and multiplied by 1 / cos(pi n / N) an axis, n half the kernel, which covers
-  whatever lies between them (Pfister and Bresler 2018: .97 % for 3x3 kernels at N = 32);
+  a part of the convolution's over the infinite plane, for any image size, stride and zero padding. It is computed on a grid
+  of N frequencies per axis and multiplied by 1 / cos(pi n / N) per axis, n half the kernel, which covers the frequencies
+  between them (Pfister and Bresler 2018: .97 % for 3x3 kernels at N = 32);
 - means and maxima over windows, normalisations in evaluation mode and activations have closed forms.
 
-All in float64; the bound is exact but for rounding where the grid hits the maximum, and never too low otherwise.
+All in float64. The bound is never too low, and exact up to rounding if the grid hits the maximum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FREQUENCIES = 32
 
 @torch.no_grad()
 def certified_constant(model: nn.Module) -> float:
-    """An upper bound of the Lipschitz constant, in the Euclidean norm, of the map from an input to all logits (in evaluation mode).
+    """An upper bound of the Lipschitz constant, in the Euclidean norm, of the map from an input to all logits in evaluation mode.
 
     >>> layer = nn.Linear(2, 2)
     >>> _ = layer.weight.data.copy_(torch.tensor([[3.0, 0.0], [4.0, 0.0]]))
@@ -39,7 +39,7 @@ def certified_constant(model: nn.Module) -> float:
 
 @singledispatch
 def bound(layer: nn.Module) -> float:
-    """The bound of one layer; layers of other kinds are registered with `bound.register`."""
+    """The bound of one layer. Register other kinds of layers with `bound.register`."""
     raise InputError(
         f"No Lipschitz bound is known for the layer {type(layer).__name__}: register one with "
         "veracity.trainers.certified.bound.register, a function of the layer to a number."
@@ -110,7 +110,7 @@ def _(layer: nn.Conv2d) -> float:
 
 
 def symbol_norm(weight: Tensor, frequencies: int = FREQUENCIES) -> float:
-    """At least the largest singular value of sum_k W_k exp(i w.k) over all w, for a kernel (O, C, h, w), and at most 1 % more for 3x3.
+    """An upper bound of the largest singular value of sum_k W_k exp(i w.k) over all w, for a kernel (O, C, h, w); 1 % tight for 3x3.
 
     >>> round(symbol_norm(torch.ones(1, 1, 1, 1)), 12), 9 <= symbol_norm(torch.ones(1, 1, 3, 3)) < 9.09
     (1.0, True)
@@ -124,7 +124,7 @@ def symbol_norm(weight: Tensor, frequencies: int = FREQUENCIES) -> float:
 
 
 def overlap(sides: tuple[int, int], strides: tuple[int, int]) -> int:
-    """In how many windows a pixel can lie.
+    """The largest number of windows that contain a pixel.
 
     >>> overlap((2, 2), (2, 2)), overlap((3, 3), (2, 2))
     (1, 4)
@@ -133,5 +133,5 @@ def overlap(sides: tuple[int, int], strides: tuple[int, int]) -> int:
 
 
 def pair(value: int | tuple[int, ...]) -> tuple[int, int]:
-    """A setting of both axes."""
+    """A setting for both axes."""
     return (value, value) if isinstance(value, int) else (value[0], value[1])

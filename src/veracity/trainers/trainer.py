@@ -1,4 +1,4 @@
-"""Trainers: learning algorithms as components, from data and a seed to a trained network."""
+"""Trainers: learning algorithms as components. They turn data and a seed into a trained network."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ from veracity.trainers.training import Augmentation, BestEpoch, as_inputs, held_
 DEVICE: Any = field(default=None, metadata={"spec": False})
 
 
-class Heard(Protocol):
-    """Whoever follows a training."""
+class Progress(Protocol):
+    """A function that is called after each epoch."""
 
     def __call__(self, done: int, total: int, text: str) -> None:
-        """Hear how many epochs of how many are done, and how the last one went."""
+        """`done` of `total` epochs are done; `text` has the losses of the last one."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseTrainer(Component, ABC):
-    """What all trainers do: AdamW over one cycle, stopped early by a validation part, the best epoch's weights kept.
+    """AdamW over one cycle of the learning rate, with early stopping: the weights of the best epoch are returned.
 
-    Called with inputs (N, ...), labels (N,) and a seed, it returns a network in evaluation mode, where the inputs are. The seed
+    Called with inputs (N, ...), labels (N,) and a seed, it returns a network in evaluation mode on the inputs' device. The seed
     decides initial weights, validation part, order and dropout; on a CPU, the same call gives the same network bit for bit.
 
-    epochs, batch, rate, decay   of the training: how many at most, of how many samples, the highest learning rate, weight decay
-    validation                   the share of every class that is not learnt from but judges each epoch; 0 for none
-    patience                     how many epochs of the second half, where the rate falls, may pass without a lower validation loss
-                                 before the training ends; None for all
-    augment                      a function (batch, generator) -> batch, such as `veracity.trainers.training.random_crop(4)`
-    device                       where to train, such as "cuda"; by default where the inputs are
+    epochs       the largest number of epochs
+    batch        samples per step
+    rate, decay  the highest learning rate, and the weight decay
+    validation   the share of every class that is held out to validate each epoch; 0 for none
+    patience     how many epochs of the second half, in which the rate falls, may pass without a lower validation loss
+                 before the training ends; None for all
+    augment      a function (batch, generator) -> batch, such as `veracity.trainers.training.random_crop(4)`
+    device       where to train, such as "cuda"; by default the inputs' device
     """
 
     role = "trainer"
@@ -58,64 +60,64 @@ class BaseTrainer(Component, ABC):
 
     @abstractmethod
     def build(self, shape: Size, classes: int) -> nn.Module:
-        """A network from samples of a shape to logits (N, classes), with fresh weights."""
+        """A network with fresh weights, from samples of this shape to logits (N, classes)."""
 
-    def finished(self, model: nn.Module) -> nn.Module:
-        """What is handed over of a network that was built: the network itself, unless it is only needed in training."""
+    def export(self, model: nn.Module) -> nn.Module:
+        """The network to return, if it differs from the network to train."""
         return model
 
     def facts(self, model: nn.Module, shape: Size) -> dict[str, float]:
-        """What is known about a trained network: its certified Lipschitz constant, where all of its layers have a bound."""
+        """Facts about a trained network: its certified Lipschitz constant, if all of its layers have a bound."""
         try:
             return {"lipschitz": certified_constant(model)}
         except InputError:
             return {}
 
     def untrained(self, inputs: Tensor | Inputs, targets: Tensor, seed: int) -> nn.Module:
-        """The network before training, in evaluation mode: the weights from which the same seed starts."""
+        """The network before training, in evaluation mode, with the initial weights of this seed."""
         data = as_inputs(inputs)
-        return self.finished(self.begun(data, checked(targets, data.size()), seed).eval())
+        return self.export(self.initial_network(data, check_labels(targets, data.size()), seed).eval())
 
-    def begun(self, inputs: Inputs, labels: Tensor, seed: int) -> nn.Module:
-        """A fresh network whose outputs are as many as the classes."""
+    def initial_network(self, inputs: Inputs, labels: Tensor, seed: int) -> nn.Module:
+        """A fresh network with one output per class."""
         classes = int(labels.max()) + 1
 
-        def made() -> nn.Module:
+        def build() -> nn.Module:
             model = self.build(inputs.shape, classes).cpu().eval()
             check_outputs(model, inputs, classes)
             return model
 
-        return initialised(made, seed)
+        return initialised(build, seed)
 
-    def __call__(self, inputs: Tensor | Inputs, targets: Tensor, seed: int, heard: Heard | None = None) -> nn.Module:
-        """Train on all the samples, and return the network in evaluation mode."""
+    def __call__(self, inputs: Tensor | Inputs, targets: Tensor, seed: int, heard: Progress | None = None) -> nn.Module:
+        """Train, and return the network in evaluation mode; `heard` is called after each epoch."""
         self.check()
         data = as_inputs(inputs)
-        labels = checked(targets, data.size())
+        labels = check_labels(targets, data.size())
         home = data.take(torch.zeros(1, dtype=torch.long)).values.device
         there = torch.device(self.device) if self.device is not None else home
-        model = self.begun(data, labels, seed).to(there)
+        model = self.initial_network(data, labels, seed).to(there)
         held = held_out(labels, self.validation, seed)
-        rows, judges = (~held).nonzero().flatten(), held.nonzero().flatten()
+        rows, validation = (~held).nonzero().flatten(), held.nonzero().flatten()
         if isinstance(data, TensorInputs):
             data = TensorInputs(data.tensor.to(there))
         labels = labels.to(there)
         best = BestEpoch(model, self.patience, after=self.epochs // 2)
 
         def stop(epoch: int, loss: float) -> bool:
-            found = mean_loss(model, data, labels, judges) if len(judges) else loss
-            if not (math.isfinite(loss) and math.isfinite(found)):
+            validated = mean_loss(model, data, labels, validation) if len(validation) else loss
+            if not (math.isfinite(loss) and math.isfinite(validated)):
                 raise InputError(f"The training diverged in epoch {epoch + 1} (its loss is not finite): lower the rate, now {self.rate:g}.")
             if heard is not None:
-                heard(epoch + 1, self.epochs, f"loss {loss:.4f}" + (f", validation {found:.4f}" if len(judges) else ""))
-            return best.hear(found) if len(judges) else False
+                heard(epoch + 1, self.epochs, f"loss {loss:.4f}" + (f", validation {validated:.4f}" if len(validation) else ""))
+            return best.update(validated) if len(validation) else False
 
         train(
             model,
             data,
             labels,
             epochs=self.epochs,
-            batch=without_single(len(rows), self.batch),
+            batch=batch_without_single(len(rows), self.batch),
             rate=self.rate,
             decay=self.decay,
             seed=seed,
@@ -124,17 +126,16 @@ class BaseTrainer(Component, ABC):
             stop=stop,
         )
         best.restore()
-        return self.finished(model.to(home).eval())
+        return self.export(model.to(home).eval())
 
     def check(self) -> None:
-        """Raise on settings that cannot train."""
         if self.device is not None and self.device.startswith("cuda") and not torch.cuda.is_available():
             raise InputError(f"There is no GPU to train on (device='{self.device}'): leave the device out, or use 'cpu'.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trainer(BaseTrainer):
-    """A trainer of one's own network: a class or function that builds it, of no arguments or of (shape, classes).
+    """A trainer of your own network. `network` is a class or function that builds it, without arguments or from (shape, classes).
 
     >>> trainer = Trainer(network=lambda shape, classes: nn.Linear(shape[0], classes), epochs=30, rate=0.1)
     >>> model = trainer(torch.eye(4).repeat(25, 1), torch.arange(4).repeat(25), seed=0)
@@ -146,7 +147,6 @@ class Trainer(BaseTrainer):
     network: Callable[..., nn.Module]
 
     def build(self, shape: Size, classes: int) -> nn.Module:
-        """The network, asked for its shape where it cannot be built without."""
         if isinstance(self.network, nn.Module) or not callable(self.network):
             raise SpecError(
                 "A trainer starts from a fresh network each time: give network=... as a class or function that builds it, such as "
@@ -159,7 +159,7 @@ class Trainer(BaseTrainer):
 
 
 def needs_arguments(build: Callable[..., Any]) -> bool:
-    """Whether a function cannot be called without arguments.
+    """Whether a function has required arguments.
 
     >>> needs_arguments(lambda width=8: None), needs_arguments(lambda shape, classes: None)
     (False, True)
@@ -169,11 +169,11 @@ def needs_arguments(build: Callable[..., Any]) -> bool:
     return any(one.kind in kinds and one.default is inspect.Parameter.empty for one in parameters)
 
 
-def checked(targets: Tensor, size: int) -> Tensor:
-    """The labels as int64, if they are whole numbers from 0 on with none left out, one for each sample."""
+def check_labels(targets: Tensor, size: int) -> Tensor:
+    """The labels as int64; raises unless there is one per sample, and every class from 0 to the largest occurs."""
     if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.is_complex() or targets.shape != (size,):
         what = f"{targets.dtype} {tuple(targets.shape)}" if isinstance(targets, Tensor) else type(targets).__name__
-        raise InputError(f"The targets of a training must be whole numbers, the class of each of {size} samples, not {what}.")
+        raise InputError(f"The targets of a training must be whole numbers, one class per sample ({size} samples), not {what}.")
     labels = targets.long()
     if int(labels.min()) < 0:
         raise InputError(
@@ -192,7 +192,7 @@ def checked(targets: Tensor, size: int) -> Tensor:
 
 @torch.no_grad()
 def check_outputs(model: nn.Module, inputs: Inputs, classes: int) -> None:
-    """Raise unless a model gives one output for each class."""
+    """Raise unless a model gives one output per class."""
     few = torch.arange(min(2, inputs.size()))
     outputs = inputs.take(few).to(torch.device("cpu")).through(inputs.adapt(model))
     if not isinstance(outputs, Tensor) or outputs.shape != (len(few), classes):
@@ -203,10 +203,10 @@ def check_outputs(model: nn.Module, inputs: Inputs, classes: int) -> None:
         )
 
 
-def without_single(count: int, batch: int) -> int:
-    """The batch size, or the next larger that leaves no batch of a single sample, which no batch normalisation can see.
+def batch_without_single(count: int, batch: int) -> int:
+    """The batch size, or the next larger one that leaves no batch of a single sample, on which batch normalisation fails.
 
-    >>> without_single(100, 32), without_single(97, 32)
+    >>> batch_without_single(100, 32), batch_without_single(97, 32)
     (32, 33)
     """
     return next((size for size in range(batch, count + 1) if size > 1 and count % size != 1), max(batch, 1))

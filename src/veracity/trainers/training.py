@@ -1,7 +1,4 @@
-"""A validation part of the training data: which samples it holds, and when to stop because of it.
-
-A plain training loop: Adam, one cycle, an optional augmentation.
-"""
+"""The training loop (AdamW, one cycle, optional augmentation), its validation part and early stopping."""
 
 from __future__ import annotations
 
@@ -18,74 +15,6 @@ from torch.nn.functional import cross_entropy, pad
 
 from veracity.core.errors import InputError
 from veracity.core.inputs import Inputs, Signals, TensorInputs
-
-
-def held_out(labels: Tensor, share: float, seed: int) -> Tensor:
-    """Which samples (N,) validate: about a share of every class, at least one of each, but never all of them.
-
-    >>> held_out(torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 2]), share=0.25, seed=0).sum()
-    tensor(2)
-    """
-    held = torch.zeros(len(labels), dtype=torch.bool)
-    if share <= 0:
-        return held
-    here = labels.cpu()
-    order = torch.randperm(len(here), generator=torch.Generator().manual_seed(seed))
-    order = order[here[order].argsort(stable=True)]
-    rank = torch.from_numpy(place_in_group(here[order].numpy()))
-    count = here.bincount()
-    wanted = torch.minimum((count * share).round().long().clamp(min=1), count - 1)
-    held[order] = rank < wanted[here[order]]
-    return held
-
-
-def place_in_group(group: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The place of each item within its group, from 0; items of a group are adjacent.
-
-    >>> place_in_group(np.array([0, 0, 1, 1, 1, 2]))
-    array([0, 1, 0, 1, 2, 0])
-    """
-    first = np.r_[0, np.flatnonzero(np.diff(group)) + 1]
-    place: NDArray[np.int64] = np.arange(len(group)) - np.repeat(first, np.diff(np.r_[first, len(group)]))
-    return place
-
-
-@torch.no_grad()
-def mean_loss(model: nn.Module, inputs: Inputs, labels: Tensor, rows: Tensor, batch: int = 500) -> float:
-    """The mean cross-entropy over some samples, for a model in evaluation mode."""
-    seen = inputs.adapt(model)
-    total = 0.0
-    for index in rows.to(labels.device).split(batch):
-        outputs = inputs.take(index).to(labels.device).through(seen)
-        total += float(cross_entropy(outputs.float(), labels[index], reduction="sum"))
-    return total / len(rows)
-
-
-class BestEpoch:
-    """The weights of the epoch whose validation loss was lowest, and how many epochs ago it was.
-
-    Epochs up to `after` do not count: early in a cycle the learning rate is high, and a loss that does not fall then says little.
-    """
-
-    def __init__(self, model: nn.Module, patience: int | None, after: int = 0) -> None:
-        self.model, self.patience, self.after = model, patience, after
-        self.loss, self.since = math.inf, 0
-        self.state: dict[str, Tensor] = {}
-
-    def hear(self, loss: float) -> bool:
-        """Note one more epoch's validation loss; whether the patience is at its end."""
-        self.after -= 1
-        self.since += self.after < 0
-        if loss < self.loss:
-            self.loss, self.since = loss, 0
-            self.state = {key: value.detach().clone() for key, value in self.model.state_dict().items()}
-        return self.patience is not None and self.since >= self.patience
-
-    def restore(self) -> None:
-        """Give the model its best weights."""
-        if self.state:
-            self.model.load_state_dict(self.state)
-
 
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
 Loss = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Tensor]
@@ -112,36 +41,41 @@ def train(
 ) -> Network:
     """Train in place on the labels' device, from a seed, and return the model in evaluation mode.
 
-    `decay` is decoupled weight decay, `report` hears each epoch's mean loss, and `checkpoint` the epochs done and the learning
-    rate: before the first epoch (0) and after each. `reduced` runs the forward pass in bfloat16. Dropout's masks follow
-    from the seed as well, and the global random state comes back as it was. `loss` takes the place of the cross-entropy:
-    a function of the model, a batch's values, its labels and a generator on their device to one number. `rows` are the numbers
-    of the samples to learn from, all of them by default, and `stop` hears each epoch's mean loss, with the model in evaluation
-    mode, and ends the training where it says so.
+    Dropout follows from the seed as well, and the global random state stays as it was.
+
+    decay       decoupled weight decay
+    loss        replaces the cross-entropy: a function of the model, a batch's values, its labels and a generator
+    report      called with (epoch, mean loss) after each epoch
+    checkpoint  called with (epochs done, learning rate) before the first epoch and after each
+    reduced     run the forward pass in bfloat16
+    rows        indices of the samples to learn from, all of them by default
+    stop        called with (epoch, mean loss) after each epoch, with the model in evaluation mode; True ends the training
     """
     data = as_inputs(inputs)
-    seen = data.adapt(model)
+    view = data.adapt(model)
     device = labels.device
     generator = torch.Generator().manual_seed(seed)
     noise = torch.Generator(device=device).manual_seed(seed + 1)
-    learnt = torch.arange(len(labels), device=device) if rows is None else rows.to(device)
-    steps = -(-len(learnt) // batch)
+    samples = torch.arange(len(labels), device=device) if rows is None else rows.to(device)
+    steps = -(-len(samples) // batch)
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=rate, total_steps=epochs * steps)
-    hear = checkpoint or (lambda done, rate: None)
-    hear(0, float(schedule.get_last_lr()[0]))
+    save = checkpoint or (lambda done, rate: None)
+    save(0, float(schedule.get_last_lr()[0]))
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         for epoch in range(epochs):
             model.train()
             total = torch.zeros((), device=device)
-            for index in learnt[torch.randperm(len(learnt), generator=generator).to(device)].split(batch):
-                signals = augmented(data.take(index).to(device), augment, generator)
+            for index in samples[torch.randperm(len(samples), generator=generator).to(device)].split(batch):
+                signals = data.take(index).to(device)
+                if augment is not None:
+                    signals = replace(signals, values=augment(signals.values, generator))
                 with torch.autocast(device.type, torch.bfloat16, enabled=reduced):
                     if loss is None:
-                        error = cross_entropy(signals.through(seen).float(), labels[index])
+                        error = cross_entropy(signals.through(view).float(), labels[index])
                     else:
-                        error = loss(seen, alone(signals), labels[index], noise)
+                        error = loss(view, values_only(signals), labels[index], noise)
                 optimiser.zero_grad()
                 error.backward()
                 optimiser.step()
@@ -149,39 +83,34 @@ def train(
                 total += error.detach() * len(index)
             model.eval()
             if report is not None:
-                report(epoch, float(total) / len(learnt))
-            hear(epoch + 1, float(schedule.get_last_lr()[0]))
-            if stop is not None and stop(epoch, float(total) / len(learnt)):
+                report(epoch, float(total) / len(samples))
+            save(epoch + 1, float(schedule.get_last_lr()[0]))
+            if stop is not None and stop(epoch, float(total) / len(samples)):
                 break
     return model.eval()
 
 
 def as_inputs(inputs: Tensor | Inputs) -> Inputs:
-    """A tensor's samples, or the inputs as they are."""
+    """Inputs from a tensor of samples."""
     return TensorInputs(inputs) if isinstance(inputs, Tensor) else inputs
 
 
-def augmented(signals: Signals, augment: Augmentation | None, generator: torch.Generator) -> Signals:
-    """The signals with their values augmented, if at all."""
-    return signals if augment is None else replace(signals, values=augment(signals.values, generator))
-
-
-def alone(signals: Signals) -> Tensor:
-    """The signals' values, where they have no structure beside them."""
+def values_only(signals: Signals) -> Tensor:
+    """The signals' values; raises if they have a structure."""
     if signals.structure:
-        raise InputError("A loss of one's own sees values alone, but these inputs have structure beside them: leave `loss` out.")
+        raise InputError("A loss function gets the values only, but these inputs have a structure as well: leave `loss` out.")
     return signals.values
 
 
 def initialised(build: Callable[[], Network], seed: int) -> Network:
-    """A model whose initial weights follow from the seed; the global random state comes back as it was."""
+    """A model with initial weights from the seed. The global random state stays as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build()
 
 
 def random_shift(margin: int, axes: tuple[int, ...] = (-2, -1)) -> Augmentation:
-    """An augmentation: roll each sample by up to `margin` along some axes, one gather an axis."""
+    """An augmentation that rolls each sample by up to `margin` along the axes."""
 
     def shift(x: Tensor, generator: torch.Generator) -> Tensor:
         offsets = torch.randint(-margin, margin + 1, (len(axes), len(x), 1), generator=generator).to(x.device)
@@ -197,7 +126,7 @@ def random_shift(margin: int, axes: tuple[int, ...] = (-2, -1)) -> Augmentation:
 
 
 def random_crop(margin: int) -> Augmentation:
-    """An augmentation: cut each image (N, C, H, W) at random from itself with a black margin, and mirror half of them."""
+    """An augmentation that crops each image (N, C, H, W) at random from itself with a black margin, and mirrors half of them."""
 
     def crop(x: Tensor, generator: torch.Generator) -> Tensor:
         count, _, height, width = x.shape
@@ -215,7 +144,74 @@ def random_crop(margin: int) -> Augmentation:
 def accuracy(model: nn.Module, inputs: Tensor | Inputs, labels: Tensor, batch: int = 500) -> float:
     """The share of inputs whose largest output is their label."""
     data = as_inputs(inputs)
-    seen = data.adapt(model)
+    view = data.adapt(model)
     parts = torch.arange(len(labels), device=labels.device).split(batch)
-    predicted = torch.cat([data.take(index).to(labels.device).through(seen).argmax(dim=1) for index in parts])
+    predicted = torch.cat([data.take(index).to(labels.device).through(view).argmax(dim=1) for index in parts])
     return float((predicted == labels).float().mean())
+
+
+def held_out(labels: Tensor, share: float, seed: int) -> Tensor:
+    """Which samples (N,) validate: about this share of every class, at least one of each, but never all of them.
+
+    >>> held_out(torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 2]), share=0.25, seed=0).sum()
+    tensor(2)
+    """
+    held = torch.zeros(len(labels), dtype=torch.bool)
+    if share <= 0:
+        return held
+    here = labels.cpu()
+    order = torch.randperm(len(here), generator=torch.Generator().manual_seed(seed))
+    order = order[here[order].argsort(stable=True)]
+    rank = torch.from_numpy(place_in_group(here[order].numpy()))
+    count = here.bincount()
+    wanted = torch.minimum((count * share).round().long().clamp(min=1), count - 1)
+    held[order] = rank < wanted[here[order]]
+    return held
+
+
+@torch.no_grad()
+def mean_loss(model: nn.Module, inputs: Inputs, labels: Tensor, rows: Tensor, batch: int = 500) -> float:
+    """The mean cross-entropy over some samples, for a model in evaluation mode."""
+    view = inputs.adapt(model)
+    total = 0.0
+    for index in rows.to(labels.device).split(batch):
+        outputs = inputs.take(index).to(labels.device).through(view)
+        total += float(cross_entropy(outputs.float(), labels[index], reduction="sum"))
+    return total / len(rows)
+
+
+class BestEpoch:
+    """The weights of the epoch with the lowest validation loss, and the number of epochs since.
+
+    Epochs up to `after` do not count: early in a cycle the learning rate is high, and the loss need not fall.
+    """
+
+    def __init__(self, model: nn.Module, patience: int | None, after: int = 0) -> None:
+        self.model, self.patience, self.after = model, patience, after
+        self.loss, self.since = math.inf, 0
+        self.state: dict[str, Tensor] = {}
+
+    def update(self, loss: float) -> bool:
+        """Record one more epoch's validation loss; returns whether to stop."""
+        self.after -= 1
+        self.since += self.after < 0
+        if loss < self.loss:
+            self.loss, self.since = loss, 0
+            self.state = {key: value.detach().clone() for key, value in self.model.state_dict().items()}
+        return self.patience is not None and self.since >= self.patience
+
+    def restore(self) -> None:
+        """Load the best weights into the model."""
+        if self.state:
+            self.model.load_state_dict(self.state)
+
+
+def place_in_group(group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The place of each item within its group, from 0; items of a group are adjacent.
+
+    >>> place_in_group(np.array([0, 0, 1, 1, 1, 2]))
+    array([0, 1, 0, 1, 2, 0])
+    """
+    first = np.r_[0, np.flatnonzero(np.diff(group)) + 1]
+    place: NDArray[np.int64] = np.arange(len(group)) - np.repeat(first, np.diff(np.r_[first, len(group)]))
+    return place

@@ -12,10 +12,10 @@ from torch import Tensor
 from veracity.audit import Audit
 from veracity.core.explainers import Explainer
 from veracity.core.training import CrossTrained
-from veracity.explain.stability_set import stability_explainers
 from veracity.perturb.folds import members
 from veracity.recipe import Scale
 from veracity.scores.faithfulness.correlation import MuF
+from veracity_papers.recipes.stability_explainers import stability_explainers
 
 PAPER = "Fel, Vigouroux, Cadène and Serre 2022"
 SHORT = {

@@ -125,7 +125,7 @@ class Lipschitz(BaseTrainer):
         """The constrained network with fresh weights, its logits scaled for training."""
         return Scaled(constrained(plain(shape, classes, tuple(self.widths), self.dropout)), self.temperature)
 
-    def finished(self, model: nn.Module) -> nn.Module:
+    def export(self, model: nn.Module) -> nn.Module:
         """The network in plain layers, without the temperature."""
         network = model.get_submodule("network")
         return initialised(lambda: released(network), 0) if isinstance(network, nn.Sequential) else network

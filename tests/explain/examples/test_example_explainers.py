@@ -21,7 +21,7 @@ from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.targets import Custom, Neuron, Outputs
 from veracity.core.training import Checkpoint, Training
-from veracity.explain.examples.controls import RandomExamples, RandomMixture
+from veracity.explain.controls import RandomExamples, RandomMixture
 from veracity.explain.examples.influence import InfluenceFunctions
 from veracity.explain.examples.representation import RepresentationSimilarity, SimplEx
 from veracity.explain.examples.tracin import TracIn
@@ -93,10 +93,10 @@ class TestEvery:
         assert rows == {"forward": 4 * cost.forward, "backward": 4 * cost.backward}
 
 
-@pytest.mark.parametrize("explainer", [one for one in ALL if not one.control], ids=named)
+@pytest.mark.parametrize("explainer", [InfluenceFunctions(), TracIn(), SimplEx(), RepresentationSimilarity()], ids=named)
 class TestMistakes:
     def test_no_training_set(self, explainer: Explainer) -> None:
-        with pytest.raises(InputError, match=f"{explainer.name} explains by training examples: pass training="):
+        with pytest.raises(InputError, match=f"{explainer.name} needs training examples: pass"):
             explainer.check(small_cnn(), images(2), labels(2), BARE)
 
     def test_nothing_learnt(self, explainer: Explainer) -> None:
@@ -114,7 +114,7 @@ def test_a_layer_that_does_not_exist(kind: type[Explainer]) -> None:
 class TestLosses:
     def test_a_single_class(self, explainer: Explainer) -> None:
         training = Training(TensorInputs(images(6)), torch.full((6,), 2), checkpoints=past().checkpoints)
-        with pytest.raises(InputError, match=f"All 6 training examples are of class 2: {explainer.name} needs examples of at least two"):
+        with pytest.raises(InputError, match=f"All 6 training examples have class 2: {explainer.name} needs examples of at least two"):
             explainer.check(small_cnn(), images(2), labels(2), context_of(2, training))
         with pytest.raises(InputError, match="at least two classes"):
             explainer.learn(small_cnn(), context_of(2, training))
@@ -136,11 +136,11 @@ class TestLosses:
         states = {classes: (Checkpoint(small_cnn(classes=classes).state_dict()),) for classes in (1, 4)}
         for classes, outputs in ((1, Outputs.LOGITS), (4, Outputs.RAW)):
             given = Training(training.inputs, training.labels, checkpoints=states[classes])
-            with pytest.raises(InputError, match=f"one column a class.*but the model gives {outputs.value} of shape"):
+            with pytest.raises(InputError, match=f"one column per class.*but the model gives {outputs.value} of shape"):
                 explainer.check(small_cnn(classes=classes), images(2), labels(2), context_of(2, given, outputs=outputs))
 
     def test_a_layer_without_parameters(self, explainer: Explainer) -> None:
-        with pytest.raises(InputError, match="The layer 'pool' has no parameters to differentiate in"):
+        with pytest.raises(InputError, match="The layer 'pool' has no parameters: choose"):
             type(explainer)(layer="pool").check(small_cnn(), images(2), labels(2), context_of(2, past()))
 
     def test_a_layer_beside_the_way(self, explainer: Explainer) -> None:
@@ -267,7 +267,7 @@ def test_graphs_of_mixed_sizes() -> None:
         with pytest.raises(InputError, match=r"The layer 'node' returns .* rows for .* inputs, .* choose a layer after the pooling"):
             explainer.check(model, signals.values, y, context)
     for explainer in (InfluenceFunctions(layer="node"), TracIn(layer="node")):
-        with pytest.raises(InputError, match=r"Gradients in the layer 'node' do not come one row an input, .* after the pooling"):
+        with pytest.raises(InputError, match=r"The layer 'node' does not give one gradient per input, .* after the pooling"):
             explainer.check(model, signals.values, y, context)
 
 

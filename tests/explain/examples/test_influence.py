@@ -20,7 +20,7 @@ from veracity.core.targets import Outputs
 from veracity.core.training import Training
 from veracity.explain.examples import influence
 from veracity.explain.examples.influence import InfluenceFunctions
-from veracity.explain.examples.layer_gradients import Place
+from veracity.explain.examples.layer_gradients import LossLayer
 
 L2 = 1e-2
 COUNT = 1200
@@ -160,17 +160,19 @@ def test_every_way_to_solve(layer: str, monkeypatch: pytest.MonkeyPatch) -> None
     explainer = InfluenceFunctions(layer=layer, l2=0.05, tolerance=1e-11)
     many, few = training_set(30), training_set(3)
     by_parameters, by_examples = (explained(explainer, model, x, y, given) for given in (many, few))
-    monkeypatch.setattr(influence, "KEPT", 0)
+    monkeypatch.setattr(influence, "STORED_NUMBERS", 0)
     torch.testing.assert_close(explained(explainer, model, x, y, few, batch=5), by_examples, rtol=1e-5, atol=1e-9)
-    monkeypatch.setattr(influence, "LARGEST", 3)
+    monkeypatch.setattr(influence, "LARGEST_SYSTEM", 3)
     for given, expected, batch in ((few, by_examples, 5), (many, by_parameters, 100)):
         close = {"rtol": 1e-5, "atol": 1e-6 * float(expected.abs().max())}
         torch.testing.assert_close(explained(explainer, model, x, y, given, batch=batch), expected, **close)
 
 
 def test_conjugate_gradients_say_when_they_are_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(influence, "LARGEST", 3)
-    with pytest.raises(InputError, match=r"relative residual of .* after 2 iterations, where 1.0e-08 was wanted: raise l2 \(now 1e-05\)"):
+    monkeypatch.setattr(influence, "LARGEST_SYSTEM", 3)
+    with pytest.raises(
+        InputError, match=r"relative residual of .* after 2 iterations, above the tolerance 1.0e-08: raise l2 \(now 1e-05\)"
+    ):
         explained(InfluenceFunctions(l2=1e-5, iterations=2), small_cnn(), images(2), labels(2), training_set())
 
 
@@ -230,4 +232,4 @@ def test_facts_say_what_was_solved() -> None:
     explainer = InfluenceFunctions(l2=0.3)
     learnt = explainer.learn(small_cnn(), context)
     assert explainer.facts(learnt, context) == [{"examples": 12, "parameters": 24, "l2": 0.3}]
-    assert Place.kept(small_cnn(), None, Outputs.LOGITS, learnt["place"]).affine
+    assert LossLayer.restore(small_cnn(), None, Outputs.LOGITS, learnt["place"]).affine

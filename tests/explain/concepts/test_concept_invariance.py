@@ -47,7 +47,7 @@ def test_not_invariant_on_the_equivariant_layer(kind: type[ConceptExplainer], di
 
 @pytest.mark.parametrize("layer", [CONV, POOLED])
 @pytest.mark.parametrize("kind", [CAV, CAR])
-def test_concepts_of_the_labels_are_told_and_a_coin_is_not(kind: type[ConceptExplainer], layer: str, digits: Digits) -> None:
+def test_concepts_of_the_labels_are_reported_and_a_coin_is_not(kind: type[ConceptExplainer], layer: str, digits: Digits) -> None:
     explainer, context = kind(layer=layer), context_of(digits_training(coin=True))
     loop, stroke, coin = explainer.facts(explainer.learn(digits.model, context), context)
     assert (loop["trusted"], stroke["trusted"], coin["trusted"]) == (True, True, False)

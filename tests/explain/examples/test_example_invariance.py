@@ -15,7 +15,7 @@ from veracity.core.explainers import Context, Explainer
 from veracity.core.inputs import TensorInputs
 from veracity.core.randomness import Draws
 from veracity.core.training import Checkpoint, Training
-from veracity.explain.examples.controls import RandomExamples
+from veracity.explain.controls import RandomExamples
 from veracity.explain.examples.influence import InfluenceFunctions
 from veracity.explain.examples.representation import RepresentationSimilarity, SimplEx
 from veracity.explain.examples.tracin import TracIn

@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 from veracity.core.errors import SpecError
 from veracity.core.models import LayerScores
 from veracity.explain.concepts.activations import CAR, CAV
-from veracity.explain.concepts.base import concept_set, shown
+from veracity.explain.concepts.base import concept_set, labels_of
 
 X = normal(30, 6, stream="test inputs")
 
@@ -24,10 +24,10 @@ def test_decisions_are_those_of_scikit_learn(layer: str, components: int) -> Non
     for number, (name, mask) in enumerate(training.concepts.items()):
         rows = concept_set(name, mask, 60, seed=0).fitted
         fitted = LayerScores(model, layer)(training.inputs.take(rows).values).detach()
-        oracle = make_pipeline(PCA(min(components, fitted.shape[1])), SVC()).fit(fitted.numpy(), shown(rows).numpy())
+        oracle = make_pipeline(PCA(min(components, fitted.shape[1])), SVC()).fit(fitted.numpy(), labels_of(rows).numpy())
         expected = torch.as_tensor(oracle.decision_function(features.numpy()))
         torch.testing.assert_close(car.decisions(context.learnt, features)[:, number], expected, rtol=1e-7, atol=1e-7)
-        assert torch.equal(car.seen(context.learnt, features)[:, number], torch.as_tensor(oracle.predict(features.numpy())))
+        assert torch.equal(car.detect(context.learnt, features)[:, number], torch.as_tensor(oracle.predict(features.numpy())))
         used.add(len(oracle[-1].support_))
     assert len(used) > 1, "all concepts have as many support vectors, so that filling up was not tested"
 
@@ -71,7 +71,7 @@ def test_one_support_vector_by_hand() -> None:
     known = {key: value.double() for key, value in known.items()}
     h = torch.tensor([[1.0], [2.17], [2.18], [-0.17], [-0.18]], dtype=torch.float64)
     assert CAR(layer="0").decisions(known, h)[0].item() == 1.0
-    assert CAR(layer="0").seen(known, h)[:, 0].tolist() == [True, True, False, True, False]
+    assert CAR(layer="0").detect(known, h)[:, 0].tolist() == [True, True, False, True, False]
 
 
 def test_a_region_sees_what_a_hyperplane_cannot() -> None:

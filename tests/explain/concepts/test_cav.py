@@ -18,7 +18,7 @@ from veracity.core.inputs import TensorInputs
 from veracity.core.models import LayerScores
 from veracity.core.training import Training
 from veracity.explain.concepts.activations import CAR, CAV
-from veracity.explain.concepts.base import ConceptExplainer, concept_set, shown
+from veracity.explain.concepts.base import ConceptExplainer, concept_set, labels_of
 from veracity.testing.explainers import no_trace
 
 X = normal(30, 6, stream="test inputs")
@@ -41,10 +41,10 @@ def test_decisions_are_those_of_scikit_learn() -> None:
         oracle = make_pipeline(
             StandardScaler(), SGDClassifier(learning_rate="constant", eta0=1e-2, tol=1e-3, max_iter=1000, random_state=0)
         )
-        oracle.fit(LayerScores(model, "1")(training.inputs.take(rows).values).detach().numpy(), shown(rows).numpy())
+        oracle.fit(LayerScores(model, "1")(training.inputs.take(rows).values).detach().numpy(), labels_of(rows).numpy())
         expected = torch.as_tensor(oracle.decision_function(features.numpy()))
         torch.testing.assert_close(cav.decisions(context.learnt, features)[:, number], expected, rtol=1e-9, atol=1e-9)
-        assert torch.equal(cav.seen(context.learnt, features)[:, number], torch.as_tensor(oracle.predict(features.numpy())))
+        assert torch.equal(cav.detect(context.learnt, features)[:, number], torch.as_tensor(oracle.predict(features.numpy())))
 
 
 def test_one_step_by_hand() -> None:
@@ -123,7 +123,7 @@ class TestBoth:
         assert first["accuracy"] > 0.85
         assert not coin["trusted"]
         assert coin["low"] <= 0.5
-        assert "'coin' cannot be told from the layer '1'" in coin["warning"]
+        assert "The layer '1' does not separate the concept 'coin'" in coin["warning"]
         kept = [row["concept"] for row in explainer.facts(context.learnt, context) if row["trusted"]]
         bits = explainer.explain(model, X, TARGETS, context)
         assert bits.shape == (30, len(kept))
@@ -146,7 +146,7 @@ class TestBoth:
         for number, (name, mask) in enumerate(training.concepts.items()):
             rows = concept_set(name, mask, 40, seed=0).held_out
             features = LayerScores(model, "1")(training.inputs.take(rows).values).detach()
-            right = explainer.seen(context.learnt, features)[:, number] == mask[rows]
+            right = explainer.detect(context.learnt, features)[:, number] == mask[rows]
             row = explainer.facts(context.learnt, context)[number]
             assert (row["held_out"], row["accuracy"]) == (80, float(right.double().mean()))
 
@@ -164,7 +164,7 @@ class TestBoth:
         explainer, model = kind(layer="0"), nn.Sequential(nn.Identity(), nn.Linear(2, 2).double())
         (row,) = explainer.facts(explainer.learn(model, context_of(training)), context_of(training))
         assert (row["positives"], row["negatives"], row["held_out"], row["accuracy"], row["trusted"]) == (15, 15, 10, 1.0, True)
-        assert "fitted to 15 examples a side" in row["warning"]
+        assert "fitted to 15 examples per side" in row["warning"]
 
     @kinds
     def test_numbers_do_not_depend_on_the_batch(self, kind: type[ConceptExplainer]) -> None:
@@ -205,9 +205,9 @@ class TestBoth:
         with pytest.raises(InputError, match="needs concepts"):
             kind(layer="1").check(model, X, TARGETS, context_of(replace(training, concepts={})))
         empty = {"empty": torch.zeros(400, dtype=torch.bool)}
-        with pytest.raises(InputError, match="'empty' is shown by none of the 400 training examples"):
+        with pytest.raises(InputError, match="None of the 400 training examples show the concept 'empty'"):
             kind(layer="1").check(model, X, TARGETS, context_of(replace(training, concepts=empty)))
-        with pytest.raises(InputError, match="has learnt nothing yet"):
+        with pytest.raises(InputError, match="must learn about the model first"):
             kind(layer="1").explain(model, X, TARGETS, context_of(training, len(X)))
 
     @kinds
@@ -226,7 +226,7 @@ class TestBoth:
             kind(layer="0").learn(nn.Sequential(Log(), nn.Linear(6, 2).double()), context_of(numbers()))
 
 
-def test_unfinished_descent_is_said() -> None:
+def test_unfinished_descent_is_reported() -> None:
     explainer, training = CAV(layer="1", epochs=2), numbers()
     learnt_now = explainer.learn(network(), context_of(training))
     first = explainer.facts(learnt_now, context_of(training))[0]

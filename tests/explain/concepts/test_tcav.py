@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from veracity.core.errors import InputError
 from veracity.core.targets import Custom, Neuron
-from veracity.explain.concepts.activations import CAV, ConceptSensitivity, layer_gradients, tcav_scores
+from veracity.explain.concepts.activations import CAV, ConceptSensitivity, gradients_at_layer, tcav_scores
 from veracity.testing.explainers import Counted, no_trace
 
 X = normal(12, 6, stream="test inputs")
@@ -87,7 +87,7 @@ def test_views_of_the_model() -> None:
         h = model[:2](X).detach().requires_grad_()
         (expected,) = torch.autograd.grad(score(h).sum(), h)
         targets = torch.full((12,), 3 if view is neuron else 0)
-        torch.testing.assert_close(layer_gradients(view, "1", X, targets), expected)
+        torch.testing.assert_close(gradients_at_layer(view, "1", X, targets), expected)
         assert explainer.check(view, X, targets, context_of(numbers())) == ()
 
 

@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from veracity.core.errors import InputError
+from veracity.core.explainers import BARE
 from veracity.core.inputs import TensorInputs
 from veracity.core.training import Training
-from veracity.explain.concepts.base import concept_set, concept_sets, shown, sizes
+from veracity.explain.concepts import CAV
+from veracity.explain.concepts.base import ConceptSet, concept_set, labels_of, split_sizes
 
 MASK = torch.arange(1000) % 3 == 0
+
+
+def sets_of(training: Training | None) -> dict[str, ConceptSet]:
+    return CAV(layer="0", per_side=50).example_sets(replace(BARE, training=training))
 
 
 def test_sides_are_balanced_distinct_and_right() -> None:
@@ -16,7 +24,7 @@ def test_sides_are_balanced_distinct_and_right() -> None:
     assert (len(chosen.fitted), len(chosen.held_out), chosen.available) == (100, 100, (334, 666))
     assert len(torch.cat((chosen.fitted, chosen.held_out)).unique()) == 200
     for rows in (chosen.fitted, chosen.held_out):
-        assert torch.equal(MASK[rows], shown(rows))
+        assert torch.equal(MASK[rows], labels_of(rows))
 
 
 def test_the_smaller_side_decides() -> None:
@@ -27,12 +35,12 @@ def test_the_smaller_side_decides() -> None:
     assert len(concept_set("few", ~few, 100, seed=0).fitted) == 16
 
 
-@pytest.mark.parametrize("available", range(1, 500, 7))
-def test_sizes_never_exceed_what_there_is(available: int) -> None:
-    fitted, held_out = sizes(available, 100)
-    assert 1 <= fitted <= 100
-    assert 0 <= held_out <= fitted
-    assert fitted + held_out <= available
+def test_sizes_never_exceed_what_there_is() -> None:
+    for available in range(1, 500, 7):
+        fitted, held_out = split_sizes(available, 100)
+        assert 1 <= fitted <= 100, f"{fitted} fitted of {available}"
+        assert 0 <= held_out <= fitted, f"{held_out} held out of {available}"
+        assert fitted + held_out <= available, f"{fitted} and {held_out} of {available}"
 
 
 def test_the_choice_follows_from_the_seed_and_the_name_alone() -> None:
@@ -41,8 +49,8 @@ def test_the_choice_follows_from_the_seed_and_the_name_alone() -> None:
     assert not torch.equal(first.fitted, concept_set("third", MASK, 50, seed=1).fitted)
     assert not torch.equal(first.fitted, concept_set("other", MASK, 50, seed=0).fitted)
     x = TensorInputs(torch.zeros(1000, 1))
-    alone = concept_sets("cav", Training(x, torch.zeros(1000).long(), {"third": MASK}), 50, 0)
-    after = concept_sets("cav", Training(x, torch.zeros(1000).long(), {"even": torch.arange(1000) % 2 == 0, "third": MASK}), 50, 0)
+    alone = sets_of(Training(x, torch.zeros(1000).long(), {"third": MASK}))
+    after = sets_of(Training(x, torch.zeros(1000).long(), {"even": torch.arange(1000) % 2 == 0, "third": MASK}))
     assert torch.equal(alone["third"].fitted, after["third"].fitted)
     assert list(after) == ["even", "third"]
 
@@ -56,14 +64,14 @@ def test_choices_are_uniform() -> None:
     assert (times - 100).abs().max() < 45  # five standard deviations of a binomial of 400 with 1/4
 
 
-@pytest.mark.parametrize(("mask", "who"), [(torch.zeros(9, dtype=torch.bool), "none"), (torch.ones(9, dtype=torch.bool), "all")])
+@pytest.mark.parametrize(("mask", "who"), [(torch.zeros(9, dtype=torch.bool), "None"), (torch.ones(9, dtype=torch.bool), "All")])
 def test_one_sided_concepts_are_refused(mask: torch.Tensor, who: str) -> None:
-    with pytest.raises(InputError, match=f"'thing' is shown by {who} of the 9 training examples"):
+    with pytest.raises(InputError, match=f"{who} of the 9 training examples show the concept 'thing'"):
         concept_set("thing", mask, 10, seed=0)
 
 
 def test_missing_examples_and_concepts_are_refused() -> None:
     with pytest.raises(InputError, match="cav needs training examples"):
-        concept_sets("cav", None, 10, 0)
+        sets_of(None)
     with pytest.raises(InputError, match="cav needs concepts"):
-        concept_sets("cav", Training(TensorInputs(torch.zeros(3, 1)), torch.zeros(3).long()), 10, 0)
+        sets_of(Training(TensorInputs(torch.zeros(3, 1)), torch.zeros(3).long()))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 
 import captum.attr
 import pytest
@@ -10,7 +11,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from veracity.core.errors import InputError, SpecError
-from veracity.explain import Deconvolution, FeatureAblation, Gradient, GuidedBackprop, InputXGradient, IntegratedGradients, Saliency
+from veracity.explain import (
+    Deconvolution,
+    FeatureAblation,
+    Gradient,
+    GuidedBackprop,
+    InputXGradient,
+    InputXSaliency,
+    IntegratedGradients,
+    Saliency,
+)
+from veracity.explain.gradients import QUADRATURES, quadrature
 
 
 class Square(nn.Module):
@@ -138,10 +149,10 @@ def test_models_without_gradients_are_refused(explainer: Saliency, model: nn.Mod
     FeatureAblation().check(model, X, TARGETS)
 
 
-def test_functional_relus_are_told() -> None:
+def test_functional_relus_are_reported() -> None:
     x, targets = torch.randn(2, 3), torch.tensor([0, 1])
     (note,) = GuidedBackprop().check(Functional(), x, targets)
-    assert note.startswith("guided_backprop changes the gradient of nn.ReLU modules alone, and 1 of 2 ReLU steps")
+    assert note.startswith("guided_backprop changes the gradient of nn.ReLU modules only, but 1 of 2 ReLU steps")
     assert GuidedBackprop().check(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), x, targets) == ()
 
 
@@ -152,3 +163,64 @@ def test_settings_are_checked() -> None:
         IntegratedGradients(method="gauslegendre").check(Square(), X, TARGETS)
     with pytest.raises(SpecError, match="The baseline of feature_ablation"):
         FeatureAblation(baseline=torch.zeros(5)).check(Square(), X, TARGETS)
+
+
+class Cubes(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.pow(3).sum(1, keepdim=True)
+
+
+def gradient(model: nn.Module, point: Tensor, target: int) -> Tensor:
+    leaf = point.clone().requires_grad_()
+    (found,) = torch.autograd.grad(model(leaf[None])[0, target], leaf)
+    return found
+
+
+def test_input_times_saliency_by_hand() -> None:
+    x, target = torch.tensor([[2.0, -1.0]]), torch.tensor([0])
+    net = nn.Linear(2, 1, bias=False)
+    net.weight.data = torch.tensor([[-3.0, 5.0]])
+    assert explain(InputXSaliency(), net, x, target).tolist() == [[6.0, -5.0]]
+
+
+def test_input_times_saliency_literally(digits: Digits) -> None:
+    x, targets = digits.inputs[:3] - 0.3, digits.targets[:3]
+    found = InputXSaliency().explain(digits.model, x, targets, context_of(3, batch=2))
+    for row in range(3):
+        torch.testing.assert_close(found[row], x[row] * gradient(digits.model, x[row], int(targets[row])).abs())
+
+
+def test_the_trapezoid_by_hand() -> None:
+    """Of 3 t² on [0, 1] three points give (0 + 2 · 3/4 + 3) / 4 = 9/8."""
+    x, target = torch.tensor([[1.0, -2.0]]), torch.tensor([0])
+    found = explain(IntegratedGradients(steps=3, method="trapezoid"), Cubes(), x, target)
+    torch.testing.assert_close(found, torch.tensor([[9 / 8, -9.0]]))
+    short = explain(IntegratedGradients(steps=3, method="riemann_trapezoid"), Cubes(), x, target)
+    torch.testing.assert_close(short, found * 2 / 3)
+
+
+@pytest.mark.parametrize("batch", [512, 7])
+def test_the_trapezoid_literally(digits: Digits, batch: int) -> None:
+    x, targets = digits.inputs[:2], digits.targets[:2]
+    found = IntegratedGradients(steps=60, method="trapezoid").explain(digits.model, x, targets, context_of(2, batch=batch))
+    for row in range(2):
+        slopes = [gradient(digits.model, m / 59 * x[row], int(targets[row])) for m in range(60)]
+        expected = x[row] * sum((one + other) / 2 / 59 for one, other in pairwise(slopes))
+        torch.testing.assert_close(found[row], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_linear_model_is_integrated_exactly_by_every_rule_but_captums_trapezoid() -> None:
+    net, x, target = nn.Linear(3, 1).double(), torch.tensor([[1.0, -2.0, 0.5]], dtype=torch.float64), torch.tensor([0])
+    for method in QUADRATURES:
+        total = explain(IntegratedGradients(steps=5, method=method), net, x, target)
+        share = 4 / 5 if method == "riemann_trapezoid" else 1.0
+        torch.testing.assert_close(total, share * x * net.weight.detach())
+        assert sum(quadrature(method, 5)[1]) == pytest.approx(share)
+
+
+def test_rules_with_too_few_points_are_refused() -> None:
+    x, target = torch.ones(1, 2), torch.tensor([0])
+    for method in QUADRATURES[1:]:
+        with pytest.raises(SpecError, match=rf"The rule '{method}' of integrated_gradients needs at least 2 steps, not 1"):
+            IntegratedGradients(steps=1, method=method).check(Cubes(), x, target)
+    IntegratedGradients(steps=1).check(Cubes(), x, target)

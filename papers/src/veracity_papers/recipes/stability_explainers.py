@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from veracity.core.explainers import Explainer
-from veracity.explain.controls import RandomUniform
-from veracity.explain.grad_cam import GradCam, GradCamPlusPlus
-from veracity.explain.gradients import InputXSaliency, IntegratedGradients, Saliency
-from veracity.explain.rise import Rise
-from veracity.explain.smooth_grad import SmoothGrad
+from veracity.explain import GradCam, GradCamPlusPlus, InputXSaliency, IntegratedGradients, RandomUniform, Rise, Saliency, SmoothGrad
 
-MASKS = 1000
-"""Of RISE, for all data sets but ImageNet (4,000 there)."""
+MASKS = 1000  # of RISE, for all data sets but ImageNet (4,000 there)
 
 
 def stability_explainers(*, points: int = 60, masks: int = MASKS, layer: str | None = None) -> dict[str, Explainer]:
     """Saliency, x ⊙ |∇f|, Integrated Gradients, SmoothGrad, Grad-CAM, Grad-CAM++, RISE and random numbers, by readable names.
 
-    `points` is the m of Integrated Gradients (trapezoid, from zero) and of SmoothGrad (σ = 0.2, whatever the input's range);
-    `layer` is where both Grad-CAMs look, by default the last convolution. They explain the logit, so give them a model that
-    ends in logits. Grad-CAM, Grad-CAM++ and RISE give a position one value, repeated over the channels, which changes no rank
-    correlation of two such maps; the others tell channels apart. The random one is the control that an audit adds by itself,
-    under the same name.
+    `points` is the m of Integrated Gradients (trapezoid, from zero) and of SmoothGrad (σ = 0.2, whatever the input's range).
+    `layer` is the layer of both Grad-CAMs, by default the last convolution. The explainers explain the logit, so give them a
+    model that ends in logits. Grad-CAM, Grad-CAM++ and RISE give each position one value, repeated over the channels, which
+    does not change the rank correlation of two such maps; the others tell channels apart. The random one is the control that
+    an audit adds on its own, under the same name.
 
     >>> list(stability_explainers())[:4]
     ['saliency', 'input_x_saliency', 'integrated_gradients', 'smooth_grad']

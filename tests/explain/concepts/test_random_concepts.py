@@ -8,7 +8,7 @@ from concept_cases import context_of, learnt, network, normal, numbers
 
 from veracity.core.errors import InputError
 from veracity.core.explainers import Cost, Frame
-from veracity.explain.concepts.controls import ConceptControl, RandomConcepts, RandomSensitivities
+from veracity.explain.controls import ConceptControl, RandomConcepts, RandomSensitivities
 from veracity.measure import categorical_agreement, cosine
 
 X = normal(2000, 6)
@@ -58,5 +58,5 @@ def test_rows_keep_their_numbers(kind: type[ConceptControl]) -> None:
 def test_misuse_is_one_sentence(kind: type[ConceptControl]) -> None:
     with pytest.raises(InputError, match=f"{kind.name} needs concepts"):
         kind().check(network(), X, TARGETS, context_of(replace(numbers(), concepts={})))
-    with pytest.raises(InputError, match=f"{kind.name} has learnt nothing yet"):
+    with pytest.raises(InputError, match=f"{kind.name} must learn about the model first"):
         kind().explain(network(), X, TARGETS, context_of(numbers(), 2000))

@@ -175,7 +175,7 @@ def test_targets_that_are_not_finite(odd: float) -> None:
 def test_the_same_without_room_for_inner_products(count: int, features: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vertices, targets = normal(count, features), 0.3 * normal(9, features, seed=1)
     expected = solved(vertices, targets)
-    monkeypatch.setattr(convex_hull, "LARGEST", 1)
+    monkeypatch.setattr(convex_hull, "STORED_PRODUCTS", 1)
     torch.testing.assert_close(solved(vertices, targets), expected, rtol=0, atol=1e-8)
 
 
@@ -258,8 +258,8 @@ class Halved(SimplEx):
 
     name = "halved"
 
-    def represented(self, model: nn.Module, signals: Signals, place: Tensor) -> Tensor:
-        return super().represented(model, signals, place)[:, ::2]
+    def represent(self, model: nn.Module, signals: Signals, place: Tensor) -> Tensor:
+        return super().represent(model, signals, place)[:, ::2]
 
 
 def test_a_class_with_features_of_its_own_learns_them() -> None:

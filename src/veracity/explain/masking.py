@@ -1,0 +1,137 @@
+"""Inputs with parts replaced by a baseline: the baseline, square patches as features, and the scores of masked inputs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Size, Tensor, nn
+
+from veracity.core.errors import InputError, SpecError
+from veracity.explain.passes import scores, value_table
+
+Baseline = float | Tensor
+"""The input that stands for "nothing there": a number, or a tensor that broadcasts to one input."""
+
+
+def baseline_row(baseline: Baseline, inputs: Tensor) -> Tensor:
+    """The baseline as one input with the inputs' type and device, (1, ...).
+
+    >>> baseline_row(0.5, torch.zeros(3, 1, 2))
+    tensor([[[0.5000, 0.5000]]])
+    """
+    value = torch.as_tensor(baseline, dtype=inputs.dtype, device=inputs.device)
+    return value.expand(inputs.shape[1:]).unsqueeze(0)
+
+
+def check_baseline(name: str, baseline: Baseline, shape: Size) -> None:
+    """Raise unless the baseline is a number or broadcasts to one input of this shape."""
+    if not isinstance(baseline, Tensor):
+        return
+    try:
+        baseline.expand(shape)
+    except RuntimeError:
+        raise SpecError(
+            f"The baseline of {name} has shape {tuple(baseline.shape)}, but one input has shape {tuple(shape)}: "
+            "give a number or a tensor with the shape of one input."
+        ) from None
+
+
+def spatial_shape(shape: Size) -> Size:
+    """The axes that positions run over: the last two of (C, H, W), the last one of (C, T) or of (features,).
+
+    >>> spatial_shape(Size((3, 8, 9))), spatial_shape(Size((2, 7)))
+    (torch.Size([8, 9]), torch.Size([7]))
+    """
+    return shape[-2:] if len(shape) > 2 else shape[-1:]
+
+
+def require_positions(name: str, inputs: Tensor, advice: str = "") -> None:
+    """Raise unless the inputs are images or series; `advice` ends the sentence."""
+    if inputs.ndim < 3:
+        shape = tuple(inputs.shape[1:])
+        raise InputError(f"{name} needs images (C, H, W) or series (C, T), but an input has shape {shape}{advice}.")
+
+
+def broadcast_channels(maps: Tensor, shape: Size) -> Tensor:
+    """Maps over positions (R, H, W) with axes of size one where the input has channels: they broadcast to (R, *shape)."""
+    return maps.reshape(len(maps), *[1] * (len(shape) - maps.ndim + 1), *maps.shape[1:])
+
+
+def patch_side(shape: Size, side: int) -> int:
+    """The side length of a patch: `side`, but 1 on a vector of features, whose order means nothing.
+
+    >>> patch_side(Size((1, 8, 8)), 4), patch_side(Size((10,)), 4)
+    (4, 1)
+    """
+    return side if len(shape) > 1 else 1
+
+
+def patch_index(shape: Size, patch: int) -> Tensor:
+    """The patch of each position, counted from 0. Patches at the far edge may be smaller.
+
+    >>> patch_index(Size((1, 2, 3)), 2)
+    tensor([[0, 0, 1],
+            [0, 0, 1]])
+    """
+    index, side = torch.zeros((), dtype=torch.int64), patch_side(shape, patch)
+    for size in spatial_shape(shape):
+        index = index.unsqueeze(-1) * (-(-size // side)) + torch.arange(size) // side
+    return index
+
+
+def patch_count(shape: Size, patch: int) -> int:
+    """How many patches cover the positions.
+
+    >>> patch_count(Size((1, 14, 14)), 4)
+    16
+    """
+    side = patch_side(shape, patch)
+    return Size(-(-size // side) for size in spatial_shape(shape)).numel()
+
+
+def check_patch(name: str, patch: int, shape: Size) -> None:
+    """Raise unless the patch fits into the input."""
+    size = spatial_shape(shape)
+    if patch > max(size):
+        raise SpecError(f"patch of {name} is {patch}, which is larger than the input's size {tuple(size)}: use a smaller patch.")
+
+
+def patch_map(values: Tensor, index: Tensor, shape: Size) -> Tensor:
+    """Each position gets its patch's value, in every channel: (N, patches) -> (N, *shape).
+
+    `index` gives the patch of each position, (H, W) for all rows or (N, H, W).
+    """
+    maps = gather_patches(values, index.to(values.device).expand(len(values), *spatial_shape(shape)))
+    return broadcast_channels(maps, shape).expand(len(values), *shape)
+
+
+def gather_patches(values: Tensor, index: Tensor) -> Tensor:
+    """The value of each position's patch: (R, patches), (R, H, W) -> (R, H, W).
+
+    >>> gather_patches(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[0, 0, 1], [1, 0, 0]]))
+    tensor([[1., 1., 2.],
+            [4., 3., 3.]])
+    """
+    return values.gather(1, index.flatten(1)).reshape(index.shape)
+
+
+def patch_sums(values: Tensor, index: Tensor, count: int) -> Tensor:
+    """The sum of the values (N, ...) in each patch, over all channels: (N, patches), float64 on the CPU."""
+    flat = values.detach().double().cpu().reshape(len(values), -1, index.numel()).sum(1)
+    return torch.zeros(len(values), count, dtype=torch.float64).index_add_(1, index.flatten(), flat)
+
+
+def masked_scores(
+    model: nn.Module, inputs: Tensor, targets: Tensor, present: Tensor, baseline: Tensor, index: Tensor, batch: int
+) -> Tensor:
+    """Scores with absent patches at the baseline: masks (N, S, patches) -> (N, S), float64 on the CPU.
+
+    The baseline is (1, ...) for all rows or (N, ...); the patch `index` is (H, W) or (N, H, W).
+    """
+    x, shape = inputs.detach(), inputs.shape[1:]
+    index, baseline = index.to(x.device).expand(len(x), *spatial_shape(shape)), baseline.expand_as(x)
+
+    def term(row: Tensor, item: Tensor) -> Tensor:
+        mask = gather_patches(present[row.cpu(), item.cpu()].to(x.device), index[row])
+        return scores(model, torch.where(broadcast_channels(mask, shape), x[row], baseline[row]), targets[row])
+
+    return value_table(term, len(x), present.shape[1], batch, x.device).double().cpu()
