@@ -1,7 +1,4 @@
-"""Scores against damage (Figures 3 and 4): one plot a score and damage, one line an explainer, with intervals over seeds.
-
-The page of a degradation check: which scores follow the damage.
-"""
+"""The page of a degradation check: scores against damage (Figures 3 and 4), one plot per score and damage."""
 
 from __future__ import annotations
 

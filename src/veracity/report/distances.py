@@ -1,7 +1,4 @@
-"""Distances over maps that part step by step (Figures 6 and 7 of the stability paper): one plot a distance.
-
-The page of a distance check: which distances grow with what parts two maps.
-"""
+"""The page of a distance check: distances over maps that part step by step (Figures 6 and 7 of the stability paper)."""
 
 from __future__ import annotations
 

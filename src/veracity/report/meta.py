@@ -1,7 +1,4 @@
-"""Can scores be trusted? Meta-consistency as bars (Figure 6), and what it is made of as a table.
-
-The page of a meta-evaluation: which scores can be trusted.
-"""
+"""The page of a meta-evaluation: can scores be trusted? Meta-consistency as bars (Figure 6), and its parts as a table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What explanations that do not look at the model score, and who does better.
-
-Who is ahead of whom: an order of explainers as far as their paired differences go, and no further.
-"""
+"""Who is ahead of whom, as far as paired differences go, and who does better than explanations that do not look at the model."""
 
 from __future__ import annotations
 

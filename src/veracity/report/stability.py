@@ -1,4 +1,4 @@
-"""Stability in words: what was compared with what, whose order the differences allow, and what is no signal at all."""
+"""Stability in words: which sets were compared, what is no signal, whose order the differences allow; and the folds of the models."""
 
 from __future__ import annotations
 

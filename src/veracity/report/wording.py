@@ -1,9 +1,4 @@
-"""Numbers and names as a reader sees them.
-
-Sentences with their parts, escaped.
-
-Which explainers of a run are one and the same but for how many transforms they average over, by their specs.
-"""
+"""Names, kinds and table cells in words, and sentences with their parts escaped."""
 
 from __future__ import annotations
 

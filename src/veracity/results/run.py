@@ -46,7 +46,6 @@ from veracity.results.series import (
     unpacked,
 )
 from veracity.scores.common import Absent, as_read
-from veracity.scores.stability import StabilityScore
 from veracity.statistics import means, medians, pooled
 from veracity.statistics.differences import crossed_differences, mean_differences
 
@@ -251,10 +250,10 @@ class Result:
 
     def sets(self, score: str) -> dict[tuple[str, str], tuple[Array, Array]]:
         """The distances of S= and of S!= by (model, explainer), of a score of stability."""
-        chosen = self.score(score) if self._of(score) else None
-        if not isinstance(chosen, StabilityScore):
+        sets = getattr(self.score(score), "sets", None) if self._of(score) else None
+        if sets is None:
             raise InputError(f"The score '{score}' is not made of two sets of pairs: ask for one of stability, such as 'reco'.")
-        both = {(one.model, one.explainer): chosen.sets(one.measured) for one in self._of(score) if len(one.samples)}
+        both = {(one.model, one.explainer): sets(one.measured) for one in self._of(score) if len(one.samples)}
         return {key: (distance[member == 0], distance[member == 1]) for key, (distance, member) in both.items()}
 
     def explanations(self, model: str, explainer: str) -> Tensor:
@@ -331,8 +330,7 @@ class Result:
 
     def in_map_units(self, score: str) -> bool:
         """Whether a score is in the map's own units: it compares samples and models, never explainers."""
-        known = self.known_score(score)
-        return bool(self.manifest["score_specs"].get(score, {}).get("in_map_units")) if isinstance(known, Absent) else known.in_map_units
+        return self.known_score(score).in_map_units
 
     def pools(self, score: str) -> bool:
         """Whether a score is one number of the whole data set."""
@@ -344,11 +342,12 @@ class Result:
 
     def known_score(self, score: str) -> Score:
         """A score as it was measured, or what stands for one that is not installed here."""
-        spec = self.manifest.get("score_specs", {}).get(score, {}).get("spec")
+        about = self.manifest.get("score_specs", {}).get(score, {})
+        absent = Absent(map_units=bool(about.get("in_map_units")))
         try:
-            return as_read(spec) if spec else Absent()
+            return as_read(about["spec"]) if about.get("spec") else absent
         except (VeracityError, TypeError):
-            return Absent()
+            return absent
 
     def pooled_score(self, score: str) -> PooledScore:
         """A score of the whole data set, as it was measured."""

@@ -113,9 +113,15 @@ def as_read(spec: Mapping[str, Any]) -> Score:
 
 @dataclass(frozen=True, kw_only=True)
 class Absent(Score):
-    """A score that a run was made with and that is not installed here."""
+    """A score that a run was made with and that is not installed here; `map_units` is what the run says of its units."""
 
     beside: ClassVar[tuple[str, ...]] = ("self_agreement", "random_control")
+    map_units: bool = False
+
+    @property
+    def in_map_units(self) -> bool:
+        """As the run says."""
+        return self.map_units
 
     @classmethod
     def summary(cls) -> str:

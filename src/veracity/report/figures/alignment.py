@@ -1,7 +1,4 @@
-"""Does an explanation change as much as its model? Model against explanation distortion along the path (Figure 8).
-
-Sample by sample: explanation against model distortion at a weak, a middling and a strong level, with contours (Figure 3).
-"""
+"""Does an explanation change as much as its model? Both distortions by level (Figure 8) and by sample, with contours (Figure 3)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""One of the worst pairs, ready to be drawn: its tensors as arrays, and how they are laid out.
-
-Clouds of points, coloured by what an explanation says about each point.
-
-Inputs and explanations as tiles: pictures, heat maps of matrices, lines, or words.
-"""
+"""One of the worst pairs as tiles: how its arrays are laid out, and each drawn as a picture, a heat map, a cloud or words."""
 
 from __future__ import annotations
 

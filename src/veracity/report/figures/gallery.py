@@ -1,9 +1,4 @@
-"""Explanations that do not live in the input: the importance of examples as bars, concepts by name.
-
-A series three times: by its explanation, and moved by the expected and by the found one.
-
-The worst samples: input and explanation, before and after the transform.
-"""
+"""The worst samples: input and explanation, before and after the transform, for every kind of explanation."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""Tensors as small PNG pictures inside the page.
+"""Arrays as small pictures inside the page: PNG images, bars, and series as lines.
 
 Signed maps use two hues whose opacity grows with the magnitude: zero is the page itself, light or dark. The scale is
 symmetric about zero and linear.
-
-A vector as bars on a common scale.
-
-Series as lines, coloured by what an explanation says about each moment.
 """
 
 from __future__ import annotations

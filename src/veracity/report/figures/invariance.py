@@ -1,7 +1,4 @@
-"""What becomes of explanations when the model itself is less invariant: their score against the model's (Figure 5).
-
-The symmetry of a model and of its explanations while it is trained (Figure 3d).
-"""
+"""Explanations and the model's own invariance: across models (Figure 5), and along a training (Figure 3d)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Many small plots side by side, one an explainer, by kind of explanation.
-
-Plots of many seeds at once: a thin line a seed, a thick one for their middle, one colour and mark for each of several subjects.
-"""
+"""Many small plots side by side: one per explainer, or one per search with a thin line per seed and a thick one for the middle."""
 
 from __future__ import annotations
 

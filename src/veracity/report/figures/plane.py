@@ -1,9 +1,7 @@
 """Small plots of two quantities: points with intervals, curves, bands and clouds of samples.
 
 As everywhere, horizontal places are percentages and vertical ones pixels; paths lie in a frame that stretches, with strokes
-that do not.
-
-Lines of equal density around a cloud of points, such that each encloses a given share of them.
+that do not. Contours are lines of equal density around a cloud, each of which encloses a given share of its points.
 """
 
 from __future__ import annotations

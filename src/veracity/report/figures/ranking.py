@@ -1,7 +1,4 @@
-"""The ranking: every explainer's score with both its intervals, between the random control and its own self-agreement.
-
-The models themselves: how much their own output changes.
-"""
+"""Charts of one score with its intervals: explainers between the random control and self-agreement, and the models themselves."""
 
 from __future__ import annotations
 

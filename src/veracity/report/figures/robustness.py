@@ -1,7 +1,4 @@
-"""ln P sample by sample, each with its own interval; what is only known to lie below a place points down from there.
-
-How worst cases and probabilities grow with the radius: scores that differ by their radius alone, side by side.
-"""
+"""Worst cases and probabilities of misinterpretation: ln P by sample, and both by the radius."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """From values to places on the page: axes, ticks, and the marks and colours of models.
 
 Horizontal places are percentages of the drawing's width and vertical ones pixels, so that a figure fits a phone and a
-wide screen without scaling its text.
-
-An axis of a plot that is logarithmic where its values ask for it.
+wide screen without scaling its text. An axis is logarithmic where its values ask for it.
 """
 
 from __future__ import annotations

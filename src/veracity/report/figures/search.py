@@ -1,7 +1,4 @@
-"""How a search converges: the worst feasible point so far against the number of evaluations (Figures 7 and 8).
-
-Probability against rarity: how ln P falls, level by level, as the threshold moves towards the event.
-"""
+"""How a search goes: the worst feasible point so far by evaluations (Figures 7 and 8), and ln P by the threshold, level by level."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Names beside the points of a plane, placed so that none covers another at any width that the page gives the plane.
-
-The method selection plane: stability and consistency against fidelity, one point an explainer (section 4.4).
-"""
+"""Choosing a method: stability and consistency against fidelity, one point with its name per explainer (section 4.4)."""
 
 from __future__ import annotations
 

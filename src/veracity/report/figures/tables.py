@@ -1,7 +1,4 @@
-"""All scores at a glance: one row a score, in its own units, and one column an explainer.
-
-Paired differences between explainers, as a table whose cell is row minus column.
-"""
+"""Two tables: all scores at a glance, one row per score, and paired differences between explainers, row minus column."""
 
 from __future__ import annotations
 
