@@ -101,8 +101,8 @@ def test_thresholds_of_other_measures() -> None:
     assert SolHat(measure=mse, threshold=0.25).event == pytest.approx(0.25)
     assert SolTilde(measure=mse, threshold=0.25).event == pytest.approx(0.8)
     far, near = SolHat(measure=mse, threshold=0.25), SolTilde(measure=mse, threshold=0.25)
-    assert far.merit(seen((0.3, -1.0))).item() > far.target > far.merit(seen((0.2, -1.0))).item()
-    assert near.merit(seen((0.2, 1.0))).item() > near.target > near.merit(seen((0.3, 1.0))).item()
+    assert far.merit(seen((0.3, -1.0))).item() > far.event > far.merit(seen((0.2, -1.0))).item()
+    assert near.merit(seen((0.2, 1.0))).item() > near.event > near.merit(seen((0.3, 1.0))).item()
     assert near.merit(seen((1e9, 1.0))).item() >= 0.0
 
 
