@@ -90,19 +90,19 @@ def test_the_most_alike_point_with_another_label_is_worst_for_f_tilde() -> None:
 def test_the_event_begins_at_the_threshold(score: Misinterpretation) -> None:
     inside, outside = (0.399, 0.401) if score.kept else (0.601, 0.599)
     kept = -1.0 if score.kept else 1.0
-    assert score.merit(seen((inside, kept))).item() > score.target > score.merit(seen((outside, kept))).item()
-    assert score.merit(seen((inside, -kept))).item() < score.target
+    assert score.merit(seen((inside, kept))).item() > score.event > score.merit(seen((outside, kept))).item()
+    assert score.merit(seen((inside, -kept))).item() < score.event
 
 
 def test_thresholds_of_other_measures() -> None:
-    assert SolHat(measure=ssim, threshold=0.2).target == pytest.approx(0.8)
-    assert SolTilde(measure=ssim, threshold=0.2).target == pytest.approx(1.2)
+    assert SolHat(measure=ssim, threshold=0.2).event == pytest.approx(0.8)
+    assert SolTilde(measure=ssim, threshold=0.2).event == pytest.approx(1.2)
     # A distance: F-hat is a distance above the threshold, F-tilde one below it.
-    assert SolHat(measure=mse, threshold=0.25).target == pytest.approx(0.25)
-    assert SolTilde(measure=mse, threshold=0.25).target == pytest.approx(0.8)
+    assert SolHat(measure=mse, threshold=0.25).event == pytest.approx(0.25)
+    assert SolTilde(measure=mse, threshold=0.25).event == pytest.approx(0.8)
     far, near = SolHat(measure=mse, threshold=0.25), SolTilde(measure=mse, threshold=0.25)
-    assert far.merit(seen((0.3, -1.0))).item() > far.target > far.merit(seen((0.2, -1.0))).item()
-    assert near.merit(seen((0.2, 1.0))).item() > near.target > near.merit(seen((0.3, 1.0))).item()
+    assert far.merit(seen((0.3, -1.0))).item() > far.event > far.merit(seen((0.2, -1.0))).item()
+    assert near.merit(seen((0.2, 1.0))).item() > near.event > near.merit(seen((0.3, 1.0))).item()
     assert near.merit(seen((1e9, 1.0))).item() >= 0.0
 
 
@@ -114,7 +114,7 @@ def test_directions() -> None:
     assert {score.direction for score in (LnPHat(), LnPTilde(), LnPMisclassified(), WorstLoss())} == {Direction.LOWER}
     assert LnPHat().centre == "median"
     assert SolHat().centre == "mean"
-    assert WorstLoss().target == LnPMisclassified().target == 0.0
+    assert WorstLoss().event == LnPMisclassified().event == 0.0
 
 
 def test_the_smooth_merit_slopes_towards_the_constraint() -> None:
