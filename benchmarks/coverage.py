@@ -39,7 +39,7 @@ from veracity.scores.stability.mege import MeGe
 from veracity.scores.stability.reco import ReCo, ReCoAUC, ReCoKS
 from veracity.statistics.anytime import betting_interval
 from veracity.statistics.differences import NONE_SEEN, crossed_differences, mean_differences
-from veracity.statistics.means import cut, estimate
+from veracity.statistics.means import clip_to, estimate
 from veracity.statistics.medians import median_estimate
 from veracity.statistics.pooled import bootstrap_interval, bootstrap_values, pooled_differences, pooled_value
 
@@ -195,7 +195,7 @@ def of_pooled(score: PooledScore, population: Measured, truth: float, n: int, rn
     if math.isnan(low):
         return Outcome(math.nan, math.nan, truth)
     least, most = np.nanquantile(replicates, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
-    return Outcome(cut(low, score.bounds), cut(high, score.bounds), truth, float(most - least))
+    return Outcome(clip_to(low, score.bounds), clip_to(high, score.bounds), truth, float(most - least))
 
 
 def of_pooled_pairs(score: PooledScore, population: Mapping[str, Measured], truth: float, n: int, rng: Generator) -> Outcome:

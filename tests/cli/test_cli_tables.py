@@ -79,7 +79,7 @@ def test_a_score_in_map_units_ranks_nobody_and_has_no_nulls() -> None:
     assert any("0.000210" in line and "0.000200 .. 0.000220" in line for line in lines)
     assert not any("self" in line and "random" in line for line in lines if "explainer " in line and "interval" in line)
     said = " ".join(" ".join(lines).split())
-    assert "it compares samples and models, not explainers" in said
+    assert "compares samples and models, not explainers" in said
     assert "is better" not in said
     assert "necessary, not sufficient" not in said
     ranked = first_words(shown({}, *rows))

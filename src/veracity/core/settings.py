@@ -81,7 +81,7 @@ class Kind(NamedTuple):
     several: str = ""
 
 
-def as_whole(value: Any) -> Any:
+def accept_whole(value: Any) -> Any:
     """A whole number of Python, NumPy or torch that fits into 64 bits; not a bool."""
     if type(value) is not int:
         value = value.item() if is_scalar(value) else value
@@ -91,19 +91,19 @@ def as_whole(value: Any) -> Any:
     return value if -LARGEST_INT <= value <= LARGEST_INT else WRONG
 
 
-def as_number(value: Any) -> Any:
+def accept_number(value: Any) -> Any:
     """A finite number of Python, NumPy or torch; not a bool."""
     if type(value) is not float:
         value = value.item() if is_scalar(value) else value
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return WRONG
         if isinstance(value, int):
-            return as_whole(value)
+            return accept_whole(value)
         value = float(value)
     return value if math.isfinite(value) else WRONG
 
 
-def as_truth(value: Any) -> Any:
+def accept_truth(value: Any) -> Any:
     """True or False of Python, NumPy or torch."""
     value = value.item() if is_scalar(value) else value
     return value if isinstance(value, bool) else WRONG
@@ -116,7 +116,7 @@ def is_scalar(value: Any) -> bool:
     return (isinstance(value, np.ndarray) and value.ndim == 0) or (isinstance(value, Tensor) and value.ndim == 0 and not value.is_meta)
 
 
-def as_tensor(value: Any) -> Any:
+def accept_tensor(value: Any) -> Any:
     """A tensor; arrays and lists of numbers are converted."""
     if isinstance(value, Tensor):
         return value if value.layout is torch.strided and not (value.is_meta or value.is_quantized or value.is_nested) else WRONG
@@ -129,12 +129,12 @@ def as_tensor(value: Any) -> Any:
 
 
 PLAIN_KINDS = {
-    int: Kind(as_whole, "a whole number", "whole numbers"),
-    float: Kind(as_number, "a number", "numbers"),
-    bool: Kind(as_truth, "True or False"),
+    int: Kind(accept_whole, "a whole number", "whole numbers"),
+    float: Kind(accept_number, "a number", "numbers"),
+    bool: Kind(accept_truth, "True or False"),
     str: Kind(lambda value: value if isinstance(value, str) else WRONG, "text", "texts"),
     NoneType: Kind(lambda value: value if value is None else WRONG, "None"),
-    Tensor: Kind(as_tensor, "a tensor", "tensors"),
+    Tensor: Kind(accept_tensor, "a tensor", "tensors"),
 }
 ANYTHING = Kind(lambda value: value, "anything")
 
@@ -346,7 +346,7 @@ class Parameters(NamedTuple):
 
 
 @cache
-def parameters_of(made: Callable[..., Any], given: int = 0) -> Parameters:
+def declared_parameters(made: Callable[..., Any], given: int = 0) -> Parameters:
     """The parameters of a constructor, or of a function without its first `given` arguments."""
     try:
         called, first = (made.__init__, 1) if isinstance(made, type) else (made, given)  # type: ignore[misc]
@@ -386,7 +386,7 @@ def hints_of(made: Any) -> dict[str, Any]:
 
 def check_settings(made: Callable[..., Any], settings: Mapping[str, Any], what: str = "", given: int = 0) -> dict[str, Any]:
     """The settings to store for a class or function; raises if one is unknown, missing or invalid."""
-    known = parameters_of(made, given)
+    known = declared_parameters(made, given)
     found = {}
     for key, value in settings.items():
         kind = known.kinds.get(key, ANYTHING if known.open else None)
@@ -404,7 +404,7 @@ def check_settings(made: Callable[..., Any], settings: Mapping[str, Any], what: 
 def check_fields(one: Any, what: str, others: Iterable[str] = ()) -> None:
     """Check every field of a frozen dataclass except `others`, and store the converted values."""
     made: Callable[..., Any] = type(one)
-    hints, skipped = parameters_of(made).hints, frozenset(others)
+    hints, skipped = declared_parameters(made).hints, frozenset(others)
     for item in fields(one):
         if item.name not in skipped:
             value = getattr(one, item.name)
@@ -419,7 +419,7 @@ class Checking(ABCMeta):
     def __call__(cls, *args: Any, **settings: Any) -> Any:
         """Make an object with checked settings."""
         if args and is_dataclass(cls):
-            first = next(iter(parameters_of(cls).hints), "setting")
+            first = next(iter(declared_parameters(cls).hints), "setting")
             raise SpecError(f"The {component_label(cls)} takes its settings by name, such as {first}=..., not by position.")
         return super().__call__(*args, **check_settings(cls, settings))
 

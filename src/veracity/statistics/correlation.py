@@ -37,7 +37,7 @@ def spearman_correlation(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
     0.8
     """
     a, b, both = complete_pairs(a, b, axis)
-    return row_cosines(centre_rows(ranks(a, both), both), centre_rows(ranks(b, both), both))
+    return row_cosines(centre_rows(masked_ranks(a, both), both), centre_rows(masked_ranks(b, both), both))
 
 
 def pearson_interval(a: Array, b: Array, confidence: float = 0.95) -> Interval:
@@ -88,7 +88,7 @@ def complete_pairs(a: ArrayLike, b: ArrayLike, axis: int) -> tuple[Array, Array,
     return np.where(both, first, 0.0), np.where(both, second, 0.0), both
 
 
-def ranks(x: Array, both: Mask) -> Array:
+def masked_ranks(x: Array, both: Mask) -> Array:
     """Ranks from 1 along the last axis among the values in the mask, ties averaged; 0 elsewhere."""
     from scipy.stats import rankdata
 

@@ -74,10 +74,10 @@ def estimate(
     over = draws.interval(sampling, bounds, confidence) if known else (np.nan, np.nan)
     return Estimate(
         value=across.value,
-        low=cut(across.low, bounds),
-        high=cut(across.high, bounds),
-        draws_low=cut(over[0], bounds),
-        draws_high=cut(over[1], bounds),
+        low=clip_to(across.low, bounds),
+        high=clip_to(across.high, bounds),
+        draws_low=clip_to(over[0], bounds),
+        draws_high=clip_to(over[1], bounds),
         n=across.n,
         undefined=int((~kept).sum()),
         undefined_draws=int(made.sum() - defined.sum()),
@@ -170,6 +170,6 @@ def rounding_scale(bounds: tuple[float, float]) -> float:
     return float(min(1.0, max(abs(bounds[0]), abs(bounds[1])))) if np.isfinite(bounds).all() else 0.0
 
 
-def cut(value: float, bounds: tuple[float, float]) -> float:
+def clip_to(value: float, bounds: tuple[float, float]) -> float:
     """The value clipped to the bounds; NaN stays NaN."""
     return float(np.clip(value, *bounds))

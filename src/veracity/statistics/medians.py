@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from veracity.statistics.differences import Difference, equal_status
 from veracity.statistics.intervals import EQUAL, Array, all_equal, largest_magnitude, unseen_share
-from veracity.statistics.means import Estimate, cut
+from veracity.statistics.means import Estimate, clip_to
 
 SIMULATED = 4000
 """The number of simulated medians for the interval over draws."""
@@ -44,10 +44,10 @@ def median_estimate(
     least, most = median(lower), median(upper)
     return Estimate(
         value=float(most),
-        low=cut(low, bounds),
-        high=cut(high, bounds),
-        draws_low=cut(over[0], bounds),
-        draws_high=cut(over[1], bounds),
+        low=clip_to(low, bounds),
+        high=clip_to(high, bounds),
+        draws_low=clip_to(over[0], bounds),
+        draws_high=clip_to(over[1], bounds),
         n=int(kept.sum()),
         undefined=int((~kept).sum()),
         undefined_draws=0,

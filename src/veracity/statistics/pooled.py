@@ -16,7 +16,7 @@ from veracity.core.errors import InputError
 from veracity.core.scores import Array, Measured, PooledScore
 from veracity.statistics.differences import Difference, equal_status
 from veracity.statistics.intervals import check_confidence, unseen_share
-from veracity.statistics.means import Estimate, cut
+from veracity.statistics.means import Estimate, clip_to
 from veracity.statistics.resampling import REPLICATES, permutations, resamplings
 
 NULL_QUANTILE = 0.95
@@ -81,8 +81,8 @@ def pooled_estimate(score: PooledScore, measured: Measured, bounds: tuple[float,
     low, high = bootstrap_interval(score, measured, value, found, confidence)
     estimate = Estimate(
         value=value,
-        low=cut(low, bounds),
-        high=cut(high, bounds),
+        low=clip_to(low, bounds),
+        high=clip_to(high, bounds),
         draws_low=np.nan,
         draws_high=np.nan,
         n=n,
