@@ -39,7 +39,7 @@ from veracity.engine.crosstrain.folds import (
     train_folds,
     with_fold_fingerprint,
 )
-from veracity.engine.executors import check_main, executor
+from veracity.engine.executors import Executor, as_executor, check_main
 from veracity.engine.forecast import Forecast, Preliminaries, forecast
 from veracity.engine.learning import learn_all, pending_lessons
 from veracity.engine.loop import JobRunner
@@ -232,12 +232,17 @@ class Audit:
         folder: str | Path,
         *,
         workers: int = 1,
+        executor: Executor | str | None = None,
         batch: int | None = None,
         memory: int | None = None,
         progress: bool = True,
     ) -> Result:
-        """Measure what the folder does not hold yet, and return the result."""
+        """Measure what the folder does not hold yet, and return the result.
+
+        An `executor` says where jobs run; without one, in this process for one worker and in worker processes for more.
+        """
         check_main()
+        chosen = as_executor(executor, workers)
         store = RunFolder(str(folder))
         store.check_writable(Kind.AUDIT)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
@@ -257,7 +262,7 @@ class Audit:
             left = [job for job in left if (job.model, job.explainer) not in lessons.failures]
             left = drop_failed_paths(left, strengths, store)
             with watching(left, enabled=progress) as watch:
-                executor(workers).run(left, runner, watch)
+                chosen.run(left, runner, watch)
         result = Result(str(folder))
         for text in lessons.warnings():
             warnings.warn(text, Note, stacklevel=2)

@@ -173,10 +173,10 @@ if __name__ == "__main__":
     prepared = audit.prepare()
     jobs = [prepared.jobs[0]]
     cells = [cell for job in jobs for cell in job.cells]
-    Local(1).run(jobs, JobRunner(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
+    Local(workers=1).run(jobs, JobRunner(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
     print(f"Finished: all {{len(cells)}} cells are measured.")
     (FOLDER / "unlucky").touch()
-    Local(1).run(jobs, JobRunner(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
+    Local(workers=1).run(jobs, JobRunner(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
 """
 
 

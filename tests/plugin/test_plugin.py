@@ -34,7 +34,7 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: veracity-transposed\nVersion: 1.0\n")
     sections = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in POINTS.items()]
     (about / "entry_points.txt").write_text("\n".join(sections))
-    before = {one.plural: dict(one._items) for one in REGISTRIES}
+    before = {one.plural: dict(one.own()) for one in REGISTRIES}
     sys.path.insert(0, str(site))
     for one in REGISTRIES:
         one.__dict__.pop("_points", None)
@@ -72,6 +72,13 @@ def test_the_report_has_a_section_for_the_plugins_score(run: Path) -> None:
     report = (run / "report.html").read_text(encoding="utf-8")
     assert "surprise" in report.lower()
     assert "squared_gradient" in report
+    assert "Surprise by explainer" in report
+
+
+def test_the_plugins_executor_runs_an_audit(run: Path, plugin: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assembled = registry.RECIPES["transposed-digits"].assemble(run, Scale.SMOKE)
+    assembled.run(tmp_path / "again", executor="announced", progress=False)
+    assert "net, squared_gradient" in capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group, points in POINTS.items() for name in points])

@@ -20,6 +20,7 @@ from veracity.core.errors import unknown
 FILE = Path(__file__).with_name("catalogue.json")
 KINDS = (
     "explainers", "groups", "spaces", "measures", "scores", "walks", "kernels", "targets", "trainers", "orbits", "tasks", "recipes",
+    "executors", "figures",
 )  # fmt: skip
 """The kinds of components, in the order in which they are listed."""
 

@@ -96,6 +96,7 @@ def audit(
     device: str = Device,
     batch: int | None = typer.Option(None, help="Model rows at once; by default as many as the memory budget allows."),
     memory: float | None = typer.Option(None, help="Memory budget in GiB; 1 on a CPU, a quarter of a GPU's by default."),
+    executor: str | None = typer.Option(None, help="Where jobs run; by default in worker processes. See: veracity ls executors"),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what it would cost, and stop."),
 ) -> None:
     """Run an audit file; the same command resumes what was interrupted."""
@@ -113,7 +114,7 @@ def audit(
             Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
             return
         with made_from(file):
-            result = asked.run(folder, workers=crew, batch=batch, memory=budget)
+            result = asked.run(folder, workers=crew, executor=executor, batch=batch, memory=budget)
         result.save_report(own_report(folder))
         finish(result, folder, started)
 

@@ -121,6 +121,7 @@ ORBITS: Registry[Any] = Registry("orbit", "orbits", "veracity.orbits")
 TASKS: Registry[Any] = Registry("task", "tasks", "veracity.orbits")
 RECIPES: Registry[Any] = Registry("recipe", "recipes", "veracity.demo", more="veracity-papers")
 TRAINERS: Registry[Any] = Registry("trainer", "trainers", "veracity.trainers", more="veracity-papers")
+EXECUTORS: Registry[Any] = Registry("executor", "executors", "veracity.engine.executors")
 FIGURES: Registry[Any] = Registry("figure", "figures", "veracity.report")
 """Figures of the report, which scores name in `figures`."""
 RENDERERS: Registry[Any] = Registry("renderer", "renderers", "veracity.report")
@@ -128,7 +129,7 @@ RENDERERS: Registry[Any] = Registry("renderer", "renderers", "veracity.report")
 
 
 REGISTRIES: dict[str, tuple[Registry[Any], ...]] = {
-    one.kind: (one,) for one in (EXPLAINERS, MEASURES, SCORES, WALKS, KERNELS, TARGETS, ORBITS, TASKS, TRAINERS)
+    one.kind: (one,) for one in (EXPLAINERS, MEASURES, SCORES, WALKS, KERNELS, TARGETS, ORBITS, TASKS, TRAINERS, EXECUTORS)
 }
 REGISTRIES |= {"group": (GROUPS, SPACES), "space": (GROUPS, SPACES)}
 """The registries of each role."""

@@ -63,6 +63,11 @@ class SharedFigure(ABC):
 
     name: ClassVar[str]
 
+    @classmethod
+    def summary(cls) -> str:
+        """The first sentence of the docstring, for listings."""
+        return (cls.__doc__ or "").split("\n\n")[0]
+
     @abstractmethod
     def data(self, reading: Reading, labels: Sequence[str]) -> Any:
         """What is drawn of the scores behind these labels; None if the run does not hold it."""

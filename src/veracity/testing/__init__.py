@@ -2,4 +2,5 @@
 
 from veracity.testing.explainers import ExplainerConformance
 from veracity.testing.measures import MeasureConformance
+from veracity.testing.scores import ScoreConformance
 from veracity.testing.spaces import GroupConformance, SpaceConformance

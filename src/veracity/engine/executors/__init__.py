@@ -1,37 +1,26 @@
-"""Where jobs run: in this process, or in worker processes of this machine."""
+"""Where jobs run: in this process, in worker processes of this machine, or wherever a plugin's executor sends them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Protocol
-
+from veracity.core.errors import SpecError
+from veracity.core.registry import EXECUTORS
+from veracity.core.settings import short_repr
+from veracity.engine.executors.base import Executor
+from veracity.engine.executors.inline import Inline
 from veracity.engine.executors.local import Local, check_main
-from veracity.engine.loop import JobRunner
-from veracity.engine.plan import Job
-from veracity.engine.progress import Watch
-
-__all__ = ["Executor", "Inline", "Local", "check_main", "executor"]
 
 
-class Executor(Protocol):
-    """Runs jobs and tells how far each is."""
+def as_executor(given: Executor | str | None, workers: int) -> Executor:
+    """The executor of a run: the given one, the one of a name, or by the number of workers, in this process for one.
 
-    def run(self, jobs: Sequence[Job], runner: JobRunner, watch: Watch) -> None:
-        """Run every job once; a job that fails is a record in the folder, not an exception."""
-        ...
-
-
-class Inline:
-    """Runs jobs one after the other in this process, each with all its threads."""
-
-    def run(self, jobs: Sequence[Job], runner: JobRunner, watch: Watch) -> None:
-        """Run every job in order."""
-        for job in jobs:
-            runner.run(job, partial(watch.moved, job))
-            watch.ended(job)
-
-
-def executor(workers: int) -> Executor:
-    """In this process for one worker, in spawned ones for more."""
-    return Inline() if workers <= 1 else Local(workers)
+    >>> as_executor(None, 1).name, as_executor(None, 2).name, as_executor("local", 3).workers
+    ('inline', 'local', 3)
+    """
+    if given is None:
+        return Inline() if workers <= 1 else Local(workers=workers)
+    if isinstance(given, str):
+        made: Executor = EXECUTORS.build({"name": given, "workers": workers})
+        return made
+    if not isinstance(given, Executor):
+        raise SpecError(f"An executor is a name or an Executor, not {short_repr(given)}. See: veracity ls executors")
+    return given

@@ -26,6 +26,8 @@ from typing import Any
 import torch
 
 from veracity.core.errors import InputError, StoreError, error_text
+from veracity.core.registry import EXECUTORS
+from veracity.engine.executors.base import Executor
 from veracity.engine.loop import JobRunner
 from veracity.engine.plan import Job
 from veracity.engine.progress import Watch, weight
@@ -143,14 +145,15 @@ class Worker:
         return ending(self.process.exitcode, last_words(self.errors.tail))
 
 
-class Local:
-    """The executor of several workers."""
+@EXECUTORS.add
+@dataclass(frozen=True, kw_only=True)
+class Local(Executor):
+    """Runs jobs in worker processes of this machine, the largest first."""
 
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
+    name = "local"
 
     def run(self, jobs: Sequence[Job], runner: JobRunner, watch: Watch) -> None:
-        """Hand out jobs, the largest first, until none is left."""
+        """Hand out the jobs until none is left."""
         WorkerPool(self.workers, jobs, runner, watch).run()
 
 
