@@ -56,7 +56,9 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def registries() -> list[Registry[Any]]:
-    return [one for one in vars(registry).values() if isinstance(one, Registry) and one.kind != "recipe"]
+    """Of components: recipes, figures and renderers have no settings."""
+    without = ("recipe", "figure", "renderer")
+    return [one for one in vars(registry).values() if isinstance(one, Registry) and one.kind not in without]
 
 
 COMPONENTS = [(home.kind, name) for home in registries() for name in home]
