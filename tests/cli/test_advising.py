@@ -102,7 +102,7 @@ def test_a_single_class_and_a_checkpoint_of_another_architecture(file: Path, tmp
     text = file.read_text().replace('{name = "cav", layer = "2", per_side = 20}', '"influence_functions"').replace("left = [0]\n", "")
     file.write_text(text.replace('high = "small:high_first"', "").replace("small:training_series", "small:one_class"))
     assert code("audit", file, "--workers", 1) == 2
-    assert "All 10 training examples are of class 0" in " ".join(capsys.readouterr().err.split())
+    assert "All 10 training examples have class 0" in " ".join(capsys.readouterr().err.split())
     torch.save(nn.Linear(2, 2).state_dict(), tmp_path / "other.pt")
     file.write_text(FILE.replace('{name = "cav", layer = "2", per_side = 20}', '"tracin"') + '\n[checkpoints]\nnet = ["other.pt"]\n')
     assert code("audit", file, "--workers", 1) == 2

@@ -208,7 +208,7 @@ def test_meta_evaluation_ranks_nobody_by_it(tmp_path: Path) -> None:
 
 
 def test_the_interface_says_no_better_direction(run: Result) -> None:
-    shown = {one["name"]: one for one in answers.numbers(Path(run.path), (0,))["scores"]}
+    shown = {one["name"]: one for one in answers.audit_numbers(Path(run.path), (0,))["scores"]}
     assert shown["absolute"]["direction"] == ""
     assert "in each map's own units" in shown["absolute"]["title"]
     assert shown["max_sensitivity"]["direction"] == "lower"

@@ -16,7 +16,7 @@ from torch import Tensor
 from veracity.core.measures import Direction
 from veracity.core.scores import Score
 from veracity.engine.store import RunFolder
-from veracity.engine.store.manifest import BLOCK
+from veracity.engine.store.manifest import BLOCK, Kind
 from veracity.engine.store.records import sealed
 from veracity.perturb import CyclicShift
 from veracity.results import Result, Row, WorstPair
@@ -91,7 +91,7 @@ def stored(
             if kept and not start:
                 run.write_tensors("worst", key, packed(kept))
     known = models if models is not None else dict.fromkeys(cell["model"] for cell in cells)
-    run.write_manifest({**about(known, samples, scores, every), "cells": cells, **manifest})
+    run.write_manifest({"kind": Kind.AUDIT, **about(known, samples, scores, every), "cells": cells, **manifest})
     if advice:
         run.files.write("advice.json", sealed({"advice": list(advice)}))
     return Result(folder)
