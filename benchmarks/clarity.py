@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import inspect
 import statistics
 import subprocess
 import sys
@@ -137,7 +138,7 @@ def visited(action: Callable[[], Any]) -> tuple[set[str], int]:
     def entered(frame: FrameType | None, event: str, _: Any) -> None:
         if frame is None or event != "call" or not frame.f_code.co_filename.startswith(inside):
             return
-        if frame.f_code.co_name != "<module>":
+        if frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a function, not the body of a module or class that is being imported
             files.add(frame.f_code.co_filename)
         if frame.f_code.co_name == "explain" and not depths:
             depths.append(0)
