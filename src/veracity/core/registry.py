@@ -121,6 +121,8 @@ ORBITS: Registry[Any] = Registry("orbit", "orbits", "veracity.orbits")
 TASKS: Registry[Any] = Registry("task", "tasks", "veracity.orbits")
 RECIPES: Registry[Any] = Registry("recipe", "recipes", "veracity.demo", more="veracity-papers")
 TRAINERS: Registry[Any] = Registry("trainer", "trainers", "veracity.trainers", more="veracity-papers")
+MODELS: Registry[Any] = Registry("model adapter", "models", "veracity.models")
+"""Adapters for models of other libraries."""
 EXECUTORS: Registry[Any] = Registry("executor", "executors", "veracity.engine.executors")
 FIGURES: Registry[Any] = Registry("figure", "figures", "veracity.report")
 """Figures of the report, which scores name in `figures`."""

@@ -1,0 +1,149 @@
+"""What every adapter for a foreign model has in common, and how the right adapter is found."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from veracity.core.errors import InputError
+from veracity.core.models import View
+from veracity.core.registry import MODELS
+from veracity.core.targets import Outputs
+
+OUTPUT_NAMES = ("logits", "scores", "out", "output", "predictions", "probabilities", "last_hidden_state")
+"""Entries of a structured output that hold the scores, the most telling first."""
+
+
+class ForeignModel(nn.Module, ABC):
+    """A model of another library as a module that maps values (N, ...) to scores (N, ...).
+
+    gradients  whether its scores can be differentiated in its inputs
+    weights    whether it has torch parameters, which a score may perturb
+    layers     whether its hidden layers can be watched
+    outputs    what its scores are, where the library says so
+    """
+
+    name: ClassVar[str] = ""
+    gradients: ClassVar[bool] = False
+    weights: ClassVar[bool] = False
+    layers: ClassVar[bool] = False
+    outputs: Outputs | None = None
+
+    @classmethod
+    @abstractmethod
+    def accepts(cls, value: Any) -> bool:
+        """Whether this adapter is for such an object. It imports no library that the object does not come from."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What messages call the model, such as 'RandomForestClassifier'."""
+
+    @abstractmethod
+    def forward(self, values: Tensor, *structure: Tensor) -> Tensor:
+        """Scores (N, ...) of a batch."""
+
+
+class NumpyModel(ForeignModel, ABC):
+    """A model on arrays. It has no gradients: asking for one raises an error that says what to use instead."""
+
+    @abstractmethod
+    def predict(self, values: NDArray[Any], *structure: NDArray[Any]) -> Any:
+        """Scores of a batch, as an array or a list."""
+
+    def forward(self, values: Tensor, *structure: Tensor) -> Tensor:
+        """Scores (N, ...) on the device of the values."""
+        arrays = [part.detach().cpu().numpy() for part in (values, *structure)]
+        scores = as_scores(self.predict(*arrays), self.title).to(values.device)
+        if values.requires_grad and torch.is_grad_enabled():
+            linked: Tensor = NoGradient.apply(values, scores, self.title)  # type: ignore[no-untyped-call]
+            return linked
+        return scores
+
+
+class NoGradient(torch.autograd.Function):
+    """Scores that say so if somebody asks for their gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, scores: Tensor, title: str) -> Tensor:
+        ctx.title = title
+        return scores.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        raise InputError(
+            f"{ctx.title} has no gradients: choose an explainer that only needs outputs, such as kernel_shap, lime, occlusion or "
+            "an explainer of the shap library."
+        )
+
+
+def as_scores(scores: Any, title: str) -> Tensor:
+    """Scores as a floating-point tensor; float64 becomes float32 only where nothing is lost by the reader.
+
+    >>> as_scores([[0, 1]], "f")
+    tensor([[0., 1.]])
+    """
+    if isinstance(scores, Tensor):
+        return scores if scores.is_floating_point() else scores.float()
+    array = np.asarray(scores)
+    if array.dtype == object or array.dtype.kind not in "fiub":
+        raise InputError(f"{title} returns {array.dtype} and not numbers: pass the method that returns scores, such as predict_proba.")
+    return torch.from_numpy(np.array(array, dtype=np.float64 if array.dtype == np.float64 else np.float32))
+
+
+def as_model(name: str, value: Any) -> nn.Module:
+    """A model as a module: a module as it is, anything else through the first adapter that accepts it."""
+    if isinstance(value, nn.Module):
+        return value
+    for adapter in sorted(MODELS.values(), key=lambda one: getattr(one, "last", False)):
+        if adapter.accepts(value):
+            adapted: nn.Module = adapter(value)
+            return adapted
+    known = "a torch.nn.Module, a function on arrays, a scikit-learn estimator, an XGBoost or LightGBM model, an ONNX file, a transformers pipeline"
+    raise InputError(f"Model '{name}' is a {type(value).__name__}, which no adapter takes: pass {known}, or a CrossTrained.")
+
+
+class ReadableOutput(View):
+    """A module that returns a dict, a tuple or an object with `.logits`, reduced to its tensor of scores."""
+
+    def __init__(self, model: nn.Module, key: str | int) -> None:
+        super().__init__(model)
+        self.key = key
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """The scores."""
+        output = self.model(*inputs)
+        scores: Tensor = getattr(output, self.key) if isinstance(self.key, str) and hasattr(output, self.key) else output[self.key]
+        return scores
+
+
+def readable_output(model: nn.Module, output: Any) -> nn.Module:
+    """The module itself if its output is a tensor, else a view of the entry that holds the scores.
+
+    >>> class Net(nn.Module):
+    ...     def forward(self, x):
+    ...         return {"loss": x.sum(), "logits": 2 * x}
+    >>> net = Net()
+    >>> readable_output(net, net(torch.ones(1, 2)))(torch.ones(1, 2))
+    tensor([[2., 2.]])
+    """
+    if isinstance(output, Tensor):
+        return model
+    for key in OUTPUT_NAMES:
+        if isinstance(getattr(output, key, None), Tensor) or (isinstance(output, Mapping) and isinstance(output.get(key), Tensor)):
+            return ReadableOutput(model, key)
+    parts: list[tuple[str | int, Any]] = []
+    if isinstance(output, Mapping):
+        parts = list(output.items())
+    elif isinstance(output, Sequence):
+        parts = list(enumerate(output))
+    tensors = [key for key, part in parts if isinstance(part, Tensor) and part.is_floating_point() and part.ndim > 0]
+    if len(tensors) == 1 or (tensors and isinstance(output, Sequence)):
+        return ReadableOutput(model, tensors[0])
+    return model

@@ -1,0 +1,110 @@
+"""Fitted estimators of scikit-learn and of libraries with its interface, and the boosters of XGBoost and LightGBM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veracity.core.errors import InputError
+from veracity.core.registry import MODELS
+from veracity.core.targets import Outputs
+from veracity.models.base import NumpyModel
+
+METHODS = {"predict_proba": Outputs.PROBABILITIES, "decision_function": Outputs.LOGITS, "predict": Outputs.RAW}
+"""The methods of an estimator that return scores, the best first, and what they return."""
+
+
+@MODELS.add
+class EstimatorModel(NumpyModel):
+    """A fitted scikit-learn estimator or Pipeline, or one of its methods: `forest`, `forest.predict_proba`.
+
+    Regressors and clusterers answer with `predict`. A classifier answers with `predict_proba` or, if it has none,
+    with `decision_function`.
+    """
+
+    name = "estimator"
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        bound = getattr(value, "__name__", "") in METHODS and hasattr(value, "__self__")
+        self.estimator = value.__self__ if bound else value
+        self.method = value.__name__ if bound else best_method(self.estimator)
+        self.outputs = METHODS[self.method]
+        check_fitted(self.estimator)
+
+    @classmethod
+    def accepts(cls, value: Any) -> bool:
+        """An object with scikit-learn's methods, or one of these methods."""
+        owner = getattr(value, "__self__", value) if getattr(value, "__name__", "") in METHODS else value
+        return not isinstance(owner, type) and hasattr(owner, "fit") and any(hasattr(owner, method) for method in METHODS)
+
+    @property
+    def title(self) -> str:
+        """The estimator's class; of a pipeline, its last step's."""
+        last = self.estimator.steps[-1][1] if hasattr(self.estimator, "steps") else self.estimator
+        return type(last).__name__
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The columns that the estimator was fitted on, if it saw a table."""
+        names = getattr(self.estimator, "feature_names_in_", None)
+        return None if names is None else tuple(str(name) for name in names)
+
+    def predict(self, values: Any, *structure: Any) -> NDArray[Any]:
+        """The method's answer to rows of features, or to a DataFrame."""
+        answer: NDArray[Any] = np.asarray(getattr(self.estimator, self.method)(values))
+        if answer.dtype.kind in "OUS":
+            raise InputError(f"{self.title}.predict returns names of classes and not scores: pass a classifier with predict_proba or decision_function.")
+        return answer
+
+
+def best_method(estimator: Any) -> str:
+    """The method with the most to say."""
+    for method in METHODS:
+        if hasattr(estimator, method):
+            return method
+    raise InputError(f"{type(estimator).__name__} has none of {', '.join(METHODS)}: it cannot be audited.")
+
+
+def check_fitted(estimator: Any) -> None:
+    """Raise if an estimator of scikit-learn was not fitted."""
+    from sklearn.base import BaseEstimator
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    if not isinstance(estimator, BaseEstimator):
+        return
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        raise InputError(f"The estimator {type(estimator).__name__} is not fitted: call its fit(x, y) first.") from None
+
+
+@MODELS.add
+class BoosterModel(NumpyModel):
+    """A trained booster of XGBoost (`xgboost.Booster`) or LightGBM (`lightgbm.Booster`), whose answer is its `predict`."""
+
+    name = "booster"
+
+    def __init__(self, booster: Any) -> None:
+        super().__init__()
+        self.booster = booster
+
+    @classmethod
+    def accepts(cls, value: Any) -> bool:
+        """A Booster of either library."""
+        return type(value).__name__ == "Booster" and type(value).__module__.split(".")[0] in ("xgboost", "lightgbm")
+
+    @property
+    def title(self) -> str:
+        """The library's Booster."""
+        return f"{type(self.booster).__module__.split('.')[0]}.Booster"
+
+    def predict(self, values: Any, *structure: Any) -> NDArray[Any]:
+        """Probabilities or values (N,) or (N, K), as the booster's objective says."""
+        if hasattr(self.booster, "inplace_predict"):
+            answer: NDArray[Any] = self.booster.inplace_predict(values, validate_features=False)
+            return answer
+        return np.asarray(self.booster.predict(values))
