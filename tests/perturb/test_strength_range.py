@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import InputError
-from veracity.perturb.path import calibrated, crossing, strength_range
+from veracity.perturb.path import calibrate, crossing, strength_range
 
 
 def test_a_plateau_above_chance_stands_for_it_and_is_said() -> None:
-    found = calibrated(lambda sigma: 0.125 + 0.875 * math.exp(-sigma), classes=10)
+    found = calibrate(lambda sigma: 0.125 + 0.875 * math.exp(-sigma), classes=10)
     assert found.levels_off
     assert found.chance == pytest.approx(0.125)
     assert found.agreement <= 0.125 + 0.01
@@ -21,7 +21,7 @@ def test_a_plateau_above_chance_stands_for_it_and_is_said() -> None:
 
 
 def test_where_chance_is_reached_nothing_changes() -> None:
-    found = calibrated(lambda sigma: 0.105 + 0.895 * math.exp(-sigma), classes=10)
+    found = calibrate(lambda sigma: 0.105 + 0.895 * math.exp(-sigma), classes=10)
     assert (found.levels_off, found.chance) == (False, 0.1)
 
 
@@ -35,7 +35,7 @@ def test_where_chance_is_reached_nothing_changes() -> None:
 )
 def test_what_is_no_plateau_near_chance_is_refused(agreement) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match="64"):
-        calibrated(agreement, classes=10)
+        calibrate(agreement, classes=10)
 
 
 def test_crossings_by_hand() -> None:

@@ -16,7 +16,7 @@ from veracity.core.registry import WALKS
 from veracity.core.walks import Ask
 from veracity.perturb import Ball, Rotation
 from veracity.walk import CrankNicolson, SimpleMonteCarlo, SubsetSimulation, Window
-from veracity.walk.probability import Levels, likeness
+from veracity.walk.probability import Levels, variance_factor
 
 SLOPES = torch.tensor([1.0, 1.5, 2.0], dtype=torch.float64)
 TAILS = (1e-2, 1e-4, 1e-8, 1e-12)
@@ -161,10 +161,10 @@ def test_likeness_by_hand() -> None:
     # Clusters (1, 1), (0, 0), (1, 0) around p = .5: sums 1, -1, 0; variance 2 / 36 * 3 / 2 over .25 / 6 is 2.
     inside = torch.tensor([[1, 1, 0, 0, 1, 0]], dtype=torch.bool)
     parent = torch.tensor([[4, 4, 2, 2, 0, 0]])
-    assert likeness(inside, parent, torch.tensor([0.5], dtype=torch.float64)).item() == pytest.approx(2.0)
+    assert variance_factor(inside, parent, torch.tensor([0.5], dtype=torch.float64)).item() == pytest.approx(2.0)
     alone = torch.arange(6)[None]
-    assert likeness(inside, alone, torch.tensor([0.5], dtype=torch.float64)).item() == pytest.approx(1.2)
-    assert likeness(torch.ones(1, 6, dtype=torch.bool), parent, torch.ones(1, dtype=torch.float64)).item() == 1.0
+    assert variance_factor(inside, alone, torch.tensor([0.5], dtype=torch.float64)).item() == pytest.approx(1.2)
+    assert variance_factor(torch.ones(1, 6, dtype=torch.bool), parent, torch.ones(1, dtype=torch.float64)).item() == 1.0
 
 
 # HitCount

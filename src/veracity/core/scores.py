@@ -215,7 +215,7 @@ class Score(Component, ABC):
     """What a report on many scores says of it at the top: "paragraph", "counted" (who is ahead how often) or "nothing"."""
     measure: Measure | None = None
 
-    def suited(self, subject: Subject) -> Score:
+    def for_subject(self, subject: Subject) -> Score:
         """The score as it is measured on this subject: here as it is."""
         return self
 
