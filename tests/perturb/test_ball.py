@@ -95,7 +95,9 @@ def test_misuse_is_refused():
     fitted = Ball().fit(torch.Size([2, 2]))
     with pytest.raises(InputError, match=r"made for samples of 4 entries, but one sample has shape \(5,\)"):
         fitted.fit(torch.Size([5]))
-    with pytest.raises(InputError, match=r"^Inputs of shape \(2, 2, 2\) need noise of shape \(2, 4\), but the space 'ball' got \(2, 3\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^Inputs of shape \(2, 2, 2\) need noise of shape \(2, 4\), but the space 'ball' got \(2, 3\)\.$"
+    ):
         fitted.act(torch.zeros(2, 3), torch.zeros(2, 2, 2))
 
 

@@ -60,5 +60,8 @@ def test_an_image_in_patches_by_hand():
 
 def test_patches_that_do_not_fit():
     RandomOrderMasks(patch=5).fit(Size((2, 3, 5)))
-    with pytest.raises(SpecError, match=r"^The patch of the space 'random_order_masks' is 6, larger than the sample's positions \(3, 5\): use a smaller one\.$"):
+    with pytest.raises(
+        SpecError,
+        match=r"^The patch of the space 'random_order_masks' is 6, larger than the sample's positions \(3, 5\): use a smaller one\.$",
+    ):
         RandomOrderMasks(patch=6).fit(Size((2, 3, 5)))

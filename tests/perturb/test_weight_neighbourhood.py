@@ -135,9 +135,7 @@ def test_what_makes_no_neighbourhood_is_refused():
             SpecError, match=r"^The setting 'sigma' of space 'weight_neighbourhood' must be a positive (finite )?number, not"
         ):
             WeightNeighbourhood(sigma=sigma).of(line())
-    with pytest.raises(
-        InputError, match=r"^The model ReLU has no parameters that could be perturbed: leave out the scores"
-    ):
+    with pytest.raises(InputError, match=r"^The model ReLU has no parameters that could be perturbed: leave out the scores"):
         WeightNeighbourhood().of(nn.ReLU())
     with pytest.raises(SpecError, match=r"^The space 'weight_neighbourhood' does not know the model's parameters yet: call of\(model\)\.$"):
         WeightNeighbourhood().sample(Draws.of(0, torch.arange(2)))

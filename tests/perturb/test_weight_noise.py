@@ -241,17 +241,11 @@ def test_a_walk_visits_every_copy_for_all_samples():
 
 @pytest.mark.parametrize("space", [ParameterScaling(sigma=1.0), ParameterNoise(sigma=1.0), LayerRandomisation()])
 def test_models_without_weights_are_refused(space):
-    with pytest.raises(
-        InputError, match=r"^The model ReLU has no parameters that could be perturbed: leave out the scores"
-    ):
+    with pytest.raises(InputError, match=r"^The model ReLU has no parameters that could be perturbed: leave out the scores"):
         space.of(nn.ReLU())
-    with pytest.raises(
-        InputError, match=r"^The parameter 'bias' has no shape yet \(a lazy layer\) and cannot be perturbed: run the"
-    ):
+    with pytest.raises(InputError, match=r"^The parameter 'bias' has no shape yet \(a lazy layer\) and cannot be perturbed: run the"):
         space.of(nn.LazyLinear(3))
-    with pytest.raises(
-        InputError, match=r"^The parameter 'bias' has no values \(it is on the meta device\) and cannot be perturbed"
-    ):
+    with pytest.raises(InputError, match=r"^The parameter 'bias' has no values \(it is on the meta device\) and cannot be perturbed"):
         space.of(nn.Linear(2, 2, device="meta"))
 
 
