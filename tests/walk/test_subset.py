@@ -49,7 +49,7 @@ def test_a_cap_of_a_ball(tail: float) -> None:
 @pytest.mark.parametrize("tail", [1e-2, 1e-4, 1e-12])
 def test_intervals_on_a_box_cover(tail: float) -> None:
     merit, target = linear_event(SLOPES, tail)
-    value, error = ln_p(search_of(WALK, unit_box(3), merit, target=target, samples=100).trace())
+    value, error = ln_p(search_of(WALK, unit_box(3), merit, target=target, samples=50).trace())
     assert covered(value, error, math.log(tail)).double().mean() >= 0.9
     assert abs(float(value.std() / error.mean()) - 1) < 0.25
     assert abs(float(value.mean()) - math.log(tail)) < 0.5 * float(error.mean())
@@ -59,7 +59,7 @@ def test_intervals_on_a_box_cover(tail: float) -> None:
 def test_intervals_on_a_cap_cover(tail: float) -> None:
     merit, target = cap_event(12, tail)
     space = Ball(radius=1.0, norm="l2").fit(Size([12]))
-    value, error = ln_p(search_of(WALK, space, merit, target=target, samples=100).trace())
+    value, error = ln_p(search_of(WALK, space, merit, target=target, samples=50).trace())
     assert covered(value, error, math.log(tail)).double().mean() >= 0.9
     assert abs(float(value.mean()) - math.log(tail)) < 0.5 * float(error.mean())
 
@@ -67,7 +67,7 @@ def test_intervals_on_a_cap_cover(tail: float) -> None:
 def test_few_steps_leave_copies_alike_and_the_factor_says_so() -> None:
     merit, target = linear_event(SLOPES, 1e-12)
     found = [
-        search_of(SubsetSimulation(population=100, steps=steps), unit_box(3), merit, target=target, samples=60) for steps in (1, 3, 10)
+        search_of(SubsetSimulation(population=100, steps=steps), unit_box(3), merit, target=target, samples=30) for steps in (1, 3, 10)
     ]
     factors = [float(one.trace().quantities["factor"].mean()) for one in found]
     assert factors[0] > 1.5 * factors[1] > 1.5 * factors[2] * 0.8
@@ -312,8 +312,8 @@ def test_windows_are_lopsided_at_the_walls() -> None:
 
 @pytest.mark.parametrize(("kernel", "wanted"), [(CrankNicolson(), 0.44), (Window(), 0.234)])
 def test_widths_adapt_towards_their_acceptance(kernel: CrankNicolson | Window, wanted: float) -> None:
-    merit, target = linear_event(SLOPES, 1e-12)
-    searcher = search_of(SubsetSimulation(population=200, steps=30, kernel=kernel), unit_box(3), merit, target=target, samples=3)
+    merit, target = linear_event(SLOPES, 1e-9)
+    searcher = search_of(SubsetSimulation(population=200, steps=20, kernel=kernel), unit_box(3), merit, target=target, samples=3)
     trace = searcher.trace()
     assert abs(float(trace.quantities["acceptance"][trace.level > 5].mean()) - wanted) < 0.08
 
