@@ -173,16 +173,26 @@ class TokenInputs:
 
 
 @dataclass(frozen=True)
-class FirstSamples:
-    """The first samples of a data set."""
+class Subset:
+    """Samples of another data set, with its shape and its models."""
 
     inputs: Inputs
-    count: int
 
     @property
     def shape(self) -> Size:
         """The shape of one sample."""
         return self.inputs.shape
+
+    def adapt(self, model: nn.Module) -> nn.Module:
+        """As for the whole data set."""
+        return self.inputs.adapt(model)
+
+
+@dataclass(frozen=True)
+class FirstSamples(Subset):
+    """The first samples of a data set."""
+
+    count: int
 
     def size(self) -> int:
         """The number of samples."""
@@ -196,22 +206,12 @@ class FirstSamples:
         """A hash of the content."""
         return fingerprint.of_json([self.inputs.fingerprint(), self.count])
 
-    def adapt(self, model: nn.Module) -> nn.Module:
-        """As for the whole data set."""
-        return self.inputs.adapt(model)
-
 
 @dataclass(frozen=True)
-class SelectedSamples:
+class SelectedSamples(Subset):
     """Samples of a data set selected by their indices (n,)."""
 
-    inputs: Inputs
     index: Tensor
-
-    @property
-    def shape(self) -> Size:
-        """The shape of one sample."""
-        return self.inputs.shape
 
     def size(self) -> int:
         """The number of samples."""
@@ -224,10 +224,6 @@ class SelectedSamples:
     def fingerprint(self) -> str:
         """A hash of the content."""
         return fingerprint.of_json([self.inputs.fingerprint(), fingerprint.of_tensor(self.index)])
-
-    def adapt(self, model: nn.Module) -> nn.Module:
-        """As for the whole data set."""
-        return self.inputs.adapt(model)
 
 
 def check_readable(tensor: Tensor, what: str) -> None:
