@@ -228,14 +228,15 @@ class SelectedSamples(Subset):
 
 def check_readable(tensor: Tensor, what: str) -> None:
     """Raise if a tensor is sparse, nested, quantised or without memory; `what` names it in the error."""
-    if tensor.is_nested:
-        raise InputError(f"The {what} are a nested tensor: pad them to one shape with .to_padded_tensor(0.0).")
-    if tensor.layout is not torch.strided:
-        raise InputError(f"The {what} are a sparse tensor: convert them with .to_dense().")
-    if tensor.is_quantized:
-        raise InputError(f"The {what} are a quantised tensor: convert them with .dequantize().")
-    if tensor.is_meta:
-        raise InputError(f"The {what} are on the device 'meta', which holds no numbers: make them on another device, such as 'cpu'.")
+    problems = {
+        "a nested tensor: pad them to one shape with .to_padded_tensor(0.0)": tensor.is_nested,
+        "a sparse tensor: convert them with .to_dense()": tensor.layout is not torch.strided,
+        "a quantised tensor: convert them with .dequantize()": tensor.is_quantized,
+        "on the device 'meta', which holds no numbers: make them on another device, such as 'cpu'": tensor.is_meta,
+    }
+    for problem, found in problems.items():
+        if found:
+            raise InputError(f"The {what} are {problem}.")
 
 
 def check_finite(values: Tensor) -> None:
