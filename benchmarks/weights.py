@@ -41,7 +41,7 @@ def scaling() -> WeightSpace:
 def copies(model: nn.Module) -> list[Weights]:
     """The weights of every copy."""
     space = scaling().of(model)
-    return [space.perturbed(model, draw, 0, seed=0) for draw in range(COPIES)]
+    return [space.parameters(model, draw, 0, seed=0) for draw in range(COPIES)]
 
 
 def forward(model: nn.Module, weights: Weights, x: Tensor, targets: Tensor) -> Tensor:

@@ -90,7 +90,7 @@ def test_damaged_weights_by_hand(plain: tuple[Path, DegradationResult], tmp_path
     inputs, labels = blobs()
     model = seeded()
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    noise = ConvolutionNoise(shares=SHARES).perturbed(model, 0, 1, key("degradation", 2, "weights"))
+    noise = ConvolutionNoise(shares=SHARES).parameters(model, 0, 1, key("degradation", 2, "weights"))
     model.load_state_dict({**state, **noise})
     audit = Audit(models=model, inputs=inputs, targets=labels, explainers=["gradient"], scores=["complexity"], controls=False, seed=2)
     expected = audit.run(tmp_path / "by hand", progress=False)
@@ -139,7 +139,7 @@ def test_damaged_folds_are_the_undamaged_ones_with_noise(trained: tuple[Path, De
     space, made = ConvolutionNoise(shares=(0.25,)), []
     for fold, module in enumerate(found.modules):
         copy = network().eval()
-        copy.load_state_dict({**module.state_dict(), **space.perturbed(module, fold, 0, key("degradation", 1, "weights"))})
+        copy.load_state_dict({**module.state_dict(), **space.parameters(module, fold, 0, key("degradation", 1, "weights"))})
         made.append(copy)
     audit = Audit(
         models=CrossTrained(models=made, folds=found.members), inputs=inputs, targets=labels, explainers=["gradient"], scores=["mege"],

@@ -172,7 +172,7 @@ def test_weights_are_perturbed_along_directions_that_no_score_draws(tmp_path: Pa
     ran(tmp_path, tests=["mpt"], perturbations=2)
     base, *perturbed = models
     weight = base[0].weight.detach()
-    path = [ParameterScaling(sigma=1.0, steps=1).perturbed(base, draw, 0, 0)["0.weight"] / weight - 1 for draw in range(2)]
+    path = [ParameterScaling(sigma=1.0, steps=1).parameters(base, draw, 0, 0)["0.weight"] / weight - 1 for draw in range(2)]
     own = [(model[0].weight.detach() / weight - 1) / sigma for model, sigma in zip(perturbed, (0.001, 0.001, 2.0, 2.0), strict=True)]
     directions = torch.stack([*path, *own]).flatten(1)
     assert float(torch.pdist(directions).min()) > 0.5 * weight.numel() ** 0.5

@@ -116,7 +116,7 @@ def test_ln_p_of_monte_carlo_is_the_count(tmp_path: Path) -> None:
     result = audit_of(linear_net(), SEED, [score, hat], seed=4).run(tmp_path, progress=False)
     ball = Ball(radius=0.45, range=(0.0, 1.0)).fit(Size([3]))
     row, draw = torch.zeros(3000, dtype=torch.int64), torch.arange(3000)
-    moved = ball.act(ball.drawn(Draws(4, row, draw)), SEED[row])
+    moved = ball.act(ball.sample(Draws(4, row, draw)), SEED[row])
     agreement, lost = by_hand(LINEAR, SEED, moved)
     hits, misled = int((lost >= 0).sum()), int(((agreement < 0.6) & (lost < 0)).sum())
     assert min(hits, misled) > 5

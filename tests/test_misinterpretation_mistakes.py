@@ -78,8 +78,8 @@ def test_how_the_ball_was_cut_is_said(tmp_path: Path) -> None:
     [
         (SolHat(radius=0.1, range=(0.4, 0.6)), InputError, r"samples leave the ball's range, 0\.4 to 0\.6"),
         (SolHat(radius=0.1, norm="l7", range=(0.0, 1.0)), SpecError, "norm of a ball"),
-        (Equivariance(space=Rotation(), walk=Genetic()), SpecError, "'genetic' searches for what hurts a robustness score"),
-        (MaxSensitivity(walk=SubsetSimulation()), SpecError, "'subset_simulation' searches for what hurts a robustness score"),
+        (Equivariance(space=Rotation(), walk=Genetic()), SpecError, "'genetic' searches for the worst case of a robustness score"),
+        (MaxSensitivity(walk=SubsetSimulation()), SpecError, "'subset_simulation' searches for the worst case of a robustness score"),
         (LnPHat(**AROUND, walk=Genetic()), SpecError, "tells no probability"),
         (SolHat(space=CyclicShift(axes=(-1,)), walk=GradientSearch()), SpecError, "use the walk 'genetic'"),
     ],

@@ -73,7 +73,7 @@ def test_what_it_asks_for():
     assert request.space.levels == 5
     (request,) = ModelFaithfulness(patch_size=None).requests(bare((1, 28, 28)), DEFAULTS)
     assert request.space == RandomOrderMasks(features=1, patch=4).fit(torch.Size((1, 28, 28)))
-    assert ModelFaithfulness(patch_size=None).suited(bare((1, 28, 28))).patch_size == 4
+    assert ModelFaithfulness(patch_size=None).for_subject(bare((1, 28, 28))).patch_size == 4
     assert not ModelFaithfulness().requests(explained((1, 28, 28)), DEFAULTS)
     for wrong in (1.5, 0, "a", None):
         with pytest.raises(SpecError, match=f"a whole number of at least 1 or a number above 0 and at most 1, not {wrong!r}"):

@@ -123,8 +123,8 @@ def test_what_they_assume():
     assert score.assumption == ModelFaithfulness(features_in_step=49, perturb_baseline="white", softmax=True)
     assert MuFidelity(perturb_baseline=0.5).assumption == ModelFaithfulness(features_in_step=0.2, patch_size=None, perturb_baseline=0.5)
     assert MuFidelity(patch_size=7).assumption == ModelFaithfulness(features_in_step=0.2, patch_size=7)
-    assert MuFidelity().suited(explained((1, 28, 28))).patch_size == 4
-    assert MuFidelity(patch_size=7).suited(explained((1, 28, 28))).patch_size == 7
+    assert MuFidelity().for_subject(explained((1, 28, 28))).patch_size == 4
+    assert MuFidelity(patch_size=7).for_subject(explained((1, 28, 28))).patch_size == 7
 
 
 def test_they_survive_being_written_down():

@@ -66,7 +66,7 @@ def audited(folder: Path, explainers: Any, **settings: Any) -> Result:
 
 
 def weights(space: FreshScaling, draw: int, level: int) -> dict[str, Tensor]:
-    return space.perturbed(net(), draw, level, seed=0)
+    return space.parameters(net(), draw, level, seed=0)
 
 
 def literal(maps: Callable[[dict[str, Tensor], int, int], Tensor], space: FreshScaling) -> tuple[np.ndarray, np.ndarray]:

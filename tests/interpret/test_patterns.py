@@ -51,7 +51,7 @@ def measured(folder: Path, score: Any, **changes: Any) -> Result:
 def noise(sample: int, draw: int, sigma: float) -> Tensor:
     """The noise of the last level that belongs to a sample's draw."""
     space = GaussianNoise(sigma=sigma).fit(Size([FEATURES]))
-    return space.drawn(Draws(0, torch.tensor([sample]), torch.tensor([draw])))[0].float()
+    return space.sample(Draws(0, torch.tensor([sample]), torch.tensor([draw])))[0].float()
 
 
 def gradient(model: nn.Module, x: Tensor, target: int) -> Tensor:

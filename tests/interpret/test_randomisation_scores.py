@@ -166,7 +166,7 @@ def survival(score, explain):
     (request,) = score.requests(SUBJECT, DEFAULTS)
     space = request.space.of(model)
     before = explain(model, {}, x, targets)
-    levels = [explain(model, space.perturbed(model, 0, level, seed=0), x, targets) for level in range(space.levels)]
+    levels = [explain(model, space.parameters(model, 0, level, seed=0), x, targets) for level in range(space.levels)]
     return np.stack([score.observe(pair(before, after)).numpy() for after in levels], axis=1)[:, None]
 
 
@@ -208,7 +208,7 @@ def test_batch_normalisation_forgets_its_statistics(tmp_path, monkeypatch, toget
     for draw in range(2):
         fresh = deepcopy(model)
         fresh[1].reset_parameters()
-        learnt = {name: value for name, value in space.perturbed(model, draw, 2, seed=0).items() if not name.startswith("1.running")}
+        learnt = {name: value for name, value in space.parameters(model, draw, 2, seed=0).items() if not name.startswith("1.running")}
         fresh.load_state_dict({**fresh.state_dict(), **learnt})
         for number, value in enumerate(result.draws("mprt")["model", "gradient"][:, draw]):
             slopes = []

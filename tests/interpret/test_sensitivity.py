@@ -31,7 +31,7 @@ def pair(before, after):
 def noise(ball, count, draws):
     """Draw d of sample s, as the walk makes it: (count * draws, d), sample by sample."""
     row, draw = torch.arange(count).repeat_interleave(draws), torch.arange(draws).repeat(count)
-    return ball.drawn(Draws(0, row, draw))
+    return ball.sample(Draws(0, row, draw))
 
 
 def test_by_hand():

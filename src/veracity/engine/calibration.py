@@ -21,7 +21,7 @@ from veracity.engine.plan import ALGORITHMS
 from veracity.engine.problem import Problem
 from veracity.engine.progress import LATE, bar
 from veracity.engine.store import SCHEMA, RunFolder
-from veracity.perturb.path import calibrated, strength_range, tolerance
+from veracity.perturb.path import calibrate, strength_range, tolerance
 from veracity.perturb.weights.copies import ScratchModel, generator
 from veracity.perturb.weights.copies import key as stream
 
@@ -42,7 +42,7 @@ def open_strengths(problem: Problem) -> dict[tuple[str, str], Space]:
         for explainer in (None, *problem.explainers.values()):
             subject = problem.subject(name, explainer)
             for score in problem.scores.values():
-                for request in score.suited(subject).requests(subject, problem.defaults):
+                for request in score.for_subject(subject).requests(subject, problem.defaults):
                     space = request.space.of(model.module) if isinstance(request.space, WeightSpace) else request.space
                     end = open_end(space, 1.0)
                     if end is not None:
@@ -122,7 +122,7 @@ def calibration(
         trial = Agreement(problem, name, budget)
         try:
             agreement = trial.agreement_along(space, heard)
-            found = asdict(calibrated(agreement, trial.classes))
+            found = asdict(calibrate(agreement, trial.classes))
             beyond = 2.0 * max(sigma for sigma, _ in found["curve"] if sigma <= 2.0 * found["sigma"])
             if beyond not in trial.kept:  # what the agreement levels off at, for the range of the strength
                 found["curve"] = sorted([*found["curve"], (beyond, agreement(beyond))])

@@ -15,6 +15,7 @@ from veracity.core.explainers import Cost, Explainer, Need
 from veracity.core.inputs import Inputs
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
 from veracity.core.spaces import TrainingSpace, WeightSpace
+from veracity.core.walks import AdaptiveWalk
 from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
@@ -80,7 +81,7 @@ class Job:
 def fusion(cell: Cell) -> str:
     """Cells with the same value share their perturbed passes. An adaptive walk follows one score's values alone."""
     request = cell.request
-    alone = cell.key if request.walk.adaptive else ""
+    alone = cell.key if isinstance(request.walk, AdaptiveWalk) else ""
     return fingerprint.of_json([request.spec(), alone])
 
 
@@ -114,7 +115,7 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int]
                 "seed": problem.seed,
             }
             per_map = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
-            scores = {name: score.suited(subject) for name, score in problem.scores.items()}
+            scores = {name: score.for_subject(subject) for name, score in problem.scores.items()}
             wanted = [
                 (name, score, replace(request, space=problem.space_for(model_name, request.space)))
                 for name, score in scores.items()

@@ -19,9 +19,9 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.scores import Reads, Request
-from veracity.core.spaces import InputSpace, WeightSpace
+from veracity.core.spaces import InputSpace, RangedSpace, WeightSpace
 from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
-from veracity.core.walks import Sampling, Search, Walk
+from veracity.core.walks import AdaptiveWalk, Sampling, Search, Walk
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
@@ -55,7 +55,7 @@ def check_search(score: SearchScore, request: Request, target: Target, shape: Si
         )
     if space.levels > 1:
         raise SpecError(f"The score '{score.name}' looks at one set of points, and the space '{space.name}' has {space.levels} levels.")
-    if walk.adaptive and not isinstance(walk, Search):
+    if isinstance(walk, AdaptiveWalk) and not isinstance(walk, Search):
         raise SpecError(f"The walk '{walk.name}' stops when a mean is known, which '{score.name}' is not: use the walk 'monte_carlo'.")
     if isinstance(score, Misinterpretation):
         check_threshold(score)
@@ -128,8 +128,9 @@ def caveat_notes(jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
     """How spaces draw."""
     for job in jobs:
         for cell in job.cells:
-            if cell.request.space.caveat is not None:
-                yield {"model": "", "explainer": "", "text": cell.request.space.caveat}
+            space = cell.request.space
+            if isinstance(space, RangedSpace) and space.caveat is not None:
+                yield {"model": "", "explainer": "", "text": space.caveat}
 
 
 def range_notes(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:

@@ -87,7 +87,7 @@ class OrbitExplainer:
         learnt = recall(store, problem.learnt_key(name, label), device_of(module))
         self.problem, self.name, self.budget, self.device = problem, name, budget, device_of(module)
         self.reader = Reader(problem, name, explainer, budget, learnt)
-        self.score = Equivariance().suited(problem.subject(name, explainer))
+        self.score = Equivariance().for_subject(problem.subject(name, explainer))
         self.rows_each = max(explainer.cost(problem.inputs.shape).forward, explainer.cost(problem.inputs.shape).backward)
         self.weight = weight(explainer.cost(problem.inputs.shape))
 

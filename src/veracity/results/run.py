@@ -21,7 +21,7 @@ from veracity.core.errors import InputError, SpecError, StoreError, VeracityErro
 from veracity.core.explainers import Frame
 from veracity.core.failures import failures_of
 from veracity.core.measures import Direction
-from veracity.core.scores import PooledScore, Score
+from veracity.core.scores import PooledScore, SampleNotes, Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind, as_advice
@@ -154,6 +154,8 @@ class Result:
             pooled=score.pooled,
             in_map_units=self.in_map_units(one.score),
         )
+        if not isinstance(score, SampleNotes):
+            return row
         return replace(row, outcome=score.outcome({name: getattr(row, name) for name in ("n", "undefined", "undefined_draws", *COUNTED)}))
 
     def settled(self, score: str) -> pd.DataFrame:

@@ -286,7 +286,7 @@ class RelativeRepresentationStability(RelativeStability):
         """The layer."""
         return self.layer
 
-    def suited(self, subject: Subject) -> Self:
+    def for_subject(self, subject: Subject) -> Self:
         """With the last layer with weights before the model's last, unless another is given."""
         return self if self.layer is not None or len(subject.layers) < 2 else replace(self, layer=subject.layers[-2])
 

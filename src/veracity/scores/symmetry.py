@@ -41,7 +41,7 @@ class Likeness(Score, ABC):
 
     beside: ClassVar[tuple[str, ...]] = ("self_agreement", "random_control")
 
-    def suited(self, subject: Subject) -> Self:
+    def for_subject(self, subject: Subject) -> Self:
         """With the measure that fits the explanation."""
         return self if self.measure is not None else replace(self, measure=natural(subject))
 

@@ -88,7 +88,8 @@ def augmentation(name: str) -> Augmentation | None:
 def random_turn(x: Tensor, generator: torch.Generator) -> Tensor:
     """An augmentation: each cloud (N, P, 3) turned by a uniform rotation of space."""
     group = Rotations3D()
-    return group.act(group.sample(len(x), generator), x)
+    latent = torch.randn(len(x), group.latents, generator=generator, dtype=torch.float64)
+    return group.act(group.decode(latent), x)
 
 
 def pretrained(name: str) -> PointNet:

@@ -118,7 +118,7 @@ class MuFidelity(SubsetScore):
     subset_percent: Portion = 0.2
     patch_size: Count | None = None
 
-    def suited(self, subject: Subject) -> Self:
+    def for_subject(self, subject: Subject) -> Self:
         """With cells that fit the input."""
         return self if self.patch_size is not None else replace(self, patch_size=cell_side(subject.shape))
 
@@ -215,7 +215,7 @@ class Infidelity(Score):
         """Unless `scaled`: the error of a map that is 100 times larger is another."""
         return not self.scaled
 
-    def suited(self, subject: Subject) -> Self:
+    def for_subject(self, subject: Subject) -> Self:
         """Features of a vector are masked one by one, since their neighbours mean nothing."""
         return replace(self, patch_size=1) if len(subject.shape) == 1 else self
 

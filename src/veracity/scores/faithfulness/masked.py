@@ -154,13 +154,13 @@ class ModelFaithfulness(Assumption):
     perturb_baseline: float | str = "black"
     softmax: bool = False
 
-    def suited(self, subject: Subject) -> Self:
+    def for_subject(self, subject: Subject) -> Self:
         """With patches that fit the input."""
         return self if self.patch_size is not None else replace(self, patch_size=cell_side(subject.shape))
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Once a model, whatever the explainers."""
-        return () if subject.explainer is not None else (Request(self.suited(subject).around.fit(subject.shape), self.walk),)
+        return () if subject.explainer is not None else (Request(self.for_subject(subject).around.fit(subject.shape), self.walk),)
 
     @property
     def around(self) -> RandomOrderMasks:
