@@ -17,7 +17,7 @@ from veracity.explain import Precomputed
 from veracity.scores import GEF, FastGEF, MaxSensitivity
 
 STABILITY = {"mege", "reco", "reco_auc", "reco_ks"}
-"""Of cross-trained models alone: tests/test_stability_audit.py."""
+"""Of cross-trained models alone: tests/scores/test_stability_audit.py."""
 SYMMETRY = {"equivariance", "symmetry", "invariance", "model_invariance", "action_floor"}
 
 WORST = ("sol_f_hat", "sol_f_tilde", "worst_loss")
