@@ -34,8 +34,8 @@ from veracity.report.reading import read
 from veracity.report.section import section
 from veracity.results import Result, Row
 from veracity.results.words import cost
-from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
-from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.rare_events import LnPHat, LnPMisclassified, LnPTilde
+from veracity.scores.robustness import SolHat, SolTilde, WorstLoss
 from veracity.walk import Genetic, GradientSearch, Strongest, SubsetSimulation
 
 SEARCH = Strongest(searches=(Genetic(population=8, generations=4, elites=2), GradientSearch(population=2, steps=4)))

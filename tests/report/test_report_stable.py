@@ -27,8 +27,7 @@ from veracity.report.stability import crosstraining, stability_sentences, undefi
 from veracity.results import Result, Row
 from veracity.results.rows import with_adjusted
 from veracity.scores.faithfulness.correlation import MuFidelity
-from veracity.scores.stability.mege import MeGe
-from veracity.scores.stability.reco import ReCo, ReCoKS
+from veracity.scores.stability import MeGe, ReCo, ReCoKS
 
 
 def said(reading: Reading, label: str) -> str:

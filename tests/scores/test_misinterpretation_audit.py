@@ -34,8 +34,8 @@ from veracity.engine.memory import Memory
 from veracity.measure import mse
 from veracity.perturb import Ball, Rotation
 from veracity.perturb.weights import WeightNeighbourhood
-from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
-from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.rare_events import LnPHat, LnPMisclassified, LnPTilde
+from veracity.scores.robustness import SolHat, SolTilde, WorstLoss
 from veracity.scores.sensitivity import MaxSensitivity
 from veracity.walk import Genetic, MonteCarlo, SimpleMonteCarlo, SubsetSimulation
 

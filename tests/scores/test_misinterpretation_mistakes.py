@@ -21,8 +21,8 @@ from veracity.core.targets import Class, Neuron
 from veracity.measure import mse, ssim
 from veracity.perturb import CyclicShift, GaussianNoise, Rotation
 from veracity.perturb.weights import ParameterNoise
-from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
-from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.rare_events import LnPHat, LnPMisclassified, LnPTilde
+from veracity.scores.robustness import SolHat, SolTilde, WorstLoss
 from veracity.scores.sensitivity import MaxSensitivity
 from veracity.scores.symmetry import Equivariance
 from veracity.walk import Adaptive, Genetic, GradientSearch, MonteCarlo, Strongest, SubsetSimulation

@@ -15,9 +15,8 @@ from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Subje
 from veracity.explain import Gradient, Occlusion
 from veracity.measure import mse, ssim
 from veracity.perturb import Ball, Rotation
-from veracity.scores.robustness.base import Misinterpretation, loss
-from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde, by_counting, by_levels
-from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.rare_events import LnPHat, LnPMisclassified, LnPTilde, by_counting, by_levels
+from veracity.scores.robustness import Misinterpretation, SolHat, SolTilde, WorstLoss, loss
 from veracity.walk import Genetic, GradientSearch, MonteCarlo, SimpleMonteCarlo, Strongest, SubsetSimulation
 
 NAN = math.nan

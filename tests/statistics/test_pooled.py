@@ -9,8 +9,7 @@ from scipy import stats
 from interval_oracles import skewed
 from veracity.core.errors import InputError, SpecError
 from veracity.core.scores import Measured
-from veracity.scores.stability.mege import MeGe
-from veracity.scores.stability.reco import ReCo, ReCoAUC, ReCoKS
+from veracity.scores.stability import MeGe, ReCo, ReCoAUC, ReCoKS
 from veracity.statistics import resampling
 from veracity.statistics.pooled import bootstrap_values, permutation_null, pooled_differences, pooled_estimate, pooled_value
 from veracity.statistics.resampling import expanded_hull, permutations, resamplings

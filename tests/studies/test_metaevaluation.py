@@ -16,8 +16,7 @@ from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.engine.reading import Reader
 from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling
-from veracity.scores import FaithfulnessCorrelation, FastGEF, PixelFlipping
-from veracity.scores.patterns import InputAlignment
+from veracity.scores import FaithfulnessCorrelation, FastGEF, InputAlignment, PixelFlipping
 from veracity.studies.meta import KINDS, MetaResult, Unperturbed, outputs, scaled
 
 SAMPLES, FEATURES = 14, 6
