@@ -178,7 +178,7 @@ def test_numbers_do_not_depend_on_the_batch_size(tmp_path: Path) -> None:
     given: dict[str, Any] = {"models": net(), "inputs": rows().repeat(9, 1)[:70], "controls": False, "companions": False}
     tables = []
     for batch in (7, 128):
-        audit = Audit(**given, explainers=["gradient", "smooth_grad"], scores=[PublicGEF(**SMALL)])
+        audit = Audit(**given, explainers=["gradient", {"name": "smooth_grad", "draws": 3}], scores=[PublicGEF(**SMALL)])
         tables.append(audit.run(tmp_path / str(batch), batch=batch, progress=False).table()["value"])
     assert np.allclose(tables[0], tables[1], atol=1e-9)
 

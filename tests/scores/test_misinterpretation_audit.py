@@ -71,10 +71,10 @@ def test_ln_p_is_the_volume_of_the_event(fine: Tensor, tmp_path: Path) -> None:
 
 def test_a_count_finds_the_same_volume(fine: Tensor, tmp_path: Path) -> None:
     agreement, lost = by_hand(LINEAR, SEED, fine)
-    result = audit_of(linear_net(), SEED, [LnPHat(**AROUND, walk=SimpleMonteCarlo(draws=40000))]).run(tmp_path, progress=False)
+    result = audit_of(linear_net(), SEED, [LnPHat(**AROUND, walk=SimpleMonteCarlo(draws=20000))]).run(tmp_path, progress=False)
     (row,) = result.samples("ln_p_f_hat").to_dict("records")
     assert abs(row["value"] - math.log(float(((agreement < 0.4) & (lost < 0)).double().mean()))) < 1.96 * row["error"]
-    assert one(result, "ln_p_f_hat")["evaluations"] == 40000
+    assert one(result, "ln_p_f_hat")["evaluations"] == 20000
 
 
 def test_the_class_at_the_point_or_the_class_before(walls: Tensor, tmp_path: Path) -> None:
@@ -205,8 +205,7 @@ def base_rows(samples: int) -> int:
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No trial of the explainers, and no outputs that an earlier audit of the process left behind."""
     monkeypatch.setattr("veracity.audit.try_explainers", lambda problem, budgets, heard: (problem, []))
-    for place in ("loop", "perturbed"):
-        monkeypatch.setattr(f"veracity.engine.{place}.MEMORY", Memory())
+    monkeypatch.setattr("veracity.engine.reading.MEMORY", Memory())
 
 
 @pytest.mark.parametrize(

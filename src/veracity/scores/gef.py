@@ -121,6 +121,7 @@ class Alignment(SampleNotes, Repeatable):
     quantities: ClassVar[tuple[str, ...]] = ("model", "explanation")
     direction = Direction.HIGHER
     bounds = (-1.0, 1.0)
+    in_map_units = False
 
     measure: Measure | None = field(default_factory=lambda: l2)
     steps: int = 5
@@ -171,11 +172,6 @@ class Alignment(SampleNotes, Repeatable):
         """d_f and d_phi, (samples, draws, Z) each."""
         model, moved = (measured[name].reshape(*measured[name].shape[:2], self.steps, self.segments) for name in self.quantities)
         return model[..., -1], path_length(moved)
-
-    @property
-    def in_map_units(self) -> bool:
-        """No: a correlation along the levels has no units."""
-        return False
 
     def values(self, measured: Measured) -> Array:
         """The correlation over the levels of each path, (samples, draws); (samples, 1) if distortions are averaged."""

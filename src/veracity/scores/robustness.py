@@ -302,11 +302,7 @@ class Misclassification(SearchScore, ABC):
 
     reads: ClassVar[Reads] = Reads.SCORES
     quantities: ClassVar[tuple[str, ...]] = ("loss",)
-
-    @property
-    def event(self) -> float:
-        """J = 0: another class has the same score."""
-        return 0.0
+    event = 0.0
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Once per model."""
@@ -323,9 +319,7 @@ class Misclassification(SearchScore, ABC):
         """J itself."""
         return seen[:, 0]
 
-    def smooth(self, seen: Tensor) -> Tensor:
-        """J itself."""
-        return seen[:, 0]
+    smooth = merit
 
 
 @SCORES.add

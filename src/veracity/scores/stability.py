@@ -147,12 +147,8 @@ class ConsistencyScore(StabilityScore, ABC):
 
     least: ClassVar[float] = 10
     bounds = (-1.0, 1.0)
+    in_map_units = False
     statistic: ClassVar[Statistic]
-
-    @property
-    def in_map_units(self) -> bool:
-        """No: thresholds scale with the distances."""
-        return False
 
     def support(self, measured: Measured) -> int:
         """The number of samples that decide the value: those of the smaller set."""

@@ -23,19 +23,17 @@ from veracity.core.models import as_device, to_device
 from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.training import CrossTrained
 from veracity.engine.crosstrain.folds import load_folds, on_device
-from veracity.engine.prepare import versions
-from veracity.engine.progress import bar
 from veracity.engine.resolve import as_inputs, as_labels, as_tensor, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count as Number
 from veracity.engine.store.manifest import Kind, Part
-from veracity.engine.store.study import findings, study
+from veracity.engine.store.study import findings
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.damage import check_labels, check_shares
 from veracity.statistics.intervals import mean_interval
 from veracity.statistics.trend import SEEDS, holm, trend, trend_verdict
 from veracity.studies.damaged_models import Case, Damage, Model, Outcome, SeedBlock, as_damages
-from veracity.studies.result import StudyResult, gated, records
+from veracity.studies.result import StudyResult, gated, records, write_study
 
 TITLE = "Do scores follow the damage?"
 FAILED = ["case", "explainer", "score", "error"]
@@ -98,8 +96,8 @@ class DegradationResult(StudyResult):
         numbers = rows.astype(dict.fromkeys(["share", "value", "accuracy", "least", "most"], float))
         rows = numbers.assign(least=numbers["least"].fillna(-np.inf), most=numbers["most"].fillna(np.inf))
         failed = pd.DataFrame(found["failed"], columns=FAILED)
-        about: dict[str, Any] = {"title": manifest.get("title"), "path": folder.root, "confidence": found["confidence"]}
-        return cls(rows, tuple(found["damages"]), found["lost"], failed, **about)
+        title, confidence = manifest.get("title"), found["confidence"]
+        return cls(rows, tuple(found["damages"]), found["lost"], failed, title=title, path=folder.root, confidence=confidence)
 
     def findings(self) -> dict[str, Any]:
         """Every value, and what could not be measured."""
@@ -225,16 +223,11 @@ class DegradationCheck:
         """Train and measure what the folder does not hold yet, seed after seed; every case has a run folder of its own."""
         damages = self.check()
         root = str(folder)
-        store = RunFolder(root)
-        store.check_writable(Kind.DEGRADATION)
-        about: dict[str, Any] = {"title": self.title, "settings": {"seed": self.seed}, "versions": versions()}
+        about: dict[str, Any] = {"title": self.title, "settings": {"seed": self.seed}}
         names = [case.name for seed in range(self.seeds) for case in self.cases(damages, seed)]
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "progress": False}
         found: list[Outcome] = []
-        with (
-            study(store, Kind.DEGRADATION, names, **about) as written,
-            bar("damaging", len(names), progress) as advance,
-        ):
+        with write_study(Kind.DEGRADATION, root, names, doing="damaging", progress=progress, **about) as (written, advance):
             for seed in range(self.seeds):
                 block = SeedBlock(self.audit(seed), self.model, self.learnt(), seed, root, settings)
                 for case in self.cases(damages, seed):
@@ -244,8 +237,7 @@ class DegradationCheck:
             rows = pd.concat([one.rows for one in found], ignore_index=True)
             failed = pd.concat([one.failed for one in found], ignore_index=True)
             lost = {one.case.name: one.lost for one in found if one.lost}
-            settled: dict[str, Any] = {"title": self.title, "path": root, "confidence": self.confidence}
-            result = DegradationResult(rows, tuple(damages), lost, failed, **settled)
+            result = DegradationResult(rows, tuple(damages), lost, failed, title=self.title, path=root, confidence=self.confidence)
             written.conclude(result.findings())
         return result
 
@@ -257,21 +249,9 @@ class DegradationCheck:
 
     def audit(self, seed: int) -> Audit:
         """The audit of every case of a seed."""
-        return Audit(
-            models={"model": self.model},
-            inputs=self.inputs,
-            targets=self.targets,
-            explainers=self.explainers,
-            scores=self.scores,
-            symmetry=self.symmetry,
-            walk=self.walk,
-            outputs=self.outputs,
-            reference=self.reference,
-            controls=False,
-            companions=False,
-            seed=self.seed + seed,
-            confidence=self.confidence,
-        )
+        same = ("inputs", "targets", "explainers", "scores", "symmetry", "walk", "outputs", "reference", "confidence")
+        given = {name: getattr(self, name) for name in same}
+        return Audit(models={"model": self.model}, **given, controls=False, companions=False, seed=self.seed + seed)
 
     def cases(self, damages: Mapping[str, Damage], seed: int) -> Iterator[Case]:
         """The undamaged model of a seed, and every damaged one."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
+from itertools import product, starmap
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -32,20 +33,18 @@ from veracity.core.settings import Count, Whole, check_fields
 from veracity.core.targets import Outputs
 from veracity.engine.admission import take
 from veracity.engine.memory import Budget
-from veracity.engine.prepare import versions
-from veracity.engine.progress import bar
 from veracity.engine.resolve import all_scores, as_inputs, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count as Number
 from veracity.engine.store.manifest import Kind, Part
-from veracity.engine.store.study import findings, study
+from veracity.engine.store.study import findings
 from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling, UniformNoise
 from veracity.perturb.weights.copies import ScratchModel, key, parameters_of
 from veracity.results import Result
 from veracity.statistics.intervals import mean_interval, unseen_share
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
-from veracity.studies.result import StudyResult, gated, records
+from veracity.studies.result import StudyResult, gated, records, write_study
 from veracity.walk import MonteCarlo
 
 TESTS = ("ipt", "mpt")
@@ -186,16 +185,11 @@ class MetaEvaluation:
         """Measure what the folder does not hold yet: the unperturbed subject once, then every perturbed one."""
         self.check()
         root = str(folder)
-        store = RunFolder(root)
-        store.check_writable(Kind.META)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "progress": False}
         trials = list(self.trials())
         names = ["base", *(trial.name for trial in trials)]
-        about: dict[str, Any] = {"title": self.title, "settings": {"seed": self.seed}, "versions": versions()}
-        with (
-            study(store, Kind.META, names, **about) as written,
-            bar("meta-evaluating", len(trials) + 1, progress) as advance,
-        ):
+        about: dict[str, Any] = {"title": self.title, "settings": {"seed": self.seed}}
+        with write_study(Kind.META, root, names, doing="meta-evaluating", progress=progress, **about) as (written, advance):
             advance(0, "unperturbed")
             base = self.audit().run(f"{root}/base", **settings)
             before = Unperturbed(self, base)
@@ -222,11 +216,7 @@ class MetaEvaluation:
 
     def trials(self) -> Iterator[Trial]:
         """Every perturbed subject."""
-        for test in self.tests:
-            for kind in KINDS:
-                for iteration in range(self.iterations):
-                    for number in range(self.perturbations):
-                        yield Trial(test, kind, iteration, number)
+        return starmap(Trial, product(self.tests, KINDS, range(self.iterations), range(self.perturbations)))
 
     def check(self) -> None:
         """Raise on what could not work."""
@@ -266,21 +256,18 @@ class MetaEvaluation:
 
     def consistencies(self, before: Unperturbed, after: Mapping[Trial, Outcome]) -> Iterator[dict[str, Any]]:
         """Eq. 20 and its parts, one row a score, test and iteration."""
-        for score, direction in before.directions.items():
-            for test in self.tests:
-                for iteration in range(self.iterations):
-                    parts: dict[str, float] = {}
-                    missing = 0
-                    for kind, what in zip(KINDS, ("nr", "ar"), strict=True):
-                        some = [one for trial, one in after.items() if (trial.test, trial.kind, trial.iteration) == (test, kind, iteration)]
-                        scores, kept = np.stack([one.scores[score] for one in some]), np.stack([one.kept for one in some])
-                        disruptive = kind == "disruptive"
-                        base = before.scores[score]
-                        parts[f"iac_{what}"] = intra_consistency(base, scores, disruptive=disruptive, kept=kept)
-                        parts[f"iec_{what}"] = inter_consistency(base, scores, direction=direction, disruptive=disruptive, kept=kept)
-                        missing += left_out(base, scores, kept=kept) + base.size * sum(one.lost for one in some)
-                    mc = meta_consistency(*(parts[name] for name in PARTS))
-                    yield {"score": score, "test": test, "iteration": iteration, **parts, "mc": mc, "left_out": missing}
+        for (score, direction), test, iteration in product(before.directions.items(), self.tests, range(self.iterations)):
+            base, missing = before.scores[score], 0
+            parts: dict[str, float] = {}
+            for kind, what in zip(KINDS, ("nr", "ar"), strict=True):
+                some = [one for trial, one in after.items() if (trial.test, trial.kind, trial.iteration) == (test, kind, iteration)]
+                scores, kept = np.stack([one.scores[score] for one in some]), np.stack([one.kept for one in some])
+                disruptive = kind == "disruptive"
+                parts[f"iac_{what}"] = intra_consistency(base, scores, disruptive=disruptive, kept=kept)
+                parts[f"iec_{what}"] = inter_consistency(base, scores, direction=direction, disruptive=disruptive, kept=kept)
+                missing += left_out(base, scores, kept=kept) + base.size * sum(one.lost for one in some)
+            mc = meta_consistency(*(parts[name] for name in PARTS))
+            yield {"score": score, "test": test, "iteration": iteration, **parts, "mc": mc, "left_out": missing}
 
 
 @dataclass(frozen=True)

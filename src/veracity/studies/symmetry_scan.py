@@ -10,7 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -30,12 +30,11 @@ from veracity.core.sentences import tell
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
 from veracity.engine.admission import sweep
-from veracity.engine.prepare import AuditPlan, versions
-from veracity.engine.progress import bar
+from veracity.engine.prepare import AuditPlan
 from veracity.engine.resolve import as_inputs, as_whole
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count, Kind, Part
-from veracity.engine.store.study import findings, study
+from veracity.engine.store.study import findings
 from veracity.perturb import (
     CubeRotations,
     CyclicShift,
@@ -52,7 +51,7 @@ from veracity.perturb import (
 )
 from veracity.perturb.groups.base import describe
 from veracity.statistics.intervals import Array, mean_interval, unseen_share
-from veracity.studies.result import StudyResult, gated
+from veracity.studies.result import StudyResult, gated, or_none, write_study
 from veracity.walk import Exhaustive, MonteCarlo
 
 
@@ -319,54 +318,40 @@ class Scan(StudyResult):
     @classmethod
     def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
         """The symmetries that a folder holds."""
-        kept = [{name: one[name] for name in SymmetryRecord.model_fields} for one in findings(folder, Findings)["rows"]]
-        rows = [KeptSymmetry(**{**one, **numbers(one), "verdict": Verdict(one["verdict"])}) for one in kept]
+        rows = []
+        for record in findings(folder, Findings)["rows"]:
+            numbers = {name: math.nan if record[name] is None else float(record[name]) for name in NUMBERS}
+            known = {name: record[name] for name in SymmetryRecord.model_fields}
+            rows.append(KeptSymmetry(**{**known, **numbers, "verdict": Verdict(record["verdict"])}))
         return cls(rows, title=manifest.get("title"), path=folder.root)
 
     def findings(self) -> dict[str, Any]:
         """One record per symmetry."""
-        names = [one.name for one in fields(KeptSymmetry) if one.name != "space"]
-        plain = [{**{name: getattr(row, name) for name in names}, "elements": writable(row.elements)} for row in self.rows]
-        return {"rows": [{**one, "verdict": one["verdict"].value, **{name: known(one[name]) for name in NUMBERS}} for one in plain]}
+        rows = []
+        for row in self.rows:
+            numbers = {name: or_none(getattr(row, name)) for name in NUMBERS}
+            known = {name: getattr(row, name) for name in SymmetryRecord.model_fields}
+            rows.append({**known, **numbers, "elements": writable(row.elements), "verdict": row.verdict.value})
+        return {"rows": rows}
 
     def table(self) -> pd.DataFrame:
         """One row per symmetry, best kept first: its invariance with a 95 % interval over samples, the worst sample, the null.
 
         The identity, which every model keeps, is left out of the invariance.
         """
-        return pd.DataFrame(
-            [
-                {
-                    "symmetry": row.symmetry,
-                    "elements": writable(row.elements),
-                    "verdict": row.verdict.value,
-                    "invariance": row.moved,
-                    "low": row.low,
-                    "high": row.high,
-                    "worst": row.lowest,
-                    "null": row.null,
-                    "n": row.n,
-                    "why": row.why,
-                }
-                for row in self.rows
-            ]
-        )
+        names = ["symmetry", "elements", "verdict", "moved", "low", "high", "lowest", "null", "n", "why"]
+        table = pd.DataFrame([vars(row) | {"elements": writable(row.elements), "verdict": row.verdict.value} for row in self.rows])
+        return table[names].rename(columns={"moved": "invariance", "lowest": "worst"})
 
     def requirements(self) -> pd.DataFrame:
-        """The `invariance` to every symmetry, with its interval over samples; the symmetry stands for the model."""
-        alike = [unseen_share(row.n) if row.low == row.high else math.nan for row in self.rows]
+        """The `invariance` to every symmetry, with its interval over samples; the symmetry takes the place of the model."""
         return gated(
             [
                 {
-                    "model": row.symmetry,
-                    "score": "invariance",
-                    "value": row.moved,
-                    "low": row.low,
-                    "high": row.high,
-                    "n": row.n,
-                    "unseen": share,
+                    **{"model": row.symmetry, "score": "invariance", "value": row.moved, "low": row.low, "high": row.high, "n": row.n},
+                    "unseen": unseen_share(row.n) if row.low == row.high else math.nan,
                 }
-                for row, share in zip(self.rows, alike, strict=True)
+                for row in self.rows
             ]
         )
 
@@ -385,16 +370,6 @@ def writable(elements: float | None) -> float | None:
     (8, 1000000000000000.0)
     """
     return elements if elements is None or elements < 10**15 else 10.0 ** min(math.floor(math.log10(elements)), 300)
-
-
-def known(value: float) -> float | None:
-    """A number for JSON, which has no NaN."""
-    return value if math.isfinite(value) else None
-
-
-def numbers(record: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a record, NaN where there is none."""
-    return {name: math.nan if record[name] is None else float(record[name]) for name in NUMBERS}
 
 
 def scan(
@@ -424,13 +399,12 @@ def scan(
         raise InputError(f"No catalogued symmetry moves inputs of shape {tuple(some.shape)}.")
     where = nullcontext(str(folder)) if folder is not None else tempfile.TemporaryDirectory()
     parts = {f"{number:02d}-{space.name}": space for number, space in enumerate(spaces)}
-    about: dict[str, Any] = {"title": title, "settings": {"samples": samples, "draws": draws, "seed": seed}, "versions": versions()}
+    about: dict[str, Any] = {"title": title, "settings": {"samples": samples, "draws": draws, "seed": seed}}
     rows = []
-    with where as root, bar("scanning", len(spaces), progress) as advance:
-        store = RunFolder(root)
-        store.check_writable(Kind.SCAN)
+    with where as root:
+        RunFolder(root).check_writable(Kind.SCAN)
         null = null_of(audit_of(model, some, spaces[0], draws, seed).prepare())
-        with study(store, Kind.SCAN, list(parts), **about) as written:
+        with write_study(Kind.SCAN, root, list(parts), doing="scanning", progress=progress, **about) as (written, advance):
             for part, space in parts.items():
                 advance(0, describe(space))
                 with warnings.catch_warnings():

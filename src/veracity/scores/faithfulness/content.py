@@ -39,13 +39,9 @@ class Completeness(MaskingScore):
     reference = "Sundararajan, Taly and Yan, Axiomatic attribution for deep networks (ICML 2017)"
     direction = Direction.LOWER
     bounds = (0.0, np.inf)
+    in_map_units = True
     perturb_baseline: float | str = 0.0
     relative: bool = True
-
-    @property
-    def in_map_units(self) -> bool:
-        """Yes: a map that is 100 times larger adds up to 100 times more."""
-        return True
 
     def masks(self, shape: Size) -> FullMask:
         """The baseline itself."""

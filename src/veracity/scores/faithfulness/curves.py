@@ -152,11 +152,7 @@ class Insertion(Deletion):
     """
 
     name = "insertion"
-
-    @property
-    def direction(self) -> Direction:
-        """Higher: the sooner the prediction rises, the better."""
-        return Direction.HIGHER
+    direction = Direction.HIGHER
 
     def curve(self, shape: Sequence[int], levels: int) -> Curve:
         """The prediction by the share of the input that is inserted."""
