@@ -35,7 +35,6 @@ from veracity.statistics.trend import SEEDS, holm, trend, trend_verdict
 from veracity.studies.damaged_models import Case, Damage, Model, Outcome, SeedBlock, as_damages
 from veracity.studies.result import StudyResult, gated, records, write_study
 
-TITLE = "Do scores follow the damage?"
 FAILED = ["case", "explainer", "score", "error"]
 
 

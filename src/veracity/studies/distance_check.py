@@ -29,8 +29,6 @@ from veracity.measure.distance import Distance, as_distance
 from veracity.studies.distances import DistanceCurve, curve, growth, partings
 from veracity.studies.result import StudyResult, gated, or_none, write_study
 
-TITLE = "Which distances grow as explanations become more different?"
-
 
 class CurveRecord(Part):
     """A distance in one test: values (levels, repeats) at each level."""
