@@ -260,7 +260,7 @@ def test_a_sample_has_one_result_whatever_its_levels(tmp_path: Path) -> None:
 def test_pairs_begin_with_the_worst(score: LnPHat, tmp_path: Path) -> None:
     found = [pair.value for pair in audit_of(tanh_net(), images(8), [score]).run(tmp_path, progress=False).worst(score.name, 8)]
     assert len(found) > 1
-    assert found == sorted(found, reverse=not score.kept)
+    assert found == sorted(found, reverse=not score.same_label)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_how_the_ball_was_cut_is_said(tmp_path: Path) -> None:
         (SolHat(radius=0.1, norm="l7", range=(0.0, 1.0)), SpecError, "norm of a ball"),
         (Equivariance(space=Rotation(), walk=Genetic()), SpecError, "'genetic' searches for what hurts a robustness score"),
         (MaxSensitivity(walk=SubsetSimulation()), SpecError, "'subset_simulation' searches for what hurts a robustness score"),
-        (LnPHat(**AROUND, walk=Genetic()), SpecError, "tells no probability"),
+        (LnPHat(**AROUND, walk=Genetic()), SpecError, "needs a probability"),
         (SolHat(space=CyclicShift(axes=(-1,)), walk=GradientSearch()), SpecError, "use the walk 'genetic'"),
     ],
 )

@@ -160,9 +160,13 @@ class Misinterpretation(SearchScore, ABC):
 
     def observe(self, pair: Pair) -> Tensor:
         """Agreement and J, (R, 2); if the space moves the input's frame, the explanation should move along."""
-        expected, found = (one if self.signed else one.abs() for one in (pair.move(pair.before.explanation), pair.after.explanation))
+        expected, found = (one if self.signed else one.abs() for one in (self.expected(pair), pair.after.explanation))
         label = pair.before.scores.argmax(dim=1)
         return torch.stack((self.compare(found, expected), loss(pair.after.scores, label).double()), dim=1)
+
+    def expected(self, pair: Pair) -> Tensor:
+        """The explanation before, moved along with the input."""
+        return pair.move(pair.before.explanation)
 
     def badness(self, agreement: Tensor) -> Tensor:
         """A monotone function of the agreement, at least 0, that grows as the explanation becomes more misleading."""

@@ -212,7 +212,7 @@ def check_same_audit(prepared: AuditPlan, result: Result) -> None:
 
 def cases_of(result: Result, score: str, model: str, explainers: Mapping[str, Explainer], origins: Mapping[str, str]) -> list[Case]:
     """The measured explainers of a model without controls; `origins` maps a changed explainer to the original one."""
-    rows = {(row["model"], row["explainer"], row["score"]): row for row in result.table().to_dict("records")}
+    rows: dict[Any, Any] = {(row["model"], row["explainer"], row["score"]): row for row in result.table().to_dict("records")}
     own = {"model_invariance": rows[model, "", "model_invariance"]["value"] if (model, "", "model_invariance") in rows else math.nan}
     return [
         Case(model, one.explainer, origins.get(one.explainer, one.explainer), explainer, one, {**rows[model, one.explainer, score], **own})

@@ -149,12 +149,12 @@ class DistanceCheck:
     title: str | None = None
 
     def __post_init__(self) -> None:
-        """Check every plain setting; `chosen` checks the distances."""
+        """Check every plain setting; `as_distances` checks the distances."""
         check_fields(self, "the distance check", others=("distances",))
 
     def run(self, folder: str | Path, *, workers: int = 1, progress: bool = True) -> DistanceResult:
         """Measure every distance in every test; `workers` has no effect."""
-        chosen = self.chosen()
+        chosen = self.as_distances()
         settings = {"seed": self.seed, "size": self.size, "steps": self.steps, "repeats": self.repeats}
         tests = partings(self.size, self.steps, self.repeats, self.seed)
         about: dict[str, Any] = {"title": self.title, "settings": settings, "steps": len(tests), "unit": "distance", "progress": progress}
@@ -175,16 +175,16 @@ class DistanceCheck:
         """The same check: it has no model, and its maps are small."""
         return self
 
-    def chosen(self) -> dict[str, Distance]:
+    def as_distances(self) -> dict[str, Distance]:
         """The distances by name; raises on anything else."""
         if isinstance(self.distances, str):
             raise SpecError(f"The distances are a list, such as ['{self.distances}'], not one name.")
         if self.distances is None:
             return {one.name: as_distance(one) for one in MEASURES.values()}
         if isinstance(self.distances, Mapping):
-            pairs = [(str(name), built(one)) for name, one in self.distances.items()]
+            pairs = [(str(name), build_distance(one)) for name, one in self.distances.items()]
         else:
-            pairs = [(name_of(one), one) for one in map(built, self.distances)]
+            pairs = [(name_of(one), one) for one in map(build_distance, self.distances)]
         if not pairs:
             raise SpecError("There is no distance to check: give distances=None for all, or at least one.")
         names = [name for name, _ in pairs]
@@ -194,7 +194,7 @@ class DistanceCheck:
         return {name: as_distance(one) for name, one in pairs}
 
 
-def built(one: Any) -> Measure | Distance:
+def build_distance(one: Any) -> Measure | Distance:
     """A measure from its name or {name, settings}; a measure or a function as it is."""
     found: Any = MEASURES.build(one)
     if not callable(found):

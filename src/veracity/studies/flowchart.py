@@ -189,7 +189,7 @@ def diagnose(found: Symptoms) -> Diagnosis:
     turned = found.representation is not Representation.PERMUTATION and found.frame is Frame.INPUT and found.needs_permutation
     layer = f", invariance of layer '{found.layer}' {found.layer_invariance:.4f}"
     moved = f", baselines move by {found.baseline_motion:.2f} of their size"
-    questions = (
+    questions: tuple[tuple[bool, Assumption, int, str, str], ...] = (
         (found.low >= KEPT, Assumption.NONE, guideline, "", "robust"),
         (found.model_invariance < KEPT, Assumption.MODEL, 5, f", model invariance {found.model_invariance:.3f}", "model"),
         (found.baseline_motion > STILL, Assumption.BASELINE, 1, moved, "baseline"),
@@ -198,6 +198,6 @@ def diagnose(found: Symptoms) -> Diagnosis:
         (turned, Assumption.REPRESENTATION, 1, f", the representation is {found.representation.value}", "representation"),
         (True, Assumption.UNKNOWN, 4, "", "unknown"),
     )
-    assumption, number, detail, key = next(rest for holds, *rest in questions if holds)
+    _, assumption, number, detail, key = next(answer for answer in questions if answer[0])
     evidence = {"agreements": 1} if assumption is Assumption.NOISE else {"intervals": 1}
     return Diagnosis(assumption=assumption, guideline=number, measured=seen + detail, reason=tell(f"flowchart.{key}", **evidence))

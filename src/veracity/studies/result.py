@@ -85,7 +85,7 @@ class StudyResult(ABC):
 
     @cached_property
     def progress(self) -> Progress | None:
-        """How far the study had come when it was first looked at; None for one without a folder."""
+        """The progress of the study when it was first read; None without a folder."""
         if not self.path:
             return None
         folder = RunFolder(self.path)

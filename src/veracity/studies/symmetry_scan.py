@@ -1,6 +1,6 @@
-"""Symmetry scan: given a model and data and nothing else, which of the catalogued symmetries does the model keep?
+"""Symmetry scan: which of the catalogued symmetries does a model keep?
 
-Every catalogued group that fits the inputs is tried, and the agreement is held against that of different inputs.
+Every catalogued group that fits the inputs is tried, and the agreement is compared with that of different inputs.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def fits(space: InputSpace, shape: Size) -> InputSpace | None:
 
 
 def moves(space: InputSpace, signals: Signals) -> bool:
-    """Whether one random element for each of these inputs changes anything: what does not move them is kept by any model.
+    """Whether a random element changes any of these inputs: every model keeps a symmetry that does not.
 
     >>> moves(Permutations(axis=-2, size=3), Signals(torch.ones(8, 3, 4)))
     False
@@ -123,13 +123,13 @@ def blank_margin(x: Tensor) -> int:
 
 
 TOLERANCE = 1e-4
-"""How much of the way from a perfect symmetry to the null a kept symmetry may stray."""
+"""A kept symmetry may deviate from a perfect one by at most this share of the distance to the null."""
 
 ROUNDING = 1e-7
-"""Different inputs whose outputs agree to this are not told apart."""
+"""Outputs of different inputs are the same if they differ by at most this."""
 
 NAMED = 10**9
-"""Up to how many elements an order is written out."""
+"""The largest number of elements that is written out."""
 
 
 def null_agreement(outputs: Tensor) -> float:
@@ -159,11 +159,11 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class KeptSymmetry:
-    """How well a model keeps one symmetry of so many `elements`, None for one without end, over n samples.
+    """How well a model keeps one symmetry over n samples; `elements` is the order of the group, None if it is infinite.
 
-    `invariance` is its mean as defined (eq. 1). `moved` is the mean without the identity, which every model keeps and
-    which counts for much in a small group, with the interval from `low` to `high`; `lowest` is the worst sample's. `null` is what
-    different inputs reach. `place` and `why` are set by `rank`. `space` is the symmetry itself, None in a scan read from a folder.
+    `invariance` is the mean of eq. 1. `moved` is the mean without the identity, which every model keeps and which has a large weight in a
+    small group, with the interval from `low` to `high`; `lowest` is the value of the worst sample. `null` is the agreement of different
+    inputs. `rank` sets `place` and `why`. `space` is the symmetry itself, None in a scan that was read from a folder.
     """
 
     symmetry: str
@@ -183,7 +183,7 @@ class KeptSymmetry:
 
     @classmethod
     def of(cls, space: InputSpace, values: Array, null: float, tolerance: float = TOLERANCE) -> KeptSymmetry:
-        """From one invariance per sample (samples,), NaN where undefined, and the `null_agreement` of the model's outputs."""
+        """From one invariance per sample (samples,), NaN if undefined, and the `null_agreement` of the model's outputs."""
         x = values[np.isfinite(values)]
         away = without_identity(x, space.order)
         ends = mean_interval(without_identity(values, space.order))
@@ -216,9 +216,9 @@ def without_identity(values: Array, order: int | None) -> Array:
 
 
 def verdict(lowest: float, null: float, tolerance: float = TOLERANCE) -> Verdict:
-    """Kept if even the worst sample has 1 - lowest <= tolerance min(1, 1 - null); without a null the tolerance stands alone.
+    """Kept if even the worst sample has 1 - lowest <= tolerance min(1, 1 - null); without a null, 1 - lowest <= tolerance.
 
-    Measured by the distance to the null, since the outputs of a model that hardly reacts are alike whatever happens.
+    The tolerance is relative to the distance from the null, since the outputs of a model that hardly responds are always similar.
 
     >>> verdict(0.99995, null=0.2), verdict(0.99995, null=0.9999), verdict(1.0, null=1.0)
     (<Verdict.KEPT: 'kept'>, <Verdict.BROKEN: 'not kept'>, <Verdict.EMPTY: 'says nothing'>)
@@ -244,7 +244,7 @@ def rank(rows: Sequence[KeptSymmetry]) -> list[KeptSymmetry]:
 
 
 def standing(row: KeptSymmetry) -> tuple[int, tuple[float, float], float, tuple[float, float], str]:
-    """What a row is sorted by, least first."""
+    """The sort key of a row."""
     size = (0, 0) if row.elements is None else (1, -row.elements)
     by_size = row.verdict in (Verdict.KEPT, Verdict.EMPTY)
     agreement = 0.0 if by_size or math.isnan(row.moved) else -row.moved
@@ -252,7 +252,7 @@ def standing(row: KeptSymmetry) -> tuple[int, tuple[float, float], float, tuple[
 
 
 def reason(row: KeptSymmetry, above: KeptSymmetry | None) -> str:
-    """Why a row stands where it stands, in one sentence."""
+    """Why a row has its place, in one sentence."""
     if row.verdict is Verdict.UNDEFINED:
         return tell("scan.undefined", undefined=1)
     if row.verdict is Verdict.EMPTY:
@@ -281,7 +281,7 @@ def size_of(elements: float | None) -> str:
 
 
 WHOLE = 64
-"""Up to this order a symmetry is tried as a whole."""
+"""All elements of a symmetry are tried up to this order."""
 
 
 class SymmetryRecord(Part):

@@ -163,6 +163,10 @@ class ModelFaithfulness(Assumption):
         """With a patch size for the input."""
         return self if self.patch_size is not None else replace(self, patch_size=cell_side(subject.shape))
 
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """Once per model, for all explainers."""
+        return () if subject.explainer is not None else (Request(self.suited(subject).around.fit(subject.shape), self.walk),)
+
     @property
     def around(self) -> RandomOrderMasks:
         """Masks that grow in a random order."""
