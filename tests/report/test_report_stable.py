@@ -208,7 +208,7 @@ def test_the_setting_says_which_distance_and_pairs() -> None:
     assert "both right about a sample" in plain
     other = ReCo(measure=signed_rank_distance, pairs="same_prediction").setting()
     assert "an inverted map is the most different one" in other
-    assert "not the paper's" in other
+    assert "not as in the paper" in other
     assert "the measure l2" in ReCo(measure=l2).setting()
 
 

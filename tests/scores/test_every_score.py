@@ -70,7 +70,7 @@ def test_every_score_runs_by_its_name_beside_the_others(tmp_path: Path) -> None:
     given = {"models": classifier(), "inputs": images(), "targets": labels(), "outputs": "logits", "controls": False}
     result = Audit(**given, explainers=["gradient"], scores=scores).run(tmp_path, progress=False)  # type: ignore[arg-type]
     assert result.failures().empty
-    own = result.table().query("score != 'self_agreement'")
+    own = result.table()
     assert set(own["score"]) == set(names)
     assert np.isfinite(own["value"]).all()
     for _, row in own.iterrows():

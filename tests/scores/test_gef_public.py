@@ -225,7 +225,7 @@ def test_repeats_are_asked_for_where_the_explainer_draws() -> None:
     assert (plain.space.levels, shaky.space.levels) == (5 * 11, 5 * 111)
 
 
-@pytest.mark.parametrize(("settings", "sentence"), [({"measure": angle}, "l2 only"), ({"independent": False}, "noise of its own")])
+@pytest.mark.parametrize(("settings", "sentence"), [({"measure": angle}, "l2 only"), ({"independent": False}, "independent noise")])
 def test_settings_that_it_does_not_have_are_refused(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence):
         PublicGEF(**settings).requests(Subject("net", Gradient(), Size((8,))), Defaults(None, MonteCarlo()))

@@ -223,6 +223,6 @@ def test_searches_without_slopes_where_there_are_none() -> None:
 def test_a_probability_needs_a_walk_that_tells_one(walk: Genetic, score: type[LnPHat]) -> None:
     with pytest.raises(SpecError, match=f"'{walk.name}' looks for the worst point, but"):
         request(score(walk=walk), Gradient())
-    with pytest.raises(SpecError, match="tells no probability"):
+    with pytest.raises(SpecError, match="needs a probability"):
         request(LnPMisclassified(walk=walk))
     assert request(score(walk=SimpleMonteCarlo()), Gradient()).walk == SimpleMonteCarlo()

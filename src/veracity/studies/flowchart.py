@@ -190,14 +190,31 @@ def diagnose(found: Symptoms) -> Diagnosis:
     layer = f", invariance of layer '{found.layer}' {found.layer_invariance:.4f}"
     moved = f", baselines move by {found.baseline_motion:.2f} of their size"
     questions: tuple[tuple[bool, Assumption, int, str, str], ...] = (
-        (found.low >= KEPT, Assumption.NONE, guideline, "", "robust"),
-        (found.model_invariance < KEPT, Assumption.MODEL, 5, f", model invariance {found.model_invariance:.3f}", "model"),
-        (found.baseline_motion > STILL, Assumption.BASELINE, 1, moved, "baseline"),
-        (noise, Assumption.NOISE, 1, f", agreement with itself {found.self_agreement:.3f}", "noise"),
-        (found.layer_invariance < EXACT, Assumption.LAYER, 2 if found.frame is Frame.TRAINING else 3, layer, "layer"),
-        (turned, Assumption.REPRESENTATION, 1, f", the representation is {found.representation.value}", "representation"),
-        (True, Assumption.UNKNOWN, 4, "", "unknown"),
+        (found.low >= KEPT, Assumption.NONE, guideline, "", tell("flowchart.robust", intervals=1)),
+        (
+            found.model_invariance < KEPT,
+            Assumption.MODEL,
+            5,
+            f", model invariance {found.model_invariance:.3f}",
+            tell("flowchart.model", intervals=1),
+        ),
+        (found.baseline_motion > STILL, Assumption.BASELINE, 1, moved, tell("flowchart.baseline", intervals=1)),
+        (noise, Assumption.NOISE, 1, f", agreement with itself {found.self_agreement:.3f}", tell("flowchart.noise", agreements=1)),
+        (
+            found.layer_invariance < EXACT,
+            Assumption.LAYER,
+            2 if found.frame is Frame.TRAINING else 3,
+            layer,
+            tell("flowchart.layer", intervals=1),
+        ),
+        (
+            turned,
+            Assumption.REPRESENTATION,
+            1,
+            f", the representation is {found.representation.value}",
+            tell("flowchart.representation", intervals=1),
+        ),
+        (True, Assumption.UNKNOWN, 4, "", tell("flowchart.unknown", intervals=1)),
     )
-    _, assumption, number, detail, key = next(answer for answer in questions if answer[0])
-    evidence = {"agreements": 1} if assumption is Assumption.NOISE else {"intervals": 1}
-    return Diagnosis(assumption=assumption, guideline=number, measured=seen + detail, reason=tell(f"flowchart.{key}", **evidence))
+    _, assumption, number, detail, reason = next(answer for answer in questions if answer[0])
+    return Diagnosis(assumption=assumption, guideline=number, measured=seen + detail, reason=reason)
