@@ -34,9 +34,7 @@ from benchmarks.robustness import quiet
 from veracity.core.scores import Measured, PooledScore
 from veracity.core.walks import Sampling
 from veracity.orbits.statistics import equivariance_gap, mean_along
-from veracity.scores.stability.base import StabilityScore
-from veracity.scores.stability.mege import MeGe
-from veracity.scores.stability.reco import ReCo, ReCoAUC, ReCoKS
+from veracity.scores.stability import MeGe, ReCo, ReCoAUC, ReCoKS, StabilityScore
 from veracity.statistics.anytime import betting_interval
 from veracity.statistics.differences import NONE_SEEN, crossed_differences, mean_differences
 from veracity.statistics.means import clip_to, estimate

@@ -33,8 +33,8 @@ from veracity.core.randomness import Draws
 from veracity.core.walks import Search
 from veracity.explain import DeepLift, GradCam, InputXGradient, IntegratedGradients
 from veracity.results import Result
-from veracity.scores.robustness.probability import LnPHat
-from veracity.scores.robustness.worst import SolHat
+from veracity.scores.rare_events import LnPHat
+from veracity.scores.robustness import SolHat
 from veracity.trainers.training import initialised
 from veracity.walk import Genetic, SimpleMonteCarlo, SubsetSimulation
 from veracity_papers.zoo import lenet5, resnet

@@ -18,7 +18,7 @@ from veracity.cli.gate import judge
 from veracity.core.errors import Note
 from veracity.core.wording import MINUS
 from veracity.results import Result, compared
-from veracity.scores.robustness.probability import LnPHat
+from veracity.scores.rare_events import LnPHat
 from veracity.walk import SubsetSimulation
 
 BALL = {"radius": 0.3, "range": (0.0, 1.0)}

@@ -11,8 +11,8 @@ from rich.console import Console
 from veracity.cli import tables
 from veracity.core.scores import Score
 from veracity.engine.store.state import Progress
-from veracity.scores.robustness.probability import LnPHat, LnPMisclassified
-from veracity.scores.robustness.worst import SolTilde
+from veracity.scores.rare_events import LnPHat, LnPMisclassified
+from veracity.scores.robustness import SolTilde
 
 ROW = {
     "model": "net", "frame": "input", "low": -20.0, "high": -9.0, "n": 10, "undefined": 0, "self_agreement": 1.0, "random_control": 0.25,

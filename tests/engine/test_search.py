@@ -18,8 +18,7 @@ from veracity.engine.perturbation.search import SHOWN, SearchRun, lines_of
 from veracity.engine.reading import Block
 from veracity.engine.store import RunFolder
 from veracity.engine.trial import Guard
-from veracity.scores.robustness.base import SearchScore
-from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.robustness import SearchScore, SolHat, SolTilde, WorstLoss
 from veracity.scores.symmetry import Invariance
 from veracity.walk import Genetic, GradientSearch, SimpleMonteCarlo, SubsetSimulation
 

@@ -34,8 +34,8 @@ from veracity.report.reading import read
 from veracity.report.section import section
 from veracity.results import Result, Row
 from veracity.results.words import cost
-from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
-from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.rare_events import LnPHat, LnPMisclassified, LnPTilde
+from veracity.scores.robustness import SolHat, SolTilde, WorstLoss
 from veracity.walk import Genetic, GradientSearch, Strongest, SubsetSimulation
 
 SEARCH = Strongest(searches=(Genetic(population=8, generations=4, elites=2), GradientSearch(population=2, steps=4)))
@@ -141,12 +141,12 @@ def test_a_search_gets_worse_and_ends_at_the_score(result: Result) -> None:
             lines = [course(score, one.measured, search) for search in range(2)]
             assert all(line is not None and (np.diff(line.evaluations) > 0).all() for line in lines)
             ends = np.array([line.seeds[:, -1] for line in lines if line is not None])
-            worst = np.fmin(*ends) if score.kept else np.fmax(*ends)
+            worst = np.fmin(*ends) if score.same_label else np.fmax(*ends)
             np.testing.assert_allclose(worst, [values[one.explainer, sample] for sample in range(5)], atol=1e-12)
             for line in lines:
                 assert line is not None
                 steps = np.diff(line.seeds, axis=1)
-                assert np.nanmax(steps * (1 if score.kept else -1), initial=0.0) <= 1e-12
+                assert np.nanmax(steps * (1 if score.same_label else -1), initial=0.0) <= 1e-12
     data = search_data(SCORES["sol_f_hat"], [one for one in result.series if one.score == "sol_f_hat"], reading.models, EXPLAINERS)
     assert [panel.title for panel in data.panels] == ["Genetic", "Gradient"]
     assert [fan.label for fan in data.panels[0].fans] == EXPLAINERS
@@ -169,7 +169,7 @@ def test_seeds_without_a_feasible_point_count_as_harmless() -> None:
 @pytest.mark.parametrize("score", [SolHat(), SolTilde(), SolHat(measure=mse), SolTilde(measure=mse)])
 def test_merit_and_agreement_are_each_others_inverse(score: SolHat | SolTilde) -> None:
     agreement = torch.tensor([0.05, 0.4, 0.9], dtype=torch.float64)
-    merit = score.merit(torch.stack((agreement, torch.full((3,), -1.0 if score.kept else 1.0, dtype=torch.float64)), dim=1))
+    merit = score.merit(torch.stack((agreement, torch.full((3,), -1.0 if score.same_label else 1.0, dtype=torch.float64)), dim=1))
     np.testing.assert_allclose(score.objective_at(merit.numpy()), agreement.numpy())
     assert np.isnan(score.objective_at(np.array([-0.1, np.nan]))).all()
 
@@ -287,7 +287,7 @@ def test_sections_say_where_they_looked(result: Result) -> None:
     assert made.searched
     assert made.gallery == ()
     walked, event = made.notes[0].split("; ")
-    assert walked == "Here the walk subset simulation looked within 0.2 of the input (L-infinity), comparing absolute maps"
+    assert walked == "Here the walk subset simulation searched within 0.2 of the input (L-infinity), comparing absolute maps"
     assert event == "F-hat is an agreement below 0.9."
     assert SolTilde(measure=mse).setting().endswith("F-tilde is an agreement below 0.6.")
     rows = [Row(model=model, explainer="", score="worst_loss", value=0.5, evaluations=5) for model in "ab"]

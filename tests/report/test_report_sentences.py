@@ -46,8 +46,7 @@ from veracity.results.words import Assumed, cost
 from veracity.scores import Equivariance
 from veracity.scores.common import Curve
 from veracity.scores.faithfulness.curves import PixelFlipping
-from veracity.scores.stability.mege import MeGe
-from veracity.scores.stability.reco import ReCo
+from veracity.scores.stability import MeGe, ReCo
 from veracity.statistics.intervals import Interval
 from veracity.statistics.trend import FOLLOWS, UNDEFINED
 from veracity.studies.distances import Verdict as DistanceVerdict

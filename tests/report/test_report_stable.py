@@ -27,8 +27,7 @@ from veracity.report.stability import crosstraining, stability_sentences, undefi
 from veracity.results import Result, Row
 from veracity.results.rows import with_adjusted
 from veracity.scores.faithfulness.correlation import MuFidelity
-from veracity.scores.stability.mege import MeGe
-from veracity.scores.stability.reco import ReCo, ReCoKS
+from veracity.scores.stability import MeGe, ReCo, ReCoKS
 
 
 def said(reading: Reading, label: str) -> str:
@@ -209,7 +208,7 @@ def test_the_setting_says_which_distance_and_pairs() -> None:
     assert "both right about a sample" in plain
     other = ReCo(measure=signed_rank_distance, pairs="same_prediction").setting()
     assert "an inverted map is the most different one" in other
-    assert "not the paper's" in other
+    assert "not as in the paper" in other
     assert "the measure l2" in ReCo(measure=l2).setting()
 
 

@@ -17,7 +17,7 @@ from veracity.report.figures.folds import draw_folds, folds_data
 from veracity.report.figures.histograms import best_cut, captions, draw_histograms, histograms_data
 from veracity.report.figures.selection import BROAD, NARROW, Box, Label, draw_selection, placed, selection_data
 from veracity.report.reading import read
-from veracity.scores.stability.reco import relative_consistency
+from veracity.scores.distance_sets import relative_consistency
 
 SAME, DIFFER = np.array([0.05, 0.15, 0.15, 0.35]), np.array([0.35, 0.95, np.nan])
 

@@ -268,12 +268,13 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
             warnings.warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.", Note, stacklevel=4)
     requests = {fusion(cell): (cell.request, cell.score) for job in jobs for cell in job.cells}
     for request, score in requests.values():
+        first = torch.zeros(1, dtype=torch.long)
         if isinstance(score, SearchScore):
             check_search(score, request, problem.target, problem.inputs.shape)
-        if isinstance(request.walk, Search) and isinstance(score, SearchScore):
-            request.walk.searcher(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.event, torch.device("cpu"))
-        else:
-            request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.bounds)
+            if isinstance(request.walk, Search):
+                request.walk.searcher(request.space, first, problem.seed, score.event, torch.device("cpu"))
+                continue
+        request.walk.start(request.space, first, problem.seed, score.bounds)
     for space in {fingerprint.of_json(request.space.spec()): request.space for request, _ in requests.values()}.values():
         if not isinstance(space, InputSpace):
             continue

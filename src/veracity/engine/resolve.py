@@ -30,7 +30,7 @@ from veracity.engine.store.manifest import Spec, check
 from veracity.engine.store.records import DEEPEST, UNPRINTABLE, depth
 from veracity.explain import CONTROLS, as_explainer
 from veracity.perturb import Group
-from veracity.scores import ActionFloor, Likeness, SelfAgreement, SymmetryScore
+from veracity.scores import ActionFloor, SelfAgreement, SymmetryScore
 from veracity.scores.common import as_score
 from veracity.walk import Exhaustive, MonteCarlo
 
@@ -318,7 +318,7 @@ def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = Tru
     if not companions:
         return Scores(named, tuple(asked), {})
     about_maps = [score for score in built if score.reads is Reads.EXPLANATION]
-    alike = next((score.measure for score in about_maps if isinstance(score, Likeness)), None)
+    alike = next((score.measure for score in about_maps if "self_agreement" in score.beside), None)
     symmetric = next((score for score in built if isinstance(score, SymmetryScore)), None)
     if about_maps and "self_agreement" not in named:
         named["self_agreement"] = SelfAgreement(measure=alike)

@@ -29,9 +29,9 @@ Summary = Callable[[Mapping[str, Result]], pd.DataFrame]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Audits:
-    """Audits of different data that belong together, by name; `summary` reads a further table off their results.
+    """Audits of different data that belong together, by name; `summary` makes a further table from their results.
 
-    A run's folder holds one run folder for each audit, under its name. Running it again measures what is missing.
+    The folder of a run holds one run folder per audit, under its name. Running it again measures what is missing.
     """
 
     audits: Mapping[str, Audit]
@@ -68,7 +68,7 @@ class Findings(Part):
 
 @dataclass(frozen=True)
 class JointResult(StudyResult):
-    """The results of several audits by name, as one table; `summary` is read off all of them together."""
+    """The results of several audits by name, as one table; `summary` is a further table from all of them."""
 
     kind: ClassVar[Kind] = Kind.AUDITS
     results: Mapping[str, Result]
@@ -93,11 +93,11 @@ class JointResult(StudyResult):
 
     def table(self) -> pd.DataFrame:
         """Every audit's table, below each other, with the audit's name in the first column."""
-        return pd.concat([named(name, one.table()) for name, one in self.results.items()], ignore_index=True)
+        return joined({name: one.table() for name, one in self.results.items()})
 
     def failures(self) -> pd.DataFrame:
         """What could not be measured, and why, with the audit's name in the first column."""
-        return pd.concat([named(name, one.failures()) for name, one in self.results.items()], ignore_index=True)
+        return joined({name: one.failures() for name, one in self.results.items()})
 
     def __str__(self) -> str:
         """The summary, then the numbers of every model."""
@@ -120,15 +120,13 @@ def confidence_of(results: Mapping[str, Result]) -> float:
     return next((float(one.manifest["spec"].get("confidence", 0.95)) for one in results.values()), 0.95)
 
 
-def named(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """A table with an audit's name in its first column."""
-    found = table.copy()
-    found.insert(0, "audit", name)
-    return found
+def joined(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Tables below each other, with the audit's name in the first column."""
+    return pd.concat(tables, names=["audit"]).reset_index("audit").reset_index(drop=True)
 
 
 def shown(rows: pd.DataFrame) -> pd.DataFrame:
-    """The columns that have something to say: not those that are empty, or 0 for all; bounds as such, open ends empty."""
+    """The columns that are not empty and not 0 for all rows; bounds are marked, open ends are empty."""
     found = rows[SHOWN].replace([np.inf, -np.inf], np.nan)
     if rows["bound"].any():
         found["value"] = [bounded(row) for row in rows.to_dict("records")]

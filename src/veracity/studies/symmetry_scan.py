@@ -1,6 +1,6 @@
-"""Symmetry scan: given a model and data and nothing else, which of the catalogued symmetries does the model keep?
+"""Symmetry scan: which of the catalogued symmetries does a model keep?
 
-Every catalogued group that fits the inputs is tried, and the agreement is held against that of different inputs.
+Every catalogued group that fits the inputs is tried, and the agreement is compared with that of different inputs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -30,12 +30,11 @@ from veracity.core.sentences import tell
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
 from veracity.engine.admission import sweep
-from veracity.engine.prepare import AuditPlan, versions
-from veracity.engine.progress import bar
+from veracity.engine.prepare import AuditPlan
 from veracity.engine.resolve import as_inputs, as_whole
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count, Kind, Part
-from veracity.engine.store.study import findings, study
+from veracity.engine.store.study import findings
 from veracity.perturb import (
     CubeRotations,
     CyclicShift,
@@ -52,7 +51,7 @@ from veracity.perturb import (
 )
 from veracity.perturb.groups.base import describe
 from veracity.statistics.intervals import Array, mean_interval, unseen_share
-from veracity.studies.result import StudyResult, gated
+from veracity.studies.result import StudyResult, gated, or_none, write_study
 from veracity.walk import Exhaustive, MonteCarlo
 
 
@@ -96,7 +95,7 @@ def fits(space: InputSpace, shape: Size) -> InputSpace | None:
 
 
 def moves(space: InputSpace, signals: Signals) -> bool:
-    """Whether one random element for each of these inputs changes anything: what does not move them is kept by any model.
+    """Whether a random element changes any of these inputs: every model keeps a symmetry that does not.
 
     >>> moves(Permutations(axis=-2, size=3), Signals(torch.ones(8, 3, 4)))
     False
@@ -124,13 +123,13 @@ def blank_margin(x: Tensor) -> int:
 
 
 TOLERANCE = 1e-4
-"""How much of the way from a perfect symmetry to the null a kept symmetry may stray."""
+"""A kept symmetry may deviate from a perfect one by at most this share of the distance to the null."""
 
 ROUNDING = 1e-7
-"""Different inputs whose outputs agree to this are not told apart."""
+"""Outputs of different inputs are the same if they differ by at most this."""
 
 NAMED = 10**9
-"""Up to how many elements an order is written out."""
+"""The largest number of elements that is written out."""
 
 
 def null_agreement(outputs: Tensor) -> float:
@@ -160,11 +159,11 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class KeptSymmetry:
-    """How well a model keeps one symmetry of so many `elements`, None for one without end, over n samples.
+    """How well a model keeps one symmetry over n samples; `elements` is the order of the group, None if it is infinite.
 
-    `invariance` is its mean as defined (eq. 1). `moved` is the mean without the identity, which every model keeps and
-    which counts for much in a small group, with the interval from `low` to `high`; `lowest` is the worst sample's. `null` is what
-    different inputs reach. `place` and `why` are set by `rank`. `space` is the symmetry itself, None in a scan read from a folder.
+    `invariance` is the mean of eq. 1. `moved` is the mean without the identity, which every model keeps and which has a large weight in a
+    small group, with the interval from `low` to `high`; `lowest` is the value of the worst sample. `null` is the agreement of different
+    inputs. `rank` sets `place` and `why`. `space` is the symmetry itself, None in a scan that was read from a folder.
     """
 
     symmetry: str
@@ -184,7 +183,7 @@ class KeptSymmetry:
 
     @classmethod
     def of(cls, space: InputSpace, values: Array, null: float, tolerance: float = TOLERANCE) -> KeptSymmetry:
-        """From one invariance per sample (samples,), NaN where undefined, and the `null_agreement` of the model's outputs."""
+        """From one invariance per sample (samples,), NaN if undefined, and the `null_agreement` of the model's outputs."""
         x = values[np.isfinite(values)]
         away = without_identity(x, space.order)
         ends = mean_interval(without_identity(values, space.order))
@@ -217,9 +216,9 @@ def without_identity(values: Array, order: int | None) -> Array:
 
 
 def verdict(lowest: float, null: float, tolerance: float = TOLERANCE) -> Verdict:
-    """Kept if even the worst sample has 1 - lowest <= tolerance min(1, 1 - null); without a null the tolerance stands alone.
+    """Kept if even the worst sample has 1 - lowest <= tolerance min(1, 1 - null); without a null, 1 - lowest <= tolerance.
 
-    Measured by the distance to the null, since the outputs of a model that hardly reacts are alike whatever happens.
+    The tolerance is relative to the distance from the null, since the outputs of a model that hardly responds are always similar.
 
     >>> verdict(0.99995, null=0.2), verdict(0.99995, null=0.9999), verdict(1.0, null=1.0)
     (<Verdict.KEPT: 'kept'>, <Verdict.BROKEN: 'not kept'>, <Verdict.EMPTY: 'says nothing'>)
@@ -245,7 +244,7 @@ def rank(rows: Sequence[KeptSymmetry]) -> list[KeptSymmetry]:
 
 
 def standing(row: KeptSymmetry) -> tuple[int, tuple[float, float], float, tuple[float, float], str]:
-    """What a row is sorted by, least first."""
+    """The sort key of a row."""
     size = (0, 0) if row.elements is None else (1, -row.elements)
     by_size = row.verdict in (Verdict.KEPT, Verdict.EMPTY)
     agreement = 0.0 if by_size or math.isnan(row.moved) else -row.moved
@@ -253,7 +252,7 @@ def standing(row: KeptSymmetry) -> tuple[int, tuple[float, float], float, tuple[
 
 
 def reason(row: KeptSymmetry, above: KeptSymmetry | None) -> str:
-    """Why a row stands where it stands, in one sentence."""
+    """Why a row has its place, in one sentence."""
     if row.verdict is Verdict.UNDEFINED:
         return tell("scan.undefined", undefined=1)
     if row.verdict is Verdict.EMPTY:
@@ -282,7 +281,7 @@ def size_of(elements: float | None) -> str:
 
 
 WHOLE = 64
-"""Up to this order a symmetry is tried as a whole."""
+"""All elements of a symmetry are tried up to this order."""
 
 
 class SymmetryRecord(Part):
@@ -319,54 +318,40 @@ class Scan(StudyResult):
     @classmethod
     def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
         """The symmetries that a folder holds."""
-        kept = [{name: one[name] for name in SymmetryRecord.model_fields} for one in findings(folder, Findings)["rows"]]
-        rows = [KeptSymmetry(**{**one, **numbers(one), "verdict": Verdict(one["verdict"])}) for one in kept]
+        rows = []
+        for record in findings(folder, Findings)["rows"]:
+            numbers = {name: math.nan if record[name] is None else float(record[name]) for name in NUMBERS}
+            known = {name: record[name] for name in SymmetryRecord.model_fields}
+            rows.append(KeptSymmetry(**{**known, **numbers, "verdict": Verdict(record["verdict"])}))
         return cls(rows, title=manifest.get("title"), path=folder.root)
 
     def findings(self) -> dict[str, Any]:
         """One record per symmetry."""
-        names = [one.name for one in fields(KeptSymmetry) if one.name != "space"]
-        plain = [{**{name: getattr(row, name) for name in names}, "elements": writable(row.elements)} for row in self.rows]
-        return {"rows": [{**one, "verdict": one["verdict"].value, **{name: known(one[name]) for name in NUMBERS}} for one in plain]}
+        rows = []
+        for row in self.rows:
+            numbers = {name: or_none(getattr(row, name)) for name in NUMBERS}
+            known = {name: getattr(row, name) for name in SymmetryRecord.model_fields}
+            rows.append({**known, **numbers, "elements": writable(row.elements), "verdict": row.verdict.value})
+        return {"rows": rows}
 
     def table(self) -> pd.DataFrame:
         """One row per symmetry, best kept first: its invariance with a 95 % interval over samples, the worst sample, the null.
 
         The identity, which every model keeps, is left out of the invariance.
         """
-        return pd.DataFrame(
-            [
-                {
-                    "symmetry": row.symmetry,
-                    "elements": writable(row.elements),
-                    "verdict": row.verdict.value,
-                    "invariance": row.moved,
-                    "low": row.low,
-                    "high": row.high,
-                    "worst": row.lowest,
-                    "null": row.null,
-                    "n": row.n,
-                    "why": row.why,
-                }
-                for row in self.rows
-            ]
-        )
+        names = ["symmetry", "elements", "verdict", "moved", "low", "high", "lowest", "null", "n", "why"]
+        table = pd.DataFrame([vars(row) | {"elements": writable(row.elements), "verdict": row.verdict.value} for row in self.rows])
+        return table[names].rename(columns={"moved": "invariance", "lowest": "worst"})
 
     def requirements(self) -> pd.DataFrame:
-        """The `invariance` to every symmetry, with its interval over samples; the symmetry stands for the model."""
-        alike = [unseen_share(row.n) if row.low == row.high else math.nan for row in self.rows]
+        """The `invariance` to every symmetry, with its interval over samples; the symmetry takes the place of the model."""
         return gated(
             [
                 {
-                    "model": row.symmetry,
-                    "score": "invariance",
-                    "value": row.moved,
-                    "low": row.low,
-                    "high": row.high,
-                    "n": row.n,
-                    "unseen": share,
+                    **{"model": row.symmetry, "score": "invariance", "value": row.moved, "low": row.low, "high": row.high, "n": row.n},
+                    "unseen": unseen_share(row.n) if row.low == row.high else math.nan,
                 }
-                for row, share in zip(self.rows, alike, strict=True)
+                for row in self.rows
             ]
         )
 
@@ -385,16 +370,6 @@ def writable(elements: float | None) -> float | None:
     (8, 1000000000000000.0)
     """
     return elements if elements is None or elements < 10**15 else 10.0 ** min(math.floor(math.log10(elements)), 300)
-
-
-def known(value: float) -> float | None:
-    """A number for JSON, which has no NaN."""
-    return value if math.isfinite(value) else None
-
-
-def numbers(record: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a record, NaN where there is none."""
-    return {name: math.nan if record[name] is None else float(record[name]) for name in NUMBERS}
 
 
 def scan(
@@ -424,13 +399,12 @@ def scan(
         raise InputError(f"No catalogued symmetry moves inputs of shape {tuple(some.shape)}.")
     where = nullcontext(str(folder)) if folder is not None else tempfile.TemporaryDirectory()
     parts = {f"{number:02d}-{space.name}": space for number, space in enumerate(spaces)}
-    about: dict[str, Any] = {"title": title, "settings": {"samples": samples, "draws": draws, "seed": seed}, "versions": versions()}
+    about: dict[str, Any] = {"title": title, "settings": {"samples": samples, "draws": draws, "seed": seed}}
     rows = []
-    with where as root, bar("scanning", len(spaces), progress) as advance:
-        store = RunFolder(root)
-        store.check_writable(Kind.SCAN)
+    with where as root:
+        RunFolder(root).check_writable(Kind.SCAN)
         null = null_of(audit_of(model, some, spaces[0], draws, seed).prepare())
-        with study(store, Kind.SCAN, list(parts), **about) as written:
+        with write_study(Kind.SCAN, root, list(parts), doing="scanning", progress=progress, **about) as (written, advance):
             for part, space in parts.items():
                 advance(0, describe(space))
                 with warnings.catch_warnings():

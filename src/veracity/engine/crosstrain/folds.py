@@ -232,7 +232,10 @@ def accuracy_notes(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]
 
 def check_stability(scores: Scores, models: Models, labels: Tensor | None) -> None:
     """Raise if a score of stability is written wrongly, no model is cross-trained, or nobody knows the right answers."""
-    asked = [name for name, score in scores.named.items() if isinstance(score, StabilityScore) and score.checked()]
+    stable = {name: score for name, score in scores.named.items() if isinstance(score, StabilityScore)}
+    for score in stable.values():
+        score.check()
+    asked = list(stable)
     if asked and not any(isinstance(model, CrossTrained) for model in models.values()):
         raise InputError(
             f"The score '{asked[0]}' compares models that were trained without one fold each: pass models={{'name': "

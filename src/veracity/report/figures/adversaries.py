@@ -182,7 +182,7 @@ class AdversariesFigure(SharedFigure):
         scores: dict[str, Any] = {label: reading.score(label) for label in labels}
         for label, score in sorted(scores.items(), key=lambda item: item[1].centre == "median"):
             key = json.dumps({name: value for name, value in score.spec().items() if name not in BESIDE}, sort_keys=True, default=str)
-            places.setdefault(key, {}).setdefault(score.kept, label)
+            places.setdefault(key, {}).setdefault(score.same_label, label)
         best = max(places.values(), key=len, default={})
         events = {EVENTS[kept]: kept_of(reading, best[kept]) for kept in (True, False) if kept in best}
         label = next(iter(best.values()))

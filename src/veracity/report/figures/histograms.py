@@ -20,7 +20,7 @@ from veracity.report.figures.plane import line as outline
 from veracity.report.figures.scale import Scale, from_zero
 from veracity.report.reading import Reading
 from veracity.report.wording import say, sentences, word_of
-from veracity.scores.stability.reco import balance
+from veracity.scores.distance_sets import balance
 
 Array = NDArray[np.float64]
 Sets = Mapping[tuple[str, str], tuple[Array, Array]]

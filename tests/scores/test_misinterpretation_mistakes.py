@@ -21,8 +21,8 @@ from veracity.core.targets import Class, Neuron
 from veracity.measure import mse, ssim
 from veracity.perturb import CyclicShift, GaussianNoise, Rotation
 from veracity.perturb.weights import ParameterNoise
-from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
-from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.rare_events import LnPHat, LnPMisclassified, LnPTilde
+from veracity.scores.robustness import SolHat, SolTilde, WorstLoss
 from veracity.scores.sensitivity import MaxSensitivity
 from veracity.scores.symmetry import Equivariance
 from veracity.walk import Adaptive, Genetic, GradientSearch, MonteCarlo, Strongest, SubsetSimulation
@@ -80,7 +80,7 @@ def test_how_the_ball_was_cut_is_said(tmp_path: Path) -> None:
         (SolHat(radius=0.1, norm="l7", range=(0.0, 1.0)), SpecError, "norm of a ball"),
         (Equivariance(space=Rotation(), walk=Genetic()), SpecError, "'genetic' searches for the worst case of a robustness score"),
         (MaxSensitivity(walk=SubsetSimulation()), SpecError, "'subset_simulation' searches for the worst case of a robustness score"),
-        (LnPHat(**AROUND, walk=Genetic()), SpecError, "tells no probability"),
+        (LnPHat(**AROUND, walk=Genetic()), SpecError, "needs a probability"),
         (SolHat(space=CyclicShift(axes=(-1,)), walk=GradientSearch()), SpecError, "use the walk 'genetic'"),
     ],
 )

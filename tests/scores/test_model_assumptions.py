@@ -15,7 +15,7 @@ from veracity.explain.gradients import Gradient
 from veracity.perturb import Ball
 from veracity.perturb.noise import GaussianNoise
 from veracity.perturb.weights import FullRandomisation, LayerRandomisation
-from veracity.scores.assumptions import ModelRobustness, ModelSensitivity, kept, sentence, total_variation
+from veracity.scores.assumptions import ModelRobustness, ModelSensitivity, same_prediction, sentence, total_variation
 from veracity.scores.common import as_score
 from veracity.scores.faithfulness.masked import ModelFaithfulness
 from veracity.scores.sensitivity import RelativeInputStability
@@ -50,7 +50,7 @@ def test_total_variation_is_the_largest_change_of_any_event(rows):
 
 
 def test_kept_is_about_the_largest_output():
-    assert kept(torch.tensor([[1.0, 2.0], [3.0, 2.0]]), torch.tensor([[-5.0, 0.0], [1.0, 2.0]])).tolist() == [True, False]
+    assert same_prediction(torch.tensor([[1.0, 2.0], [3.0, 2.0]]), torch.tensor([[-5.0, 0.0], [1.0, 2.0]])).tolist() == [True, False]
 
 
 def test_robustness_observes_distortion_and_prediction():

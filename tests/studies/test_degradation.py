@@ -208,7 +208,7 @@ def test_lower_is_better_turns_the_direction() -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"seeds": 2}, InputError, "at least 3 seeds a level, not 2"),
+        ({"seeds": 2}, InputError, "at least 3 seeds per level, not 2"),
         ({"damages": ["labels"]}, InputError, r"CrossTrained\(fit=...\), or damages=\['weights'\]"),
         ({"damages": "weights"}, SpecError, r"such as \['weights'\]"),
         ({"damages": []}, SpecError, "no damage to check"),

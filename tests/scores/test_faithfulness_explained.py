@@ -5,13 +5,14 @@ import math
 import pytest
 import torch
 
-from masked import bare, explained, reading
+from masked import DEFAULTS, bare, explained, reading
 from veracity.core.errors import InputError
 from veracity.core.explainers import Frame
 from veracity.core.scores import Reading, Reads, Subject
 from veracity.core.targets import Outputs
 from veracity.explain.gradients import Saliency
-from veracity.scores.faithfulness.masked import attributed, maps, over_entries, prediction
+from veracity.scores import PixelFlipping
+from veracity.scores.faithfulness.masked import attributed, over_entries, prediction
 
 
 def test_a_prediction_is_the_explained_score_or_its_probability():
@@ -93,6 +94,7 @@ def test_only_maps_over_the_input_can_be_masked():
     class ByClass(Saliency):
         categorical = True
 
-    assert maps(explained((4,)))
-    assert not maps(bare((4,)))
-    assert not any(maps(Subject("net", explainer(), torch.Size([4]))) for explainer in (ByExample, ByClass))
+    score, shape = PixelFlipping(), torch.Size([4])
+    assert score.requests(explained((4,)), DEFAULTS)
+    assert not score.requests(bare((4,)), DEFAULTS)
+    assert not any(score.requests(Subject("net", explainer(), shape), DEFAULTS) for explainer in (ByExample, ByClass))

@@ -25,8 +25,7 @@ from veracity.results import Result
 from veracity.scores.faithfulness.correlation import Infidelity
 from veracity.scores.gef import FastGEF
 from veracity.scores.sensitivity import AvgSensitivity, LocalLipschitz, MaxSensitivity, RelativeInputStability
-from veracity.scores.stability.mege import MeGe
-from veracity.scores.stability.reco import ReCo
+from veracity.scores.stability import MeGe, ReCo
 from veracity.scores.symmetry import Equivariance
 from veracity.studies.meta import MetaEvaluation
 

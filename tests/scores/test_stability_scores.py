@@ -19,9 +19,7 @@ from veracity.explain.gradients import Gradient
 from veracity.measure import cosine, l1
 from veracity.perturb.folds import Folds
 from veracity.scores.common import as_score
-from veracity.scores.stability.base import StabilityScore
-from veracity.scores.stability.mege import MeGe
-from veracity.scores.stability.reco import ReCo, ReCoAUC, ReCoKS
+from veracity.scores.stability import MeGe, ReCo, ReCoAUC, ReCoKS, StabilityScore
 from veracity.walk import Exhaustive, MonteCarlo
 
 SCORES = [MeGe(), ReCo(), ReCoAUC(), ReCoKS()]

@@ -10,16 +10,16 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from veracity.core.errors import InputError
-from veracity.scores.stability import base
-from veracity.scores.stability.base import relabelled
-from veracity.scores.stability.mege import mean_generalisability
-from veracity.scores.stability.reco import (
+from veracity.scores import distance_sets
+from veracity.scores.distance_sets import (
     consistency_area,
     consistency_gap,
     largest_balance,
     largest_gap,
     mean_balance,
+    mean_generalisability,
     relative_consistency,
+    with_labels,
 )
 
 FORMS: list[Callable[..., np.ndarray]] = [mean_generalisability, relative_consistency, consistency_area, consistency_gap]
@@ -74,9 +74,9 @@ def test_rows_at_once_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(0)
     distance, member = generator.random((30, 4)), generator.integers(-1, 2, (30, 4)).astype(np.int8)
     weights, orders = generator.integers(0, 3, (17, 30)).astype(float), np.argsort(generator.random((17, 30)), axis=1)
-    before = [form(distance, member, weights) for form in FORMS], relabelled(mean_balance, distance, member, orders)
-    monkeypatch.setattr(base, "AT_ONCE", 1)
-    after = [form(distance, member, weights) for form in FORMS], relabelled(mean_balance, distance, member, orders)
+    before = [form(distance, member, weights) for form in FORMS], with_labels(mean_balance, distance, member, orders)
+    monkeypatch.setattr(distance_sets, "AT_ONCE", 1)
+    after = [form(distance, member, weights) for form in FORMS], with_labels(mean_balance, distance, member, orders)
     np.testing.assert_array_equal(np.array(before[0]), np.array(after[0]))
     np.testing.assert_array_equal(before[1], after[1])
 
@@ -137,4 +137,4 @@ def shuffled(alike: int, unlike: int) -> Callable[..., np.ndarray]:
     generator = np.random.default_rng(3)
     label = np.repeat(np.array([0, 1], dtype=np.int8), (alike, unlike))[:, None]
     distance, orders = generator.random((alike + unlike, 1)), np.argsort(generator.random((600, alike + unlike)), axis=1)
-    return lambda statistic: relabelled(statistic, distance, label, orders)
+    return lambda statistic: with_labels(statistic, distance, label, orders)

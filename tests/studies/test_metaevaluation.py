@@ -16,9 +16,8 @@ from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.engine.reading import Reader
 from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling
-from veracity.scores import FaithfulnessCorrelation, FastGEF, PixelFlipping
-from veracity.scores.patterns import InputAlignment
-from veracity.studies.meta import KINDS, MetaResult, Unperturbed, outputs, scaled
+from veracity.scores import FaithfulnessCorrelation, FastGEF, InputAlignment, PixelFlipping
+from veracity.studies.meta import KINDS, MetaResult, Unperturbed, outputs, scaled_copy
 
 SAMPLES, FEATURES = 14, 6
 SCORES = {
@@ -136,7 +135,7 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
         assert 0.5 * radius < float((x - rows(30)).abs().max()) <= radius * 1.001
     now = {
         "ipt": [meta.model(x).argmax(1) for x in noisy],
-        "mpt": [scaled(meta.model, sigma, 0, kind, 0)(rows(30)).argmax(1) for sigma, kind in zip((0.001, 2.0), KINDS, strict=True)],
+        "mpt": [scaled_copy(meta.model, sigma, 0, kind, 0)(rows(30)).argmax(1) for sigma, kind in zip((0.001, 2.0), KINDS, strict=True)],
     }
     for test, (minor, disruptive) in now.items():
         kept = np.array([(minor == clean).numpy(), (disruptive != clean).numpy()])
@@ -154,7 +153,7 @@ def test_every_perturbation_is_another(tmp_path: Path) -> None:
     meta = evaluation(iterations=2, perturbations=2)
     before = Unperturbed(meta, meta.audit().run(tmp_path, progress=False))
     noisy = [before.noisy(5.0, draw, kind) for draw in range(4) for kind in KINDS]
-    weights = [next(scaled(meta.model, 2.0, draw, kind, 0).parameters()) for draw in range(4) for kind in KINDS]
+    weights = [next(scaled_copy(meta.model, 2.0, draw, kind, 0).parameters()) for draw in range(4) for kind in KINDS]
     for found in (noisy, weights):
         assert len({tuple(one.flatten().tolist()) for one in found}) == len(found)
     assert len({trial.name for trial in meta.trials()}) == 2 * 2 * 2 * 2
@@ -251,14 +250,17 @@ def test_the_callers_model_comes_back_untouched(tmp_path: Path) -> None:
 
 
 def test_one_explainer_alone_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="One explainer alone always ranks first, so that meta-evaluation says nothing: pass at least two"):
+    with pytest.raises(InputError, match="A single explainer always ranks first, so meta-evaluation says nothing: pass at least two"):
         ran(tmp_path, explainers=["gradient"])
     assert not any(tmp_path.iterdir())
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"inputs": rows()[:1]}, "Intra-consistency compares scores over samples, and of one alone it is always the same: pass at least two"),
-    ({"scores": ["complexity", "model_robustness"]}, "'model_robustness' is of the model alone"),
+    (
+        {"inputs": rows()[:1]},
+        "Intra-consistency compares scores over samples, which one sample does not allow: pass at least two",
+    ),
+    ({"scores": ["complexity", "model_robustness"]}, "'model_robustness' is about the model only"),
     ({"explainers": {"maps": Precomputed(maps=rows()), "gradient": "gradient"}}, "'maps' is maps without their explainer"),
     ({"model": nn.Flatten()}, "has no parameters"),
     ({"model": {"net": network()}}, "of one torch.nn.Module, not dict"),
@@ -307,7 +309,7 @@ def test_a_single_output_has_two_classes(tmp_path: Path) -> None:
     model = network(classes=1)
     found = ran(tmp_path, model=model).rows.set_index("test")
     assert np.isfinite(found["mc"]).all()
-    changed = (scaled(model, 2.0, 0, "disruptive", 0)(rows()) > 0) != (model(rows()) > 0)
+    changed = (scaled_copy(model, 2.0, 0, "disruptive", 0)(rows()) > 0) != (model(rows()) > 0)
     assert 0 < int(changed.sum()) < SAMPLES
     assert outputs(model, evaluation(model=model).audit().prepare().problem.inputs).shape == (SAMPLES, 1)
 

@@ -76,7 +76,7 @@ def test_a_linear_model_explained_by_its_weights_is_faithful(tmp_path: Path, see
 def test_independent_noise_is_faithful_once_distortions_are_averaged(tmp_path: Path) -> None:
     scores = {
         "single": FastGEF(independent=True, sigma=1.0),
-        "averaged": FastGEF(independent=True, sigma=1.0, draws=250, averaged=True, normalise=False),
+        "averaged": FastGEF(independent=True, sigma=1.0, draws=100, averaged=True, normalise=False),
     }
     table = audited(tmp_path, inputs=points(24), scores=scores).table().set_index("score")["value"]
     assert table["averaged"] > 0.99
@@ -84,7 +84,7 @@ def test_independent_noise_is_faithful_once_distortions_are_averaged(tmp_path: P
 
 
 def test_random_maps_score_nothing_and_fixed_ones_do_not_respond(tmp_path: Path) -> None:
-    explainers = ["gradient", "random_gaussian", "constant_map", "edge_filter"]
+    explainers = ["random_gaussian", "constant_map", "edge_filter"]
     scores = {"fast": FastGEF(draws=20, sigma=1.0), "path": GEF(draws=20, sigma=1.0, segments=2)}
     result = audited(tmp_path, inputs=points(120), explainers=explainers, scores=scores)
     table = result.table().set_index(["explainer", "score"])
@@ -101,7 +101,7 @@ def test_random_maps_score_nothing_and_fixed_ones_do_not_respond(tmp_path: Path)
 def test_a_sample_does_not_depend_on_its_batch_mates(tmp_path: Path) -> None:
     given = {
         "models": small_net(),
-        "explainers": ["gradient", "smooth_grad"],
+        "explainers": ["gradient", {"name": "smooth_grad", "draws": 5}],
         "scores": [FastGEF(sigma=1.0, draws=2), GEF(sigma=1.0, draws=2)],
     }
     whole = audited(tmp_path / "whole", inputs=series_inputs(6), **given)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from veracity.core.errors import InputError, SpecError
-from veracity.scores.stability.base import membership
+from veracity.scores.distance_sets import membership
 
 RIGHT = np.array([[1.0, 1.0, 0.0, 0.0, 1.0, np.nan]])
 OTHER = np.array([[1.0, 0.0, 1.0, 0.0, 1.0, 1.0]])

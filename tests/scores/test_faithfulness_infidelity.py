@@ -32,7 +32,7 @@ def test_by_hand():
 def test_against_captum_on_the_same_perturbations(noise, scaled):
     x, explanation, net, target, draws = inputs(3, 1, 4, 4), inputs(3, 1, 4, 4, seed=2), small_mlp(16), torch.tensor([0, 2, 1]), 6
     score = Infidelity(noise=noise, patch_size=2, subset_size=2, n_perturb_samples=draws, scaled=scaled)
-    space = score.perturbations().fit(x.shape[1:])
+    space = score.masks(x.shape[1:]).fit(x.shape[1:])
     rows = Draws(0, torch.arange(3).repeat_interleave(draws), torch.arange(draws).repeat(3))
     element = space.decode(rows.normal(space.latents, stream="walk"))
 

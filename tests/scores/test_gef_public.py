@@ -178,7 +178,7 @@ def test_numbers_do_not_depend_on_the_batch_size(tmp_path: Path) -> None:
     given: dict[str, Any] = {"models": net(), "inputs": rows().repeat(9, 1)[:70], "controls": False, "companions": False}
     tables = []
     for batch in (7, 128):
-        audit = Audit(**given, explainers=["gradient", "smooth_grad"], scores=[PublicGEF(**SMALL)])
+        audit = Audit(**given, explainers=["gradient", {"name": "smooth_grad", "draws": 3}], scores=[PublicGEF(**SMALL)])
         tables.append(audit.run(tmp_path / str(batch), batch=batch, progress=False).table()["value"])
     assert np.allclose(tables[0], tables[1], atol=1e-9)
 
@@ -225,7 +225,7 @@ def test_repeats_are_asked_for_where_the_explainer_draws() -> None:
     assert (plain.space.levels, shaky.space.levels) == (5 * 11, 5 * 111)
 
 
-@pytest.mark.parametrize(("settings", "sentence"), [({"measure": angle}, "l2 alone"), ({"independent": False}, "noise of its own")])
+@pytest.mark.parametrize(("settings", "sentence"), [({"measure": angle}, "l2 only"), ({"independent": False}, "independent noise")])
 def test_settings_that_it_does_not_have_are_refused(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence):
         PublicGEF(**settings).requests(Subject("net", Gradient(), Size((8,))), Defaults(None, MonteCarlo()))

@@ -1,4 +1,4 @@
-"""How likely a random point close to an input is to deceive, however small that probability is."""
+"""The probability that a random point near an input is misleading or misclassified, however small that probability is."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Measured
 from veracity.core.spaces import Space
 from veracity.core.walks import Search, Walk
-from veracity.scores.robustness.base import Misinterpretation, SearchScore
-from veracity.scores.robustness.worst import Misclassification
+from veracity.scores.robustness import Misclassification, Misinterpretation, SearchScore
 from veracity.walk import Exhaustive, SimpleMonteCarlo, SubsetSimulation
 from veracity.walk.probability import NO_HIT
 
 REACHED, STUCK, SUNK = 1.0, 2.0, 3.0
-"""How subset simulation ended: the event reached, no further point found, ln P at the floor."""
+"""How subset simulation ended: the event was reached, no further point was found, ln P reached the floor."""
 
 STIFF = 0.05
-"""The width of a kernel's steps below which its chains hardly move, so that intervals no longer cover (docs/robustness.md)."""
+"""With kernel steps narrower than this, chains hardly move and intervals no longer cover (docs/robustness.md)."""
 
 
 @dataclass(frozen=True)
 class LogProbability:
-    """ln P (samples,), its standard error (the c.o.v. of P), and which samples are censored, failed, or stiff.
+    """ln P (samples,), its standard error (the coefficient of variation of P), and which samples are censored, failed, or stiff.
 
-    Where an event is a narrow corner of few dimensions, chains move in steps so small that they stay close to where they
-    began, and neither ln P nor its error can be trusted: such samples are `stiff`, and have no error.
+    If an event is a narrow corner in few dimensions, chains move in tiny steps and stay near their start, so neither ln P nor its error
+    can be trusted: such samples are `stiff` and have no error.
     """
 
     value: Array
@@ -49,8 +48,8 @@ class LogProbability:
 def by_levels(measured: Measured, floor: float = -math.inf) -> LogProbability:
     """From conditional probabilities p_i: ln P = sum ln p_i (eq. 21), delta^2 = sum (1 - p_i) / (p_i N) (1 + lambda_i) (eq. 28).
 
-    There is an error only where the event was reached, and no ln P where not a single p_i is known. A search that
-    the walk's `floor` ended is censored there.
+    The error is known only if the event was reached, and ln P only if at least one p_i is. A search that reached the walk's `floor` is
+    censored there.
     """
     share, variance, state = (measured[name][:, 0] for name in ("probability", "variance", "state"))
     last = np.nanmax(state, axis=1, initial=-1.0)
@@ -66,7 +65,8 @@ def by_levels(measured: Measured, floor: float = -math.inf) -> LogProbability:
 def by_counting(inside: NDArray[np.bool_], defined: NDArray[np.bool_], drawn: NDArray[np.bool_]) -> LogProbability:
     """From independent draws (samples, draws): ln of the share inside, delta^2 = (1 - p) / (p N) (eq. 25 with lambda = 0).
 
-    Undefined draws are not inside. Where none is, ln P is censored at ln(3 / N), which P exceeds with a chance of 5 % at most.
+    Undefined draws count as outside. If no draw is inside, ln P is censored at ln(3 / N), which P exceeds with a probability of at most
+    5 %.
     """
     count, hits = drawn.sum(axis=1).astype(float), inside.sum(axis=1).astype(float)
     tried = (count > 0) & defined.any(axis=1)
@@ -77,13 +77,12 @@ def by_counting(inside: NDArray[np.bool_], defined: NDArray[np.bool_], drawn: ND
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rare(SearchScore, ABC):
-    """ln P_F: the logarithm of the probability of an event F under the uniform distribution on the space.
+class RareEvent(SearchScore, ABC):
+    """ln P_F: the logarithm of the probability of an event F under the uniform distribution on the space; lower is better.
 
-    Lower is better. Each sample has the standard error of its ln P, which is the coefficient of variation of P. Samples whose
-    ln P fell to the walk's floor are censored there: they are counted, and samples are summed up by their median, so that
-    no censored value is averaged. Samples for which the walk got stuck before the event have failed, and count as censored
-    where they stopped.
+    Each sample has a standard error, the coefficient of variation of P. Samples whose ln P reached the walk's floor are censored there:
+    they are counted, and the score is the median over samples, so no censored value is averaged. Samples for which the walk got stuck
+    before the event have failed, and count as censored where they stopped.
     """
 
     figures: ClassVar[tuple[str, ...]] = ("dots", "rarity", "profile")
@@ -100,25 +99,20 @@ class Rare(SearchScore, ABC):
         n, censored = counts.get("n", 0), counts.get("censored", 0)
         return [f"{censored} of {n} censored" if censored else "none censored"] if n else []
 
-    def walked(self, explainer: Explainer | None, space: Space) -> Walk:
-        """As it is given, if it tells a probability."""
+    def walk_on(self, space: Space, explainer: Explainer | None) -> Walk:
+        """The walk; raises unless it estimates a probability of an event in the measure's units."""
         if isinstance(self.walk, Search) and not isinstance(self.walk, (SubsetSimulation, SimpleMonteCarlo)):
             raise SpecError(
-                f"The walk '{self.walk.name}' looks for the worst point and tells no probability, which '{self.name}' needs: "
+                f"The walk '{self.walk.name}' looks for the worst point, but '{self.name}' needs a probability: "
                 "give it the walk 'subset_simulation', 'simple_monte_carlo' or 'monte_carlo'."
             )
-        self.check_units()
+        usual = next((item.default for item in fields(self) if item.name == "threshold"), None)
+        if usual is not None and self.compare.range != (-1.0, 1.0) and getattr(self, "threshold", None) == usual:
+            raise SpecError(f"The threshold {usual} of '{self.name}' is one of a correlation: give one in units of '{self.compare.name}'.")
         return self.walk
 
-    def check_units(self) -> None:
-        """Raise if the threshold is the usual one, of a correlation, and the measure is none."""
-        usual = next((item.default for item in fields(self) if item.name == "threshold"), None)
-        if usual is None or self.compare.range == (-1.0, 1.0) or getattr(self, "threshold", None) != usual:
-            return
-        raise SpecError(f"The threshold {usual} of '{self.name}' is one of a correlation: give one in units of '{self.compare.name}'.")
-
     def estimate(self, measured: Measured) -> LogProbability:
-        """ln P of every sample, from levels or from independent draws."""
+        """ln P of every sample, from the levels of subset simulation or from independent draws."""
         if "probability" in measured.quantities:
             return by_levels(measured, float(getattr(self.walk, "floor", -math.inf)))
         seen = np.stack([measured[name][:, :, 0] for name in self.quantities], axis=-1)
@@ -129,11 +123,11 @@ class Rare(SearchScore, ABC):
         return replace(found, error=np.where(np.isfinite(found.error), 0.0, found.error)) if whole else found
 
     def values(self, measured: Measured) -> Array:
-        """ln P of each sample, (samples, 1); censored ones at their floor."""
+        """ln P of each sample, (samples, 1); censored ones at the floor."""
         return self.estimate(measured).value[:, None]
 
     def errors(self, measured: Measured) -> Array | None:
-        """The c.o.v. of P, which is the standard error of ln P."""
+        """The standard error of ln P."""
         return self.estimate(measured).error
 
     def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
@@ -145,47 +139,50 @@ class Rare(SearchScore, ABC):
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
-class LnPHat(Misinterpretation, Rare):
-    """ln P_F-hat: how likely a random point close by keeps the label and is explained otherwise (agreement below `threshold`)."""
+class LnPHat(Misinterpretation, RareEvent):
+    """Log probability that a random nearby point has the same label but a different explanation (ln P of F-hat); lower is better.
+
+    Different means an agreement below `threshold`.
+    """
 
     name = "ln_p_f_hat"
     title = "ln P of F-hat"
-    figures = (*Rare.figures, "adversaries")
+    figures = (*RareEvent.figures, "adversaries")
     definition = (
-        "How likely it is that a random point close to the input keeps its label and is explained otherwise (F-hat), as the natural "
-        "logarithm of that probability. Samples are summed up by their median, since some are only known to lie below a floor."
+        "The natural logarithm of the probability that a random point near the input has the same label but a different explanation "
+        "(F-hat). The value is the median over samples, since some are only known to lie below a floor."
     )
-    kept: ClassVar[bool] = True
+    same_label: ClassVar[bool] = True
     threshold: float = 0.4
     walk: Walk = field(default_factory=SubsetSimulation)
 
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
-class LnPTilde(Misinterpretation, Rare):
-    """ln P_F-tilde: how likely a random point close by changes the label and is explained alike (agreement above `threshold`)."""
+class LnPTilde(Misinterpretation, RareEvent):
+    """Log probability that a random nearby point has another label but a similar explanation (ln P of F-tilde); lower is better.
+
+    Similar means an agreement above `threshold`.
+    """
 
     name = "ln_p_f_tilde"
     title = "ln P of F-tilde"
-    figures = (*Rare.figures, "adversaries")
+    figures = (*RareEvent.figures, "adversaries")
     definition = (
-        "How likely it is that a random point close to the input changes its label and is explained alike (F-tilde), as the natural "
-        "logarithm of that probability. Samples are summed up by their median, since some are only known to lie below a floor."
+        "The natural logarithm of the probability that a random point near the input has another label but a similar explanation "
+        "(F-tilde). The value is the median over samples, since some are only known to lie below a floor."
     )
-    kept: ClassVar[bool] = False
+    same_label: ClassVar[bool] = False
     threshold: float = 0.6
     walk: Walk = field(default_factory=SubsetSimulation)
 
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
-class LnPMisclassified(Misclassification, Rare):
-    """ln P of misclassification: how likely a random point close by has another label, J(x') >= 0."""
+class LnPMisclassified(Misclassification, RareEvent):
+    """Log probability that a random nearby point has another label, J(x') >= 0; lower is better."""
 
     name = "ln_p_misclassified"
     title = "ln P of misclassification"
-    definition = (
-        "How likely it is that a random point close to the input changes its label, as the natural logarithm of that probability; the "
-        "median over samples."
-    )
+    definition = "The natural logarithm of the probability that a random point near the input has another label; the median over samples."
     walk: Walk = field(default_factory=SubsetSimulation)

@@ -12,7 +12,7 @@ from veracity.core.registry import SCORES
 from veracity.core.scores import Measured
 from veracity.perturb.masks import RandomMasks
 from veracity.scores.common import as_score
-from veracity.scores.faithfulness.correlation import FaithfulnessCorrelation, MuFidelity, still
+from veracity.scores.faithfulness.correlation import FaithfulnessCorrelation, MuFidelity, constant_rows
 from veracity.scores.faithfulness.masked import ModelFaithfulness, cell_side
 from veracity.walk import MonteCarlo
 
@@ -76,7 +76,7 @@ def test_a_constant_explanation_has_none_and_says_so():
         measured = measure(score, net, x, target, explanation)
         assert np.isnan(score.reduce(score.values(measured))).tolist() == [True, False, True]
         assert score.no_response(measured).tolist() == [True, False, True]
-    assert still(np.array([[np.nan, np.nan]])).tolist() == [False]
+    assert constant_rows(np.array([[np.nan, np.nan]])).tolist() == [False]
 
 
 def test_random_explanations_are_uncorrelated_with_the_model():

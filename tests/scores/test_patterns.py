@@ -17,8 +17,8 @@ from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Subject
 from veracity.explain import Gradient
 from veracity.perturb import GaussianNoise
+from veracity.scores import InputAlignment, InputGrowth, WeightGrowth
 from veracity.scores.gef import FastGEF
-from veracity.scores.patterns import InputAlignment, InputGrowth, WeightGrowth
 from veracity.walk import MonteCarlo
 
 FEATURES = 5
