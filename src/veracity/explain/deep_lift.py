@@ -72,10 +72,10 @@ class DeepLift(GradientBased):
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         super().check(model, inputs, targets, context)
         steps = nonlinear_steps(model, Signals(inputs, context.structure)[:1], has_rule)
-        if steps.reused:
-            first = steps.reused[0]
+        reused = next((name for name, count in steps.calls.items() if count > 1), None)
+        if reused is not None:
             raise InputError(
-                f"deep_lift cannot handle the module '{first}', which this model calls {steps.calls[first]} times in one pass: "
+                f"deep_lift cannot handle the module '{reused}', which this model calls {steps.calls[reused]} times in one pass: "
                 "give each nonlinear step a module of its own."
             )
         missing = steps.outside.total()

@@ -174,9 +174,7 @@ class IntegratedGradients(GradientBased):
         if self.method not in QUADRATURES:
             raise unknown(f"method of {self.name}", self.method, QUADRATURES)
         if self.method != "gausslegendre" and self.steps < 2:
-            raise SpecError(
-                f"The rule '{self.method}' of {self.name} needs at least 2 steps, not {self.steps}: use more, or method='gausslegendre'."
-            )
+            raise SpecError(f"The rule '{self.method}' of {self.name} needs at least 2 steps, not {self.steps}: use more steps.")
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         return super().check(model, inputs, targets, context)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import ceil
 
 import torch
@@ -104,9 +104,7 @@ def batch_shape(rows: int, items: int, batch: int) -> tuple[int, int]:
 @contextmanager
 def hooks(handles: Iterable[RemovableHandle]) -> Iterator[None]:
     """Hooks on modules, removed at the end."""
-    registered = list(handles)
-    try:
+    with ExitStack() as stack:
+        for handle in handles:
+            stack.callback(handle.remove)
         yield
-    finally:
-        for handle in registered:
-            handle.remove()

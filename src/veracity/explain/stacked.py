@@ -39,6 +39,10 @@ Form = Callable[[Call, Tensor, Tensor, Context], Tensor]
 """From (call, inputs, targets, context) to the maps that the explainer gives for the same model."""
 
 
+Derivative = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]
+"""From a function of points and points (R, ...) to the function's gradient there."""
+
+
 @dataclass(frozen=True)
 class GradientSum:
     """An explanation finish(x, Σ_i w_i ⊙ ∇f(p_i)); `terms` gives the points p_i and weights w_i of `items` terms per row."""
@@ -46,6 +50,19 @@ class GradientSum:
     items: int
     terms: Callable[[Tensor, Context], Terms]
     finish: Callable[[Tensor, Tensor], Tensor] = lambda x, total: total
+
+    def explain(self, call: Call, x: Tensor, targets: Tensor, context: Context, derivative: Derivative) -> Tensor:
+        """The explanations (N, ...) of x."""
+        terms, total = self.terms(x, context), torch.zeros_like(x)
+        for row, item in pairs(len(x), self.items, context.batch, x.device):
+            points, weights = terms(row, item)
+            structure, chosen = select(context.structure, row), targets[row]
+
+            def score(p: Tensor, s: Structure = structure, t: Tensor = chosen) -> Tensor:
+                return pick(call(p.clone(), *s), t).sum()
+
+            total = total.index_add(0, row, weights * derivative(score, points))
+        return self.finish(x, total)
 
 
 def stacked(explainer: Explainer) -> Form | None:
@@ -55,8 +72,10 @@ def stacked(explainer: Explainer) -> Form | None:
     """
     if isinstance(explainer, Precomputed):
         return None if explainer.explainer is None else stacked(explainer.explainer)
-    gradients = gradient_sum(explainer)
-    return None if gradients is None else partial(explain_stacked, gradients)
+    form = gradient_sum(explainer)
+    if form is None:
+        return None
+    return lambda call, x, targets, context: form.explain(call, x.detach(), targets, context, lambda score, points: grad(score)(points))
 
 
 def gradient_sum(explainer: Explainer) -> GradientSum | None:
@@ -93,18 +112,3 @@ def path_terms(explainer: IntegratedGradients, x: Tensor, context: Context) -> T
         return baseline + share[item] * difference, weight[item] * difference
 
     return terms
-
-
-def explain_stacked(gradients: GradientSum, call: Call, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-    """The sum (N, ...), by torch.func alone."""
-    x = inputs.detach()
-    terms, total = gradients.terms(x, context), torch.zeros_like(x)
-    for row, item in pairs(len(x), gradients.items, context.batch, x.device):
-        points, weights = terms(row, item)
-        structure, chosen = select(context.structure, row), targets[row]
-
-        def score(p: Tensor, s: Structure = structure, t: Tensor = chosen) -> Tensor:
-            return pick(call(p, *s), t).sum()
-
-        total = total.index_add(0, row, weights * grad(score)(points))
-    return gradients.finish(x, total)

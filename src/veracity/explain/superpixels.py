@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Annotated, Any
 
@@ -16,14 +17,20 @@ from veracity.core.errors import InputError, SpecError, missing_extra
 from veracity.core.explainers import BARE, Context, Cost, InputObserver
 from veracity.core.randomness import Draws
 from veracity.core.settings import Count, Positive, Within
-from veracity.explain.masking import Baseline, baseline_row, check_baseline, masked_scores, patch_map, require_positions, spatial_shape
+from veracity.explain.masking import (
+    Baseline,
+    MaskScores,
+    baseline_row,
+    check_baseline,
+    masked_scores,
+    patch_map,
+    require_positions,
+    spatial_shape,
+)
 
 MASK_ENTRIES = 2**22  # in memory at once
 LEAST_HIDDEN = 0.02  # the share of an input's variance that mean colours must hide
 LIGHTNESS = 100.0  # the range of Lab's first channel; other channels are scaled to it
-
-MaskScores = Callable[[Tensor], Tensor]
-"""From masks (N, S, M) to the scores of the masked inputs, (N, S) float64 on the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +93,8 @@ class Superpixels(InputObserver, ABC):
 
         def explain_rows(rows: Tensor) -> Tensor:
             here, index = rows.to(x.device), segments[rows]
-
-            def score_masks(present: Tensor) -> Tensor:
-                return masked_scores(model, x[here], targets[here], present, fill[here], index, context.batch)
-
-            values = self.coefficients(score_masks, counts[rows], context.draws[rows])
-            return patch_map(values.to(x), index, x.shape[1:])
+            score_masks = partial(masked_scores, model, x[here], targets[here], fill[here], index, context.batch)
+            return patch_map(self.coefficients(score_masks, counts[rows], context.draws[rows]).to(x), index, x.shape[1:])
 
         rows_at_once = max(1, MASK_ENTRIES // (self.samples * int(counts.max())))
         return torch.cat([explain_rows(rows) for rows in torch.arange(len(x)).split(rows_at_once)])
@@ -111,9 +114,7 @@ class Superpixels(InputObserver, ABC):
                 f"not {given.dtype} of shape {tuple(given.shape)}."
             )
         if len(samples) and int(samples.max()) >= len(given):
-            raise InputError(
-                f"{self.name} has segments of {len(given)} inputs, but sample {int(samples.max())} is explained: give segments of all."
-            )
+            raise InputError(f"{self.name} has segments of {len(given)} inputs, but sample {int(samples.max())} is explained: give more.")
         return given.cpu()[samples.cpu()]
 
 

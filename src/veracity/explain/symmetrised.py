@@ -16,8 +16,8 @@ from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.core.spaces import FiniteSpace, InputSpace
+from veracity.explain.foreign import as_explainer
 from veracity.explain.passes import pairs
-from veracity.explain.resolve import as_explainer
 from veracity.explain.wrapper import Wrapper, computed
 
 MOST_ELEMENTS = 100_000
@@ -86,9 +86,7 @@ class Symmetrised(Wrapper):
         finite = countable(space)
         if self.draws is not None:
             if finite is not None and self.draws > finite.order:
-                raise SpecError(
-                    f"symmetrised cannot draw {self.draws} different elements of {space.name}, which has {finite.order}: pass fewer draws."
-                )
+                raise SpecError(f"symmetrised cannot draw {self.draws} elements of {space.name}, which has {finite.order}: pass fewer.")
             return self.draws
         if finite is None:
             raise SpecError(f"symmetrised cannot average over all of {space.name}, which cannot be enumerated: pass draws=...")
@@ -100,11 +98,11 @@ class Symmetrised(Wrapper):
     def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Symmetrised:
         return replace(self, explainer=self.inner.bind(reference, space), space=space if self.space is None else self.space)
 
-    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Symmetrised:
+    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Symmetrised:
         """As many draws as there are elements are the whole group."""
         finite = countable(self.transforms(inputs.shape[1:]))
         exact = finite is not None and self.draws == finite.order
-        return replace(self, explainer=self.inner.settled(model, inputs, targets, context), draws=None if exact else self.draws)
+        return replace(self, explainer=self.inner.specialise(model, inputs, targets, context), draws=None if exact else self.draws)
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise if the inner explainer does, or if the symmetry does not fit; note a space that is not a group."""

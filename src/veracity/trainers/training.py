@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from veracity.core.errors import InputError
-from veracity.core.inputs import Inputs, Signals, TensorInputs
+from veracity.core.inputs import Inputs, TensorInputs
 
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
 Loss = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Tensor]
@@ -60,8 +60,8 @@ def train(
     steps = -(-len(samples) // batch)
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=rate, total_steps=epochs * steps)
-    save = checkpoint or (lambda done, rate: None)
-    save(0, float(schedule.get_last_lr()[0]))
+    if checkpoint is not None:
+        checkpoint(0, float(schedule.get_last_lr()[0]))
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         for epoch in range(epochs):
@@ -74,8 +74,10 @@ def train(
                 with torch.autocast(device.type, torch.bfloat16, enabled=reduced):
                     if loss is None:
                         error = cross_entropy(signals.through(view).float(), labels[index])
+                    elif signals.structure:
+                        raise InputError("A loss function gets the values only, but these inputs also have a structure: leave `loss` out.")
                     else:
-                        error = loss(view, values_only(signals), labels[index], noise)
+                        error = loss(view, signals.values, labels[index], noise)
                 optimiser.zero_grad()
                 error.backward()
                 optimiser.step()
@@ -84,7 +86,8 @@ def train(
             model.eval()
             if report is not None:
                 report(epoch, float(total) / len(samples))
-            save(epoch + 1, float(schedule.get_last_lr()[0]))
+            if checkpoint is not None:
+                checkpoint(epoch + 1, float(schedule.get_last_lr()[0]))
             if stop is not None and stop(epoch, float(total) / len(samples)):
                 break
     return model.eval()
@@ -93,13 +96,6 @@ def train(
 def as_inputs(inputs: Tensor | Inputs) -> Inputs:
     """Inputs from a tensor of samples."""
     return TensorInputs(inputs) if isinstance(inputs, Tensor) else inputs
-
-
-def values_only(signals: Signals) -> Tensor:
-    """The signals' values; raises if they have a structure."""
-    if signals.structure:
-        raise InputError("A loss function gets the values only, but these inputs have a structure as well: leave `loss` out.")
-    return signals.values
 
 
 def initialised(build: Callable[[], Network], seed: int) -> Network:
@@ -151,7 +147,7 @@ def accuracy(model: nn.Module, inputs: Tensor | Inputs, labels: Tensor, batch: i
 
 
 def held_out(labels: Tensor, share: float, seed: int) -> Tensor:
-    """Which samples (N,) validate: about this share of every class, at least one of each, but never all of them.
+    """A mask (N,) of the validation samples: about this share of every class, at least one of each, but never all of them.
 
     >>> held_out(torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 2]), share=0.25, seed=0).sum()
     tensor(2)
@@ -159,13 +155,11 @@ def held_out(labels: Tensor, share: float, seed: int) -> Tensor:
     held = torch.zeros(len(labels), dtype=torch.bool)
     if share <= 0:
         return held
-    here = labels.cpu()
-    order = torch.randperm(len(here), generator=torch.Generator().manual_seed(seed))
-    order = order[here[order].argsort(stable=True)]
-    rank = torch.from_numpy(place_in_group(here[order].numpy()))
-    count = here.bincount()
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    count = labels.cpu().bincount()
     wanted = torch.minimum((count * share).round().long().clamp(min=1), count - 1)
-    held[order] = rank < wanted[here[order]]
+    for label in labels.cpu().unique():
+        held[order[labels.cpu()[order] == label][: wanted[label]]] = True
     return held
 
 
