@@ -24,17 +24,18 @@ from veracity.explain.grad_cam import GradCam, GradCamPlusPlus
 from veracity.explain.gradients import (
     Deconvolution,
     Gradient,
+    GradientShap,
     GuidedBackprop,
     InputXGradient,
     InputXSaliency,
     IntegratedGradients,
     Saliency,
+    SmoothGrad,
 )
 from veracity.explain.kernel_shap import KernelShap, SuperpixelShap
 from veracity.explain.lime import Lime, SuperpixelLime
 from veracity.explain.lrp import LRPEpsilon, LRPZPlus
 from veracity.explain.precomputed import Precomputed
 from veracity.explain.rise import Rise
-from veracity.explain.smooth_grad import GradientShap, SmoothGrad
 from veracity.explain.stacked import stacked
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family

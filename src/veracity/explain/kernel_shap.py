@@ -64,7 +64,7 @@ class SuperpixelShap(Superpixels):
     Two of `samples` masks are the input and the baseline; the others are sampled in proportion to the Shapley kernel, each
     together with its complement. If all 2^M - 2 coalitions fit, they are enumerated and the values are exact; with fewer
     samples than superpixels the values are the shortest solution. They always sum to f(x) - f(baseline). Segmentation and
-    baseline are those of all superpixel methods: quickshift on whatever input is explained, or `fixed_segments`; the
+    baseline are those of all superpixel methods: quickshift on each explained input, or `fixed_segments`; the
     superpixel's mean colour.
     """
 

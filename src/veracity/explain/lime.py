@@ -43,7 +43,7 @@ class SuperpixelLime(Superpixels):
     The first of `samples` masks is the input itself; every other mask keeps a superpixel with probability one half. A mask has
     the weight exp(-d²/(2 `kernel_width`²)) with its cosine distance d to the full mask, and `ridge` is the penalty on the
     squared coefficients, so they are defined with fewer samples than superpixels too. Segmentation and baseline are those of
-    all superpixel methods: quickshift on whatever input is explained, or `fixed_segments`; the superpixel's mean colour.
+    all superpixel methods: quickshift on each explained input, or `fixed_segments`; the superpixel's mean colour.
     """
 
     name = "superpixel_lime"

@@ -71,16 +71,6 @@ def mean_over_items(term: Callable[[Tensor, Tensor], Tensor], like: Tensor, item
     return total / items
 
 
-def mean_gradient(model: nn.Module, x: Tensor, targets: Tensor, terms: Terms, items: int, batch: int, structure: Structure = ()) -> Tensor:
-    """The mean over items of w ⊙ ∇f(p), with the points p and weights w of `terms`: (N, ...)."""
-
-    def term(row: Tensor, item: Tensor) -> Tensor:
-        points, weights = terms(row, item)
-        return weights * gradients(model, points, targets[row], select(structure, row))
-
-    return mean_over_items(term, x, items, batch)
-
-
 def value_table(term: Callable[[Tensor, Tensor], Tensor], rows: int, items: int, batch: int, device: torch.device) -> Tensor:
     """The values of `term(row, item)`, (R,), as one table (rows, items)."""
     values = [term(row, item) for row, item in pairs(rows, items, batch, device)]

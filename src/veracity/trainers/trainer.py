@@ -19,9 +19,6 @@ from veracity.core.settings import Count, NonNegative, Positive, Within
 from veracity.trainers.certified import certified_constant
 from veracity.trainers.training import Augmentation, BestEpoch, as_inputs, held_out, initialised, mean_loss, train
 
-DEVICE: Any = field(default=None, metadata={"spec": False})
-
-
 Progress = Callable[[int, int, str], object]
 """A function that is called after each epoch with the epochs done, all epochs, and a text with the losses."""
 
@@ -52,7 +49,7 @@ class BaseTrainer(Component, ABC):
     patience: Count | None = 5
     validation: Annotated[float, Within(least=0, below=1)] = 0.1
     augment: Augmentation | None = None
-    device: str | None = DEVICE
+    device: str | None = field(default=None, metadata={"spec": False})
 
     @abstractmethod
     def build(self, shape: Size, classes: int) -> nn.Module:

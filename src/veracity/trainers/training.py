@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -136,14 +136,18 @@ def random_crop(margin: int) -> Augmentation:
     return crop
 
 
+def batch_outputs(model: nn.Module, inputs: Inputs, labels: Tensor, rows: Tensor, batch: int = 500) -> Iterator[tuple[Tensor, Tensor]]:
+    """The outputs and labels of some samples, a batch at a time."""
+    view = inputs.adapt(model)
+    for index in rows.to(labels.device).split(batch):
+        yield inputs.take(index).to(labels.device).through(view), labels[index]
+
+
 @torch.no_grad()
-def accuracy(model: nn.Module, inputs: Tensor | Inputs, labels: Tensor, batch: int = 500) -> float:
+def accuracy(model: nn.Module, inputs: Tensor | Inputs, labels: Tensor) -> float:
     """The share of inputs whose largest output is their label."""
-    data = as_inputs(inputs)
-    view = data.adapt(model)
-    parts = torch.arange(len(labels), device=labels.device).split(batch)
-    predicted = torch.cat([data.take(index).to(labels.device).through(view).argmax(dim=1) for index in parts])
-    return float((predicted == labels).float().mean())
+    parts = batch_outputs(model, as_inputs(inputs), labels, torch.arange(len(labels)))
+    return float(torch.cat([outputs.argmax(dim=1) == truth for outputs, truth in parts]).float().mean())
 
 
 def held_out(labels: Tensor, share: float, seed: int) -> Tensor:
@@ -164,14 +168,10 @@ def held_out(labels: Tensor, share: float, seed: int) -> Tensor:
 
 
 @torch.no_grad()
-def mean_loss(model: nn.Module, inputs: Inputs, labels: Tensor, rows: Tensor, batch: int = 500) -> float:
+def mean_loss(model: nn.Module, inputs: Inputs, labels: Tensor, rows: Tensor) -> float:
     """The mean cross-entropy over some samples, for a model in evaluation mode."""
-    view = inputs.adapt(model)
-    total = 0.0
-    for index in rows.to(labels.device).split(batch):
-        outputs = inputs.take(index).to(labels.device).through(view)
-        total += float(cross_entropy(outputs.float(), labels[index], reduction="sum"))
-    return total / len(rows)
+    parts = batch_outputs(model, inputs, labels, rows)
+    return sum(float(cross_entropy(outputs.float(), truth, reduction="sum")) for outputs, truth in parts) / len(rows)
 
 
 class BestEpoch:

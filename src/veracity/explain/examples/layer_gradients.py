@@ -256,7 +256,9 @@ def check_loss(name: str, model: nn.Module, output: Tensor, outputs: Outputs, tr
         )
     class_numbers(training.labels, output.shape[1], what="label of training example")
     if len(training.labels.unique()) < 2:
-        raise InputError(f"All {len(training.labels)} training examples have class {int(training.labels[0])}: {name} needs at least two.")
+        raise InputError(
+            f"All {len(training.labels)} training examples have class {training.labels[0]}: {name} needs at least two classes."
+        )
 
 
 def zero_sum_basis(like: Tensor) -> Tensor:

@@ -84,16 +84,11 @@ def checkpoints_of(name: str, model: nn.Module, context: Context) -> tuple[Check
         raise InputError(f"{name} needs checkpoints of the training: pass checkpoints={{model: [state_dict, ...]}}.")
     for number, checkpoint in enumerate(found):
         check_checkpoint(type(unwrap(model)).__name__, number, checkpoint, model)
-    device = device_of(model)
-    states = (without_aliases(number, model, one.state) for number, one in enumerate(found))
-    return tuple(
-        replace(one, state={key: value.detach().to(device) for key, value in state.items()})
-        for one, state in zip(found, states, strict=True)
-    )
+    return tuple(replace(one, state=state_for(model, number, one.state)) for number, one in enumerate(found))
 
 
-def without_aliases(number: int, model: nn.Module, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """A checkpoint's state with one name per tensor of the model; raises if tied names have different values."""
+def state_for(model: nn.Module, number: int, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """A checkpoint's state on the model's device, with one name per tensor; raises if tied names have different values."""
     first: dict[int, str] = {}
     named = chain(model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False))
     alias = {name: first.setdefault(id(value), name) for name, value in named}
@@ -103,4 +98,4 @@ def without_aliases(number: int, model: nn.Module, state: Mapping[str, Tensor]) 
                 f"Checkpoint {number} has different values for '{alias[name]}' and '{name}', which are one tensor in the model: "
                 "pass checkpoints in which these weights are tied."
             )
-    return {name: value for name, value in state.items() if alias.get(name, name) == name}
+    return {name: value.detach().to(device_of(model)) for name, value in state.items() if alias.get(name, name) == name}
