@@ -152,9 +152,7 @@ def patch_sums(values: Tensor, index: Tensor, count: int) -> Tensor:
     return torch.zeros(len(values), count, dtype=torch.float64).index_add_(1, index.flatten(), flat)
 
 
-def masked_scores(
-    model: nn.Module, inputs: Tensor, targets: Tensor, baseline: Tensor, index: Tensor, batch: int, present: Tensor
-) -> Tensor:
+def masked_scores(model: nn.Module, inputs: Tensor, targets: Tensor, baseline: Tensor, index: Tensor, batch: int, masks: Tensor) -> Tensor:
     """Scores with absent patches at the baseline: masks (N, S, patches) -> (N, S), float64 on the CPU.
 
     The baseline is (1, ...) for all rows or (N, ...); the patch `index` is (H, W) or (N, H, W).
@@ -163,7 +161,7 @@ def masked_scores(
     index, baseline = index.to(x.device).expand(len(x), *spatial_shape(shape)), baseline.expand_as(x)
 
     def term(row: Tensor, item: Tensor) -> Tensor:
-        mask = gather_patches(present[row.cpu(), item.cpu()].to(x.device), index[row])
+        mask = gather_patches(masks[row.cpu(), item.cpu()].to(x.device), index[row])
         return scores(model, torch.where(broadcast_channels(mask, shape), x[row], baseline[row]), targets[row])
 
-    return value_table(term, len(x), present.shape[1], batch, x.device).double().cpu()
+    return value_table(term, len(x), masks.shape[1], batch, x.device).double().cpu()

@@ -12,6 +12,9 @@ from torch.utils.hooks import RemovableHandle
 
 Structure = tuple[Tensor, ...]
 
+RowFunction = Callable[[Tensor, Tensor, Structure], Tensor]
+"""From inputs, targets and structure of R rows to values (R, ...)."""
+
 Terms = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """From rows (R,) and items (R,) to points (R, ...) and the weights of the gradients at these points."""
 
@@ -44,9 +47,7 @@ def gradients(model: nn.Module, points: Tensor, targets: Tensor, structure: Stru
     return gradient
 
 
-def in_batches(
-    function: Callable[[Tensor, Tensor, Structure], Tensor], inputs: Tensor, targets: Tensor, rows: int, structure: Structure = ()
-) -> Tensor:
+def in_batches(function: RowFunction, inputs: Tensor, targets: Tensor, rows: int, structure: Structure = ()) -> Tensor:
     """`function(inputs, targets, structure)` on at most `rows` rows at a time, concatenated."""
     parts = [slice(low, low + rows) for low in range(0, len(inputs), rows)]
     return torch.cat([function(inputs[part], targets[part], select(structure, part)) for part in parts])

@@ -29,6 +29,9 @@ SORTED_AT_ONCE = 1_000_000
 Elements = Callable[[Tensor, Tensor], Tensor]
 """From rows (R,) and items (R,) to elements (R, p)."""
 
+Explanations = Callable[[nn.Module, Tensor, Tensor, Context], Tensor]
+"""From (model, inputs, targets, context) to explanations (N, ...)."""
+
 
 @runtime_checkable
 class Invertible(Protocol):
@@ -110,24 +113,13 @@ class Symmetrised(Wrapper):
         self.count(space)
         space.check(inputs)
         notes = self.inner.check(model, inputs, targets, context)
-        if isinstance(space, Invertible):
-            return notes
-        return (
-            *notes,
-            f"symmetrised averages {self.inner.name} over {space.name}, which is not a group: the mean is not exactly invariant.",
-        )
+        inexact = f"symmetrised averages {self.inner.name} over {space.name}, which is not a group: the mean is not exactly invariant."
+        return notes if isinstance(space, Invertible) else (*notes, inexact)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         return self.mean(lambda *args: self.inner.explain(*args).detach(), model, inputs.detach(), targets, context)
 
-    def mean(
-        self,
-        explain: Callable[[nn.Module, Tensor, Tensor, Context], Tensor],
-        model: nn.Module,
-        x: Tensor,
-        targets: Tensor,
-        context: Context,
-    ) -> Tensor:
+    def mean(self, explain: Explanations, model: nn.Module, x: Tensor, targets: Tensor, context: Context) -> Tensor:
         """The mean of `explain` over the transforms of x, (N, ...); in the graph of x if `explain` is."""
         space, signals = self.transforms(x.shape[1:]), Signals(x, context.structure)
         count, elements = self.count(space), draw_elements(space, context.draws, self.draws)

@@ -66,8 +66,30 @@ class InfluenceFunctions(LossBased):
         """H⁻¹ of each gradient (n, P), for `rows` rows of curvature in all blocks."""
         count, size = gradients.shape
         if min(size, rows) > LARGEST_SYSTEM:
-            return solve_iteratively(blocks, gradients, count, self.l2, batch=batch, tolerance=self.tolerance, iterations=self.iterations)
+            return self.solve_iteratively(blocks, gradients, batch)
         return (solve_parameters if size <= rows else solve_examples)(blocks, gradients, count, self.l2)
+
+    def solve_iteratively(self, blocks: Iterable[Factors], gradients: Tensor, batch: int) -> Tensor:
+        """H⁻¹ of each gradient (n, P) by conjugate gradients, in batches; raises if a residual stays above the tolerance."""
+        count, l2 = len(gradients), self.l2
+
+        def product(rows: Tensor) -> Tensor:
+            total = rows * l2
+            for block in blocks:
+                total = total + combine_rows(block, inner_products(block, rows)) / count
+            return total
+
+        diagonal = gradients.new_full(gradients.shape[1:], l2)
+        for block in blocks:
+            diagonal += torch.einsum("nmo,ni->oi", block.left.square(), block.right.square()).flatten() / count
+        parts = [conjugate_gradients(product, diagonal, part, self.tolerance, self.iterations) for part in gradients.split(batch)]
+        worst = max(float(residuals.max()) for _, residuals in parts)
+        if not worst <= 2 * self.tolerance:
+            raise InputError(
+                f"Conjugate gradients left a relative residual of {worst:.1e} after {self.iterations} iterations, above the tolerance "
+                f"{self.tolerance:.1e}: raise l2 (now {l2:g}) or iterations."
+            )
+        return torch.cat([solution for solution, _ in parts])
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         return [{"examples": len(learnt["directions"]), "parameters": int(learnt["place"][2]), "l2": self.l2}]
@@ -128,30 +150,6 @@ def solve_examples(blocks: Iterable[Factors], gradients: Tensor, count: int, l2:
     for block, part in zip(blocks, weights.split([block.left.shape[:2].numel() for block in blocks], dim=1), strict=True):
         remainder -= combine_rows(block, part)
     return remainder / l2
-
-
-def solve_iteratively(
-    blocks: Iterable[Factors], gradients: Tensor, count: int, l2: float, *, batch: int, tolerance: float, iterations: int
-) -> Tensor:
-    """H⁻¹ of each gradient (n, P) by conjugate gradients, in batches; raises if a residual stays above the tolerance."""
-
-    def product(rows: Tensor) -> Tensor:
-        total = rows * l2
-        for block in blocks:
-            total = total + combine_rows(block, inner_products(block, rows)) / count
-        return total
-
-    diagonal = gradients.new_full(gradients.shape[1:], l2)
-    for block in blocks:
-        diagonal += torch.einsum("nmo,ni->oi", block.left.square(), block.right.square()).flatten() / count
-    parts = [conjugate_gradients(product, diagonal, part, tolerance, iterations) for part in gradients.split(batch)]
-    worst = max(float(residuals.max()) for _, residuals in parts)
-    if not worst <= 2 * tolerance:
-        raise InputError(
-            f"Conjugate gradients left a relative residual of {worst:.1e} after {iterations} iterations, above the tolerance "
-            f"{tolerance:.1e}: raise l2 (now {l2:g}) or iterations."
-        )
-    return torch.cat([solution for solution, _ in parts])
 
 
 def conjugate_gradients(
