@@ -182,16 +182,16 @@ def test_global_random_states_come_back(tmp_path):
     assert seen == (torch.rand(1).item(), np.random.rand(), random.random())  # noqa: NPY002
 
 
-def test_progress_is_heard_where_the_trainer_reports_it(tmp_path):
-    heard_of = []
+def test_a_trainer_that_takes_progress_gets_a_function_to_report_it(tmp_path):
+    given = []
 
-    def fit(inputs, targets, seed, heard):
-        heard(1, 2, "half")
-        heard_of.append(heard)
+    def fit(inputs, targets, seed, progress):
+        progress(1, 2, "half")
+        given.append(progress)
         return solved(inputs, targets)
 
     run(CrossTrained(fit=fit), tmp_path)
-    assert len(heard_of) == 5
+    assert len(given) == 5
 
 
 def test_splitters_and_given_models(tmp_path):

@@ -111,7 +111,7 @@ def try_explainer(problem: Problem, name: str, label: str, budget: Budget) -> Tr
                 )
             with guard.watching():
                 notes = explainer.check(view, x.values, targets, context)
-                found = explainer.settled(view, x.values, targets, context)
+                found = explainer.specialise(view, x.values, targets, context)
                 said = mixes(problem, name, label, found, ExplainerTrial(problem, name, found, budget, x, targets, draws))
         except VeracityError as error:
             raise type(error)(f"On model '{problem.label(name)}': {error}") from error

@@ -132,7 +132,7 @@ class FoldTraining:
         """Call fit on some samples."""
         if self.fit is None:
             raise InputError("Models that are given are not trained.")
-        extra = {"heard": heard} if heard is not None and takes(self.fit, "heard") else {}
+        extra = {"progress": heard} if heard is not None and takes(self.fit, "progress") else {}
         try:
             with seeded(seed), torch.enable_grad():
                 model = self.fit(self.part(seen), self.labels[seen], seed, **extra)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from veracity.core.errors import SpecError
-from veracity.explain.differentiable import softened
+from veracity.explain.differentiable import SoftReLU
 
 POINTS = torch.linspace(-8.0, 8.0, 321, dtype=torch.float64)
 FORMS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -37,7 +37,7 @@ CUTS: dict[str, tuple[Callable[[Tensor], Tensor], float, float]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_relu_is_softplus_inside_and_relu_outside(form: str) -> None:
     relu, given = FORMS[form], POINTS.clone()
-    with softened(4.0):
+    with SoftReLU(4.0):
         soft = relu(given)
     torch.testing.assert_close(soft, torch.log1p(torch.exp(4.0 * POINTS)) / 4.0, rtol=1e-9, atol=1e-9)
     assert (soft is given) == ("in place" in form)
@@ -48,7 +48,7 @@ def test_every_form_of_relu_is_softplus_inside_and_relu_outside(form: str) -> No
 def test_what_is_bent_twice_is_softened_at_both_ends(form: str) -> None:
     cut, low, high = CUTS[form]
     given = POINTS.clone()
-    with softened(4.0):
+    with SoftReLU(4.0):
         soft = cut(given)
     assert (soft is given) == ("in place" in form)
     error = soft - POINTS.clamp(low, high)
@@ -59,7 +59,7 @@ def test_what_is_bent_twice_is_softened_at_both_ends(form: str) -> None:
 
 @pytest.mark.parametrize("beta", [1.0, 10.0, 100.0])
 def test_a_unit_is_off_by_at_most_ln_two_over_beta(beta: float) -> None:
-    with softened(beta):
+    with SoftReLU(beta):
         error = torch.relu(POINTS) - POINTS.clamp(min=0)
     assert float(error.min()) >= 0
     assert float(error.max()) == pytest.approx(math.log(2) / beta, rel=1e-9)  # at 0
@@ -95,7 +95,7 @@ def curvature(model: nn.Module, x: Tensor) -> Tensor:
 def test_gradients_of_a_relu_network_have_gradients() -> None:
     model, x = net(), torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert torch.equal(curvature(model, x), torch.zeros(6, dtype=torch.float64))
-    with softened(5.0):
+    with SoftReLU(5.0):
         found = curvature(model, x)
         width = 1e-4
         up, middle, down = (model(x + width * step).sum(1) for step in (1.0, 0.0, -1.0))
@@ -107,7 +107,7 @@ def test_the_sharper_the_closer() -> None:
     model, x = net(), torch.randn(50, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     hard, errors = model(x).detach(), []
     for beta in (5.0, 50.0, 500.0):
-        with softened(beta):
+        with SoftReLU(beta):
             errors.append(float((model(x).detach() - hard).abs().max()))
     assert errors[0] > 0.05
     assert errors[1] < 0.2 * errors[0]
@@ -118,9 +118,9 @@ def test_nothing_leaks_and_the_model_is_untouched() -> None:
     model = net()
     before, x = copy.deepcopy(model.state_dict()), torch.ones(2, 3, dtype=torch.float64)
     hard = model(x.clone()).detach()
-    with pytest.raises(RuntimeError, match="mat1 and mat2"), softened(2.0):
+    with pytest.raises(RuntimeError, match="mat1 and mat2"), SoftReLU(2.0):
         model(torch.ones(2, 4, dtype=torch.float64))
-    with softened(2.0), softened(3.0):
+    with SoftReLU(2.0), SoftReLU(3.0):
         inner = torch.relu(torch.zeros(1))
     assert float(inner) == pytest.approx(math.log(2) / 3)
     assert torch.equal(model(x.clone()), hard)
@@ -132,7 +132,7 @@ def test_nothing_leaks_and_the_model_is_untouched() -> None:
 
 def test_what_is_not_bent_stays() -> None:
     x = torch.tensor([[-1.0, 2.0, 0.5, -3.0]])
-    with softened(1.0):
+    with SoftReLU(1.0):
         assert torch.equal(functional.max_pool1d(x, 2), torch.tensor([[2.0, 0.5]]))
         assert torch.equal(x.clamp(min=0), torch.tensor([[0.0, 2.0, 0.5, 0.0]]))
         assert torch.equal(functional.leaky_relu(x, 0.5), torch.tensor([[-0.5, 2.0, 0.5, -1.5]]))
@@ -140,5 +140,5 @@ def test_what_is_not_bent_stays() -> None:
 
 @pytest.mark.parametrize("beta", [0.0, -1.0, math.inf, math.nan, True, "10"])
 def test_the_sharpness_must_be_positive(beta: object) -> None:
-    with pytest.raises(SpecError, match="sharpness beta of a softened model must be a positive number, such as"):
-        softened(beta)  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="sharpness beta of SoftReLU must be a positive number, such as"):
+        SoftReLU(beta)  # type: ignore[arg-type]
