@@ -22,8 +22,8 @@ from veracity.cli.tables import results
 from veracity.core.errors import Note, SpecError
 from veracity.core.explainers import Context, Cost, Explainer
 from veracity.core.scores import Pair
+from veracity.engine.perturbation.base import Measurements, join
 from veracity.engine.store import RunFolder
-from veracity.engine.tally import Measurements, join
 from veracity.explain import Gradient
 from veracity.perturb import CyclicShift
 from veracity.report import render

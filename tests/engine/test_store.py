@@ -11,9 +11,8 @@ import torch
 
 from stored import record
 from veracity.core.errors import Note, StoreError
-from veracity.engine.store import SCHEMA, Place, RunFolder, lock
+from veracity.engine.store import SCHEMA, Place, RunFolder, writers
 from veracity.engine.store.files import Files, write_whole
-from veracity.engine.store.mending import mend
 from veracity.engine.store.records import sealed, unsealed
 
 
@@ -230,12 +229,12 @@ def test_a_lost_manifest_is_told_and_a_folder_without_its_run_file_is_measured_a
     write(folder)
     (tmp_path / "report.html").write_text("made from it")
     with pytest.warns(Note, match="One file was damaged or lost in .*; it is made again: manifest.json"):
-        mend(RunFolder(str(tmp_path)), progress=False)
+        RunFolder(str(tmp_path)).repair()
     (tmp_path / "run.json").unlink()
     fresh = RunFolder(str(tmp_path))
     fresh.check_writable()
     with fresh.writing(), pytest.warns(Note, match="2 files were damaged or lost in .*; they are made again: manifest.json, cells/key"):
-        mend(fresh, progress=False)
+        fresh.repair()
     assert fresh.finished() == set()
 
 
@@ -341,7 +340,7 @@ def test_a_disk_without_hard_links_will_do_and_one_without_locks_is_one_sentence
     monkeypatch.setattr(os, "link", unsupported)
     write(RunFolder(str(tmp_path / "run")))
     assert RunFolder(str(tmp_path / "run")).finished() == {"key"}
-    monkeypatch.setattr(lock.fcntl, "flock", unsupported)
+    monkeypatch.setattr(writers.fcntl, "flock", unsupported)
     with pytest.raises(StoreError, match=r"has no locks \(Operation not supported\)"), RunFolder(str(tmp_path / "run")).writing():
         pass
 

@@ -30,7 +30,6 @@ from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Reads, Score, Subject
 from veracity.core.settings import Count, Whole, check_fields
 from veracity.core.targets import Outputs
-from veracity.engine.admission import take
 from veracity.engine.memory import Budget
 from veracity.engine.prepare import versions
 from veracity.engine.progress import bar
@@ -39,6 +38,7 @@ from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count as Number
 from veracity.engine.store.manifest import Kind, Part
 from veracity.engine.store.study import findings, study
+from veracity.engine.trial import take
 from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling, UniformNoise
 from veracity.perturb.weights.copies import ScratchModel, key, parameters_of
