@@ -66,7 +66,7 @@ def test_looking_at_a_slow_model_says_how_long_it_will_take(
 def test_a_slow_calibration_says_how_long_it_will_take(
     make_audit: Callable[..., Audit], tmp_path: Path, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LATE", 0.1), ("DRAWS", 4), ("MOST", 4)):
+    for name, value in (("LATE", 0.1), ("DRAWS", 4), ("MOST_DRAWS", 4)):
         monkeypatch.setattr(preliminaries, name, value)
     prepared = make_audit(models={"net": Slow()}, explainers=["gradient"], scores=["fast_gef"], controls=False, companions=False).prepare()
     preliminaries.calibrate_all(prepared.problem, prepared.budgets, RunFolder(str(tmp_path)))

@@ -113,7 +113,9 @@ class Outcome:
             if isinstance(lines, str):
                 folder.write_failure(cell.key, lines)
             else:
-                lines.without(failed).write(cell.key, folder, failed, records_of(job, cell))
+                explained = Reads.EXPLANATION in cell.before
+                needed = [Place(EXPLANATIONS, explanation_key(job, cell.request))] if explained else []
+                lines.without(failed).write(cell.key, folder, failed, needed)
         for key, parts in self.maps.items():
             first = next(iter(parts.values()))
             whole = torch.full((len(job.samples), *first.shape[1:]), torch.nan, dtype=first.dtype)
@@ -121,11 +123,6 @@ class Outcome:
                 whole[list(rows)] = maps.cpu()
             missing = {FAILED: torch.tensor(sorted(self.failed))} if self.failed else {}
             folder.write_tensors(EXPLANATIONS, key, {"explanation": whole, **missing})
-
-
-def records_of(job: Job, cell: Cell) -> list[Place]:
-    """The records that belong to a cell: if one is lost, the cell is measured again."""
-    return [Place(EXPLANATIONS, explanation_key(job, cell.request))] if Reads.EXPLANATION in cell.before else []
 
 
 class Bisection:

@@ -84,7 +84,7 @@ def as_tensor(value: Any, what: str) -> Tensor | None:
 
 
 def as_number_tensor(value: Any, what: str, encode: str) -> Tensor:
-    """A tensor that can be read, off the graph; text is told what to do."""
+    """A detached tensor; raises on text and other things that are not numbers."""
     given = value.to_numpy() if hasattr(value, "to_numpy") else value
     if isinstance(given, np.ndarray) and (min(given.strides, default=0) < 0 or not given.flags.writeable):
         given = given.copy()
@@ -138,7 +138,7 @@ def as_about(about: Any, taken: Container[str] = ()) -> dict[str, Any]:
 
 
 def as_labels(targets: Any, size: int) -> Tensor | None:
-    """Labels on the CPU, one a sample."""
+    """Labels on the CPU, one per sample."""
     found = as_tensor(targets, "targets")
     if found is None:
         return None
@@ -149,7 +149,7 @@ def as_labels(targets: Any, size: int) -> Tensor | None:
 
 
 def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
-    """The symmetry, fitted to the inputs and found meaningful on them."""
+    """The symmetry, fitted to the inputs and checked on them."""
     if symmetry is None:
         return None
     space = GROUPS.build(symmetry)
@@ -193,7 +193,7 @@ def check_structure(space: InputSpace, inputs: Inputs) -> None:
 
 
 def as_walk(walk: Any, space: InputSpace | None) -> Walk:
-    """The walk, or else all of a small space and fifty draws from a large one."""
+    """The given walk; by default all of a small space and fifty draws from a large one."""
     if walk is not None:
         built = WALKS.build(walk)
         if not isinstance(built, Walk):
@@ -251,7 +251,7 @@ def check_labels(what: str, labels: Iterable[Any]) -> None:
 
 
 def fair(control: Explainer, explainer: Explainer) -> bool:
-    """Whether a control is a null of an explainer: of its frame, and there of its kind of number."""
+    """Whether a control can be compared with an explainer: same frame, and same kind of numbers."""
     if control.frame is not explainer.frame or control.frame is Frame.INPUT:
         return control.frame is explainer.frame
     return control.categorical == explainer.categorical and (control.categorical or control.signed == explainer.signed)
@@ -286,7 +286,7 @@ def with_settings(explainer: Explainer) -> str:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores by label: those that were asked for, those that come along, and which model score holds whose assumption."""
+    """All scores by label, which of them were requested, and which model score checks the assumption of which score."""
 
     named: dict[str, Score]
     asked: tuple[str, ...]
@@ -294,7 +294,7 @@ class Scores:
 
 
 def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = True) -> Scores:
-    """What was asked for; with its companions: self-agreement, the action's floor and the models' side of every assumption."""
+    """The requested scores and their companions: self-agreement, the floor of the action, and the assumptions about models."""
     if isinstance(scores, str):
         raise SpecError(f"The scores are a list, such as ['{scores}'], not one name.")
     scores = check_value(scores, LISTED, "The setting 'scores'")
@@ -335,7 +335,7 @@ def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = Tru
 
 
 def add_assumptions(named: dict[str, Score]) -> dict[str, str]:
-    """Which label holds the assumption of which score; scores of the model that nobody asked for are added."""
+    """Which label checks the assumption of which score; missing scores of the model are added."""
     holds: dict[str, str] = {}
     for label, score in list(named.items()):
         model = score.assumption
@@ -348,7 +348,7 @@ def add_assumptions(named: dict[str, Score]) -> dict[str, str]:
 
 
 def check_asked(scores: Mapping[str, Score], asked: Sequence[str], space: InputSpace | None, explainers: Mapping[str, Explainer]) -> None:
-    """Scores of maps need explainers, and scores of a symmetry need one."""
+    """Raise if a requested score lacks explainers or a symmetry."""
     for name in asked:
         score = scores[name]
         if score.reads is Reads.EXPLANATION and not explainers:
@@ -364,14 +364,14 @@ def check_asked(scores: Mapping[str, Score], asked: Sequence[str], space: InputS
 
 
 def prepare_explainer(inputs: Inputs, explainer: Explainer) -> Explainer:
-    """The explainer once it has looked at all inputs, if it wants to."""
+    """The explainer, after it has seen all inputs if it needs them."""
     if not isinstance(explainer, InputObserver):
         return explainer
     return explainer.prepare(inputs.take(torch.arange(inputs.size())).values)
 
 
 def check_given(explainers: Mapping[str, Explainer], size: int) -> None:
-    """Maps that were made elsewhere belong to these very inputs, one each."""
+    """Raise unless precomputed maps have one map per input."""
     for label, one in explainers.items():
         if isinstance(one, GivenMaps) and len(one.given) != size:
             raise InputError(f"'{label}' has {len(one.given)} maps for {size} inputs: give one map for each input, in their order.")
@@ -434,7 +434,7 @@ def as_concept(name: str, given: Any, training: Training) -> Tensor:
 
 
 def concept_mask(name: str, function: Callable[[Any, Tensor], Any], training: Training) -> Any:
-    """What a concept's function says of all examples at once; it gets their values, or Signals where there is structure."""
+    """The result of a concept's function for all examples; it gets their values, or Signals if they have structure."""
     signals = training.inputs.take(torch.arange(training.inputs.size()))
     try:
         return function(signals if signals.structure else signals.values, training.labels)

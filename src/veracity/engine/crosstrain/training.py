@@ -38,6 +38,7 @@ from veracity.engine.memory import Budget
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_inputs, as_tensor
 from veracity.engine.store import RunFolder
+from veracity.engine.trial import one_line
 from veracity.perturb.folds import check_classes, members
 
 TRAINING = 1
@@ -212,7 +213,7 @@ class FoldTraining:
         except VeracityError:
             raise
         except Exception as error:
-            raise InputError(f"Model '{self.name}': fit failed on {len(seen)} samples{which} with {reason(error)}") from error
+            raise InputError(f"Model '{self.name}': fit failed on {len(seen)} samples{which} with {one_line(error)}") from error
         if not isinstance(model, nn.Module):
             raise InputError(f"Model '{self.name}': fit must return a torch.nn.Module, not {type(model).__name__}.")
         return model.eval()
@@ -234,7 +235,7 @@ class FoldTraining:
         except VeracityError:
             raise
         except Exception as error:
-            raise SpecError(f"Model '{self.name}': its network cannot be built: {reason(error)}") from error
+            raise SpecError(f"Model '{self.name}': its network cannot be built: {one_line(error)}") from error
         if not isinstance(made, nn.Module):
             raise SpecError(f"Model '{self.name}': build=... must give a torch.nn.Module, not {type(made).__name__}.")
         return made.eval()
@@ -264,7 +265,7 @@ class FoldTraining:
                 Budget(AT_ONCE).spend(len(few), 1, lambda part: parts.append(self.inputs.take(few[part]).to(device).through(adapted).cpu()))
             outputs = torch.cat(parts)
         except Exception as error:
-            raise InputError(f"{what} cannot take the inputs it was given: {reason(error)}") from error
+            raise InputError(f"{what} cannot take the inputs it was given: {one_line(error)}") from error
         check_outputs(what, outputs, classes)
         if not bool(outputs.isfinite().all()):
             raise InputError(f"{what} gives NaN or infinity: the training diverged.")
@@ -329,11 +330,6 @@ def class_labels(labels: Tensor | None, size: int, name: str) -> Tensor:
         what = "nothing" if labels is None else f"the shape {tuple(labels.shape)}"
         raise InputError(f"Model '{name}' is cross-trained, which needs a class number for each of {size} samples, not {what}.")
     return class_numbers(labels, None, fix=f"model '{name}' is cross-trained, which needs the class of every sample").cpu()
-
-
-def reason(error: Exception) -> str:
-    """An error of somebody else's code in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def takes(function: Any, keyword: str) -> bool:

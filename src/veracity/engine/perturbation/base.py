@@ -1,7 +1,4 @@
-"""What every kind of perturbation answers: perturb and read the rows that a walk asks for.
-
-What scores observe, row by row, until it is stored: measurements of each cell, and the perturbation that hurts each sample most.
-"""
+"""What every kind of perturbation does: perturb and read the rows that a walk asks for, and collect what scores observe."""
 
 from __future__ import annotations
 
@@ -126,20 +123,16 @@ class Measurements:
 
 
 def join(parts: Sequence[Measurements]) -> Measurements:
-    """The lines of several parts of a block as one; a quantity that a part does not know is NaN there."""
+    """The lines of several parts of a block as one; a quantity that a part does not have is NaN there."""
     if len(parts) == 1:
         return parts[0]
     sample, draw, level = (torch.cat([getattr(part, what) for part in parts]) for what in ("sample", "draw", "level"))
     names = dict.fromkeys(name for part in parts for name in part.quantities)
-    columns = {name: torch.cat([part.quantities.get(name, blank(part)) for part in parts]) for name in names}
+    blank = [torch.full((len(part.sample),), torch.nan, dtype=torch.float64) for part in parts]
+    columns = {name: torch.cat([part.quantities.get(name, none) for part, none in zip(parts, blank, strict=True)]) for name in names}
     shown = [part.worst for part in parts if part.worst is not None]
     worst = {name: torch.cat([one[name].cpu() for one in shown]) for name in shown[0]} if shown else None
     return replace(parts[0], sample=sample, draw=draw, level=level, quantities=columns, worst=worst)
-
-
-def blank(lines: Measurements) -> Tensor:
-    """Nothing for every line."""
-    return torch.full((len(lines.sample),), torch.nan, dtype=torch.float64)
 
 
 KEEP = 4
@@ -190,7 +183,8 @@ class Tally:
         self.asks: list[Ask] = []
         self.seen: list[list[Tensor]] = [[] for _ in cells]
         self.failed: dict[str, str] = {}
-        self.worst = {cell.key: Worst(len(samples), cell.score.direction) for cell in cells if keeps_worst(cell)}
+        shown = [cell for cell in cells if Reads.EXPLANATION in cell.after and cell.score.quantities == ("value",)]
+        self.worst = {cell.key: Worst(len(samples), cell.score.direction) for cell in shown if isinstance(cell.request.space, InputSpace)}
 
     def open(self, ask: Ask) -> None:
         """Make room for the rows of an ask."""
@@ -221,7 +215,8 @@ class Tally:
                 columns[self.wrong[ask.row]] = torch.nan
             seen[-1][:, part] = columns.T
             if cell.key in self.worst:
-                self.worst[cell.key].see(replaced(ask, pair.element), columns[:, 0], pair.after.explanation)
+                concrete = Ask(ask.row, ask.draw, ask.level, pair.element.cpu())
+                self.worst[cell.key].see(concrete, columns[:, 0], pair.after.explanation)
 
     def objective(self) -> Tensor:
         """The first score's values of the ask that is open."""
@@ -235,14 +230,3 @@ class Tally:
         draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]) for what in ("draw", "level"))
         values = torch.cat(self.seen[self.cells.index(cell)], dim=1)
         return Measurements(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), worst)
-
-
-def keeps_worst(cell: Cell) -> bool:
-    """Whether single pairs of a cell are worth a picture: one number for each perturbed input's explanation."""
-    space = cell.request.space
-    return Reads.EXPLANATION in cell.after and cell.score.quantities == ("value",) and isinstance(space, InputSpace)
-
-
-def replaced(ask: Ask, element: Tensor) -> Ask:
-    """The ask with its concrete elements."""
-    return Ask(ask.row, ask.draw, ask.level, element.cpu())

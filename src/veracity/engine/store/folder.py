@@ -47,7 +47,7 @@ from veracity.engine.store import writers
 from veracity.engine.store.files import Files
 from veracity.engine.store.manifest import MANIFEST, Kind, check_manifest
 from veracity.engine.store.records import LARGEST, Damaged, Place, Records, measurements, parsed, printable, sealed, unsealed
-from veracity.engine.store.state import COMMAND, Progress, progress
+from veracity.engine.store.state import COMMAND, Progress
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -131,14 +131,17 @@ class RunFolder:
         return writers.writer(self.files)
 
     def progress(self, manifest: Mapping[str, Any]) -> Progress:
-        """How far the run has come. The writer is looked for first: one that ends meanwhile has measured all that is seen."""
-        who, command, kind = self.writer(), str(manifest.get("command") or ""), Kind(manifest["kind"])
+        """How far the run has come. The writer is looked for first: if it ends meanwhile, all that it measured is counted."""
+        who, kind, unit = self.writer(), Kind(manifest["kind"]), "cell"
         if kind.study:
-            parts, over = manifest["parts"], manifest["finished"] and not who
-            settled = {part for part in parts if over or self.settled(part)}
-            return progress(parts, settled, {}, writer=who, command=command, unit=manifest.get("unit", "run"))
-        done = self.records.keys("orbits" if kind is Kind.ORBITS else CELLS)
-        return progress((cell["key"] for cell in manifest["cells"]), done, self.failures(), writer=who, command=command)
+            planned, over, unit = frozenset(manifest["parts"]), manifest["finished"] and not who, manifest.get("unit", "run")
+            done, failures = frozenset(part for part in planned if over or self.settled(part)), dict[str, str]()
+        else:
+            planned = frozenset(cell["key"] for cell in manifest["cells"])
+            done = planned & self.records.keys("orbits" if kind is Kind.ORBITS else CELLS)
+            failures = {key: error for key, error in self.failures().items() if key in planned - done}
+        command = str(manifest.get("command") or "")
+        return Progress(cells=len(planned), done=done, failures=failures, writer=who, command=command, unit=unit)
 
     def settled(self, part: str) -> bool:
         """Whether a part of a study is an audit with nothing pending; a link that leads out of the folder does not count."""

@@ -1,10 +1,11 @@
-"""One writer per run folder; a killed writer's lock ends with it. Readers only ask whether there is a writer.
+"""Who writes a run folder now, and whether this user wrote it.
 
-Which run folders this user's own runs have written: one mark per folder, kept outside of it.
+One process at a time may write; its lock ends with it, even if it is killed. Readers only ask whether there is a writer.
 
 A run folder can come from anybody, and so can what its manifest says. Code is imported for a folder only if a run of this user wrote
-its manifest as it is now. A mark binds the folder's absolute path to the hash of its manifest, and remembers the audit file. Marks lie
-in $VERACITY_STATE, in $XDG_STATE_HOME/veracity or in ~/.local/state/veracity, where only this user can read or write them.
+its manifest as it is now. For that a run leaves a mark outside of the folder. The mark binds the folder's
+absolute path to the hash of its manifest, and remembers the audit file. Marks lie in $VERACITY_STATE, in $XDG_STATE_HOME/veracity or in
+~/.local/state/veracity, where only this user can read or write them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ TRIES, PAUSE = 20, 0.01
 
 @contextmanager
 def hold(files: Files) -> Iterator[None]:
-    """Hold the folder for writing, or say who does."""
+    """Hold the folder for writing; raises if another process does."""
     with _held_on_disk(files) if files.local else _held_in_bucket(files):
         yield
 
@@ -63,7 +64,7 @@ def writer(files: Files) -> str:
 
 
 def lock_owner(descriptor: int) -> str:
-    """Who holds an open lock file, in words."""
+    """The process that holds an open lock file."""
     return os.read(descriptor, 200).decode(errors="replace").strip() or "another process"
 
 
@@ -130,7 +131,7 @@ class Mark:
 
 @contextmanager
 def run_from(file: str | Path) -> Iterator[None]:
-    """Within it, marks remember this audit file."""
+    """Within this block, marks remember this audit file."""
     before = AUDIT_FILE.set(os.path.realpath(file))
     try:
         yield
@@ -139,7 +140,7 @@ def run_from(file: str | Path) -> Iterator[None]:
 
 
 def state_folder() -> Path:
-    """Where marks lie."""
+    """The folder of the marks."""
     if given := os.environ.get(STATE_VARIABLE):
         return Path(given)
     base = os.environ.get("XDG_STATE_HOME", "")
@@ -147,7 +148,7 @@ def state_folder() -> Path:
 
 
 def leave_mark(files: Files) -> None:
-    """Mark a folder whose manifest was just written; a state folder that cannot be written leaves it unmarked."""
+    """Mark a folder whose manifest was just written; does nothing if the state folder cannot be written."""
     if not files.local:
         return
     with suppress(OSError, RuntimeError, StoreError):
@@ -167,7 +168,7 @@ def mark_of(files: Files) -> Mark | None:
 
 
 def mark_path(files: Files) -> Path:
-    """Where the mark of a folder lies."""
+    """The file of a folder's mark."""
     return state_folder() / "runs" / f"{hashlib.sha256(os.path.realpath(files.root).encode()).hexdigest()[:32]}.json"
 
 
