@@ -108,7 +108,7 @@ class RunFolder:
         """Make the folder that of a run, if it is none yet."""
         if not self._established and not self._said_by(RUN):
             said = sealed({"schema": SCHEMA, "run": self.run or uuid.uuid4().hex})
-            self.files.create(RUN, said)
+            self.files.write(RUN, said, anew=True)
             if not self._said_by(RUN):  # what is there is damaged; a file that another writer has just made is not
                 self.files.write(RUN, said)
             self._run = str(self._said_by(RUN)["run"])
