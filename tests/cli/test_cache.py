@@ -12,7 +12,7 @@ from commands import code
 
 from veracity import Audit
 from veracity.cli import cache, read
-from veracity.engine.store import RunFolder, marks
+from veracity.engine.store import RunFolder, writers
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_cell_that_became_a_link_is_refused_though_an_answer_is_kept(run: Path
 
 def test_answers_that_others_can_write_or_that_are_damaged_do_not_count(run: Path, reads: list[str]) -> None:
     assert code("show", run) == 0
-    (kept,) = (marks.home() / "answers").iterdir()
+    (kept,) = (writers.state_folder() / "answers").iterdir()
     kept.chmod(0o666)
     assert code("show", run) == 0
     assert len(reads) == 2

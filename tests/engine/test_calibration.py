@@ -10,7 +10,7 @@ from torch import nn
 
 from veracity import Audit
 from veracity.cli.tables import results
-from veracity.engine.calibration import DRAWS, EVALUATIONS, undecided
+from veracity.engine.preliminaries import DRAWS, EVALUATIONS, undecided
 from veracity.scores import FastGEF, InputAlignment
 
 

@@ -22,7 +22,7 @@ from veracity.engine.memory import Budget
 from veracity.engine.perturbation import row_weights
 from veracity.engine.perturbation.row_weights import explanations_each, outputs_each
 from veracity.engine.problem import AuditedModel, Problem
-from veracity.engine.reading import Reader
+from veracity.engine.reader import Reader
 from veracity.explain import GradientShap, IntegratedGradients, SmoothGrad
 from veracity.perturb import WeightNeighbourhood
 from veracity.walk import MonteCarlo

@@ -87,11 +87,11 @@ def result(folder):
 
 def trained(folder):
     from veracity.core.inputs import TensorInputs
-    from veracity.engine.crosstrain.folds import train_folds
+    from veracity.engine.crosstrain.training import FoldTraining
     from veracity.engine.store import RunFolder
 
     inputs, labels = data()
-    return train_folds(crossed(), TensorInputs(inputs), labels, RunFolder(str(folder / "run")), progress=False)
+    return FoldTraining(crossed(), TensorInputs(inputs), labels).train(RunFolder(str(folder / "run")), progress=False)
 
 
 def test_the_audit_is_algorithm_1(folder, result):

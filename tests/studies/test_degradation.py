@@ -16,7 +16,7 @@ from veracity.core.inputs import TensorInputs
 from veracity.core.measures import Direction
 from veracity.core.registry import RECIPES
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain.folds import train_folds
+from veracity.engine.crosstrain.training import FoldTraining
 from veracity.engine.store import RunFolder
 from veracity.explain import Precomputed
 from veracity.perturb import ConvolutionNoise, WrongLabels, wrong_labels
@@ -134,7 +134,7 @@ def test_damaged_folds_are_the_undamaged_ones_with_noise(trained: tuple[Path, De
     inputs, labels = blobs()
     base = CrossTrained(fit=fits, folds=2, build=network, seed=1)
     before = len(fits.seen)
-    found = train_folds(base, TensorInputs(inputs), labels, RunFolder(str(folder / "undamaged-1")), progress=False)
+    found = FoldTraining(base, TensorInputs(inputs), labels).train(RunFolder(str(folder / "undamaged-1")), progress=False)
     assert len(fits.seen) == before
     space, made = ConvolutionNoise(shares=(0.25,)), []
     for fold, module in enumerate(found.modules):

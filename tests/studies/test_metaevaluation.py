@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from veracity import Audit, GraphInputs, MetaEvaluation, Result
 from veracity.core.errors import InputError, SpecError, StoreError
-from veracity.engine.reading import Reader
+from veracity.engine.reader import Reader
 from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling
 from veracity.scores import FaithfulnessCorrelation, FastGEF, InputAlignment, PixelFlipping

@@ -18,14 +18,14 @@ from typing import Any
 
 import veracity
 from veracity.cli.catalogue import KINDS
-from veracity.engine.store import lock, marks
+from veracity.engine.store import writers
 from veracity.engine.store.files import Files
 
 MOST = 64
 """How many answers are kept."""
 LARGEST = 16 << 20
 """The largest answer that is read, in bytes."""
-UNREAD = {lock.NAME, "report.html"}
+UNREAD = {writers.LOCK, "report.html"}
 """Files of a run folder that no table is made of."""
 
 
@@ -34,11 +34,11 @@ def answer(folder: str, question: str, find: Callable[[], Any]) -> Any:
     place = path(folder, question)
     if place is not None:
         with suppress(OSError, ValueError):
-            return json.loads(marks.private(place, LARGEST))
+            return json.loads(writers.read_private(place, LARGEST))
     found = find()
     if place is not None and place == path(folder, question):  # nothing was measured meanwhile
         with suppress(OSError):
-            marks.write_private(place, json.dumps(found))
+            writers.write_private(place, json.dumps(found))
             for old in sorted(place.parent.glob("*.json"), key=os.path.getmtime)[:-MOST]:
                 old.unlink(missing_ok=True)
     return found
@@ -47,12 +47,12 @@ def answer(folder: str, question: str, find: Callable[[], Any]) -> Any:
 def path(folder: str, question: str) -> Path | None:
     """Where an answer is kept; None for a folder that somebody writes, or that is not on a disk."""
     files = Files(folder)
-    if not files.local or not os.path.isdir(files.root) or lock.writer(files):
+    if not files.local or not os.path.isdir(files.root) or writers.writer(files):
         return None
     digest = hashlib.sha256(f"{os.path.realpath(files.root)}\0{question}\0".encode())
     for line in (*stamps(files.root), *code()):
         digest.update(f"{line}\n".encode(errors="surrogateescape"))
-    return marks.home() / "answers" / f"{digest.hexdigest()[:32]}.json"
+    return writers.state_folder() / "answers" / f"{digest.hexdigest()[:32]}.json"
 
 
 def stamps(root: str) -> Iterator[str]:

@@ -103,7 +103,7 @@ def audit(
     started = time.perf_counter()
     with resumable():
         from veracity.cli import audit_file
-        from veracity.engine.store.marks import made_from
+        from veracity.engine.store.writers import run_from
 
         asked, named = audit_file.read(file)
         folder = out or named
@@ -113,7 +113,7 @@ def audit(
         if dry_run:
             Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
             return
-        with made_from(file):
+        with run_from(file):
             result = asked.run(folder, workers=crew, executor=executor, batch=batch, memory=budget)
         result.save_report(own_report(folder))
         finish(result, folder, started)
@@ -214,7 +214,7 @@ def audit_behind(result: Result, folder: Path, file: Path | None = None) -> Audi
     from veracity.audit import Audit
     from veracity.cli import audit_file
     from veracity.core.registry import RECIPES
-    from veracity.engine.store.marks import recorded
+    from veracity.engine.store.writers import mark_of
 
     if file is not None:
         return audit_file.read(file)[0]
@@ -227,7 +227,7 @@ def audit_behind(result: Result, folder: Path, file: Path | None = None) -> Audi
             raise SpecError(f"The recipe '{spec['recipe']}' makes no single audit, so there is no advice on its run.")
         return made
     if "file" in spec:
-        mark = recorded(result.folder.files)
+        mark = mark_of(result.folder.files)
         if mark is None or not mark.file:
             raise SpecError(
                 f"{folder} was not written by a run of yours, or has changed since, so that no code is run for it: name the audit file "

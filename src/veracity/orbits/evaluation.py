@@ -18,10 +18,10 @@ from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, to_device
 from veracity.core.settings import Inside, Whole, check_fields
+from veracity.engine.progress import bar
 from veracity.engine.resolve import as_whole, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.store.mending import mend
 from veracity.orbits.grids import Orbit
 from veracity.orbits.loop import measure
 from veracity.orbits.manifest import describe
@@ -85,7 +85,8 @@ class OrbitEvaluation:
         with threads(workers):
             plan = self.prepare(batch=batch, memory=memory)
             with store.writing():
-                mend(store, progress)
+                with bar("checking stored files", store.count(), progress) as advance:
+                    store.repair(advance)
                 store.write_manifest(describe(plan, store))
                 measure(plan, store, progress, memory)
         result = OrbitResult(folder)

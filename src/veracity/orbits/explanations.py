@@ -15,16 +15,15 @@ from veracity.core.models import device_of
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Reading, Reads
 from veracity.core.targets import Label, Outputs, Target
-from veracity.engine.admission import admit
-from veracity.engine.learning import recall
 from veracity.engine.memory import Budget
 from veracity.engine.perturbation.base import pair_of
+from veracity.engine.preliminaries import recall
 from veracity.engine.problem import Problem
 from veracity.engine.progress import weight
-from veracity.engine.reading import Reader
+from veracity.engine.reader import Reader
 from veracity.engine.resolve import labelled, prepare_explainer
 from veracity.engine.store import RunFolder
-from veracity.engine.trial import try_explainers
+from veracity.engine.trial import admit, try_explainers
 from veracity.orbits.grids import Orbit
 from veracity.orbits.models import EvaluatedModel
 from veracity.scores import Equivariance

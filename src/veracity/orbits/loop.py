@@ -15,8 +15,8 @@ from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating, out_of_memory
 from veracity.core.randomness import gpus_in_use, seeded
 from veracity.core.spaces import InputSpace
-from veracity.engine.learning import learn_all
 from veracity.engine.memory import Budget, memory_for
+from veracity.engine.preliminaries import learn_all
 from veracity.engine.progress import bar, weight
 from veracity.engine.store import RunFolder
 from veracity.engine.trial import Guard

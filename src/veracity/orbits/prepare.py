@@ -13,10 +13,10 @@ from torch import Tensor
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import Inputs
 from veracity.core.targets import Outputs, as_target, class_numbers
-from veracity.engine.admission import mixing_note
 from veracity.engine.memory import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import as_about, as_inputs, as_tensor, check_structure
+from veracity.engine.trial import mixing_note
 from veracity.orbits.explanations import as_explainers, explained_problem
 from veracity.orbits.grids import Orbit
 from veracity.orbits.metrics import compare

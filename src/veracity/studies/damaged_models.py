@@ -19,7 +19,7 @@ from veracity.audit import Audit
 from veracity.core.errors import InputError, Note, SpecError, unknown
 from veracity.core.spaces import WeightSpace
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain.folds import train_folds
+from veracity.engine.crosstrain.training import FoldTraining
 from veracity.engine.resolve import as_inputs, as_labels
 from veracity.engine.store import RunFolder
 from veracity.perturb import ConvolutionNoise, WrongLabels
@@ -131,7 +131,7 @@ class SeedBlock:
             return (self.base,)
         inputs = as_inputs(self.audit.inputs)
         store = RunFolder(f"{self.root}/{Case('', 0.0, 0, self.seed).name}")
-        return train_folds(self.base, inputs, as_labels(self.audit.targets, inputs.size()), store, progress=False).modules
+        return FoldTraining(self.base, inputs, as_labels(self.audit.targets, inputs.size())).train(store, progress=False).modules
 
     def with_noise(self, case: Case, spaces: Sequence[WeightSpace]) -> Model:
         """The undamaged networks with damaged weights, each with its own noise."""

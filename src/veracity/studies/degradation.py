@@ -22,7 +22,8 @@ from veracity.core.measures import Direction
 from veracity.core.models import as_device, to_device
 from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain.folds import load_folds, on_device
+from veracity.engine.crosstrain.folds import on_device
+from veracity.engine.crosstrain.training import FoldTraining
 from veracity.engine.resolve import as_inputs, as_labels, as_tensor, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count as Number
@@ -290,7 +291,7 @@ class DegradationCheck:
         space = replace(damage, shares=tuple(self.shares)) if isinstance(damage, ConvolutionNoise) else damage
         if isinstance(self.model, CrossTrained):
             inputs = as_inputs(self.inputs)
-            known = load_folds(self.model, inputs, as_labels(self.targets, inputs.size()), None)
+            known = FoldTraining(self.model, inputs, as_labels(self.targets, inputs.size())).load(None)
             network = known.modules[0] if known is not None else None
         else:
             network = self.model

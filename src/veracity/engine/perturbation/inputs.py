@@ -20,7 +20,7 @@ from veracity.engine.memory import MEMORY, Readings
 from veracity.engine.perturbation.base import Perturbation, S, See
 from veracity.engine.plan import Cell
 from veracity.engine.progress import weight
-from veracity.engine.reading import Block
+from veracity.engine.reader import Block
 
 HELD = 64 << 20
 """How many bytes of outputs are held at once."""

@@ -13,10 +13,9 @@ from veracity.core.scores import Pair, Reading, Reads
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Ask, Search, Searcher, Trace
 from veracity.engine.memory import Readings
-from veracity.engine.perturbation.base import Perturbation, See
+from veracity.engine.perturbation.base import Measurements, Perturbation, See
 from veracity.engine.perturbation.inputs import RowPerturbation
 from veracity.engine.progress import weight
-from veracity.engine.tally import Measurements
 from veracity.explain.differentiable import Form, SoftReLU, differentiable
 from veracity.scores.robustness import SearchScore
 

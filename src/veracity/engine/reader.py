@@ -1,6 +1,6 @@
-"""Reads a model, or a copy of it with other weights, and holds the block of samples that is read.
+"""Outputs and explanations of a model: a `Reader` gives those of any rows, a `Block` those of the samples of one job.
 
-A `Reader` gives outputs and explanations of any rows; a `Block` holds the rows of one job and what is read before any perturbation.
+A reader may use a copy of the model with other weights; a block stores what is read before any perturbation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Reader:
         return Reader(self.problem, self.name, self.explainer, self.budget, self.learnt, copy)
 
     def with_lesson(self) -> Reader:
-        """Itself, once the explainer has found out about this copy what it must know of a model."""
+        """This reader, after its explainer has learnt about this copy of the model."""
         if (explainer := learner(self.explainer)) is not None:
             nobody = Draws.of(self.problem.seed, torch.arange(0))
             context = self.problem.context(self.name, nobody, self.budget.rows, training=self.training)
@@ -62,7 +62,7 @@ class Reader:
         return self
 
     def outputs(self, what: frozenset[Reads], x: Signals, layer: str | None) -> Readings:
-        """Scores, probabilities and one layer's output of R rows, with as few passes as they need."""
+        """Scores, probabilities and the output of one layer for R rows, with as few passes as possible."""
         found: Readings = {}
         if Reads.SCORES in what:
             found[Reads.SCORES] = x.through(self.view)
@@ -90,12 +90,12 @@ class Reader:
         """e(x) of a local explainer, and the scores (R, K) that its pass saw; without targets the predicted class is explained."""
         if self.explainer is None:
             raise InputError("A score of explanations needs an explainer.")
-        heard = ScoreRecorder(self.view, follow=targets is None)
+        recorder = ScoreRecorder(self.view, follow=targets is None)
         chosen = torch.zeros(len(x), dtype=torch.long, device=x.values.device) if targets is None else targets
         with torch.enable_grad():
             context = self.problem.context(self.name, draws, max(self.budget.rows, len(x)), x.structure, self.learnt, self.training)
-            found = self.explainer.explain(heard, x.values, chosen, context)
-        return found.detach(), heard.scores(len(x))
+            found = self.explainer.explain(recorder, x.values, chosen, context)
+        return found.detach(), recorder.scores(len(x))
 
     def smoothed(self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing) -> Tensor:
         """The mean over `count` draws of a space around each row, the same ones whatever the weights."""
@@ -116,13 +116,13 @@ class Reader:
 
 EXPLANATIONS = "explanations"
 FAILED = "failed"
-"""The name under which the stored explanations of a block say which of its rows failed."""
+"""The tensor beside stored explanations that lists the rows that failed."""
 
 
 class Block:
     """One model and one explainer of it on the samples of a job, or on some `rows` of them.
 
-    `advance` is told how many model passes were made.
+    `advance` gets the number of model passes that were made.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Block:
         return ScratchModel(self.model.module, self.seed)
 
     def read(self, what: frozenset[Reads], request: Request) -> Readings:
-        """What was asked for, of the unperturbed block; its inputs always."""
+        """The wanted readings of the unperturbed block, and always its inputs."""
         found: Readings = {Reads.INPUT: self.x.values, **predictions(self.model, self.samples, what, self.device)}
         if wanted := what & OUTPUTS:
             found |= self.outputs(lambda: self.reader, wanted, request, fingerprint.of_json([self.key, request.layer]))
@@ -186,7 +186,7 @@ class Block:
 
     @torch.no_grad()
     def explanation(self, request: Request) -> Tensor:
-        """e(x) of the block, computed once and stored in the folder; that of some rows is held in memory alone."""
+        """e(x) of the block, computed once and stored in the folder; explanations of some rows stay in memory."""
         key = explanation_key(self.job, request)
         if key in self.maps:
             return self.maps[key]
@@ -212,7 +212,7 @@ class Block:
         return maps
 
     def explain_with(self, reader: Reader, request: Request, ask: Ask, targets: Tensor | None = None) -> Tensor:
-        """Explanations by another model of the block's own samples, in the order of the ask; of its own `targets` (samples,) if given."""
+        """Explanations of the block's samples by another reader, in the order of the ask; `targets` (samples,) replace the block's own."""
         chosen = self.targets if targets is None else targets
         parts: list[Tensor] = []
 
@@ -226,7 +226,7 @@ class Block:
         return torch.cat(parts)
 
     def draws(self, request: Request, piece: Ask) -> Draws:
-        """The explainer's random numbers: those of e(x), or fresh ones for every draw and level."""
+        """The explainer's random numbers: those of e(x) if draws are common, else new ones per draw and level."""
         fresh = piece.draw * request.space.levels + piece.level + 1
         return Draws(self.seed, self.samples[piece.row], torch.zeros_like(fresh) if request.common_draws else fresh)
 
@@ -237,17 +237,17 @@ def explanation_key(job: Job, request: Request) -> str:
 
 
 def predictions(model: AuditedModel, samples: Tensor, what: frozenset[Reads], device: torch.device) -> Readings:
-    """Whether a model classifies samples correctly, and which class it predicts, as far as that is asked for."""
+    """Which samples a model classifies correctly, and which classes it predicts, if that is wanted."""
     found: Readings = {}
     if Reads.CORRECT in what:
         if model.correct is None:
             raise InputError(
-                "Whether a model is right is known only where it has an output for each of several classes, and the targets are class "
-                "numbers: of a single output, stability cannot be measured."
+                "Correctness is known only if a model has one output for each of several classes and the targets are class numbers: "
+                "stability cannot be measured for a single output."
             )
         found[Reads.CORRECT] = model.correct[samples].double().to(device)
     if Reads.CLASS in what:
         if model.predicted is None:
-            raise InputError("Which class a model predicts is known only of outputs that are a row of numbers a sample.")
+            raise InputError("Predicted classes are known only for outputs that are one row of numbers per sample.")
         found[Reads.CLASS] = model.predicted[samples].to(device)
     return found
