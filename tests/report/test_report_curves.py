@@ -16,6 +16,7 @@ from report_runs import Observed, stored
 
 from veracity.core.scores import Score
 from veracity.core.walks import Sampling
+from veracity.report.figures.chart import Scale, exact_scale, tight_scale
 from veracity.report.figures.convergence import Drawn, convergence_data, convergence_sentences, draw_convergence, drawn
 from veracity.report.figures.invariance import (
     draw_relaxation,
@@ -27,7 +28,6 @@ from veracity.report.figures.invariance import (
 )
 from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import Plane, Spot, draw_band, draw_paths, draw_plane, draw_spots, spaced
-from veracity.report.figures.scale import Scale, exact_scale, tight_scale
 from veracity.report.figures.sensitivity import draw_sensitivity, sensitivity_data, sensitivity_sentences
 from veracity.report.figures.symmetrisation import draw_symmetrisation, positions, reached, symmetrisation_data
 from veracity.report.reading import read, steps_of

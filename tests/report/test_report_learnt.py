@@ -136,7 +136,7 @@ def test_robust_explainers_share_a_sentence() -> None:
     assert said(*both) == "Nothing needs to be done about a and b on m and n: they respect the symmetry."
     assert said(*both[:3]) == "Nothing needs to be done about a and b on m; a on n: they respect the symmetry."
     assert robust_sentence(advice_data([], ["m"])) == ""
-    assert not advice_data([], ["m"]).any
+    assert not advice_data([], ["m"]).remedies
 
 
 def test_advice_and_facts_are_escaped() -> None:

@@ -29,8 +29,8 @@ from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.robustness import dots_data, draw_profiles, profile_data
 from veracity.report.figures.search import course, descent, middle, search_data, titles
 from veracity.report.figures.tables import draw_matrix, matrix_data
-from veracity.report.order import COLUMNS
 from veracity.report.reading import read
+from veracity.report.rows import COLUMNS
 from veracity.report.section import section
 from veracity.results import Result, Row
 from veracity.results.words import cost

@@ -26,20 +26,20 @@ from veracity.report.distances import distance_sentences
 from veracity.report.figures.advice import advice_data, robust_sentence
 from veracity.report.figures.alignment import alignment_data, alignment_sentences
 from veracity.report.figures.calibration import calibration_data, calibration_sentences
+from veracity.report.figures.chart import Axis, exact_scale
 from veracity.report.figures.convergence import ConvergenceData, convergence_sentences
 from veracity.report.figures.curves import curves_data, curves_sentences
 from veracity.report.figures.facts import facts_data, facts_sentence
 from veracity.report.figures.folds import Fold, ModelFolds, fold_sentence
 from veracity.report.figures.invariance import relaxation_data, relaxation_sentences, training_data, training_sentences
 from veracity.report.figures.panels import Fan, Panel, path
-from veracity.report.figures.scale import Axis, exact_scale
 from veracity.report.figures.search import SearchData, search_sentences
 from veracity.report.figures.sensitivity import Cloud, SensitivityData, sensitivity_sentences
 from veracity.report.figures.tables import Cell, OverviewData, OverviewRow, overview_data
 from veracity.report.meta import meta_data, meta_sentences
-from veracity.report.order import COLUMNS
 from veracity.report.page import failing, leaders
 from veracity.report.reading import read
+from veracity.report.rows import COLUMNS
 from veracity.report.stability import stability_sentences, undefined_pairs
 from veracity.results import Result, Row
 from veracity.results.words import Assumed, cost

@@ -13,9 +13,9 @@ from markupsafe import Markup
 from veracity.core.errors import InputError
 from veracity.core.failures import failures_of
 from veracity.core.wording import compact, count, interval, number
+from veracity.report.figures.chart import Scale, key, tight_scale
 from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import Place, Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.figures.scale import Scale, key, tight_scale
 from veracity.report.html import template
 from veracity.report.wording import ARROWS, as_number, listing, name, piece, say, sentences, title_of
 from veracity.statistics.trend import FOLLOWS, UNDEFINED

@@ -11,9 +11,9 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from veracity.core.wording import count, number
+from veracity.report.figures.chart import Scale, exact_scale, from_zero
 from veracity.report.figures.panels import Facet, draw_grid
 from veracity.report.figures.plane import Plane, draw_band, draw_paths, draw_plane, group
-from veracity.report.figures.scale import Scale, exact_scale, from_zero
 from veracity.report.html import cells, template
 from veracity.report.wording import listing, name, piece, say, sentences
 from veracity.studies.distance_check import DistanceResult

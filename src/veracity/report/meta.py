@@ -13,9 +13,19 @@ from markupsafe import Markup
 from veracity.core.errors import InputError
 from veracity.core.wording import compact, count, number
 from veracity.report.figure import sign, signs
-from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane, lane_centre, legend
-from veracity.report.figures.ranking import mean_of
-from veracity.report.figures.scale import DIAMOND, Scale, mark
+from veracity.report.figures.chart import (
+    DIAMOND,
+    ChartGroup,
+    ChartRow,
+    Readout,
+    Scale,
+    draw_chart,
+    lane,
+    lane_centre,
+    legend,
+    mark,
+    mean_of,
+)
 from veracity.report.html import template
 from veracity.report.wording import as_number, listing, name, say, sentences, title_of
 from veracity.studies.meta import MetaResult

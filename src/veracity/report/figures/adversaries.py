@@ -14,9 +14,8 @@ from markupsafe import Markup
 from veracity.core.registry import FIGURES
 from veracity.core.wording import compact, number
 from veracity.report.figure import SharedFigure
-from veracity.report.figures.exhibit import Layout, draw_input, draw_map, layout_of, one_map, tile
 from veracity.report.figures.gallery import breakable
-from veracity.report.figures.images import Array, bounds, reach, to_array
+from veracity.report.figures.images import Array, Layout, bounds, draw_input, draw_map, layout_of, one_map, reach, tile, to_array
 from veracity.report.reading import Reading
 from veracity.results import WorstPair
 

@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from veracity.core.wording import compact, number
 from veracity.report.figure import Plot, sign, signs
+from veracity.report.figures.chart import Axis, Scale, log_axis
 from veracity.report.figures.panels import Facet, draw_facets, of_model
 from veracity.report.figures.plane import NEUTRAL, Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.figures.scale import Axis, Scale, log_axis
 from veracity.report.reading import Reading
 from veracity.report.wording import listing, name, piece, say, sentences
 from veracity.results.words import chance_level, strength_range

@@ -12,9 +12,20 @@ from markupsafe import Markup
 from veracity.core.sentences import tell
 from veracity.core.wording import count, interval, number
 from veracity.report.figure import Plot, sign, signs
-from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane
-from veracity.report.figures.ranking import mean_of, span
-from veracity.report.figures.scale import Scale, key, mark, shape_of, tight_scale
+from veracity.report.figures.chart import (
+    ChartGroup,
+    ChartRow,
+    Readout,
+    Scale,
+    draw_chart,
+    key,
+    lane,
+    mark,
+    mean_of,
+    shape_of,
+    span,
+    tight_scale,
+)
 from veracity.report.wording import piece
 
 COMPARABLE = 0.03

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from veracity.core.registry import FIGURES
 from veracity.core.wording import number
 from veracity.report.figure import Plot, SharedFigure, sign, signs
+from veracity.report.figures.chart import Scale, from_zero
 from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import Plane, draw_paths, draw_plane, stretched
 from veracity.report.figures.plane import line as outline
-from veracity.report.figures.scale import Scale, from_zero
 from veracity.report.reading import Reading
 from veracity.report.wording import say, sentences, word_of
 from veracity.scores.stability.reco import balance

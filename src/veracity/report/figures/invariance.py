@@ -11,10 +11,9 @@ from markupsafe import Markup
 from veracity.core.registry import FIGURES
 from veracity.core.wording import compact, count, interval, number
 from veracity.report.figure import Figure, Plot, sign, signs
-from veracity.report.figures.chart import legend
+from veracity.report.figures.chart import Scale, exact_scale, legend, scale_for, tight_scale
 from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import NEUTRAL, Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.figures.scale import Scale, exact_scale, scale_for, tight_scale
 from veracity.report.reading import Reading
 from veracity.report.rows import KEPT_OR_NOT, Verdict, judged, own_invariance, verdict
 from veracity.report.wording import GUIDELINES, listing, name, piece, say, sentences, word_of
@@ -211,6 +210,7 @@ class RelaxationFigure(Figure):
     """The score against the model's own invariance (Figure 5)."""
 
     name = "relaxation"
+    needs = ("several",)
 
     def data(self, reading: Reading, label: str) -> RelaxationData | None:
         """The explainers that have a score on several models, without those that are stages of a training."""
@@ -237,6 +237,7 @@ class TrainingFigure(Figure):
     """The score over the steps of a training (Figure 3d)."""
 
     name = "training"
+    needs = ("steps",)
 
     def data(self, reading: Reading, label: str) -> TrainingData | None:
         """The explainers along the stages."""

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from veracity.core.wording import compact
-from veracity.report.figures.scale import Scale, colour_class, mark, shape_of
+from veracity.report.figures.chart import Scale, colour_class, mark, shape_of
 
 HEIGHT = 150
 WIDE = 1000

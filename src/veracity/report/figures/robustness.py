@@ -16,10 +16,9 @@ from scipy.special import ndtri
 from veracity.core.registry import FIGURES
 from veracity.core.wording import compact, count, number
 from veracity.report.figure import Figure, Plot, SharedFigure, sign, signs
-from veracity.report.figures.chart import legend
+from veracity.report.figures.chart import Axis, Scale, axis_for, legend, mark, tight_scale
 from veracity.report.figures.panels import HEIGHT, Facet, draw_facets
 from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.figures.scale import Axis, Scale, axis_for, mark, tight_scale
 from veracity.report.reading import Reading
 from veracity.report.wording import word_of
 from veracity.results import Row

@@ -16,10 +16,9 @@ from veracity.core.scores import Measured
 from veracity.core.sentences import SENTENCES
 from veracity.core.wording import compact, number
 from veracity.report.figure import Figure, Plot, sign, signs
-from veracity.report.figures.chart import legend
+from veracity.report.figures.chart import Axis, exact_scale, legend, tight_scale
 from veracity.report.figures.panels import Fan, Panel, Path, draw_fans, path, shown
 from veracity.report.figures.robustness import in_run_order
-from veracity.report.figures.scale import Axis, exact_scale, tight_scale
 from veracity.report.reading import Reading
 from veracity.report.wording import name, say, sentences
 from veracity.results import Series

@@ -9,10 +9,9 @@ from markupsafe import Markup
 
 from veracity.core.registry import FIGURES
 from veracity.report.figure import Plot, SharedFigure, sign, signs
-from veracity.report.figures.chart import legend
+from veracity.report.figures.chart import CIRCLE, Scale, colour_class, legend, mark, tight_scale
 from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import Plane, Spot, draw_plane, draw_spots
-from veracity.report.figures.scale import CIRCLE, Scale, colour_class, mark, tight_scale
 from veracity.report.reading import Reading
 from veracity.report.wording import say, sentences, title_of, word_of
 from veracity.results import Row

@@ -13,10 +13,9 @@ from markupsafe import Markup
 from veracity.core.registry import FIGURES
 from veracity.core.wording import count, interval, number
 from veracity.report.figure import Figure, Plot
-from veracity.report.figures.chart import legend
+from veracity.report.figures.chart import Scale, legend, scale_for
 from veracity.report.figures.panels import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.figures.scale import Scale, scale_for
 from veracity.report.reading import Reading
 from veracity.report.rows import judged
 from veracity.report.wording import GUIDELINES, Specs, bare_label, families, piece, specs_of, word_of
@@ -187,6 +186,7 @@ class SymmetrisationFigure(Figure):
     """The score against the number of transforms that an explanation is averaged over (Figure 4)."""
 
     name = "symmetrisation"
+    needs = ("families",)
 
     def data(self, reading: Reading, label: str) -> SymmetrisationData | None:
         """The families of explainers that differ in their number of transforms alone."""
