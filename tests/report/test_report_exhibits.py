@@ -112,7 +112,7 @@ def test_graphs_are_sheets_without_their_empty_rows() -> None:
     assert html.count('class="grey sheet"') == 2
     kept = e[[2, 7, 11]].double().numpy()
     assert html.count(signed_png(kept, reach(kept, kept, kept))) == 3
-    assert notes == ["Matrices are drawn row by row without their empty rows, one row a node, point or token."]
+    assert notes == ["Matrices are drawn row by row without their empty rows, one row per node, point or token."]
 
 
 def test_tokens_are_summed_over_the_vocabulary() -> None:

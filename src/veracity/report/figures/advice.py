@@ -80,13 +80,10 @@ def advice_data(records: Sequence[Mapping[str, Any]], models: Sequence[str]) -> 
 def advice_of(record: Mapping[str, Any]) -> Advice:
     """One record with its types."""
     guideline = as_number(record.get("guideline"))
-    values = {which: Value(*(as_number(record.get(which + end)) for end in ("", "_low", "_high"))) for which in ("before", "after", "gain")}
-    return Advice(
-        guideline=int(guideline) if math.isfinite(guideline) else 0,
-        robust=bool(record.get("robust")),
-        **{text: as_text(record.get(text)) for text in TEXTS},
-        **values,
-    )
+    found: dict[str, Any] = {text: as_text(record.get(text)) for text in TEXTS}
+    for which in ("before", "after", "gain"):
+        found[which] = Value(*(as_number(record.get(which + end)) for end in ("", "_low", "_high")))
+    return Advice(guideline=int(guideline) if math.isfinite(guideline) else 0, robust=bool(record.get("robust")), **found)
 
 
 def robust_sentence(data: AdviceData) -> Markup:

@@ -12,28 +12,8 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from veracity.core.wording import compact, number
-from veracity.report.figures.images import (
-    BARS,
-    CHANNELS,
-    PIXELS,
-    Array,
-    Layout,
-    bounds,
-    draw_bars,
-    draw_input,
-    draw_map,
-    draw_points,
-    draw_series,
-    largest,
-    layout_of,
-    loudest,
-    one_map,
-    reach,
-    series_data,
-    tile,
-    to_array,
-    words,
-)
+from veracity.report.figures import images
+from veracity.report.figures.images import BARS, CHANNELS, PIXELS, Array, Layout
 from veracity.report.wording import in_order
 from veracity.results import WorstPair
 
@@ -134,13 +114,13 @@ class Exhibit:
 
 def exhibit(item: WorstPair, *, score: str, frame: str, names: Sequence[str], groups: frozenset[str]) -> Exhibit:
     """A pair with its tensors as arrays."""
-    arrays = {name: to_array(getattr(item, name)) for name in ("input", "moved", "explanation", "expected", "found")}
+    arrays = {name: images.to_array(getattr(item, name)) for name in ("input", "moved", "explanation", "expected", "found")}
     return Exhibit(
         **{name: getattr(item, name) for name in ("model", "explainer", "sample", "draw", "element", "value")},
         **arrays,
         frame=frame,
         names=tuple(names),
-        layout=layout_of(arrays["input"], groups),
+        layout=images.layout_of(arrays["input"], groups),
         formulas=formulas_of(score, frame),
     )
 
@@ -245,11 +225,11 @@ def breakable(name: str) -> Markup:
 
 def draw_coloured(item: Exhibit) -> Markup:
     """Three panels: the input coloured by its explanation, and the moved input coloured by the expected and by the found one."""
-    low, high = bounds(item.input, item.moved)
+    low, high = images.bounds(item.input, item.moved)
     series, formulas = item.layout is Layout.SERIES, item.formulas
     maps = [np.atleast_2d(array) if series else array.reshape(len(array), -1).sum(axis=1) for array in item.maps]
-    scale, before, after = reach(*maps), np.atleast_2d(item.input), np.atleast_2d(item.moved)
-    channels = loudest(maps, len(before)) if series else ()
+    scale, before, after = images.reach(*maps), np.atleast_2d(item.input), np.atleast_2d(item.moved)
+    channels = images.loudest(maps, len(before)) if series else ()
     panels = (
         (before, maps[0], "input by its explanation", "x, e(x)"),
         (after, maps[1], "moved input, expected", f"{formulas.moved}, {formulas.expected}"),
@@ -258,26 +238,26 @@ def draw_coloured(item: Exhibit) -> Markup:
     parts = []
     for values, colours, name, formula in panels:
         if series:
-            drawing = draw_series(series_data(values, colours, low=low, high=high, scale=scale, channels=channels), name)
+            drawing = images.draw_series(images.series_data(values, colours, low=low, high=high, scale=scale, channels=channels), name)
         else:
-            drawing = draw_points(values, colours / scale, low, high, name)
-        parts.append(tile(drawing, name, formula, "panel"))
+            drawing = images.draw_points(values, colours / scale, low, high, name)
+        parts.append(images.tile(drawing, name, formula, "panel"))
     return Markup("").join(parts)
 
 
 def draw_tiles(item: Exhibit) -> Markup:
     """Five tiles; inputs share one scale and explanations another."""
-    low, high = bounds(item.input, item.moved)
+    low, high = images.bounds(item.input, item.moved)
     shown = occupied(item)
     before, after = (array if shown is None else array[shown] for array in (item.input, item.moved))
-    maps = [one_map(array, item.layout, shown) for array in item.maps]
-    scale, layout, formulas = reach(*maps), item.layout, item.formulas
+    maps = [images.one_map(array, item.layout, shown) for array in item.maps]
+    scale, layout, formulas = images.reach(*maps), item.layout, item.formulas
     tiles = [
-        tile(draw_input(before, layout, low, high, "input"), "input", "x", "input"),
-        tile(draw_map(maps[0], layout, scale, "explanation"), "explanation", "e(x)", "explanation"),
-        tile(draw_input(after, layout, low, high, "moved input"), "moved input", formulas.moved, "moved"),
-        tile(draw_map(maps[1], layout, scale, "expected"), "expected", formulas.expected, "expected"),
-        tile(draw_map(maps[2], layout, scale, "found"), "found", formulas.found, "found"),
+        images.tile(images.draw_input(before, layout, low, high, "input"), "input", "x", "input"),
+        images.tile(images.draw_map(maps[0], layout, scale, "explanation"), "explanation", "e(x)", "explanation"),
+        images.tile(images.draw_input(after, layout, low, high, "moved input"), "moved input", formulas.moved, "moved"),
+        images.tile(images.draw_map(maps[1], layout, scale, "expected"), "expected", formulas.expected, "expected"),
+        images.tile(images.draw_map(maps[2], layout, scale, "found"), "found", formulas.found, "found"),
     ]
     return Markup("").join(tiles)
 
@@ -293,20 +273,20 @@ def occupied(item: Exhibit) -> NDArray[np.bool_] | None:
 
 def draw_vectors(item: Exhibit) -> Markup:
     """The input before and after, and what should have stayed the same: concepts as a table, other vectors as bars, the rest in words."""
-    low, high = bounds(item.input, item.moved)
+    low, high = images.bounds(item.input, item.moved)
     expected, found, formulas = item.expected, item.found, item.formulas
     if item.frame == "concepts" and expected.ndim == 1 and len(expected) <= NAMED:
         pair = draw_concepts(item)
     else:
-        drawings = (words(expected, "expected"), words(found, "found"))
+        drawings = (images.words(expected, "expected"), images.words(found, "found"))
         if expected.ndim == 1 and expected.shape == found.shape and len(expected):
-            shown = largest((expected, found))
-            scale = reach(expected[shown], found[shown])
-            drawings = (draw_bars(expected[shown], scale, "expected"), draw_bars(found[shown], scale, "found"))
-        pair = tile(drawings[0], "expected", formulas.expected, "bar") + tile(drawings[1], "found", formulas.found, "bar")
+            shown = images.largest((expected, found))
+            scale = images.reach(expected[shown], found[shown])
+            drawings = (images.draw_bars(expected[shown], scale, "expected"), images.draw_bars(found[shown], scale, "found"))
+        pair = images.tile(drawings[0], "expected", formulas.expected, "bar") + images.tile(drawings[1], "found", formulas.found, "bar")
     return (
-        tile(draw_input(item.input, item.layout, low, high, "input"), "input", "x", "input")
-        + tile(draw_input(item.moved, item.layout, low, high, "moved input"), "moved input", formulas.moved, "moved")
+        images.tile(images.draw_input(item.input, item.layout, low, high, "input"), "input", "x", "input")
+        + images.tile(images.draw_input(item.moved, item.layout, low, high, "moved input"), "moved input", formulas.moved, "moved")
         + Markup('<div class="vectors">{}</div>').format(pair)
     )
 

@@ -262,7 +262,7 @@ class SeriesData:
 
 def series_data(values: Array, attribution: Array, *, low: float, high: float, scale: float, channels: Sequence[int]) -> SeriesData:
     """The channels to draw; long series are thinned to evenly spaced moments."""
-    chosen = np.ix_(list(channels), evenly(values.shape[-1], MOMENTS))
+    chosen = np.ix_(np.array(channels, dtype=np.int64), evenly(values.shape[-1], MOMENTS))
     colours = (np.broadcast_to(attribution, values.shape) / scale)[chosen]
     return SeriesData(values=values[chosen], colours=np.clip(np.nan_to_num(colours), -1.0, 1.0), low=low, high=high)
 

@@ -10,22 +10,7 @@ from markupsafe import Markup
 
 from veracity.core.wording import interval, number
 from veracity.engine.store.state import State
-from veracity.report.figures.chart import (
-    DIAMOND,
-    ChartGroup,
-    ChartRow,
-    Readout,
-    Scale,
-    draw_chart,
-    key,
-    lane,
-    lane_centre,
-    mark,
-    mean_of,
-    scale_for,
-    shape_of,
-    span,
-)
+from veracity.report.figures import chart
 from veracity.report.rows import frames_of
 from veracity.report.wording import frame_title, title_of, word_of
 from veracity.results import Row
@@ -64,7 +49,7 @@ class RankingData:
     score: str
     models: tuple[str, ...]
     frames: tuple[RankedFrame, ...]
-    scale: Scale
+    scale: chart.Scale
     digits: int
     level: str
     middle: str = "mean"
@@ -98,7 +83,7 @@ def ranking_data(rows: Sequence[Row], score: str, models: Sequence[str], level: 
         score=score,
         models=tuple(models),
         frames=tuple(frames),
-        scale=scale_for(numbers),
+        scale=chart.scale_for(numbers),
         digits=digits_of(mine, *numbers),
         level=level,
         middle=mine[0].middle if mine else "mean",
@@ -113,13 +98,13 @@ def ranked(rows: Sequence[Row], models: Sequence[str]) -> tuple[RankedRow, ...]:
     neither helps nor harms. For a score in the map's own units, it is the run's.
     """
     cells = {(row.explainer, row.model): row for row in rows}
-    level = {model: mean_of([row.value for row in rows if row.model == model and row.defined]) for model in models}
+    level = {model: chart.mean_of([row.value for row in rows if row.model == model and row.defined]) for model in models}
 
     def order(name: str) -> tuple[bool, float]:
         if rows[0].in_map_units:
             return False, 0.0
         values = [row.value - level[row.model] for row in rows if row.explainer == name and row.defined]
-        return not values, mean_of(values) if rows[0].direction == "lower" else -mean_of(values)
+        return not values, chart.mean_of(values) if rows[0].direction == "lower" else -chart.mean_of(values)
 
     names = sorted(dict.fromkeys(row.explainer for row in rows), key=order)
     return tuple(RankedRow(explainer=name, results=tuple(cells.get((name, model)) for model in models)) for name in names)
@@ -136,13 +121,13 @@ def draw_ranking(data: RankingData) -> Markup:
     """The ranking as HTML with inline SVG."""
     lanes = len(data.models)
     groups = [
-        ChartGroup(
+        chart.ChartGroup(
             heading=heading,
             rows=[
-                ChartRow(
+                chart.ChartRow(
                     name=row.explainer,
                     lanes=[
-                        draw_lane(index, result, data.scale, y=lane_centre(index, lanes), digits=data.digits)
+                        draw_lane(index, result, data.scale, y=chart.lane_centre(index, lanes), digits=data.digits)
                         for index, result in enumerate(row.results)
                         if result is not None
                     ],
@@ -155,45 +140,45 @@ def draw_ranking(data: RankingData) -> Markup:
         for heading, rows in zip(headings(group, data), (group.explainers, group.controls), strict=True)
     ]
     label = f"{'All explainers' if data.in_map_units else 'Ranking'} by {word_of(data.score)}"
-    return draw_chart(groups, data.scale, lanes=lanes, main=data.middle, more=f"{data.level} interval", label=label)
+    return chart.draw_chart(groups, data.scale, lanes=lanes, main=data.middle, more=f"{data.level} interval", label=label)
 
 
-def readout(result: Row | None, digits: int) -> Readout:
+def readout(result: Row | None, digits: int) -> chart.Readout:
     """The numbers beside a lane, or why there are none."""
     if result is None:
-        return Readout(main="not run")
+        return chart.Readout(main="not run")
     if result.pending:
-        return Readout(main="pending", more=result.so_far(digits))
+        return chart.Readout(main="pending", more=result.so_far(digits))
     if result.defined:
-        return Readout(main=result.shown(digits), more=result.ends(digits))
-    return Readout(main="failed" if result.state == State.FAILED else "no response" if result.still else "undefined")
+        return chart.Readout(main=result.shown(digits), more=result.ends(digits))
+    return chart.Readout(main="failed" if result.state == State.FAILED else "no response" if result.still else "undefined")
 
 
-def draw_lane(model: int, result: Row, scale: Scale, *, y: float, digits: int) -> Markup:
+def draw_lane(model: int, result: Row, scale: chart.Scale, *, y: float, digits: int) -> Markup:
     """One model's marks on a row, from back to front: the room between the nulls, both intervals, the mean."""
     if not result.defined:
         return Markup("")
 
     def at(value: float, path: str, css: str) -> Markup:
-        return mark(scale.percent(value), y, path, css) if math.isfinite(value) else Markup("")
+        return chart.mark(scale.percent(value), y, path, css) if math.isfinite(value) else Markup("")
 
     floor, ceiling = result.random_control, result.self_agreement
     parts = [
-        span(floor, ceiling, y, scale, "room") if ceiling > floor else Markup(""),
+        chart.span(floor, ceiling, y, scale, "room") if ceiling > floor else Markup(""),
         at(floor, FLOOR, "null"),
         at(ceiling, CEILING, "null"),
         at(result.null, NULL, "null known"),
     ]
     if math.isfinite(result.null_mean) and math.isfinite(result.null_high):
-        parts += [span(result.null_mean, result.null_high, y, scale, "permuted"), at(result.null_high, NULL, "null known")]
+        parts += [chart.span(result.null_mean, result.null_high, y, scale, "permuted"), at(result.null_high, NULL, "null known")]
     parts += [
-        span(result.low, result.high, y, scale, "population"),
-        at(result.published, DIAMOND, "ring"),
-        span(result.draws_low, result.draws_high, y, scale, "draws"),
+        chart.span(result.low, result.high, y, scale, "population"),
+        at(result.published, chart.DIAMOND, "ring"),
+        chart.span(result.draws_low, result.draws_high, y, scale, "draws"),
         at(result.value, AT_MOST, "arrow") if result.bound else Markup(""),
-        at(result.value, shape_of(model), "dot"),
+        at(result.value, chart.shape_of(model), "dot"),
     ]
-    return lane(model, describe(result, digits), Markup("").join(parts))
+    return chart.lane(model, describe(result, digits), Markup("").join(parts))
 
 
 def describe(result: Row, digits: int) -> str:
@@ -217,7 +202,7 @@ class BehaviourData:
 
     score: str
     rows: tuple[tuple[int, Row, str], ...]
-    scale: Scale
+    scale: chart.Scale
     digits: int
     level: str
 
@@ -232,7 +217,7 @@ def behaviour_data(
     return BehaviourData(
         score=score,
         rows=tuple((place.get(row.model, len(place)), row, percentage(accuracy.get(row.model))) for row in mine),
-        scale=scale_for(numbers),
+        scale=chart.scale_for(numbers),
         digits=digits_of(mine, *numbers),
         level=level,
     )
@@ -254,15 +239,15 @@ def draw_behaviour(data: BehaviourData) -> Markup:
         _, result, accuracy = data.rows[0]
         return draw_behaviour(replace(data, rows=((0, replace(result, model=""), accuracy),)))
     rows = [
-        ChartRow(
+        chart.ChartRow(
             name=Markup("{}<span>{}</span> <small>{}</small>").format(
-                key(index) if result.model else "", result.model or "every model", ", ".join(filter(None, (accuracy, result.outcome)))
+                chart.key(index) if result.model else "", result.model or "every model", ", ".join(filter(None, (accuracy, result.outcome)))
             ),
-            lanes=[draw_lane(index, result, data.scale, y=lane_centre(0, 1), digits=data.digits)],
+            lanes=[draw_lane(index, result, data.scale, y=chart.lane_centre(0, 1), digits=data.digits)],
             readouts=[readout(result, data.digits)],
         )
         for index, result, accuracy in data.rows
     ]
     middle = data.rows[0][1].middle if data.rows else "mean"
-    groups = [ChartGroup(heading="", rows=rows)]
-    return draw_chart(groups, data.scale, lanes=1, main=middle, more=f"{data.level} interval", label=title_of(data.score))
+    groups = [chart.ChartGroup(heading="", rows=rows)]
+    return chart.draw_chart(groups, data.scale, lanes=1, main=middle, more=f"{data.level} interval", label=title_of(data.score))
