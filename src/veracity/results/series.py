@@ -1,7 +1,4 @@
-"""Single perturbations that hurt, kept for the eye.
-
-One score of one subject over all samples, from stored measurements; and the numbers that are read off it.
-"""
+"""One score of one subject over all samples, from stored measurements; the numbers read off it, and its worst pairs."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from veracity.statistics import medians
 
 @dataclass(frozen=True, repr=False)
 class WorstPair:
-    """One perturbation that hurt: the input and its explanation, before and after."""
+    """One of the worst perturbations: the input and its explanation, before and after."""
 
     model: str
     explainer: str
@@ -45,12 +42,12 @@ class WorstPair:
     predicted: int | None = None
 
     def __repr__(self) -> str:
-        """Who, where and how bad; not its tensors."""
+        """Model, explainer, sample and value, without the tensors."""
         return f"WorstPair(model={self.model!r}, explainer={self.explainer!r}, sample={self.sample}, value={self.value:.3f})"
 
 
 def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPair]:
-    """The stored pairs of one cell; raises if a part of them is not there."""
+    """The stored pairs of one cell; raises if a part of them is missing."""
     parts = [kept.get(name) for name in (*PARTS, *(name for name in SEARCHED if name in kept))]
     if any(part is None or not part.ndim or len(part) != len(kept["sample"]) for part in parts):
         raise StoreError(f"The worst pairs of the cell {cell['key']} are damaged: delete their file and run the same command again.")
@@ -73,19 +70,19 @@ def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPai
 
 
 PARTS = ("sample", "draw", "element", "value", "input", "moved", "explanation", "expected", "found")
-"""What is kept of every pair."""
+"""The parts that are stored of every pair."""
 SEARCHED: dict[str, Callable[[Tensor], Any]] = {"merit": float, "label": int, "predicted": int}
-"""What is kept of a pair that a search found."""
+"""The further parts that are stored of a pair found by a search."""
 
 
 def badness_first(pair: WorstPair, sign: float) -> float:
-    """What pairs are sorted by: a search knows how bad its own are; else the value counts."""
+    """The key that sorts pairs, worst first: the merit that a search gave them, or else their value."""
     return sign * pair.value if pair.merit is None else -pair.merit
 
 
 Array = NDArray[np.float64]
 SPARSE = 256
-"""How many times as many places as measurements a table may have: samples may differ in their number of draws."""
+"""A table may have this many times as many places as measurements, since samples may differ in their number of draws."""
 
 
 @dataclass(frozen=True)
@@ -149,9 +146,9 @@ Derived = tuple[Array, Array, NDArray[np.bool_], Array | None, Mapping[str, NDAr
 
 
 def derived(about: dict[str, Any], measured: Measured) -> Derived:
-    """Values (samples, draws), one value a sample, which samples did not respond, each value's own error, and remarks.
+    """Values (samples, draws), one value per sample, which samples did not respond, each value's own error, and remarks.
 
-    Plainly, or as the registered score does.
+    Plain means need no score; others are derived by the registered score.
     """
     if about.get("values", "plain") == "plain" and about["reduce"] == "mean":
         values = next(iter(measured.quantities.values()))[:, :, 0]
@@ -169,7 +166,7 @@ def derived(about: dict[str, Any], measured: Measured) -> Derived:
 
 
 def evaluations(one: Series) -> int:
-    """How many perturbations were evaluated for a score: as the search counted them, or one a draw and level."""
+    """How many perturbations were evaluated for a score: as the search counted them, or one per draw and level."""
     if "evaluations" in one.measured.quantities:
         table = one.measured["evaluations"]
         return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
@@ -196,7 +193,7 @@ def null_of(one: Series) -> str:
 
 
 def mean(values: Array) -> float:
-    """The mean of what is defined, NaN if nothing is."""
+    """The mean of the defined values, NaN if there is none."""
     return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else float("nan")
 
 
@@ -206,7 +203,7 @@ def censored(one: Series) -> NDArray[np.bool_]:
 
 
 def summed(one: Series | None, centre: str) -> float:
-    """The mean or the median of what is defined; NaN if nothing is, or if no more than a bound is known."""
+    """The mean or the median of the defined values; NaN if there is none, or if only a bound is known."""
     if one is None or centre != "median":
         return math.nan if one is None else mean(one.per_sample)
     found = medians.median_estimate(one.per_sample, None, one.bounds, censored=censored(one))
