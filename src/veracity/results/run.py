@@ -206,22 +206,18 @@ class Result:
         chosen = self._of(score)
         for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
             alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
+            values = {getattr(one, own): one.per_sample for one in alike}
             if self.pools(score):
                 measured = {getattr(one, own): one.measured for one in alike}
-                rows += [{other: group, **asdict(row)} for row in pooled.pooled_differences(self.pooled_score(score), measured, confidence)]
-                continue
-            if self._centre(score) == "median":
-                below = {getattr(one, own): censored(one) for one in alike}
-                tables = {getattr(one, own): one.per_sample for one in alike}
-                rows += [{other: group, **asdict(row)} for row in medians.median_differences(tables, below, confidence)]
-                continue
-            shared = all(not one.sampling.nested and not one.sampling.exhaustive for one in alike)
-            plain = self.manifest["score_specs"][score]["reduce"] == "mean"
-            if shared:
+                found = pooled.pooled_differences(self.pooled_score(score), measured, confidence)
+            elif self._centre(score) == "median":
+                found = medians.median_differences(values, {getattr(one, own): censored(one) for one in alike}, confidence)
+            elif all(not one.sampling.nested and not one.sampling.exhaustive for one in alike):
+                plain = self.manifest["score_specs"][score]["reduce"] == "mean"
                 tables = {getattr(one, own): one.values if plain else one.per_sample[:, None] for one in alike}
                 found = crossed_differences(tables, confidence=confidence)
             else:
-                found = mean_differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
+                found = mean_differences(values, confidence=confidence)
             rows += [{other: group, **asdict(row)} for row in found]
         return pd.DataFrame(rows, columns=[other, "first", "second", *DIFFERENCE])
 

@@ -53,6 +53,7 @@ def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPai
         raise StoreError(f"The worst pairs of the cell {cell['key']} are damaged: delete their file and run the same command again.")
     for number in range(len(kept["sample"])):
         known: dict[str, Any] = {name: kind(kept[name][number]) for name, kind in SEARCHED.items() if name in kept}
+        known |= {name: kept[name][number] for name in TENSORS}
         yield WorstPair(
             model=cell["model"],
             explainer=cell["explainer"],
@@ -60,16 +61,12 @@ def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPai
             draw=int(kept["draw"][number]),
             element=[float(part) for part in kept["element"][number]],
             value=float(kept["value"][number]),
-            input=kept["input"][number],
-            moved=kept["moved"][number],
-            explanation=kept["explanation"][number],
-            expected=kept["expected"][number],
-            found=kept["found"][number],
             **known,
         )
 
 
-PARTS = ("sample", "draw", "element", "value", "input", "moved", "explanation", "expected", "found")
+TENSORS = ("input", "moved", "explanation", "expected", "found")
+PARTS = ("sample", "draw", "element", "value", *TENSORS)
 """The parts that are stored of every pair."""
 SEARCHED: dict[str, Callable[[Tensor], Any]] = {"merit": float, "label": int, "predicted": int}
 """The further parts that are stored of a pair found by a search."""
@@ -123,14 +120,11 @@ class Series:
         if not self.lost:
             return self
         kept = ~np.isin(self.samples, list(self.lost))
+        arrays: dict[str, Any] = {name: getattr(self, name)[kept] for name in ("samples", "values", "counts", "per_sample", "no_response")}
         return replace(
             self,
-            samples=self.samples[kept],
-            values=self.values[kept],
-            counts=self.counts[kept],
-            per_sample=self.per_sample[kept],
+            **arrays,
             measured=Measured({name: table[kept] for name, table in self.measured.quantities.items()}),
-            no_response=self.no_response[kept],
             errors=None if self.errors is None else self.errors[kept],
             remarks={name: marks[kept] for name, marks in self.remarks.items()},
             lost={},
@@ -165,11 +159,15 @@ def derived(about: dict[str, Any], measured: Measured) -> Derived:
     return values, score.reduce(values), score.no_response(measured), score.errors(measured), score.remarks(measured)
 
 
+def last_counts(table: Array) -> int:
+    """The sum over samples and draws of a count that grows from level to level."""
+    return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
+
+
 def evaluations(one: Series) -> int:
     """How many perturbations were evaluated for a score: as the search counted them, or one per draw and level."""
     if "evaluations" in one.measured.quantities:
-        table = one.measured["evaluations"]
-        return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
+        return last_counts(one.measured["evaluations"])
     first = next(iter(one.measured.quantities.values()))
     return one.drawn * int(first.shape[2])
 
@@ -177,8 +175,7 @@ def evaluations(one: Series) -> int:
 def undefined(one: Series) -> int:
     """How many evaluations of a search had no value, or how many draws have one quantity without the other."""
     if "undefined" in one.measured.quantities:
-        table = one.measured["undefined"]
-        return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
+        return last_counts(one.measured["undefined"])
     seen = np.stack([np.isfinite(table) for table in one.measured.quantities.values()])
     return int((seen.any(axis=0) & ~seen.all(axis=0)).sum())
 

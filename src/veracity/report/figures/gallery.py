@@ -114,7 +114,7 @@ class Exhibit:
 
 def exhibit(item: WorstPair, *, score: str, frame: str, names: Sequence[str], groups: frozenset[str]) -> Exhibit:
     """A pair with its tensors as arrays."""
-    arrays = {name: images.to_array(getattr(item, name)) for name in ("input", "moved", "explanation", "expected", "found")}
+    arrays: dict[str, Any] = {name: images.to_array(getattr(item, name)) for name in ("input", "moved", "explanation", "expected", "found")}
     return Exhibit(
         **{name: getattr(item, name) for name in ("model", "explainer", "sample", "draw", "element", "value")},
         **arrays,

@@ -85,8 +85,8 @@ def search_data(score: Any, series: Sequence[Series], models: Sequence[str], nam
             if line is not None and len(line.evaluations) >= LEAST:
                 found.setdefault((one.model if names else "", title), {})[index, one.explainer or one.model] = line
     panels = []
-    for (model, search), lines in sorted(found.items(), key=lambda item: models.index(item[0][0]) if item[0][0] else 0):
-        text = search.replace("_", " ")
+    for (model, walk), lines in sorted(found.items(), key=lambda item: models.index(item[0][0]) if item[0][0] else 0):
+        text = walk.replace("_", " ")
         panels.append(panel(score, f"{model}: {text}" if model and len(models) > 1 else text.capitalize(), lines))
     return SearchData(panels=tuple(panels), axis=f"the {score.objective} at the worst feasible point so far")
 
