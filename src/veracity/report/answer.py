@@ -14,7 +14,7 @@ from veracity.core.wording import UNDEFINED, count, decimals, interval, number, 
 from veracity.engine.store.state import State
 from veracity.report.rows import (
     AGAINST_CHANCE,
-    KEPT_OR_NOT,
+    ON_SYMMETRY,
     PHRASES,
     RANDOM,
     Pairs,
@@ -90,7 +90,7 @@ class Answer:
     @property
     def judged(self) -> bool:
         """Whether any model got verdicts on a symmetry."""
-        return bool(self.verdicts & KEPT_OR_NOT)
+        return bool(self.verdicts & ON_SYMMETRY)
 
     @property
     def chances(self) -> bool:
@@ -145,7 +145,7 @@ def lead(
         return [*said, *(left or sentences(say("answer.none", word, asked=len(rows))))]
     marked = judged(known)
     if marked:
-        counted = [row for row in known if verdict(row) in KEPT_OR_NOT]
+        counted = [row for row in known if verdict(row) in ON_SYMMETRY]
         held = shares(models, counted) if counted else ""
         untold = Markup("") if left else say("answer.untold", word, explainers=len(known))
         said += sentences(say("answer.respect", held, level, word, known[0].mark, intervals=len(counted)) or untold)

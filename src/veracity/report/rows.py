@@ -40,7 +40,7 @@ class Verdict(Enum):
     PENDING = "pending"
 
 
-KEPT_OR_NOT = frozenset({Verdict.KEEPS, Verdict.OPEN, Verdict.BREAKS})
+ON_SYMMETRY = frozenset({Verdict.KEEPS, Verdict.OPEN, Verdict.BREAKS})
 AGAINST_CHANCE = frozenset({Verdict.AHEAD, Verdict.LEVEL, Verdict.BEHIND})
 UNMEASURED = {State.FAILED.value: Verdict.FAILED, State.PENDING.value: Verdict.PENDING}
 """The verdict on a row that is not measured, by its state."""

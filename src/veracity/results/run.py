@@ -35,15 +35,15 @@ from veracity.results.series import (
     WorstPair,
     badness_first,
     censored,
-    derived,
+    derive,
     evaluations,
     failed_samples,
-    gathered,
+    gather,
     mean,
     null_of,
-    summed,
+    summarise,
     undefined,
-    unpacked,
+    unpack_pairs,
 )
 from veracity.scores.common import Absent, as_read
 from veracity.statistics import means, medians, pooled
@@ -297,7 +297,7 @@ class Result:
         pairs: dict[tuple[str, str], list[WorstPair]] = {}
         for cell in self.manifest["cells"]:
             if cell["score"] == score and (kept := self.folder.read_tensors("worst", cell["key"])):
-                pairs.setdefault((cell["model"], cell["explainer"]), []).extend(unpacked(cell, kept))
+                pairs.setdefault((cell["model"], cell["explainer"]), []).extend(unpack_pairs(cell, kept))
         sign = -1.0 if any(one.direction is Direction.LOWER for one in self._of(score)) else 1.0
         return [pair for found in pairs.values() for pair in sorted(found, key=lambda pair: badness_first(pair, sign))[:count]]
 
@@ -380,7 +380,7 @@ class Result:
         if one is not None and one.pending:
             return math.nan
         if one is None or not self.pools(one.score):
-            return summed(one, self._centre(beside))
+            return summarise(one, self._centre(beside))
         return self._pooled(one, float(self.manifest["spec"].get("confidence", 0.95))).estimate.value if len(one.samples) else math.nan
 
     def _holds(self, one: Series) -> float:
@@ -417,10 +417,10 @@ class Result:
             for key in incomplete & set(rows):
                 reasons, error = self.folder.failed_samples(key), self.folder.failure(key)
                 lost |= {sample: reasons.get(sample, error) for sample in failed_samples(rows[key])}
-            samples, measured, counts = gathered(list(rows.values()))
+            samples, measured, counts = gather(list(rows.values()))
             about = self.manifest["score_specs"][score]
             try:
-                values, per_sample, still, errors, remarks = derived(about, measured)
+                values, per_sample, still, errors, remarks = derive(about, measured)
             except (LookupError, TypeError, ValueError, ArithmeticError) as error:
                 raise StoreError(
                     f"The cells of '{score}' in {self.path} do not hold what this score is made of ({type(error).__name__}: {error}): "

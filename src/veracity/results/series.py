@@ -46,7 +46,7 @@ class WorstPair:
         return f"WorstPair(model={self.model!r}, explainer={self.explainer!r}, sample={self.sample}, value={self.value:.3f})"
 
 
-def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPair]:
+def unpack_pairs(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPair]:
     """The stored pairs of one cell; raises if a part of them is missing."""
     parts = [kept.get(name) for name in (*PARTS, *(name for name in SEARCHED if name in kept))]
     if any(part is None or not part.ndim or len(part) != len(kept["sample"]) for part in parts):
@@ -139,7 +139,7 @@ class Series:
 Derived = tuple[Array, Array, NDArray[np.bool_], Array | None, Mapping[str, NDArray[np.bool_]]]
 
 
-def derived(about: dict[str, Any], measured: Measured) -> Derived:
+def derive(about: dict[str, Any], measured: Measured) -> Derived:
     """Values (samples, draws), one value per sample, which samples did not respond, each value's own error, and remarks.
 
     Plain means need no score; others are derived by the registered score.
@@ -199,7 +199,7 @@ def censored(one: Series) -> NDArray[np.bool_]:
     return one.remarks.get("censored", np.zeros(len(one.samples), dtype=np.bool_))
 
 
-def summed(one: Series | None, centre: str) -> float:
+def summarise(one: Series | None, centre: str) -> float:
     """The mean or the median of the defined values; NaN if there is none, or if only a bound is known."""
     if one is None or centre != "median":
         return math.nan if one is None else mean(one.per_sample)
@@ -213,7 +213,7 @@ def failed_samples(table: pa.Table) -> set[int]:
     return set(rows["sample"].to_pylist())
 
 
-def gathered(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
+def gather(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
     """The rows of cells in any order: the samples, each quantity as (samples, draws, levels) NaN-padded, and how many draws each had."""
     if not tables:
         return np.zeros(0, np.int64), Measured({"value": np.zeros((0, 0, 1))}), np.zeros(0, np.int64)

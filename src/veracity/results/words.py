@@ -85,13 +85,13 @@ def caveats(entries: Sequence[Mapping[str, Any]], score: str, models: Collection
         shown = entry.get("score") == score and entry.get("model") in models and entry.get("explainer") in explainers
         if shown and entry.get("caveat"):
             found.setdefault(str(entry["caveat"]), []).append(str(entry["explainer"]))
-    return [f"The published figures of {listed(list(dict.fromkeys(names)))} {caveat}." for caveat, names in found.items()]
+    return [f"The published figures of {join_names(list(dict.fromkeys(names)))} {caveat}." for caveat, names in found.items()]
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names with commas and an "and".
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> join_names(["a"]), join_names(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

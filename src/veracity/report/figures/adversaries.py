@@ -28,7 +28,7 @@ Subject = tuple[str, str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class EventPairs:
     """What a run keeps of one event: the worst pairs, their labels before and after, and the samples without any."""
 
     pairs: Mapping[Subject, WorstPair]
@@ -68,7 +68,7 @@ class AdversariesData:
 
 
 def adversaries_data(
-    events: Mapping[str, Kept],
+    events: Mapping[str, EventPairs],
     models: Sequence[str],
     names: Sequence[str],
     *,
@@ -87,7 +87,7 @@ def adversaries_data(
     return AdversariesData(models=tuple(held), signed=signed, share=share)
 
 
-def adversary(subject: Subject, events: Mapping[str, Kept], groups: frozenset[str]) -> Adversary:
+def adversary(subject: Subject, events: Mapping[str, EventPairs], groups: frozenset[str]) -> Adversary:
     """One explainer on one seed."""
     first = next(kept.pairs[subject] for kept in events.values() if subject in kept.pairs)
     found: list[tuple[str, Point | str]] = []
@@ -170,7 +170,7 @@ class AdversariesFigure(SharedFigure):
             key = as_json({name: value for name, value in score.spec().items() if name not in BESIDE})
             places.setdefault(key, {}).setdefault(score.kept, label)
         best = max(places.values(), key=len, default={})
-        events = {EVENTS[kept]: kept_of(reading, best[kept]) for kept in (True, False) if kept in best}
+        events = {EVENTS[kept]: event_pairs(reading, best[kept]) for kept in (True, False) if kept in best}
         label = next(iter(best.values()))
         names = [row.explainer for row in reading.rows if row.score in best.values() and row.frame == "input" and not row.control]
         found = adversaries_data(
@@ -200,10 +200,10 @@ def gallery_note(score: Any, data: AdversariesData, places: int) -> str:
     return " ".join([*said, f"{kind}, summed over channels, {scale}."])
 
 
-def kept_of(reading: Reading, label: str) -> Kept:
+def event_pairs(reading: Reading, label: str) -> EventPairs:
     """What the run keeps of one event: the pairs, the class of each seed and of the point found beside it, and seeds without a point."""
     pairs = {(one.model, one.explainer, one.sample): one for one in reading.worst(label, 1_000_000)}
     labels = {subject: (one.label, one.predicted) for subject, one in pairs.items() if one.label is not None and one.predicted is not None}
     vain = [row for row in reading.samples(label).to_dict("records") if row.get("infeasible") is True]
     none = frozenset((str(row["model"]), str(row["explainer"]), int(row["sample"])) for row in vain)
-    return Kept(pairs=pairs, labels=labels, none=none)
+    return EventPairs(pairs=pairs, labels=labels, none=none)

@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibrated:
+class Calibration:
     """One space on one model: its record in the manifest, and every (strength, agreement) that was measured, in ascending order."""
 
     model: int
@@ -34,14 +34,14 @@ class CalibrationData:
     """Every calibration of a run, in its order."""
 
     models: tuple[str, ...]
-    found: tuple[Calibrated, ...]
+    found: tuple[Calibration, ...]
 
 
 def calibration_data(records: Sequence[Mapping[str, Any]], models: Sequence[str]) -> CalibrationData:
     """The records of the manifest whose model is known."""
     known = [record for record in records if record["model"] in models and record["curve"]]
     curves = [tuple(sorted((float(x), float(y)) for x, y in record["curve"])) for record in known]
-    found = [Calibrated(model=models.index(one["model"]), record=one, curve=curve) for one, curve in zip(known, curves, strict=True)]
+    found = [Calibration(model=models.index(one["model"]), record=one, curve=curve) for one, curve in zip(known, curves, strict=True)]
     return CalibrationData(models=tuple(models), found=tuple(found))
 
 
@@ -63,7 +63,7 @@ def draw_calibration(data: CalibrationData) -> Markup:
     return draw_facets([draw_one(item, data) for item in data.found])
 
 
-def draw_one(item: Calibrated, data: CalibrationData) -> Facet:
+def draw_one(item: Calibration, data: CalibrationData) -> Facet:
     """One calibration on a strength axis of its own."""
     record, model, several = item.record, data.models[item.model], len(data.models) > 1
     sigma, agreement, chance, tolerance = (float(record[name]) for name in ("sigma", "agreement", "chance", "tolerance"))

@@ -36,14 +36,14 @@ MONTE_CARLO = "monte_carlo"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn:
+class DrawKind:
     """The draws of one score of one explainer on one model: how they were sampled, and the range of a value."""
 
     sampling: Sampling
     bounds: tuple[float, float]
 
 
-def drawn(reading: Reading, score: str) -> dict[tuple[str, str], Drawn]:
+def random_draws(reading: Reading, score: str) -> dict[tuple[str, str], DrawKind]:
     """Draws that are a random sample of their own from the first to any later one, by (model, explainer).
 
     Those of a Monte Carlo walk are, if each value is a mean over draws. An exhaustive walk visits elements in their order,
@@ -57,7 +57,9 @@ def drawn(reading: Reading, score: str) -> dict[tuple[str, str], Drawn]:
     if walk != MONTE_CARLO or (reading.about(score).get("reduce") or "mean") != "mean":
         return {}
     bounds = {(str(cell["model"]), str(cell["explainer"])): cell.get("bounds") or (-math.inf, math.inf) for cell in cells}
-    return {name: Drawn(sampling=kinds[name], bounds=(float(bounds[name][0]), float(bounds[name][1]))) for name in kinds if name in random}
+    return {
+        name: DrawKind(sampling=kinds[name], bounds=(float(bounds[name][0]), float(bounds[name][1]))) for name in kinds if name in random
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +96,7 @@ class ConvergenceData:
 
 def convergence_data(
     draws: Mapping[tuple[str, str], Array],
-    kinds: Mapping[tuple[str, str], Drawn],
+    kinds: Mapping[tuple[str, str], DrawKind],
     score: str,
     models: Sequence[str],
     frames: Mapping[str, str],
@@ -107,7 +109,7 @@ def convergence_data(
     return ConvergenceData(score=score, models=tuple(models), explainers=tuple(line for line in lines if line[2]))
 
 
-def running(confidence: float, model: int, drawn: tuple[Array, Drawn]) -> Running:
+def running(confidence: float, model: int, drawn: tuple[Array, DrawKind]) -> Running:
     """One explainer on one model; of very many draws evenly spaced ones."""
     values, kind = drawn
     found = convergence(values, kind.sampling, kind.bounds, confidence=confidence)
@@ -169,7 +171,7 @@ class ConvergenceFigure(Figure):
 
     def data(self, reading: Reading, label: str) -> ConvergenceData | None:
         """The running means of draws that are random samples of their own."""
-        kinds = drawn(reading, label)
+        kinds = random_draws(reading, label)
         if not kinds:
             return None
         found = convergence_data(reading.draws(label), kinds, label, reading.models, reading.explained(label), reading.confidence)

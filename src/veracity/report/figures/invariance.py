@@ -15,7 +15,7 @@ from veracity.report.figures.chart import Scale, exact_scale, legend, scale_for,
 from veracity.report.figures.panels import draw_explainers
 from veracity.report.figures.plane import NEUTRAL, Place, Plane, draw_paths, draw_spots, group, row_spot
 from veracity.report.reading import Reading
-from veracity.report.rows import KEPT_OR_NOT, Verdict, judged, own_invariance, verdict
+from veracity.report.rows import ON_SYMMETRY, Verdict, judged, own_invariance, verdict
 from veracity.report.wording import GUIDELINES, listing, name, piece, say, sentences, word_of
 from veracity.results import Row
 
@@ -79,7 +79,7 @@ def relaxation_sentences(data: RelaxationData, models: Sequence[str]) -> list[Ma
     robust = [met for _, _, met in data.explainers if any(item.model == best and verdict(item.result) is Verdict.KEEPS for item in met)]
     parts = []
     for index in sorted({item.model for met in robust for item in met} - {best}):
-        here = [item for met in robust for item in met if item.model == index and verdict(item.result) in KEPT_OR_NOT]
+        here = [item for met in robust for item in met if item.model == index and verdict(item.result) in ON_SYMMETRY]
         short = sum(verdict(item.result) is Verdict.BREAKS for item in here)
         own = number(here[0].own.value) if here else ""
         parts += [piece("{} of {} on {} (its own invariance is {})", short, len(here), name(models[index]), own)] if here else []

@@ -26,7 +26,7 @@ DRAWN = ("value", "low", "high", "draws_low", "draws_high", "self_agreement", "r
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankedRow:
+class RankingRow:
     """One explainer: its result for each model, None if there is none."""
 
     explainer: str
@@ -34,12 +34,12 @@ class RankedRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankedFrame:
+class RankingFrame:
     """Explanations of one kind, best first, and the controls that are fair to them."""
 
     frame: str
-    explainers: tuple[RankedRow, ...]
-    controls: tuple[RankedRow, ...]
+    explainers: tuple[RankingRow, ...]
+    controls: tuple[RankingRow, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class RankingData:
 
     score: str
     models: tuple[str, ...]
-    frames: tuple[RankedFrame, ...]
+    frames: tuple[RankingFrame, ...]
     scale: chart.Scale
     digits: int
     level: str
@@ -56,12 +56,12 @@ class RankingData:
     in_map_units: bool = False
 
     @property
-    def explainers(self) -> tuple[RankedRow, ...]:
+    def explainers(self) -> tuple[RankingRow, ...]:
         """All that are no controls, kind by kind."""
         return tuple(row for group in self.frames for row in group.explainers)
 
     @property
-    def controls(self) -> tuple[RankedRow, ...]:
+    def controls(self) -> tuple[RankingRow, ...]:
         """All controls, kind by kind."""
         return tuple(row for group in self.frames for row in group.controls)
 
@@ -77,8 +77,8 @@ def ranking_data(rows: Sequence[Row], score: str, models: Sequence[str], level: 
     numbers = [getattr(row, name) for row in mine if row.settled for name in DRAWN]
     frames = []
     for frame in frames_of(mine):
-        plain, controls = (ranked([row for row in mine if row.frame == frame and row.control is kind], models) for kind in (False, True))
-        frames.append(RankedFrame(frame=frame, explainers=plain, controls=controls))
+        plain, controls = (rank_rows([row for row in mine if row.frame == frame and row.control is kind], models) for kind in (False, True))
+        frames.append(RankingFrame(frame=frame, explainers=plain, controls=controls))
     return RankingData(
         score=score,
         models=tuple(models),
@@ -91,7 +91,7 @@ def ranking_data(rows: Sequence[Row], score: str, models: Sequence[str], level: 
     )
 
 
-def ranked(rows: Sequence[Row], models: Sequence[str]) -> tuple[RankedRow, ...]:
+def rank_rows(rows: Sequence[Row], models: Sequence[str]) -> tuple[RankingRow, ...]:
     """One row per explainer, best first, those without any number last.
 
     The order is that of the mean over models, each value taken relative to its model's mean, so that a missing cell
@@ -107,10 +107,10 @@ def ranked(rows: Sequence[Row], models: Sequence[str]) -> tuple[RankedRow, ...]:
         return not values, chart.mean_of(values) if rows[0].direction == "lower" else -chart.mean_of(values)
 
     names = sorted(dict.fromkeys(row.explainer for row in rows), key=order)
-    return tuple(RankedRow(explainer=name, results=tuple(cells.get((name, model)) for model in models)) for name in names)
+    return tuple(RankingRow(explainer=name, results=tuple(cells.get((name, model)) for model in models)) for name in names)
 
 
-def headings(group: RankedFrame, data: RankingData) -> tuple[str, str]:
+def headings(group: RankingFrame, data: RankingData) -> tuple[str, str]:
     """The headings of a kind's explainers and of its controls; empty with one kind and no controls."""
     if len(data.frames) > 1:
         return frame_title(group.frame), f"{frame_title(group.frame)}: controls"

@@ -27,7 +27,7 @@ CLASSES = {"stuck": "arrow stuck", "censored": "arrow"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampled:
+class SampleDot:
     """One sample: its number, ln P with the ends of its interval, and "censored", "stuck" or "" for how it ended."""
 
     sample: int
@@ -41,7 +41,7 @@ class Sampled:
 class DotsData:
     """The samples of every subject as (title, frame, model, samples), all on one scale."""
 
-    subjects: tuple[tuple[str, str, int, tuple[Sampled, ...]], ...]
+    subjects: tuple[tuple[str, str, int, tuple[SampleDot, ...]], ...]
     across: Scale
     up: Scale
 
@@ -53,7 +53,7 @@ def dots_data(samples: pd.DataFrame, models: Sequence[str], frames: Mapping[str,
     for label, frame in frames.items():
         for index, model in enumerate(models):
             mine = samples[(samples["model"] == model) & (samples["explainer"] == label)]
-            found = tuple(one for record in mine.to_dict("records") if (one := sampled(record, wide)) is not None)
+            found = tuple(one for record in mine.to_dict("records") if (one := sample_dot(record, wide)) is not None)
             title = " on ".join([label, model] if label and len(models) > 1 else [label or model])
             subjects += [(title, frame, index, found)] if found else []
     every = [one for *_, found in subjects for one in found]
@@ -70,14 +70,14 @@ def dots_data(samples: pd.DataFrame, models: Sequence[str], frames: Mapping[str,
     )
 
 
-def sampled(record: Mapping[object, object], wide: float) -> Sampled | None:
+def sample_dot(record: Mapping[object, object], wide: float) -> SampleDot | None:
     """One sample: ln P plus and minus so many standard errors, at most 0; None if it has no value."""
     value, error = (float(str(record.get(name, "nan"))) for name in ("value", "error"))
     state = next((name for name in CLASSES if record.get(name) is True), "")
     if not math.isfinite(value):
         return None
     ends = (math.nan, math.nan) if state else (value - wide * error, min(value + wide * error, 0.0))
-    return Sampled(sample=int(str(record["sample"])), value=value, low=ends[0], high=ends[1], state=state)
+    return SampleDot(sample=int(str(record["sample"])), value=value, low=ends[0], high=ends[1], state=state)
 
 
 def draw_dots(data: DotsData) -> Markup:

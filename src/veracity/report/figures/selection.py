@@ -75,13 +75,13 @@ class Label:
         return Box(self.x, left, left + wide, baseline - 0.8 * TALL, baseline + 0.2 * TALL)
 
 
-def placed(points: Sequence[tuple[str, float, float]], height: float) -> list[Label]:
+def place_labels(points: Sequence[tuple[str, float, float]], height: float) -> list[Label]:
     """A label for each point (name, percent across, pixels down) of a plane so many pixels high, in their order.
 
     The nearest place is taken that covers no point and no label before it and stays on the plane; where none is left, the one
     that covers least.
 
-    >>> [(label.dx, label.dy) for label in placed([("a", 10.0, 50.0), ("b", 11.0, 50.0)], 100.0)]
+    >>> [(label.dx, label.dy) for label in place_labels([("a", 10.0, 50.0), ("b", 11.0, 50.0)], 100.0)]
     [(-7.0, -5.0), (7.0, -5.0)]
     """
     dots = [Box(x, -MARK, MARK, y - MARK, y + MARK) for _, x, y in points]
@@ -133,7 +133,7 @@ HEIGHT = 260
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class Candidate:
     """One explainer: its fidelity and the score that stands against it."""
 
     explainer: str
@@ -149,7 +149,7 @@ class SelectionPanel:
     model: str
     place: int
     score: str
-    points: tuple[Chosen, ...]
+    points: tuple[Candidate, ...]
     up: Scale
 
 
@@ -171,7 +171,7 @@ def selection_data(rows: Sequence[Row], fidelity: str, scores: Sequence[str], mo
         for score in scores:
             names = [label for found, held, label in cells if found == score and held == model and (fidelity, model, label) in cells]
             both = [(cells[fidelity, model, label], cells[score, model, label]) for label in names]
-            points = tuple(Chosen(explainer=row.explainer, control=row.control, fidelity=other, score=row) for other, row in both)
+            points = tuple(Candidate(explainer=row.explainer, control=row.control, fidelity=other, score=row) for other, row in both)
             up = tight_scale([value for _, row in both for value in (row.value, row.low, row.high)])
             panels += [SelectionPanel(model=model, place=place, score=score, points=points, up=up)] if len(points) > 1 else []
     every = [value for panel in panels for item in panel.points for value in (item.fidelity.value, item.fidelity.low, item.fidelity.high)]
@@ -195,7 +195,7 @@ def draw_panel(panel: SelectionPanel, data: SelectionData) -> Facet:
         place = plane.across.percent(x.value), plane.top(y.value)
         names.append((item.explainer, *place))
         rings += [mark(*place, CIRCLE, "ring")] if item.control else []
-    parts = [draw_spots(spots, panel.place, plane), group(panel.place, Markup("").join(rings)), draw_labels(placed(names, HEIGHT))]
+    parts = [draw_spots(spots, panel.place, plane), group(panel.place, Markup("").join(rings)), draw_labels(place_labels(names, HEIGHT))]
     title = f"{title_of(panel.score)} against {word_of(data.fidelity)}" + (f" on {panel.model}" if data.several else "")
     told = "; ".join(one.title for one in spots)
     return Facet(title=title, frame="", drawing=draw_plane(plane, Markup("").join(parts), f"{title}: {told}"))

@@ -125,12 +125,12 @@ def draw_family(item: Family, data: SymmetrisationData, plane: Plane, stand: Map
         ]
         averaged = [(point.x, point.y) for point in spots if point.x > stand.get(BARE, -1.0)]
         parts += [group(index, draw_paths([averaged], "curve", plane)), draw_spots(spots, index, plane)]
-        captions += [of_model(index, reached(item, index, data.mark), several=len(data.models) > 1)] if met and data.judged else []
+        captions += [of_model(index, reach_text(item, index, data.mark), several=len(data.models) > 1)] if met and data.judged else []
     drawing = draw_plane(plane, Markup("").join(parts), f"{item.title}: score against the number of transforms")
     return Facet(title=item.title, frame=item.frame, drawing=drawing, captions=tuple(captions))
 
 
-def reached(item: Family, model: int, mark: float) -> str:
+def reach_text(item: Family, model: int, mark: float) -> str:
     """From which number of draws on the lower end reaches the mark, in words; an undefined end never does."""
     met = [(step, result) for step in item.steps if (result := step.results[model]) is not None]
     found = next((step for step, result in met if result.low >= mark), None)
