@@ -9,8 +9,7 @@ import pytest
 import report_runs
 
 from veracity.report.answer import answer, no_better_than_random, noise_limited
-from veracity.report.order import COLUMNS
-from veracity.report.rows import Verdict, verdict
+from veracity.report.rows import COLUMNS, Verdict, verdict
 from veracity.results import Row
 
 

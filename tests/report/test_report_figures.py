@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from report_runs import digits_run
 
 from veracity.report.figures.boxes import POINTS, box_of, boxes_data, draw_boxes
+from veracity.report.figures.chart import colour_class, key, scale_for, shape_of
 from veracity.report.figures.ranking import draw_ranking, ranking_data
-from veracity.report.figures.scale import colour_class, key, scale_for, shape_of
 from veracity.report.figures.tables import draw_matrix, matrix_data
-from veracity.report.order import COLUMNS
+from veracity.report.rows import COLUMNS
 from veracity.results import Row
 
 

@@ -27,7 +27,7 @@ def test_an_accuracy_stands_with_its_interval_and_trust_comes_last() -> None:
 
 def test_what_is_not_trusted_is_marked_with_its_warning() -> None:
     tables = facts_data(facts(*(concept_fact("net", name, "striped") for name in ("cav-equiv", "cav-inv"))))
-    assert facts_sentence(tables) == "Of 2 rows, 1 cannot be trusted and takes no part."
+    assert facts_sentence(tables) == "Of 2 rows, 1 cannot be trusted and is not used."
     html = str(draw_facts(tables))
     assert re.findall(r'<tr class="doubtful"><td>(.*?)</td><td>(.*?)</td>', html) == [("net", "cav-equiv")]
     assert (
@@ -131,12 +131,12 @@ def test_robust_explainers_share_a_sentence() -> None:
         return re.sub("<[^>]*>", "", str(robust_sentence(advice_data(list(records), models))))
 
     ok = {"robust": True}
-    assert said(advice("m", "a", **ok), models=("m",)) == "Nothing needs to be done about a: it respects the symmetry."
+    assert said(advice("m", "a", **ok), models=("m",)) == "No change is needed for a: it respects the symmetry."
     both = [advice(model, name, **ok) for model in "mn" for name in "ab"]
-    assert said(*both) == "Nothing needs to be done about a and b on m and n: they respect the symmetry."
-    assert said(*both[:3]) == "Nothing needs to be done about a and b on m; a on n: they respect the symmetry."
+    assert said(*both) == "No change is needed for a and b on m and n: they respect the symmetry."
+    assert said(*both[:3]) == "No change is needed for a and b on m; a on n: they respect the symmetry."
     assert robust_sentence(advice_data([], ["m"])) == ""
-    assert not advice_data([], ["m"]).any
+    assert not advice_data([], ["m"]).remedies
 
 
 def test_advice_and_facts_are_escaped() -> None:

@@ -23,14 +23,14 @@ from veracity.core.wording import MINUS
 from veracity.measure import mse
 from veracity.report.answer import answer
 from veracity.report.figure import shared_figure
-from veracity.report.figures.adversaries import NONE, NOT_KEPT, Kept, Point, adversaries_data, draw_adversaries, kept_of
+from veracity.report.figures.adversaries import NONE, NOT_KEPT, EventPairs, Point, adversaries_data, draw_adversaries, event_pairs
 from veracity.report.figures.panels import SEEDS, shown
 from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.robustness import dots_data, draw_profiles, profile_data
 from veracity.report.figures.search import course, descent, middle, search_data, titles
 from veracity.report.figures.tables import draw_matrix, matrix_data
-from veracity.report.order import COLUMNS
 from veracity.report.reading import read
+from veracity.report.rows import COLUMNS
 from veracity.report.section import section
 from veracity.results import Result, Row
 from veracity.results.words import cost
@@ -245,14 +245,14 @@ def test_the_radius_profile_takes_scores_that_differ_by_it_alone(result: Result)
 
 def test_the_gallery_shows_seed_f_hat_and_f_tilde(result: Result, html: str) -> None:
     reading = read(result)
-    kept = kept_of(reading, "sol_f_tilde")
+    kept = event_pairs(reading, "sol_f_tilde")
     assert kept.pairs
     frame = result.samples("sol_f_tilde").set_index(["explainer", "sample"])
     for (model, label, sample), pair in kept.pairs.items():
         before, after = kept.labels[model, label, sample]
         assert before != after
         assert pair.value == pytest.approx(frame["value"][label, sample], abs=1e-6)
-    hat = kept_of(reading, "sol_f_hat wide")
+    hat = event_pairs(reading, "sol_f_hat wide")
     assert all(before == after for before, after in hat.labels.values())
     found = shared_figure(reading, "adversaries")
     assert found is not None
@@ -267,10 +267,10 @@ def test_the_gallery_shows_seed_f_hat_and_f_tilde(result: Result, html: str) -> 
 
 
 def test_a_missing_event_says_so_and_names_are_escaped(result: Result) -> None:
-    pair = next(iter(kept_of(read(result), "sol_f_hat wide").pairs.values()))
+    pair = next(iter(event_pairs(read(result), "sol_f_hat wide").pairs.values()))
     subject, other = ("net", EVIL, 3), ("net", "ig", 3)
-    hat = Kept(pairs={subject: pair, other: pair}, labels={subject: (3, 3)}, none=frozenset())
-    tilde = Kept(pairs={}, labels={}, none=frozenset({subject}))
+    hat = EventPairs(pairs={subject: pair, other: pair}, labels={subject: (3, 3)}, none=frozenset())
+    tilde = EventPairs(pairs={}, labels={}, none=frozenset({subject}))
     data = adversaries_data({"F-hat": hat, "F-tilde": tilde}, ["net"], [EVIL, "ig"], signed=False, share=False)
     ((_, items),) = data.models
     assert [dict(item.events)["F-tilde"] for item in items] == [NONE, NOT_KEPT]

@@ -15,7 +15,7 @@ from report_runs import stable_run
 
 from veracity.report.figures.folds import draw_folds, folds_data
 from veracity.report.figures.histograms import best_cut, captions, draw_histograms, histograms_data
-from veracity.report.figures.selection import BROAD, NARROW, Box, Label, draw_selection, placed, selection_data
+from veracity.report.figures.selection import BROAD, NARROW, Box, Label, draw_selection, place_labels, selection_data
 from veracity.report.reading import read
 from veracity.scores.distance_sets import relative_consistency
 
@@ -131,7 +131,7 @@ def meets(one: Box, other: Box, widths: Any) -> bool:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["rise", "saliency", "grad_cam_plus_plus"]), st.floats(0, 100), st.floats(0, 260)), max_size=8))
 def test_labels_that_claim_to_be_clear_never_meet_at_any_width(points: list[tuple[str, float, float]]) -> None:
-    labels = placed(points, 260.0)
+    labels = place_labels(points, 260.0)
     assert [label.text for label in labels] == [name for name, _, _ in points]
     for place, one in enumerate(labels):
         for other in labels[:place]:
@@ -143,7 +143,7 @@ def test_crowded_labels_do_not_collide() -> None:
     points = [
         (name, 50.0 + place, 100.0 + 3 * place) for place, name in enumerate(["saliency", "gradient", "rise", "grad_cam", "smooth_grad"])
     ]
-    labels = placed(points, 260.0)
+    labels = place_labels(points, 260.0)
     boxes = [label.box for label in labels]
     assert all(one.clear_of(other) for place, one in enumerate(boxes) for other in boxes[:place])
     assert any(label.far for label in labels)

@@ -27,7 +27,8 @@ from veracity.engine.problem import Problem
 from veracity.engine.progress import LATE, bar
 from veracity.engine.store import SCHEMA, RunFolder
 from veracity.engine.trial import Guard
-from veracity.perturb.path import calibrate, strength_range, tolerance
+from veracity.perturb.path import calibrate as find_strength
+from veracity.perturb.path import strength_range, tolerance
 from veracity.perturb.weights.copies import ScratchModel, generator
 from veracity.perturb.weights.copies import key as stream
 
@@ -130,7 +131,7 @@ def calibrate(
             trial = Agreement(problem, name, budget)
             try:
                 agreement = trial.agreement_along(space, step)
-                found = asdict(calibrate(agreement, trial.classes))
+                found = asdict(find_strength(agreement, trial.classes))
                 beyond = 2.0 * max(sigma for sigma, _ in found["curve"] if sigma <= 2.0 * found["sigma"])
                 if beyond not in trial.agrees:  # where the agreement levels off, for the range of the strength
                     found["curve"] = sorted([*found["curve"], (beyond, agreement(beyond))])

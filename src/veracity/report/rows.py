@@ -1,4 +1,4 @@
-"""Rows as the report reads them: which scores and kinds of explanations there are, and how an interval lies to a mark or to chance."""
+"""Rows as the report reads them: scores and kinds of explanations, verdicts against a mark or chance, and who is ahead of whom."""
 
 from __future__ import annotations
 
@@ -7,17 +7,26 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+import pandas as pd
+
 from veracity.engine.store.state import State
 from veracity.report.wording import in_order
 from veracity.results import Row
 
 BESIDE = "self_agreement"
 ALPHA = 0.05
-"""The p-value up to which a score is told from what permuted labels give."""
+"""The p-value up to which a score differs from what permuted labels give."""
+RANDOM = "random_"
+"""The names of controls whose explanations are random begin with this."""
+COLUMNS = ["model", "first", "second", "difference", "low", "high", "n", "differs"]
+"""The columns of paired differences."""
+
+Pairs = Mapping[frozenset[str], bool]
+"""Whether two explainers differ, for each pair that has a paired difference."""
 
 
 class Verdict(Enum):
-    """How an explainer's interval lies to the mark that stands for "kept"; or, where there is no such mark, to chance."""
+    """How an explainer's interval lies to the mark of its score; or, for a score without a mark, to chance."""
 
     KEEPS = "keeps"
     OPEN = "open"
@@ -31,11 +40,10 @@ class Verdict(Enum):
     PENDING = "pending"
 
 
-KEPT_OR_NOT = frozenset({Verdict.KEEPS, Verdict.OPEN, Verdict.BREAKS})
-UNMEASURED = {State.FAILED.value: Verdict.FAILED, State.PENDING.value: Verdict.PENDING}
-"""What is said of a row that is not measured, by its state."""
+ON_SYMMETRY = frozenset({Verdict.KEEPS, Verdict.OPEN, Verdict.BREAKS})
 AGAINST_CHANCE = frozenset({Verdict.AHEAD, Verdict.LEVEL, Verdict.BEHIND})
-
+UNMEASURED = {State.FAILED.value: Verdict.FAILED, State.PENDING.value: Verdict.PENDING}
+"""The verdict on a row that is not measured, by its state."""
 PHRASES = {
     Verdict.KEEPS: ("respects it", "respect it"),
     Verdict.OPEN: ("undecided", "undecided"),
@@ -50,24 +58,29 @@ PHRASES = {
 }
 
 
+def finite(*values: float) -> bool:
+    """Whether all values are finite numbers."""
+    return all(map(math.isfinite, values))
+
+
 def verdict(row: Row) -> Verdict:
-    """Where the interval over the population lies: at or above the mark, below it, or across; or why that cannot be told."""
+    """Whether the interval over the population lies at or above the mark, below it, or across; or why nobody can tell."""
     if row.state in UNMEASURED:
         return UNMEASURED[row.state]
-    if not row.defined or not all(map(math.isfinite, (row.low, row.high, row.mark))):
+    if not row.defined or not finite(row.low, row.high, row.mark):
         return Verdict.UNKNOWN
     return Verdict.KEEPS if row.low >= row.mark else Verdict.BREAKS if row.high < row.mark else Verdict.OPEN
 
 
 def against_chance(row: Row) -> Verdict:
-    """Where the interval lies to what an explanation that has nothing to do with the model scores; by its p-value if there is one."""
+    """How the interval lies to what an explanation unrelated to the model scores; by its p-value if there is one."""
     if row.state in UNMEASURED:
         return UNMEASURED[row.state]
     if row.still:
         return Verdict.STILL
     if row.defined and math.isfinite(row.p_adjusted):
         return Verdict.AHEAD if row.p_adjusted <= ALPHA else Verdict.LEVEL
-    if not row.defined or not all(math.isfinite(value) for value in (row.low, row.high, row.chance)):
+    if not row.defined or not finite(row.low, row.high, row.chance):
         return Verdict.UNKNOWN
     above, below = row.low > row.chance, row.high < row.chance
     better, worse = (below, above) if row.direction == "lower" else (above, below)
@@ -85,17 +98,8 @@ def own_invariance(rows: Sequence[Row]) -> dict[str, Row]:
 
 
 def explanation_scores(rows: Sequence[Row]) -> list[str]:
-    """Scores of explanations, in the table's order; self-agreement stands beside the others and is none of them.
-
-    >>> explanation_scores([])
-    []
-    """
+    """Scores of explanations, in the table's order; self-agreement stands beside the others and is not among them."""
     return list(dict.fromkeys(row.score for row in rows if row.explainer and row.score != BESIDE))
-
-
-def frames_of(rows: Sequence[Row]) -> list[str]:
-    """The frames of the rows' explanations, in the order of the page."""
-    return in_order(row.frame for row in rows if row.explainer)
 
 
 def model_scores(rows: Sequence[Row]) -> list[str]:
@@ -106,3 +110,49 @@ def model_scores(rows: Sequence[Row]) -> list[str]:
 def model_names(rows: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
     """Every model once: those of the manifest, then any other that the table names."""
     return list(dict.fromkeys([*(manifest.get("models") or {}), *(row.model for row in rows if row.model)]))
+
+
+def frames_of(rows: Sequence[Row]) -> list[str]:
+    """The frames of the rows' explanations, in the order of the page."""
+    return in_order(row.frame for row in rows if row.explainer)
+
+
+def badness(row: Row) -> float:
+    """The key that sorts rows best first; the same for all rows of a score in the map's own units."""
+    return 0.0 if row.in_map_units else row.value if row.direction == "lower" else -row.value
+
+
+def no_differences() -> pd.DataFrame:
+    """An empty table of paired differences."""
+    return pd.DataFrame(columns=COLUMNS)
+
+
+def pairs_of(differences: pd.DataFrame, model: str) -> dict[frozenset[str], bool]:
+    """The pairs of explainers on a model whose simultaneous paired difference has an interval, and whether that excludes zero."""
+    return {
+        frozenset((str(row["first"]), str(row["second"]))): bool(row["differs"])
+        for row in differences[differences["model"] == model].to_dict("records")
+        if any(math.isfinite(row.get(end, 0.0)) for end in ("low", "high"))
+    }
+
+
+def differ(row: Row, other: Row, pairs: Pairs) -> bool:
+    """Whether the paired difference of two explainers excludes zero."""
+    return pairs.get(frozenset((row.explainer, other.explainer)), False)
+
+
+def better(row: Row, other: Row) -> bool:
+    """Whether a row's value is the better one."""
+    return row.value < other.value if row.direction == "lower" else row.value > other.value
+
+
+def ahead(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
+    """Whether paired differences put a row ahead of every other one of its kind, of which there must be some."""
+    others = [one for one in rows if one is not row]
+    return bool(others) and all(better(row, one) and differ(row, one, pairs) for one in others)
+
+
+def behind(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
+    """Whether paired differences put a row behind every other one of its kind, of which there must be some."""
+    others = [one for one in rows if one is not row]
+    return bool(others) and all(better(one, row) and differ(row, one, pairs) for one in others)

@@ -15,7 +15,8 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from veracity.core.wording import compact
-from veracity.report.figures.scale import Scale, colour_class, mark, shape_of
+from veracity.report.figures.chart import Scale, colour_class, mark, shape_of
+from veracity.results import Row
 
 HEIGHT = 150
 WIDE = 1000
@@ -39,6 +40,11 @@ class Spot:
     left: float = math.nan
     right: float = math.nan
     title: str = ""
+
+
+def row_spot(x: float, row: Row, title: str) -> Spot:
+    """The value of a row with its interval, upwards."""
+    return Spot(x=x, y=row.value, low=row.low, high=row.high, title=title)
 
 
 @dataclass(frozen=True, kw_only=True)

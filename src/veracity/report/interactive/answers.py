@@ -41,6 +41,7 @@ def meta(view: View, number: str, live: bool = False, reductions: Sequence[str] 
     about = view.manifest
     orbit, task, small = about["orbit"], about["task"], view.thumbnails()
     groups, labels = grouped(view)
+    installed = [method for method in METHODS if method not in NEEDED or find_spec(NEEDED[method]) is not None]
     return {
         "kind": "orbits",
         "id": number,
@@ -58,9 +59,9 @@ def meta(view: View, number: str, live: bool = False, reductions: Sequence[str] 
         "labels": labels,
         "input": {name: about["input"][name] for name in ("kind", "shape", "window")},
         "thumbnail": None if small is None else {"size": small.shape[1], "channels": small.shape[3]},
-        "reductions": installed() if reductions is None else list(reductions),
+        "reductions": list(installed if reductions is None else reductions),
         "explainers": about["explainers"],
-        "moves": moves(view),
+        "moves": (about["spec"]["task"].get("action") or {}).get("name") != "fixed",
         "live": live,
         "state": view.progress.plain(),
         "table": rows(view),
@@ -70,23 +71,12 @@ def meta(view: View, number: str, live: bool = False, reductions: Sequence[str] 
     }
 
 
-def installed() -> list[str]:
-    """The methods of dimension reduction whose packages are at hand."""
-    return [method for method in METHODS if method not in NEEDED or find_spec(NEEDED[method]) is not None]
-
-
 def classes(view: View) -> list[str]:
     """The names of the classes that models tell apart; where a classification names none, their numbers."""
     task = view.manifest["task"]
     if task["classes"] or task["kind"] != "classification":
         return list(task["classes"])
     return [str(number) for number in range(view.outputs(view.models[0], 0)["outputs"].shape[-1])]
-
-
-def true_class(view: View, number: int) -> int | None:
-    """The class that a sample truly has, which is not what it is grouped by; None where there are no classes or none is known."""
-    known = view.truth_classes
-    return None if known is None else int(known[number])
 
 
 def grouped(view: View) -> tuple[list[str], list[int | None] | None]:
@@ -107,11 +97,6 @@ def folder(view: View) -> str:
 def metrics(view: View) -> list[dict[str, Any]]:
     """What was measured; what is the same whatever outputs are judged against is asked for by one reference."""
     return [one if one["explainer"] is None else {**one, "references": one["references"][:1]} for one in view.manifest["metrics"]]
-
-
-def moves(view: View) -> bool:
-    """Whether outputs move along with the input, as far as is known: then a consensus stands for the unmoved input alone."""
-    return (view.manifest["spec"]["task"].get("action") or {}).get("name") != "fixed"
 
 
 def rows(view: View) -> list[dict[str, Any]]:
@@ -163,8 +148,9 @@ def sample(view: View, number: int, *, frames: bool = False) -> bytes:
     if moved is not None:
         arrays["frames"] = moved
     labels = grouped(view)[1]
-    label = None if labels is None else labels[number]
-    return pack({"sample": number, "label": label, "truth_class": true_class(view, number), "missing": missing}, arrays)
+    label, known = None if labels is None else labels[number], view.truth_classes
+    truth = None if known is None else int(known[number])
+    return pack({"sample": number, "label": label, "truth_class": truth, "missing": missing}, arrays)
 
 
 def live(moved: LiveAnswer) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -90,17 +90,12 @@ def payload(few: Subset) -> Iterator[tuple[str, Entry]]:
 
 
 def reductions(few: Subset) -> Iterator[tuple[tuple[str, str, str], bytes]]:
-    """All orbits in one plane, by method, metric and reference; methods that are not installed are left out."""
+    """All orbits in one plane, by method, metric and reference; methods that are slow or not installed are left out."""
     for method in METHODS:
         with suppress(SpecError, ImportError):
-            yield from () if method in SLOW else reduced(few, method)
-
-
-def reduced(few: Subset, method: str) -> Iterator[tuple[tuple[str, str, str], bytes]]:
-    """Every metric's plane by one method."""
-    for metric in answers.metrics(few):
-        for reference in metric["references"]:
-            yield (method, metric["name"], reference), answers.reduction(few, method, metric["name"], reference)
+            for metric in answers.metrics(few) if method not in SLOW else ():
+                for reference in metric["references"]:
+                    yield (method, metric["name"], reference), answers.reduction(few, method, metric["name"], reference)
 
 
 def binary(data: bytes) -> Entry:
