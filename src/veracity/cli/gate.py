@@ -84,8 +84,8 @@ def judge(
     return Verdict(judged, tuple(broken), tuple(alike))
 
 
-def requirements(result: Any) -> dict[str, Any]:
-    """What is judged of a folder, as plain data: rows, each with whether its score is in the map's own units, and the confidence."""
+def requirements(result: Any) -> tuple[pd.DataFrame, float]:
+    """The rows that are judged of a result, each with whether its score is in the map's own units, and their confidence."""
     from veracity.results import Result
     from veracity.studies.several import JointResult
 
@@ -94,13 +94,8 @@ def requirements(result: Any) -> dict[str, Any]:
     units = {(name, score) for name, run in runs.items() for score in run.manifest["score_specs"] if run.in_map_units(score)}
     audits = table["audit"] if "audit" in table else [""] * len(table)
     flags = [one in units for one in zip(audits, table["score"], strict=True)]
-    spec = result.manifest["spec"] if isinstance(result, Result) else {"confidence": result.confidence}
-    return {"rows": table.assign(in_map_units=flags).to_dict("list"), "confidence": float(spec.get("confidence", 0.95))}
-
-
-def table_of(known: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows that are judged."""
-    return pd.DataFrame(known["rows"])
+    confidence = result.manifest["spec"].get("confidence", 0.95) if isinstance(result, Result) else result.confidence
+    return table.assign(in_map_units=flags), float(confidence)
 
 
 def check_units(table: pd.DataFrame, rules: Sequence[str], explainers: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from veracity.cli.read import own_report, shown
+from veracity.cli.read import own_report
 from veracity.core.errors import SpecError
 from veracity.recipe import Scale
 
@@ -53,9 +53,11 @@ def resumable() -> Iterator[None]:
 
 def finish(result: RecipeResult, folder: Path, started: float) -> None:
     """Print the table and where everything is; exit with 1 if something failed."""
+    from veracity.cli.summary import print_page, summary_of
     from veracity.orbits import OrbitResult
 
-    typer.echo(shown(str(folder), result), nl=False)
+    found = summary_of(str(folder), result)
+    print_page(found.page, wrap=found.wrap)
     console = Console()
     console.print(f"{folder / 'report.html'} written; run folder {folder}; {time.perf_counter() - started:.0f} s", soft_wrap=True)
     if isinstance(result, OrbitResult):
@@ -153,14 +155,15 @@ def scan(
 ) -> None:
     """Find the symmetries that a model keeps: every catalogued one that fits the input, best kept first."""
     with resumable():
-        from veracity.cli import tables
+        from veracity.cli.summary import print_page
+        from veracity.cli.tables import symmetries
         from veracity.studies.symmetry_scan import scan as measured
 
         models, inputs = subjects(file, model, data, weights)
         for name, module in models.items():
             folder = None if out is None else out / name
             found = measured(module, inputs, samples=samples, draws=draws, folder=folder, title=f"{name}: symmetries, best kept first")
-            Console().print(tables.symmetries(found))
+            print_page(symmetries(found))
 
 
 def subjects(file: Path | None, model: str | None, data: str | None, weights: Path | None) -> tuple[dict[str, nn.Module], object]:
