@@ -41,7 +41,7 @@ def study(run: Run) -> dict[str, Any]:
 
 def waiting(run: Run, result: OrbitResult) -> dict[str, Any]:
     """An orbit evaluation that has no plots yet, since models are not measured on every block."""
-    rows = result.standing().to_dict("records")
+    rows = result.states().to_dict("records")
     return {"kind": "waiting", "title": run.title, "created": run.created, "state": run.state(), "rows": rows}
 
 

@@ -87,8 +87,7 @@ def measure(plan: OrbitPlan, store: RunFolder, progress: bool = True, memory: in
     """Measure what the folder does not hold yet, in about this many bytes beside the outputs of one model on one block."""
     device = device_of(next(iter(plan.models.values())).module)
     room = memory_for(device) if memory is None else memory
-    metrics, outputs, pictures = (files.finished(store, kind) for kind in (files.METRICS, files.OUTPUTS, files.PICTURES))
-    failed = files.finished(store, "failed")
+    metrics, outputs, pictures, failed = map(store.records.keys, (files.METRICS, files.OUTPUTS, files.PICTURES, "failed"))
     left: dict[Block, list[Cell]] = {block: [] for block in plan.blocks}
     for cell in plan.cells:
         if cell.key not in (metrics - failed if cell.explainer else metrics & outputs):

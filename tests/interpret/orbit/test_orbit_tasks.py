@@ -80,7 +80,7 @@ CASES = {
 def test_an_equivariant_model_is_its_own_consensus_and_has_no_gap(name):
     task, orbit, model, x = CASES[name]
     orbit = orbit.fit(x.shape[1:])
-    task = task.settled(model(orbit.space.act(orbit.elements[[orbit.identity]].expand(len(x), -1), x)))
+    task = task.fit(model(orbit.space.act(orbit.elements[[orbit.identity]].expand(len(x), -1), x)))
     undone, raw = along(task, orbit, model, x)
     base = undone[:, orbit.identity]
     consensus, missing = task.consensus(orbit.space, orbit.elements, raw)

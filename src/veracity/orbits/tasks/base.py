@@ -94,7 +94,7 @@ class Task(Component, ABC):
         """How outputs should move along: here not at all."""
         return Fixed()
 
-    def settled(self, raw: Any) -> Self:
+    def fit(self, raw: Any) -> Self:
         """The task for a model that gave this for its first batch: whatever it had to guess is fixed from here on."""
         return self
 

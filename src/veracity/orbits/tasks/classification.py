@@ -63,7 +63,7 @@ class Classification(Task):
     outputs: Outputs | None = None
     metrics: tuple[Metric, ...] = (ACCURACY, CONFIDENCE)
 
-    def settled(self, raw: Any) -> Self:
+    def fit(self, raw: Any) -> Self:
         """Whether outputs are logits or probabilities, from the first batch."""
         return self if self.outputs else replace(self, outputs=Outputs.detect(scores(raw)))
 

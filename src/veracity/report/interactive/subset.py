@@ -45,9 +45,9 @@ class Subset:
         """Whether every model is measured on every sample."""
         return self.whole.complete
 
-    def standing(self) -> pd.DataFrame:
+    def states(self) -> pd.DataFrame:
         """How far each model and explainer is, of all samples."""
-        return self.whole.standing()
+        return self.whole.states()
 
     @property
     def models(self) -> Sequence[str]:
