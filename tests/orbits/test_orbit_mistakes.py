@@ -85,7 +85,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"task": Classification(metrics=())},
         "The metrics of a task need names of their own without @ and :, one at least, not [].",
     ),
-    "metric's shape": ({"task": Classification(metrics=(LATE,))}, "The metric 'late' must give one number a row"),
+    "metric's shape": ({"task": Classification(metrics=(LATE,))}, "The metric 'late' must give one number per row"),
     "a metric that fails": (
         {"task": Classification(metrics=(Metric(name="far", function=lambda p, y: p[:, 99]),))},
         "The metric 'far' failed for outputs (",

@@ -48,7 +48,7 @@ def serve(
 ) -> None:
     """Measure what a folder does not hold yet of an orbit evaluation, then open the interface with its models live.
 
-    It ends when the process is interrupted. `announce` is told where it is, which is printed otherwise; port 0 is a free one.
+    It ends when the process is interrupted. `announce` gets the address, which is printed by default; port 0 means a free one.
     """
     evaluation.run(folder)
     show(folder, evaluation=evaluation, port=port, host=host, open_browser=open_browser, announce=announce)

@@ -123,11 +123,13 @@ def audit(
 
 def costs(cost: Forecast) -> str:
     """A forecast in words."""
+    from veracity.core.wording import count
+
     minutes, seconds = divmod(round(cost.seconds), 60)
     first = [
-        *([f"calibration of {counted(cost.calibrations, 'path')}"] if cost.calibrations else []),
-        *([f"learning by {counted(cost.lessons, 'explainer')}"] if cost.lessons else []),
-        *([f"training of {counted(cost.folds, 'fold')}, which is not counted"] if cost.folds else []),
+        *([f"calibration of {count(cost.calibrations, 'path')}"] if cost.calibrations else []),
+        *([f"learning by {count(cost.lessons, 'explainer')}"] if cost.lessons else []),
+        *([f"training of {count(cost.folds, 'fold')}, which is not counted"] if cost.folds else []),
     ]
     least = "at least " if first else ""
     lines = [
@@ -137,11 +139,6 @@ def costs(cost: Forecast) -> str:
         f"about {minutes} min {seconds} s, {cost.memory / 2**20:,.0f} MiB for the largest batches",
     ]
     return "\n".join(lines)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def scan(
@@ -184,7 +181,7 @@ def subjects(file: Path | None, model: str | None, data: str | None, weights: Pa
     if model is None or data is None:
         raise SpecError("A scan needs an audit file, or --model module:function and --data module:function.")
     entry = {"build": model, **({} if weights is None else {"weights": str(weights)})}
-    return {"model": audit_file.built("model", entry, Path.cwd())}, audit_file.data(data)[0]
+    return {"model": audit_file.build("model", entry, Path.cwd())}, audit_file.data(data)[0]
 
 
 def advise(

@@ -87,22 +87,19 @@ def gate(
     ),
 ) -> None:
     """Exit 1 unless every row holds every requirement at the worse end of its interval."""
-    import pandas as pd
-
     from veracity.cli.gate import check_units, judge
     from veracity.cli.summary import summary_of
 
     found = summary_of(folder)
-    rows = pd.DataFrame(found.requirements)
-    check_units(rows, require, explainer)
-    verdict = judge(rows, require, explainer, model, max_unseen, found.confidence)
-    for line in verdict.alike:
+    check_units(found.requirements, require, explainer)
+    verdict = judge(found.requirements, require, explainer, model, max_unseen, found.confidence)
+    for line in verdict.notes:
         typer.echo(f"note: {line}")
-    for line in verdict.broken:
+    for line in verdict.failures:
         typer.echo(f"not held: {line}", err=True)
-    if verdict.broken:
+    if verdict.failures:
         raise typer.Exit(1)
-    typer.echo(f"held: {', '.join(require)} ({verdict.judged} judged)")
+    typer.echo(f"held: {', '.join(require)} ({verdict.count} judged)")
 
 
 def diff(

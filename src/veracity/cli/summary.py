@@ -86,12 +86,12 @@ def print_page(page: Page, *, wrap: bool = True) -> None:
 
 @dataclass(kw_only=True)
 class Summary:
-    """What a folder says: the page of `show`, the columns of its table, and the columns that `gate` judges, with their confidence."""
+    """What a folder says: the page of `show`, the columns of its table, and the rows that `gate` judges, with their confidence."""
 
     page: Page
     wrap: bool
     table: dict[Hashable, list[Any]]
-    requirements: dict[Hashable, list[Any]]
+    requirements: list[dict[str, Any]]
     confidence: float
 
 
@@ -125,7 +125,7 @@ def derived(folder: str, result: Any) -> Summary:
         page=tables.page(found),
         wrap=not tables.is_text(found),
         table=found.table().to_dict("list"),
-        requirements=rows.to_dict("list"),
+        requirements=rows,
         confidence=confidence,
     )
 

@@ -1,7 +1,4 @@
-"""What an orbit is: a grid of transforms, laid out so that it can be drawn, walked through and dragged along.
-
-The orbit of any group or finite space of the package.
-"""
+"""What an orbit is: a grid of transforms with a layout, for drawing and for dragging along; and the orbit of any group or finite space."""
 
 from __future__ import annotations
 
@@ -184,7 +181,7 @@ class GroupOrbit(Orbit):
     def axes(self) -> tuple[Axis, ...]:
         """dx and dy, a shift, or numbers."""
         if not self.shifts:
-            return (Axis(name="element", label="element", low=0.0, high=float(len(self.numbered) - 1), step=1.0),)
+            return (Axis(name="element", label="element", low=0.0, high=float(len(self.members) - 1), step=1.0),)
         names = (("shift", "shift"),) if len(self.shifts) == 1 else (("dx", "shift to the right"), ("dy", "shift down"))
         return tuple(
             Axis(name=name, label=label, low=float(low), high=float(high), period=None if period is None else float(period), step=1.0)
@@ -201,13 +198,13 @@ class GroupOrbit(Orbit):
         along = [torch.arange(low, high + 1, dtype=torch.float64) for low, high, _ in self.shifts]
         if len(along) == 2:
             return column_first_pairs(along[1], along[0])
-        return (along[0] if along else torch.arange(len(self.numbered), dtype=torch.float64))[:, None]
+        return (along[0] if along else torch.arange(len(self.members), dtype=torch.float64))[:, None]
 
     def locate(self, at: Tensor) -> Tensor:
         """The nearest elements."""
         whole = at.double().round().long()
         if not self.shifts:
-            return self.numbered[whole[:, 0].clamp(0, len(self.numbered) - 1)]
+            return self.members[whole[:, 0].clamp(0, len(self.members) - 1)]
         found = torch.empty_like(whole)
         for column, (place, (low, high, period)) in enumerate(zip(self.places, self.shifts, strict=True)):
             found[:, place] = whole[:, column].remainder(period) if period else whole[:, column].clamp(low, high)
@@ -221,7 +218,7 @@ class GroupOrbit(Orbit):
         return f"shifted by {said[0]}" if self.shifts else self.space.words(self.locate(at[None])[0]) or f"element {said[0]}"
 
     @cached_property
-    def numbered(self) -> Tensor:
+    def members(self) -> Tensor:
         """The elements by number, (K, p)."""
         self.check_space()
         space, order = self.space, self.space.order

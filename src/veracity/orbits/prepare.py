@@ -108,7 +108,7 @@ def fit(orbit: Any, task: Any, inputs: Inputs) -> tuple[Orbit, Task]:
 
 
 def check_metrics(metrics: Sequence[Metric]) -> None:
-    """Raise unless these are metrics that can be told apart."""
+    """Raise unless the metrics have different names and proper bounds."""
     for one in metrics:
         if not isinstance(one.bounds, (tuple, list)) or [type(bound) for bound in one.bounds] not in BOUNDS:
             raise SpecError(f"The metric '{one.name}' needs bounds of two numbers, such as (0.0, math.inf), not {one.bounds!r}.")
@@ -151,7 +151,7 @@ def as_groups(labels: Any, task: Task, truth: Tensor | None, samples: int) -> tu
         if truth is None or task.kind not in ("classification", "detection"):
             return None, ()
         found = truth if task.kind == "classification" else truth[:, 0, -1].long()
-        return found, classes or numbered(found)
+        return found, classes or number_names(found)
     words = [] if isinstance(labels, (Tensor, np.ndarray)) else list(labels)
     if words and all(isinstance(word, str) for word in words):
         names = tuple(dict.fromkeys(words))
@@ -162,13 +162,13 @@ def as_groups(labels: Any, task: Task, truth: Tensor | None, samples: int) -> tu
             raise InputError("The labels must be whole numbers from 0, or names, one for each sample.")
         found = given.cpu().long()
         fits = found.numel() and int(found.max()) < len(classes)
-        names = classes if fits else numbered(found)
+        names = classes if fits else number_names(found)
     if found.shape != (samples,):
         raise InputError(f"The labels must have one entry for each of the {samples} inputs, not the shape {tuple(found.shape)}.")
     return found, names
 
 
-def numbered(labels: Tensor) -> tuple[str, ...]:
+def number_names(labels: Tensor) -> tuple[str, ...]:
     """Names for groups that have none: their numbers."""
     return tuple(str(number) for number in range(int(labels.max()) + 1)) if labels.numel() else ()
 
