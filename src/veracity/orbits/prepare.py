@@ -151,7 +151,7 @@ def as_groups(labels: Any, task: Task, truth: Tensor | None, samples: int) -> tu
         if truth is None or task.kind not in ("classification", "detection"):
             return None, ()
         found = truth if task.kind == "classification" else truth[:, 0, -1].long()
-        return found, classes or number_names(found)
+        return found, classes or tuple(map(str, range(int(found.max()) + 1)))
     words = [] if isinstance(labels, (Tensor, np.ndarray)) else list(labels)
     if words and all(isinstance(word, str) for word in words):
         names = tuple(dict.fromkeys(words))
@@ -161,16 +161,11 @@ def as_groups(labels: Any, task: Task, truth: Tensor | None, samples: int) -> tu
         if given is None or given.is_floating_point() or (given.numel() and int(given.min()) < 0):
             raise InputError("The labels must be whole numbers from 0, or names, one for each sample.")
         found = given.cpu().long()
-        fits = found.numel() and int(found.max()) < len(classes)
-        names = classes if fits else number_names(found)
+        last = int(found.max()) if found.numel() else -1
+        names = classes if 0 <= last < len(classes) else tuple(map(str, range(last + 1)))
     if found.shape != (samples,):
         raise InputError(f"The labels must have one entry for each of the {samples} inputs, not the shape {tuple(found.shape)}.")
     return found, names
-
-
-def number_names(labels: Tensor) -> tuple[str, ...]:
-    """Names for groups that have none: their numbers."""
-    return tuple(str(number) for number in range(int(labels.max()) + 1)) if labels.numel() else ()
 
 
 def value_range(orbit: Orbit, inputs: Inputs) -> tuple[float, float]:
