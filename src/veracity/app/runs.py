@@ -1,5 +1,5 @@
-"""The runs that a server shows: the folders of a directory by number, orbit evaluations once they are read, and their models once
-somebody asks them. No path ever comes from a client.
+"""The runs that a server shows: the folders of a directory by number. Orbit evaluations are read, and their models made, on the first
+question about them. Clients send numbers, never paths.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from veracity.recipe import Scale, without_training
 from veracity.report.interactive import answers
 
 DEPTH = 3
-"""How deep below the directory run folders are looked for."""
+"""How many levels below the directory are searched for run folders."""
 REPORT = "report.html"
 STUDY, DAMAGED = "report", "damaged"
 """Kinds of the interface beside audits and orbits: a study is shown by its report."""

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 LARGEST = 64 * 1024
 """The largest message that a client may send, in bytes."""
 QUEUED = 4
-"""How many messages of a client wait unread before it is held back."""
+"""How many messages of a client may wait unread."""
 
 INTERVAL = 0.1
 """Seconds between two looks at whether to stop."""
 KEEP_ALIVE = 5
 """Seconds for which a connection stays open between two requests."""
 GRACE = 1
-"""Seconds for answers that are under way when the server ends."""
+"""Seconds that answers in progress get when the server shuts down."""
 ENOUGH = 1.4
-"""Seconds after which an ending server is left behind."""
+"""Seconds after which a server that does not shut down is left behind."""
 
 
 def serve(

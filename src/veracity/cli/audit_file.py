@@ -20,27 +20,17 @@ from veracity.core.registry import TRAINERS, import_object
 from veracity.core.training import CrossTrained
 from veracity.engine.resolve import as_tensor
 
-KEYS = {
-    "title": str,
-    "data": str,
-    "reference": str,
-    "training": str,
-    "concepts": dict,
-    "checkpoints": dict,
-    "examples": int,
-    "explainers": (list, dict),
-    "scores": (list, dict),
-    "symmetry": (str, dict),
-    "walk": (str, dict),
+KEYS: dict[str, Any] = {
+    **dict.fromkeys(("title", "data", "reference", "training", "outputs", "out"), str),
+    **dict.fromkeys(("concepts", "checkpoints", "models"), dict),
+    **dict.fromkeys(("explainers", "scores"), (list, dict)),
+    **dict.fromkeys(("symmetry", "walk"), (str, dict)),
+    **dict.fromkeys(("examples", "seed"), int),
+    **dict.fromkeys(("controls", "companions"), bool),
     "target": (str, int, dict),
-    "controls": bool,
-    "companions": bool,
-    "outputs": str,
-    "seed": int,
     "confidence": (float, int),
-    "out": str,
-    "models": dict,
 }
+"""The keys of an audit file and the types of their values."""
 MODEL_KEYS = {"build": str, "weights": str, "settings": dict}
 CROSSED_KEYS = {"fit": (str, dict), "folds": int, "build": str, "seed": int, "reseed": bool, "folder": str}
 KIND_NAMES = {str: "text", list: "a list", dict: "a table", bool: "true or false", int: "a whole number", float: "a number"}

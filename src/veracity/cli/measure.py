@@ -33,14 +33,14 @@ Device = typer.Option("cpu", help="Where the models run, such as cuda.")
 
 
 def default_workers(workers: int | None, device: str = "cpu") -> int:
-    """As many workers as there are cores, within reason; a GPU is kept busy by one."""
+    """The number of workers: as given, or one per core up to 8, or one for a GPU."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return workers if workers is not None else min(8, cores) if device == "cpu" else 1
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Within it, runs remember the command that began them, and an interrupted one says how to go on."""
+    """Runs within it remember the command that started them, and an interrupted one says how to resume."""
     from veracity.engine.store.state import commanded
 
     try:
@@ -68,11 +68,7 @@ def finish(result: RecipeResult, folder: Path, started: float) -> None:
 
 def demo(out: Path = typer.Option(Path("runs/demo"), help="The run folder."), workers: int | None = Workers) -> None:
     """Train three small networks on digits, audit fourteen explainers, write a report: about a minute."""
-    started = time.perf_counter()
-    with resumable():
-        from veracity.recipe import run_recipe
-
-        finish(run_recipe("symmetry-digits", out, Scale.SMALL, workers=default_workers(workers)), out, started)
+    recipe("symmetry-digits", Scale.SMALL, out, workers, "cpu")
 
 
 def recipe(

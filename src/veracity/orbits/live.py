@@ -1,4 +1,4 @@
-"""Every model's answer at one place along one sample's orbit: what an interface shows while somebody drags."""
+"""Live answers: what every model gives at one place along a sample's orbit, which the interface shows while you drag."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LiveAnswer:
 
 
 class Live:
-    """An evaluation's models beside the folder of its run; one question at a time, from any thread."""
+    """The models of an evaluation with the folder of its run. It answers one question at a time, from any thread."""
 
     def __init__(self, evaluation: OrbitEvaluation, path: str | Path) -> None:
         self.plan = evaluation.prepare()

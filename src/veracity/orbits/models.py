@@ -1,4 +1,4 @@
-"""A model is tried before it is evaluated along orbits: does it take the inputs, and what does it give?"""
+"""Every model is tried before it is evaluated along orbits: does it take the inputs, and what does it return?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an orbit evaluation will measure: blocks of samples, and the files to be written, under keys of everything they depend on."""
+"""The plan of an orbit evaluation: blocks of samples, and the files to write, with keys that hash everything they depend on."""
 
 from __future__ import annotations
 

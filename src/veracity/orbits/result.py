@@ -1,4 +1,4 @@
-"""What the folder of an orbit evaluation says: values along orbits, tables with intervals, pictures; no model is needed."""
+"""The result of an orbit evaluation, read from its folder without a model: values along orbits, tables with intervals, pictures."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from veracity.results.pages import framed_page, save_page
 Array = NDArray[Any]
 Values = NDArray[np.float32]
 TOGETHER = 1 << 25
-"""How many values of one model are read at once, at most, where more than one metric is stored with them."""
+"""The most values of one model that are read at once, if several metrics are stored together."""
 MOVED = frozenset({Picture.IMAGE, Picture.SERIES})
-"""What is drawn moved by the orbit itself; everything else is moved where it is drawn."""
+"""Kinds of pictures that are moved here; the interface moves the others itself."""
 MOST_FRAMES = 1 << 25
-"""How many numbers all moved inputs of one sample may have."""
+"""The most numbers in all moved inputs of one sample."""
 
 
 class OrbitResult:
     """An orbit evaluation of N samples along K elements, read from its folder.
 
-    `values` are the metrics, `outputs` and `picture` what is looked at, and the manifest says by name:
+    `values` are the metrics; `outputs` and `picture` are what the interface draws. Attributes from the manifest:
 
     models, explainers, metrics     names; a metric has name, label, unit, low, high, higher_is_better, references and explainer
     references                      what outputs were judged against: truth and consensus, or the consensus alone
@@ -79,7 +79,7 @@ class OrbitResult:
 
     @cached_property
     def progress(self) -> Progress:
-        """How far the evaluation had come when it was first looked at; a cell is one model, or one of its explainers, on one block."""
+        """The progress when it was first asked for; a cell is one model, or one of its explainers, on one block."""
         return self.folder.progress(self.manifest)
 
     @property
@@ -117,11 +117,11 @@ class OrbitResult:
         return self._column(model, column(metric, reference))
 
     def distances(self, model: str) -> Values:
-        """How far each output, undone, is from the unmoved one, (N, K)."""
+        """The distance between the un-transformed output and the output for the original input, (N, K)."""
         return self._column(model, DISTANCE)
 
     def outputs(self, model: str, sample: int) -> dict[str, Array]:
-        """What is looked at of one model's outputs for one sample: outputs, consensus, missing; of a flow errors and quivers."""
+        """The stored outputs of one model for one sample: outputs, consensus and missing; for a flow also errors and quivers."""
         cell = self._cell(model, sample)
         files.check_measured(self.folder, cell["key"], self.manifest["cells"])
         found = files.read_tensors(self.folder, files.OUTPUTS, cell["key"], row=sample - cell["start"])
