@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veracity.core.errors import InputError
-from veracity.orbits.tasks.detection import best_of, clipped, detections, found_objects, inside, overlap, ranked
+from veracity.orbits.tasks.detection import best_of, clip, detections, found_objects, inside, most_confident, overlap
 
 NAN = float("nan")
 side = st.integers(0, 7)
@@ -74,7 +74,7 @@ def test_no_objects_and_no_detections_are_no_mistake():
 
 def test_clipping_and_what_lies_inside():
     boxes = torch.tensor([[0.0, 0.0, 8.0, 8.0, 1.0], [-1.0, 2.0, 3.0, 9.0, 2.0], [8.0, 0.0, 9.0, 2.0, 3.0], [NAN] * 5])
-    found = clipped(boxes, 8.0)
+    found = clip(boxes, 8.0)
     assert found[:2].tolist() == [[0.0, 0.0, 8.0, 8.0, 1.0], [0.0, 2.0, 3.0, 8.0, 2.0]]
     assert found[2:].isnan().all()
     assert inside(boxes, 8.0).tolist() == [True, False, False, False]
@@ -82,11 +82,11 @@ def test_clipping_and_what_lies_inside():
 
 def test_the_best_come_first_and_the_rest_is_filled_up():
     raw = torch.tensor([[[0, 0, 1, 1, 0.3, 0], [0, 0, 2, 2, NAN, 1], [0, 0, 3, 3, 0.8, 2]]])
-    found = ranked(raw, 4)
+    found = most_confident(raw, 4)
     assert found[0, :2, 4:].tolist() == [[pytest.approx(0.8), 2.0], [pytest.approx(0.3), 0.0]]
     assert found[0, 2:].isnan().all()
-    assert ranked(raw, 1).shape == (1, 1, 6)
-    assert ranked(torch.empty(3, 0, 6), 2).isnan().all()
+    assert most_confident(raw, 1).shape == (1, 1, 6)
+    assert most_confident(torch.empty(3, 0, 6), 2).isnan().all()
     assert best_of(found, torch.tensor([0.0]))[0, 4] == pytest.approx(0.3)
 
 

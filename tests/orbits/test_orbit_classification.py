@@ -22,12 +22,12 @@ def test_confidence_is_the_softmax_probability_of_the_true_class():
 
 def test_outputs_are_guessed_once():
     """A later batch whose logits all lie in [0, 1] is still read as logits."""
-    task = Classification().settled(torch.tensor([[2.0, -1.0]]))
+    task = Classification().fit(torch.tensor([[2.0, -1.0]]))
     assert task.outputs is Outputs.LOGITS
     assert task.read(torch.tensor([[0.5, 0.5]]))[0].tolist() == [0.5, 0.5]
     assert task.read(torch.tensor([[1.0, 0.0]]))[0, 0].item() == pytest.approx(0.7311, abs=1e-4)
     given = Classification(outputs=Outputs.PROBABILITIES)
-    assert given.settled(torch.tensor([[2.0, -1.0]])) is given
+    assert given.fit(torch.tensor([[2.0, -1.0]])) is given
 
 
 def test_the_classes_named_must_be_those_given():

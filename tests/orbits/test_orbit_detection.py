@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from veracity.core.errors import InputError
-from veracity.orbits.tasks.detection import Detection, confidence, iou, iou_confidence, precision, recall, voted
+from veracity.orbits.tasks.detection import Detection, confidence, iou, iou_confidence, majority_class, precision, recall
 from veracity.perturb import Crop
 
 NAN = float("nan")
@@ -95,8 +95,8 @@ def test_votes_are_scores_added_up():
     best = torch.tensor(
         [[[0, 0, 1, 1, 0.9, 0], [0, 0, 1, 1, 0.5, 7], [0, 0, 1, 1, 0.5, 7]], [NONE, [0, 0, 1, 1, 0.1, 2], NONE], [NONE] * 3]
     )
-    assert voted(best)[:2].tolist() == [7.0, 2.0]
-    assert voted(best)[2].isnan()
+    assert majority_class(best)[:2].tolist() == [7.0, 2.0]
+    assert majority_class(best)[2].isnan()
 
 
 def test_distances_are_those_of_what_the_unmoved_output_is_surest_of():

@@ -48,8 +48,8 @@ def test_agreement_is_pearsons_per_sample_and_of_the_means():
     found = agreement(truth, consensus)
     expected = [stats.pearsonr(a, b).statistic for a, b in zip(truth, consensus, strict=True)]
     assert found.samples.tolist() == pytest.approx(expected)
-    assert found.correlation == pytest.approx(np.mean(expected))
-    assert found.low < found.correlation < found.high
+    assert found.value == pytest.approx(np.mean(expected))
+    assert found.low < found.value < found.high
     assert found.aggregate == pytest.approx(stats.pearsonr(truth.mean(axis=0), consensus.mean(axis=0)).statistic)
 
 
@@ -63,7 +63,7 @@ def test_constant_plots_correlate_with_nothing():
     assert (found.n, found.undefined) == (1, 2)
     flat = agreement(np.ones((2, 4)), np.ones((2, 4)))
     assert np.isnan(flat.aggregate)
-    assert np.isnan(flat.correlation)
+    assert np.isnan(flat.value)
 
 
 def test_only_what_the_mask_keeps_counts():
@@ -83,4 +83,4 @@ def test_the_interval_of_a_correlation_stays_within_what_a_correlation_can_be() 
     found = agreement([[0.0, 1.0, 2.0], [0.0, 1.0, 2.5]], [[0.0, 1.0, 2.0], [1.0, 0.2, 0.9]])
     assert found.low == -1.0
     assert found.high == 1.0
-    assert -1.0 < found.correlation < 1.0
+    assert -1.0 < found.value < 1.0

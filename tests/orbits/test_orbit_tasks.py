@@ -80,7 +80,7 @@ CASES = {
 def test_an_equivariant_model_is_its_own_consensus_and_has_no_gap(name):
     task, orbit, model, x = CASES[name]
     orbit = orbit.fit(x.shape[1:])
-    task = task.settled(model(orbit.space.act(orbit.elements[[orbit.identity]].expand(len(x), -1), x)))
+    task = task.fit(model(orbit.space.act(orbit.elements[[orbit.identity]].expand(len(x), -1), x)))
     undone, raw = along(task, orbit, model, x)
     base = undone[:, orbit.identity]
     consensus, missing = task.consensus(orbit.space, orbit.elements, raw)
@@ -142,7 +142,7 @@ def test_metrics_of_ones_own():
     assert one != two
     first, second = (Metric(name="mine", function=partial(share, at=at)).spec() for at in (0, 1))
     assert first != second
-    with pytest.raises(InputError, match=r"'top_margin' must give one number a row, of shape \(2,\), not \(2, 1\)"):
+    with pytest.raises(InputError, match=r"'top_margin' must give one number per row, of shape \(2,\), not \(2, 1\)"):
         Metric(name="top_margin", function=lambda output, truth: output[:, :1]).measure(torch.rand(2, 3), torch.tensor([0, 1]))
     with pytest.raises(InputError, match="not float"):
         Metric(name="top_margin", function=lambda output, truth: 1.0).measure(torch.rand(2, 3), torch.tensor([0, 1]))

@@ -1,4 +1,4 @@
-"""The public facade: say which models to look at along which orbit, run it into a folder, read the result."""
+"""The entry point: choose models, inputs, an orbit and a task, run the evaluation into a folder, and read the result."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class OrbitEvaluation:
     models      {"name": module}, or one module; any function of inputs (N, ...) is taken for a model too
     inputs      a tensor (samples, ...), or an Inputs; scenes larger than the window for a CropOrbit
     targets     the truth: class numbers (samples,), boxes (samples, objects, 5), fields (samples, 2, H, W), numbers (samples, ...);
-                without it outputs are judged against their consensus alone
+                without it outputs are compared with their consensus alone
     orbit       RotationOrbit, CropOrbit, FlowOrbit, DiskOrbit, or the GroupOrbit of any group
     task        Classification, Detection, Flow or Regression, with its metrics
-    explainers  names, Explainers, functions; a list or {"label": ...}: whether their maps move along is one more metric of each
-    labels      what subsets of the samples are formed by: numbers or names (samples,); by default the classes of the targets
-    picture     how inputs are drawn: image, scene, pair, cloud, series or none, if it should not be inferred
+    explainers  names, Explainers, functions; a list or {"label": ...}; each adds a metric that says how well its maps move along
+    labels      the group of each sample, as numbers or names (samples,); by default the classes of the targets
+    picture     how inputs are drawn: image, scene, pair, cloud, series or none; inferred by default
     reference   a reference set for explainers that need one
     target      which output is explained, as in an Audit
     notes       sentences that a reader of the result must know
@@ -68,7 +68,7 @@ class OrbitEvaluation:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check every plain setting; what names or holds data is looked at by `prepare`, which knows what to do about it."""
+        """Check every plain setting; `prepare` checks models, data and components."""
         check_fields(self, "the evaluation", others=("models", "inputs", "orbit", "task", "explainers", "picture", "reference", "about"))
 
     def run(
@@ -109,7 +109,7 @@ class OrbitEvaluation:
         serve(self, folder, **settings)
 
     def prepare(self, *, batch: int | None = None, memory: int | None = None) -> OrbitPlan:
-        """Resolve every name, look at every model, and plan; raises on anything that could not work."""
+        """Resolve every name, try every model, and plan; raises on anything that cannot work."""
         for what, value in (("batch", batch), ("memory", memory)):
             if value is not None:
                 as_whole(value, what, least=1)
@@ -131,7 +131,7 @@ class OrbitEvaluation:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """As many threads for models as were asked for; the setting comes back afterwards."""
+    """Give models this many threads; the setting is restored afterwards."""
     if count is None:
         yield
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -70,11 +69,11 @@ def outputs_along(
 
 def repeat_signals(signals: Signals, times: int) -> Signals:
     """Each of n samples repeated this many times; a single one is not copied."""
-    if len(signals) == 1:
-        parts = [part.expand(times, *part.shape[1:]) for part in (signals.values, *signals.structure)]
-    else:
-        parts = [part.repeat_interleave(times, dim=0) for part in (signals.values, *signals.structure)]
-    return Signals(parts[0], tuple(parts[1:]))
+    values, *structure = (
+        part.expand(times, *part.shape[1:]) if len(signals) == 1 else part.repeat_interleave(times, dim=0)
+        for part in (signals.values, *signals.structure)
+    )
+    return Signals(values, tuple(structure))
 
 
 SHARE = 2
@@ -87,8 +86,7 @@ def measure(plan: OrbitPlan, store: RunFolder, progress: bool = True, memory: in
     """Measure what the folder does not hold yet, in about this many bytes beside the outputs of one model on one block."""
     device = device_of(next(iter(plan.models.values())).module)
     room = memory_for(device) if memory is None else memory
-    metrics, outputs, pictures = (files.finished(store, kind) for kind in (files.METRICS, files.OUTPUTS, files.PICTURES))
-    failed = files.finished(store, "failed")
+    metrics, outputs, pictures, failed = map(store.records.keys, (files.METRICS, files.OUTPUTS, files.PICTURES, "failed"))
     left: dict[Block, list[Cell]] = {block: [] for block in plan.blocks}
     for cell in plan.cells:
         if cell.key not in (metrics - failed if cell.explainer else metrics & outputs):
@@ -100,25 +98,23 @@ def measure(plan: OrbitPlan, store: RunFolder, progress: bool = True, memory: in
         for model in plan.models.values():
             stack.enter_context(evaluating(model.module))
         for block, cells in left.items():
-            report = partial(move_bar, advance, f"samples {block.start} to {block.stop - 1}")
+
+            def report(passes: int, text: str = f"samples {block.start} to {block.stop - 1}") -> None:
+                advance(passes, text)
+
             if block.pictures not in pictures:
                 draw(plan, block, store)
             for some in shared_passes(plan, [cell for cell in cells if not cell.explainer], room):
                 evaluate(plan, some, budget, room, store, report)
             for cell in cells:
                 if cell.explainer:
-                    follow(plan, cell, store, report)
+                    explain(plan, cell, store, report)
 
 
 def total(plan: OrbitPlan, left: Mapping[Block, list[Cell]]) -> int:
     """How many model passes are still to make, in forward ones."""
     costs = {label: weight(one.cost(plan.inputs.shape)) for label, one in plan.explainers.items()}
     return sum(len(block) * len(plan.elements) * costs.get(cell.explainer, 1) for block, cells in left.items() for cell in cells)
-
-
-def move_bar(advance: Callable[[int, str], None], text: str, passes: int) -> None:
-    """Move the progress bar by so many passes."""
-    advance(passes, text)
 
 
 def shared_passes(plan: OrbitPlan, cells: list[Cell], memory: int) -> Iterator[list[Cell]]:
@@ -144,8 +140,8 @@ def evaluate(plan: OrbitPlan, cells: list[Cell], budget: Budget, memory: int, st
         del columns, details
 
 
-def follow(plan: OrbitPlan, cell: Cell, store: RunFolder, advance: Advance) -> None:
-    """One explainer of one model on a block. What it throws on a sample becomes the record of that sample; on all, of the cell."""
+def explain(plan: OrbitPlan, cell: Cell, store: RunFolder, advance: Advance) -> None:
+    """One explainer of one model on a block. Its error on a sample becomes the record of that sample; on all samples, of the cell."""
     if plan.problem is None:
         return
     failed: dict[int, str] = {}

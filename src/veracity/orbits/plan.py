@@ -1,9 +1,9 @@
-"""What an orbit evaluation will measure: blocks of samples, and the files to be written, under keys of everything they depend on."""
+"""The plan of an orbit evaluation: blocks of samples, and the files to write, with keys that hash everything they depend on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,15 +110,6 @@ def block_length(output: Size, elements: int) -> int:
     return min(BLOCK, max(1, HELD // (4 * max(1, math.prod(output)) * elements)))
 
 
-def spans(samples: int, length: int) -> Sequence[tuple[int, int]]:
-    """Where blocks of this length begin and end.
-
-    >>> spans(5, 2)
-    [(0, 2), (2, 4), (4, 5)]
-    """
-    return [(start, min(start + length, samples)) for start in range(0, samples, length)]
-
-
 def plan_cells(
     models: Mapping[str, EvaluatedModel],
     problem: Problem | None,
@@ -135,39 +126,36 @@ def plan_cells(
         for name, model in models.items():
             base = {
                 "algorithms": [SCHEMA, ALGORITHMS],
-                "model": [*model.key, *([budgets[name].rows] if model.mixing else [])],
+                "model": [model.fingerprint, model.task.spec(), *([budgets[name].rows] if model.mixing else [])],
                 "orbit": orbit.spec(),
                 "block": data,
                 "truth": known,
             }
             yield Cell(fingerprint.of_json(base), name, "", block)
-            if problem is not None:
-                yield from explainer_cells(problem, name, model, budgets[name], {"orbit": orbit.spec(), "block": data}, block)
+            if problem is None:
+                continue
+            for label, explainer in problem.explainers.items():
+                parts = {
+                    "algorithms": [SCHEMA, ALGORITHMS],
+                    "orbit": orbit.spec(),
+                    "block": data,
+                    "model": model.fingerprint,
+                    "explainer": explainer.spec(),
+                    "target": [problem.target.spec(), problem.models[name].targets[block.samples].tolist()],
+                    "batch": budgets[name].rows if problem.depends_on_batch(name, label) else None,
+                    "learnt": problem.learnt_key(name, label),
+                    "seed": problem.seed,
+                }
+                yield Cell(fingerprint.of_json(parts), name, label, block)
 
 
-def explainer_cells(
-    problem: Problem, name: str, model: EvaluatedModel, budget: Budget, base: dict[str, Any], block: Block
-) -> Iterator[Cell]:
-    """The cells of one model's explainers on a block."""
-    chosen = [problem.target.spec(), problem.models[name].targets[block.samples].tolist()]
-    for label, explainer in problem.explainers.items():
-        parts = {
-            **base,
-            "algorithms": [SCHEMA, ALGORITHMS],
-            "model": model.fingerprint,
-            "explainer": explainer.spec(),
-            "target": chosen,
-            "batch": budget.rows if problem.depends_on_batch(name, label) else None,
-            "learnt": problem.learnt_key(name, label),
-            "seed": problem.seed,
-        }
-        yield Cell(fingerprint.of_json(parts), name, label, block)
-
-
-def picture_key(
-    start: int, stop: int, inputs: Inputs, truth: Tensor | None, orbit: Orbit, task: Task, picture: Picture, span: tuple[float, float]
-) -> str:
-    """Everything that the pictures of a block depend on."""
-    x = inputs.take(torch.arange(start, stop)).fingerprint()
-    known = None if truth is None or task.kind == "classification" else [fingerprint.of_tensor(truth[start:stop]), task.action.spec()]
-    return fingerprint.of_json([SCHEMA, ALGORITHMS, x, start, known, orbit.spec(), task.kind, picture.value, list(span)])
+def plan_blocks(
+    length: int, inputs: Inputs, truth: Tensor | None, orbit: Orbit, task: Task, picture: Picture, span: tuple[float, float]
+) -> Iterator[Block]:
+    """Blocks of this many samples; the key of their pictures hashes everything that these depend on."""
+    for start in range(0, inputs.size(), length):
+        stop = min(start + length, inputs.size())
+        x = inputs.take(torch.arange(start, stop)).fingerprint()
+        known = None if truth is None or task.kind == "classification" else [fingerprint.of_tensor(truth[start:stop]), task.action.spec()]
+        key = fingerprint.of_json([SCHEMA, ALGORITHMS, x, start, known, orbit.spec(), task.kind, picture.value, list(span)])
+        yield Block(start, stop, key)

@@ -19,10 +19,10 @@ from veracity.engine.resolve import as_about, as_inputs, as_tensor, check_struct
 from veracity.engine.trial import mixing_note
 from veracity.orbits.explanations import as_explainers, explained_problem
 from veracity.orbits.grids import Orbit
-from veracity.orbits.metrics import compare
+from veracity.orbits.metrics import columns_of, references_of
 from veracity.orbits.models import EvaluatedModel, as_modules, check_shapes, examine
 from veracity.orbits.pictures import picture_of, span_of
-from veracity.orbits.plan import Block, OrbitPlan, block_length, picture_key, plan_cells, spans
+from veracity.orbits.plan import OrbitPlan, block_length, plan_blocks, plan_cells
 from veracity.orbits.tasks import Metric, Task
 from veracity.perturb.groups.shifts import Crop
 
@@ -66,10 +66,7 @@ def prepare(evaluation: OrbitEvaluation, memory: int | None, rows: int | None) -
     span = value_range(orbit, inputs)
     elements = orbit.elements
     length = block_length(next(iter(models.values())).shape, len(elements))
-    blocks = tuple(
-        Block(start, stop, picture_key(start, stop, inputs, truth, orbit, task, picture, span))
-        for start, stop in spans(inputs.size(), length)
-    )
+    blocks = tuple(plan_blocks(length, inputs, truth, orbit, task, picture, span))
     cells = tuple(plan_cells(models, problem, budgets, inputs, truth, orbit, blocks))
     return OrbitPlan(
         spec=evaluation.spec(),
@@ -111,7 +108,7 @@ def fit(orbit: Any, task: Any, inputs: Inputs) -> tuple[Orbit, Task]:
 
 
 def check_metrics(metrics: Sequence[Metric]) -> None:
-    """Raise unless these are metrics that can be told apart."""
+    """Raise unless the metrics have different names and proper bounds."""
     for one in metrics:
         if not isinstance(one.bounds, (tuple, list)) or [type(bound) for bound in one.bounds] not in BOUNDS:
             raise SpecError(f"The metric '{one.name}' needs bounds of two numbers, such as (0.0, math.inf), not {one.bounds!r}.")
@@ -127,12 +124,12 @@ def check_truth(name: str, model: EvaluatedModel, truth: Tensor) -> None:
         class_numbers(truth, model.shape[0], f"model '{name}'", least=-1)
     if kind in ("flow", "regression") and truth.shape[1:] != model.shape:
         wanted, given = tuple(truth.shape[1:]), tuple(model.shape)
-        raise InputError(f"The targets have shape {wanted} a sample, but model '{name}' gives {given}: they must be the same.")
+        raise InputError(f"The targets have shape {wanted} per sample, but model '{name}' gives {given}: they must be the same.")
 
 
-def doubts(name: str, given: Task, settled: Task, few: Tensor) -> list[dict[str, str]]:
+def doubts(name: str, given: Task, fitted: Task, few: Tensor) -> list[dict[str, str]]:
     """What a reader must know of class scores that were recognised, from a few of them as they were read; warned about too."""
-    found = None if getattr(given, "outputs", None) else getattr(settled, "outputs", None)
+    found = None if getattr(given, "outputs", None) else getattr(fitted, "outputs", None)
     text = found.doubt(few) if isinstance(found, Outputs) else None
     if text is None:
         return []
@@ -143,7 +140,8 @@ def doubts(name: str, given: Task, settled: Task, few: Tensor) -> list[dict[str,
 def try_metrics(task: Task, orbit: Orbit, few: Tensor, truth: Tensor | None) -> None:
     """Measure a few unmoved outputs (n, ...), so that a mistake in a metric does not come to light only after the passes."""
     known = None if truth is None else truth[: len(few)].to(few.device)
-    compare(task, orbit.space, orbit.elements[orbit.identity][None], few[:, None], known, 0)
+    element, outputs = orbit.elements[orbit.identity][None], few[:, None]
+    columns_of(task, orbit.space, element, outputs, references_of(task, orbit.space, element, outputs, known, 0))
 
 
 def as_groups(labels: Any, task: Task, truth: Tensor | None, samples: int) -> tuple[Tensor | None, tuple[str, ...]]:
@@ -153,7 +151,7 @@ def as_groups(labels: Any, task: Task, truth: Tensor | None, samples: int) -> tu
         if truth is None or task.kind not in ("classification", "detection"):
             return None, ()
         found = truth if task.kind == "classification" else truth[:, 0, -1].long()
-        return found, classes or numbered(found)
+        return found, classes or tuple(map(str, range(int(found.max()) + 1)))
     words = [] if isinstance(labels, (Tensor, np.ndarray)) else list(labels)
     if words and all(isinstance(word, str) for word in words):
         names = tuple(dict.fromkeys(words))
@@ -163,16 +161,11 @@ def as_groups(labels: Any, task: Task, truth: Tensor | None, samples: int) -> tu
         if given is None or given.is_floating_point() or (given.numel() and int(given.min()) < 0):
             raise InputError("The labels must be whole numbers from 0, or names, one for each sample.")
         found = given.cpu().long()
-        fits = found.numel() and int(found.max()) < len(classes)
-        names = classes if fits else numbered(found)
+        last = int(found.max()) if found.numel() else -1
+        names = classes if 0 <= last < len(classes) else tuple(map(str, range(last + 1)))
     if found.shape != (samples,):
         raise InputError(f"The labels must have one entry for each of the {samples} inputs, not the shape {tuple(found.shape)}.")
     return found, names
-
-
-def numbered(labels: Tensor) -> tuple[str, ...]:
-    """Names for groups that have none: their numbers."""
-    return tuple(str(number) for number in range(int(labels.max()) + 1)) if labels.numel() else ()
 
 
 def value_range(orbit: Orbit, inputs: Inputs) -> tuple[float, float]:

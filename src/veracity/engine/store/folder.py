@@ -9,6 +9,7 @@
     learnt/KEY.SUM.safetensors          what one explainer found out about one model
     models/KEY.SUM.safetensors          the model of one fold: its weights, and what it answered to a few inputs
     calibrations/KEY.SUM.json           how strong a perturbation must be for one model on one data set
+    summary.json                        what `veracity show` and `veracity gate` say of the folder, sealed with what it was made of
     lock                                which process is writing
 
 What a folder holds is said by the `kind` in its manifest. An orbit evaluation has
@@ -54,10 +55,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 SCHEMA = 3
-RUN = "run.json"
+RUN, SUMMARY = "run.json", "summary.json"
 CELLS, FAILED = "cells", "failed"
 FOLDERS = ("models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "orbits", "outputs", "pictures", "reductions")
-OURS = {writers.LOCK, RUN, *FOLDERS, "advice", "advice.json", "report.html"}
+OURS = {writers.LOCK, RUN, *FOLDERS, "advice", "advice.json", "report.html", SUMMARY}
 NAMED = 3
 """How many damaged files a warning names."""
 NEEDS = b"veracity.needs"

@@ -45,7 +45,7 @@ def render_offline(view: OrbitResult, samples: int | None = None) -> str:
     into about 12 MB. Where models are not measured on every sample yet, the page says how far they are instead.
     """
     if not view.complete:
-        return render_waiting(str(view.manifest.get("title") or answers.folder(view)), view.progress, view.standing())
+        return render_waiting(str(view.manifest.get("title") or answers.folder(view)), view.progress, view.states())
     if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
         raise InputError(f"A file holds one sample or more, not {samples!r}.")
     count = fitting(view) if samples is None else samples
