@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from veracity.core.errors import InputError
-from veracity_papers.data.imdb import imdb, numbered, spelled, vocabulary, words
+from veracity_papers.data.imdb import imdb, numbered, vocabulary, words
 
 TRAIN = [("A good film, a GOOD film.<br />Good!", 1), ("Bad film; 3 stars", 0)]
 TEST = [("good zebra film a terrible", 0)]
@@ -29,7 +29,6 @@ def test_the_vocabulary_is_the_training_sets_and_other_words_are_skipped(folder:
     # Film and good occur three times, a twice, bad and stars once: bad comes first in the alphabet.
     assert train.inputs.ids.tolist() == [[2, 1, 0, 2], [3, 0, -1, -1]]
     assert test.inputs.ids.tolist() == [[1, 0, 2, -1]]
-    assert spelled(test.inputs.ids[0], size=4) == ["good", "film", "a"]
     assert train.labels.tolist() == [1, 0]
     assert test.inputs.shape == (4, 4)
     assert train.concepts["good"].tolist() == [True, False]

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs
 from veracity.trainers.training import initialised, random_crop, train
-from veracity_papers.zoo import train_robust
-from veracity_papers.zoo.robust import PGD, SCHEMES, HessianPenalty
+from veracity_papers.zoo import lenet5, train_robust
+from veracity_papers.zoo.robust import PGD, HessianPenalty
 
-NAMES = {f"robust-{data}-{scheme}" for data in ("mnist", "cifar") for scheme in SCHEMES} | {"cifar-vgg", "cifar-mobile"}
+NAMES = {f"robust-{data}-{scheme}" for data in ("mnist", "cifar") for scheme in lenet5.ROBUST} | {"cifar-vgg", "cifar-mobile"}
 
 
 def net() -> nn.Sequential:

@@ -16,8 +16,9 @@ from veracity.perturb import Permutations, Rotations3D
 from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
 from veracity_papers.data.modelnet import CLASSES, modelnet
-from veracity_papers.zoo import pointnet, sets
+from veracity_papers.zoo import pointnet
 from veracity_papers.zoo.pointnet import Among, PointNet
+from veracity_papers.zoo.symmetry import DEEP_SETS
 
 SHAPES = files.locate("modelnet/modelnet10_voxels32_chair_monitor.npz") is not None
 PUBLIC = files.locate(f"weights/{pointnet.FILE}") is not None
@@ -61,7 +62,7 @@ def test_tied_points_share_the_gradient() -> None:
 
 @pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
 def test_orbits_of_set_models_are_flat_under_permutations_and_not_under_rotations(tmp_path: Path) -> None:
-    models: dict[str, nn.Module] = {"pointnet": pointnet.pretrained("plain"), "deep sets": sets.pretrained()}
+    models: dict[str, nn.Module] = {"pointnet": pointnet.pretrained("plain"), "deep sets": DEEP_SETS.pretrained()}
     for space, flat in ((Permutations(axis=-2), True), (Rotations3D(), False)):
         evaluation = OrbitEvaluation(
             models=models,

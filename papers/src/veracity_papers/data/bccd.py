@@ -37,10 +37,9 @@ SHARES = (0.005, 0.75)
 
 def annotated(split: str = "test") -> Tensor:
     """The objects (N, T, 5) of a split's images as x0, y0, x1, y1, class, in pixels of the halved images; absent rows are NaN."""
-    ready = files.locate(PREPARED.format(split=check_split(split)))
+    ready = prepared(split, "boxes")
     if ready is not None:
-        with np.load(ready) as file:
-            return torch.from_numpy(file["boxes"])
+        return ready
     with zipfile.ZipFile(files.find(FILE, ORIGIN)) as archive:
         found = [objects(archive.read(f"BCCD/Annotations/{name}.xml").decode()) for name in listed(archive, split)]
     most = max(map(len, found))
@@ -50,15 +49,22 @@ def annotated(split: str = "test") -> Tensor:
 
 def photographs(split: str = "test", rows: Tensor | None = None) -> Tensor:
     """The halved images (N, 3, 240, 320) of a split, "train" or "test", as bytes: all of them, or those of the rows (N,)."""
-    ready = files.locate(PREPARED.format(split=check_split(split)))
+    ready = prepared(split, "images")
     if ready is not None:
-        with np.load(ready) as file:
-            images = torch.from_numpy(file["images"])
-        return images if rows is None else images[rows]
+        return ready if rows is None else ready[rows]
     with zipfile.ZipFile(files.find(FILE, ORIGIN)) as archive:
         names = listed(archive, split)
         chosen = names if rows is None else [names[row] for row in rows.tolist()]
         return torch.stack([photograph(archive.read(f"BCCD/JPEGImages/{name}.jpg")) for name in chosen])
+
+
+def prepared(split: str, part: str) -> Tensor | None:
+    """The "images" or "boxes" of a file that `prepare` wrote, if there is one."""
+    path = files.locate(PREPARED.format(split=check_split(split)))
+    if path is None:
+        return None
+    with np.load(path) as file:
+        return torch.from_numpy(file[part])
 
 
 def listed(archive: zipfile.ZipFile, split: str) -> list[str]:
@@ -83,20 +89,18 @@ def objects(content: str) -> Tensor:
     >>> objects(f"<annotation><object><name>WBC</name>{box}</object></annotation>")
     tensor([[2., 3., 8., 9., 1.]])
     """
+    corners = ("xmin", "ymin", "xmax", "ymax")
     try:
-        found = [described(item) for item in ElementTree.fromstring(content).iter("object")]
+        found = [
+            [*(float(item.findtext(f"bndbox/{corner}") or "nan") for corner in corners), float(CLASSES.index(item.findtext("name") or ""))]
+            for item in ElementTree.fromstring(content).iter("object")
+        ]
     except (ElementTree.ParseError, ValueError) as error:
         raise InputError(
             f"This is no Pascal VOC annotation of {', '.join(CLASSES)} ({error}): get the files again from {ORIGIN}."
         ) from None
     boxes = torch.tensor(found).reshape(-1, 5)
     return boxes[(boxes[:, 2:4] > boxes[:, :2]).all(dim=1)]
-
-
-def described(item: ElementTree.Element) -> list[float]:
-    """One object of an annotation as numbers."""
-    corners = [float(item.findtext(f"bndbox/{corner}") or "nan") for corner in ("xmin", "ymin", "xmax", "ymax")]
-    return [*corners, float(CLASSES.index(item.findtext("name") or ""))]
 
 
 def keys(boxes: Tensor, *, window: int = WINDOW, reach: int = REACH, alone: bool = True) -> Tensor:

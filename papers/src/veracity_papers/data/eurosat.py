@@ -21,17 +21,8 @@ ORIGIN = "github.com/phelber/EuroSAT (RGB), as train/CLASS/CLASS_NUMBER.jpg and 
 FILE = "eurosat/eurosat_rgb_240perclass.zip"
 SIDE = 64
 CLASSES = (
-    "AnnualCrop",
-    "Forest",
-    "HerbaceousVegetation",
-    "Highway",
-    "Industrial",
-    "Pasture",
-    "PermanentCrop",
-    "Residential",
-    "River",
-    "SeaLake",
-)
+    "AnnualCrop", "Forest", "HerbaceousVegetation", "Highway", "Industrial", "Pasture", "PermanentCrop", "Residential", "River", "SeaLake",
+)  # fmt: skip
 
 
 def eurosat(split: str = "test") -> tuple[Tensor, Tensor]:

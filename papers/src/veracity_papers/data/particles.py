@@ -24,8 +24,7 @@ from veracity.core.errors import InputError
 from veracity_papers.data import files
 
 ORIGIN = "github.com/zhuokaizhao/nero_vis (<type>/first, <type>/second, <type>/flow for six types, in one npz file)"
-MORE_ORIGIN = "github.com/shengzesnail/PIV-LiteFlowNet-en (images (N, 2, H, W), flow (N, H, W, 2), names (N,), in one npz file)"
-FILE, MORE = "piv/piv_six_flows_10each.npz", "piv/piv_pairs_gtflow.npz"
+FILE = "piv/piv_six_flows_10each.npz"
 TYPES = {
     "uniform": "uniform",
     "backstep": "backstep_Re800",
@@ -56,19 +55,12 @@ def piv(each: int = EACH) -> Pairs:
     if not 1 <= each <= EACH:
         raise InputError(f"There are {EACH} different pairs of each flow type, so that {each} cannot be had: choose from 1 to {EACH}.")
     with np.load(files.find(FILE, ORIGIN)) as file:
-        parts = {
-            part: np.concatenate([file[f"{key}/{part}"][DISTINCT][:each] for key in TYPES.values()]) for part in ("first", "second", "flow")
-        }
-    frames = torch.from_numpy(np.stack((parts["first"], parts["second"]), axis=1)).float() / 255.0
-    flow = torch.from_numpy(parts["flow"]).float().permute(0, 3, 1, 2).contiguous()
-    return Pairs(frames, flow, torch.arange(len(TYPES)).repeat_interleave(each))
-
-
-def more_pairs() -> tuple[Tensor, Tensor, list[str]]:
-    """Fifteen further pairs: frames (15, 2, 256, 256) in [0, 1], flows (15, 2, 256, 256) in pixels, and their names."""
-    with np.load(files.find(MORE, MORE_ORIGIN)) as file:
-        frames, flow, names = file["images"], file["flow"], [str(name) for name in file["names"]]
-    return torch.from_numpy(frames).float() / 255.0, torch.from_numpy(flow).permute(0, 3, 1, 2).contiguous(), names
+        first, second, flow = (
+            torch.from_numpy(np.concatenate([file[f"{key}/{part}"][DISTINCT][:each] for key in TYPES.values()])).float()
+            for part in ("first", "second", "flow")
+        )
+    frames = torch.stack((first, second), dim=1) / 255.0
+    return Pairs(frames, flow.permute(0, 3, 1, 2).contiguous(), torch.arange(len(TYPES)).repeat_interleave(each))
 
 
 KINDS = ("uniform", "channel", "vortices", "turbulence")

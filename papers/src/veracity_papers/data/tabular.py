@@ -109,17 +109,9 @@ AVILA_ORIGIN = "archive.ics.uci.edu/dataset/459/avila"
 AVILA_FILES = {"train": "avila/avila-tr.txt", "test": "avila/avila-ts.txt"}
 COPYISTS = tuple("ABCDEFGHIWXY")
 AVILA_FEATURES = (
-    "intercolumnar distance",
-    "upper margin",
-    "lower margin",
-    "exploitation",
-    "row number",
-    "modular ratio",
-    "interlinear spacing",
-    "weight",
-    "peak number",
-    "modular ratio / interlinear spacing",
-)
+    "intercolumnar distance", "upper margin", "lower margin", "exploitation", "row number", "modular ratio", "interlinear spacing",
+    "weight", "peak number", "modular ratio / interlinear spacing",
+)  # fmt: skip
 
 
 def avila(split: str = "test") -> Table:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
-from veracity.core.inputs import Inputs
 from veracity.orbits import OrbitEvaluation
 from veracity.orbits.layouts import DiskOrbit
 from veracity.orbits.tasks import Classification
-from veracity.recipe import Scale, recipe, trained_once
-from veracity.trainers.training import initialised, train
+from veracity.recipe import Scale, recipe
 from veracity_papers.data import files
+from veracity_papers.data.labelled import Labelled
 from veracity_papers.data.modelnet import CLASSES, furniture, modelnet
 from veracity_papers.recipes.orbits_digits import PAPER
+from veracity_papers.recipes.smoke import trained_classifier
 from veracity_papers.zoo import pointnet
 
 REFERENCE = f"{PAPER}, section 3.3 and Figure 11"
@@ -50,41 +51,27 @@ def orbits_points_yz(folder: Path, scale: Scale) -> OrbitEvaluation:
 def on_disk(folder: Path, name: str, plane: str, scale: Scale) -> OrbitEvaluation:
     """The evaluation with axes of rotation in one plane."""
     samples, step = SIZES[scale]
-    shapes, labels = clouds(samples, scale)
+    test = Labelled.of(furniture(samples, POINTS, seed=1)) if scale is Scale.SMOKE else modelnet("test").some(samples)
     return OrbitEvaluation(
         title=f"How do point cloud classifiers see a shape that turns about axes in {plane}?",
         models=networks(folder, scale),
-        inputs=shapes,
-        targets=labels,
+        inputs=test.inputs,
+        targets=test.labels,
         orbit=DiskOrbit(plane=plane, step=step),
         task=Classification(classes=CLASSES),
         about={"recipe": name, "scale": scale.value},
     )
 
 
-def clouds(samples: int, scale: Scale) -> tuple[Tensor | Inputs, Tensor]:
-    """Test shapes and their labels; at smoke scale generated ones."""
-    if scale is Scale.SMOKE:
-        return furniture(samples, POINTS, seed=1)
-    test = modelnet("test").some(samples)
-    return test.inputs, test.labels
-
-
 def networks(folder: Path, scale: Scale) -> dict[str, nn.Module]:
     """The two shipped networks, and the public one if it is available; at smoke scale two that are trained once and stored."""
     if scale is Scale.SMOKE:
-        return {name: small(folder, name) for name in pointnet.NAMES}
+        data, build = furniture(LEARNT, POINTS, seed=0), partial(pointnet.PointNet, len(CLASSES))
+        settings: dict[str, Any] = {"epochs": EPOCHS, "batch": 32, "rate": 5e-3}
+        return {
+            name: trained_classifier(folder, name, build, data, augment=pointnet.augmentation(name), **settings) for name in pointnet.NAMES
+        }
     models: dict[str, nn.Module] = {name: pointnet.pretrained(name) for name in pointnet.NAMES}
     if files.locate(f"weights/{pointnet.FILE}") is not None:
         models["public"] = pointnet.public()
     return models
-
-
-def small(folder: Path, name: str) -> nn.Module:
-    """One of the networks for generated shapes, seconds to train."""
-    x, y = furniture(LEARNT, POINTS, seed=0)
-
-    def fit(model: nn.Module, report: Callable[[int, float], None]) -> nn.Module:
-        return train(model, x, y, epochs=EPOCHS, batch=32, rate=5e-3, augment=pointnet.augmentation(name), report=report)
-
-    return trained_once(folder, name, lambda: initialised(lambda: pointnet.PointNet(len(CLASSES)), seed=0), EPOCHS, fit)

@@ -19,7 +19,7 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.perturb.groups import Rotation
 from veracity.perturb.groups.rotations import TURN
 from veracity.trainers.training import Augmentation
-from veracity_papers.zoo.storage import facts, loaded
+from veracity_papers.zoo.storage import loaded
 
 
 class RotationAveraged(nn.Module):
@@ -122,14 +122,4 @@ def random_rotation(x: Tensor, generator: torch.Generator) -> Tensor:
 
 def pretrained(name: str) -> nn.Module:
     """One of the three networks with the package's weights for MNIST, in evaluation mode: from (N, 1, 28, 28) in [0, 1] to logits."""
-    return loaded(build(name), shipped(name))
-
-
-def score(name: str) -> float:
-    """The share of MNIST's upright test digits that the shipped network classifies correctly, as measured after training."""
-    return float(facts(shipped(name))["test_accuracy"])
-
-
-def shipped(name: str) -> str:
-    """The name of a network's weights."""
-    return f"orbit-mnist-{name}"
+    return loaded(build(name), f"orbit-mnist-{name}")

@@ -7,10 +7,11 @@ rate in each file's header. Weights that others trained are not shipped, because
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from safetensors.torch import load, save_file
@@ -66,9 +67,22 @@ def checkpoint_names(name: str) -> list[str]:
     return [f"{name}.{number}" for number in sorted(int(parts[1]) for parts in found if len(parts) == 3)]
 
 
-def checkpoints(name: str) -> tuple[Checkpoint, ...]:
-    """The shipped checkpoints of a training, each with its learning rate, in order; none if none are shipped."""
-    return tuple(Checkpoint(state(one), float(facts(one)["rate"])) for one in checkpoint_names(name))
+@dataclass(frozen=True)
+class Shipped(Generic[Network]):
+    """A network whose weights come with the package, with its layers for explanations: invariant and, if there is one, equivariant."""
+
+    weights: str
+    build: Callable[[], Network]
+    invariant: str = "linear1"
+    equivariant: str | None = None
+
+    def pretrained(self) -> Network:
+        """The network with its weights, in evaluation mode."""
+        return loaded(self.build(), self.weights)
+
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The checkpoints of its training, each with its learning rate, in order; none if none are shipped."""
+        return tuple(Checkpoint(state(one), float(facts(one)["rate"])) for one in checkpoint_names(self.weights))
 
 
 COUNTER = "num_batches_tracked"

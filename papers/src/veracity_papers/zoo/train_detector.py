@@ -7,9 +7,8 @@ as the archive with Pillow, or as `--prepare FOLDER` writes it). Names may run s
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -21,8 +20,7 @@ from veracity_papers.data import bccd
 from veracity_papers.data.mnist import mnist
 from veracity_papers.data.scenes import WINDOW, Boxed, clipped, composed, cut, scenes
 from veracity_papers.zoo.detector import DATA, JITTERS, STRIDE, Detector, build
-from veracity_papers.zoo.storage import save
-from veracity_papers.zoo.train import say
+from veracity_papers.zoo.scripts import Report, command, halve, one_cycle, progress, say, write
 
 NAMES = {f"detector-{data}-{jitter}": (data, jitter) for data in DATA for jitter in JITTERS}
 REACH = {"digits": WINDOW // 2, "cells": bccd.REACH}
@@ -113,23 +111,9 @@ def targets(cell: Tensor, size: Tensor, classes: Tensor, there: Tensor, count: i
     return (spot[:, :, None] * which[..., None, None]).amax(dim=1)
 
 
-def fit(
-    model: Detector, batches: Batches, steps: int, *, rate: float = 4e-3, report: Callable[[int, float], None] | None = None
-) -> Detector:
-    """Train in place over one cycle, and return the detector in evaluation mode."""
-    optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=rate, total_steps=steps)
-    model.train()
-    for step in range(steps):
-        error = loss(model, *next(batches))
-        optimiser.zero_grad(set_to_none=True)
-        error.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        optimiser.step()
-        schedule.step()
-        if report is not None and ((step + 1) % 50 == 0 or step + 1 == steps):
-            report(step + 1, float(error.detach()))
-    return model.eval()
+def fit(model: Detector, batches: Batches, steps: int, *, rate: float = 4e-3, report: Report | None = None) -> Detector:
+    """Train in place, and return the detector in evaluation mode."""
+    return one_cycle(model, lambda: loss(model, *next(batches)), steps, rate=rate, decay=1e-3, clip=5.0, report=report)
 
 
 @torch.no_grad()
@@ -171,34 +155,16 @@ def trained(name: str, out: Path, *, steps: int, batch: int, device: str, seed: 
         batches = cell_batches(jitter / 100, generator, batch, bccd.photographs("train").to(device), bccd.annotated("train").to(device))
         test, judge = bccd.cells(split="train"), "train"
 
-    def report(step: int, error: float) -> None:
-        if step % 500 == 0:
-            say({"model": name, "step": step, "loss": round(error, 4), "seconds": round(time.perf_counter() - start, 1)})
-
-    fit(model, batches, steps, report=report)
-    model.load_state_dict({key: value.half() if value.is_floating_point() else value for key, value in model.state_dict().items()})
+    fit(model, batches, steps, report=progress(name, start, 500, "loss"))
+    halve(model)
     test = Boxed(test.images.to(device), test.boxes.to(device), test.labels.to(device))
-    facts = {
-        "jitter": jitter,
-        "steps": steps,
-        "batch": batch,
-        "seed": seed,
-        "judged_on": judge,
-        **judged(model, test, REACH[data], REACH[data] // 4),
-    }
-    save(model.state_dict(), out / f"{name}.safetensors", half=True, **facts)
-    return {"model": name, **facts, "seconds": round(time.perf_counter() - start, 1)}
+    facts = {"jitter": jitter, "steps": steps, "batch": batch, "seed": seed, "judged_on": judge}
+    return write(model, name, out, start, **facts, **judged(model, test, REACH[data], REACH[data] // 4))
 
 
 def main() -> None:
     """Read the arguments, train, print one line per network."""
-    parser = argparse.ArgumentParser(description="Train the detectors of the orbit recipes.")
-    parser.add_argument("out", type=Path, help="the folder to write the weights to")
-    parser.add_argument("--only", nargs="+", choices=tuple(NAMES), default=list(NAMES), metavar="NAME", help=f"some of {', '.join(NAMES)}")
-    parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser = command("Train the detectors of the orbit recipes.", NAMES, steps=3000, batch=64)
     parser.add_argument("--prepare", action="store_true", help="only write BCCD's training images to OUT as one file of arrays")
     given = parser.parse_args()
     if given.prepare:

@@ -21,8 +21,7 @@ from veracity.trainers.training import Augmentation, accuracy, initialised, trai
 from veracity_papers.data.mnist import mnist
 from veracity_papers.data.modelnet import CLASSES, modelnet
 from veracity_papers.zoo import orbit_digits, pointnet
-from veracity_papers.zoo.storage import save
-from veracity_papers.zoo.train import say
+from veracity_papers.zoo.scripts import halve, say, write
 
 DRAWS = {"train": 8, "test": 1}
 
@@ -54,16 +53,10 @@ def fit(task: RotationTask, name: str, out: Path, *, epochs: int, first: int | N
     model = initialised(lambda: task.build(name), seed).to(device)
     augment = task.augmentation(name)
     train(model, x, y, epochs=epochs, batch=task.batch, rate=task.rate, decay=task.decay, seed=seed, augment=augment)
-    model.load_state_dict({key: value.half() if value.is_floating_point() else value for key, value in model.state_dict().items()})
-    facts = {
-        "epochs": epochs,
-        "batch": task.batch,
-        "seed": seed,
-        "test_accuracy": round(accuracy(model, x_test, y_test), 4),
-        "turned_accuracy": round(accuracy(model, task.rotate(x_test, torch.Generator().manual_seed(seed)), y_test), 4),
-    }
-    save(model.state_dict(), out / f"{task.weights(name)}.safetensors", half=True, **facts)
-    return {"model": task.weights(name), **facts, "seconds": round(time.perf_counter() - start, 1)}
+    halve(model)
+    upright, rotated = (accuracy(model, images, y_test) for images in (x_test, task.rotate(x_test, torch.Generator().manual_seed(seed))))
+    scores = {"test_accuracy": round(upright, 4), "turned_accuracy": round(rotated, 4)}
+    return write(model, task.weights(name), out, start, epochs=epochs, batch=task.batch, seed=seed, **scores)
 
 
 def clouds(split: str) -> tuple[Tensor, Tensor]:
