@@ -17,7 +17,6 @@ from veracity_papers.zoo.orbit_digits import (
     LAYER,
     NAMES,
     RotationAveraged,
-    augmentation,
     build,
     digit_cnn,
     pretrained,
@@ -34,8 +33,6 @@ def test_all_three_have_the_same_layers() -> None:
     assert sizes["plain"] == sizes["augmented"] == sizes["averaged"]
     assert sum(parameter.numel() for parameter in build("plain").parameters()) == 400 + 32 + 4608 + 64 + 9216 + 64 + 15_690
     assert isinstance(build("averaged"), RotationAveraged)
-    assert augmentation("plain") is None
-    assert augmentation("averaged") is augmentation("augmented") is random_rotation
 
 
 @pytest.mark.parametrize(("side", "maps"), [(28, 7), (14, 4), (13, 4)])

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -107,10 +108,7 @@ def flows(count: int, generator: torch.Generator, *, fastest: float = 6.0) -> Fl
     """`count` flows of the four kinds in turn, whose displacements are of the order of up to `fastest` pixels."""
     device = generator.device
     kind = torch.arange(count, device=device) % len(KINDS)
-
-    def drawn(*shape: int) -> Tensor:
-        return torch.rand(count, *shape, generator=generator, device=device)
-
+    drawn = partial(torch.rand, count, generator=generator, device=device)
     angle, speed = 2 * math.pi * drawn(1), fastest * drawn(1) * torch.where(kind == 0, 1.0, 0.25)[:, None]
     mean = speed * torch.cat((angle.cos(), angle.sin()), dim=1)
     channel = torch.cat((1.3 * fastest * drawn(1), 0.5 * drawn(1)), dim=1) * (kind == 1)[:, None]
@@ -129,10 +127,7 @@ def particle_pairs(count: int, generator: torch.Generator, *, side: int = 128, f
     moving = flows(count, generator, fastest=fastest)
     margin = 2 * fastest / side
     most = round(0.1 * (side * (1 + 2 * margin)) ** 2)
-
-    def drawn(*shape: int) -> Tensor:
-        return torch.rand(count, *shape, generator=generator, device=device)
-
+    drawn = partial(torch.rand, count, generator=generator, device=device)
     points = drawn(most, 2) * (1 + 2 * margin) - margin
     dense = drawn(most) < 0.4 + 0.6 * drawn(1)
     light = (0.4 + 0.6 * drawn(most)) * dense

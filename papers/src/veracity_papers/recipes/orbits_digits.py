@@ -71,7 +71,7 @@ def networks(folder: Path, scale: Scale) -> dict[str, nn.Module]:
             name,
             partial(orbit_digits.build, name, data[0].shape[-1], WIDTH, TURNS),
             data,
-            augment=orbit_digits.augmentation(name),
+            augment=None if name == "plain" else orbit_digits.random_rotation,
             **settings,
         )
         for name in orbit_digits.NAMES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +65,13 @@ def on_disk(folder: Path, name: str, plane: str, scale: Scale) -> OrbitEvaluatio
 def networks(folder: Path, scale: Scale) -> dict[str, nn.Module]:
     """The two shipped networks, and the public one if it is available; at smoke scale two that are trained once and stored."""
     if scale is Scale.SMOKE:
-        data, build = furniture(LEARNT, POINTS, seed=0), partial(pointnet.PointNet, len(CLASSES))
+        data = furniture(LEARNT, POINTS, seed=0)
         settings: dict[str, Any] = {"epochs": EPOCHS, "batch": 32, "rate": 5e-3}
         return {
-            name: trained_classifier(folder, name, build, data, augment=pointnet.augmentation(name), **settings) for name in pointnet.NAMES
+            name: trained_classifier(folder, name, one.build, data, augment=None if name == "plain" else pointnet.random_turn, **settings)
+            for name, one in pointnet.NETWORKS.items()
         }
-    models: dict[str, nn.Module] = {name: pointnet.pretrained(name) for name in pointnet.NAMES}
+    models: dict[str, nn.Module] = {name: one.pretrained() for name, one in pointnet.NETWORKS.items()}
     if files.locate(f"weights/{pointnet.FILE}") is not None:
         models["public"] = pointnet.public()
     return models

@@ -18,7 +18,6 @@ from torch.nn.functional import affine_grid, grid_sample, log_softmax
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.perturb.groups import Rotation
 from veracity.perturb.groups.rotations import TURN
-from veracity.trainers.training import Augmentation
 from veracity_papers.zoo.storage import loaded
 
 
@@ -107,11 +106,6 @@ def build(name: str, side: int = 28, width: int = WIDTH, turns: int = TURNS) -> 
         raise unknown("network for turned digits", name, NAMES)
     net = digit_cnn(side, width)
     return RotationAveraged(net, turns) if name == "averaged" else net
-
-
-def augmentation(name: str) -> Augmentation | None:
-    """How the digits that one of the three networks learns from are varied: all but the plain one's are turned."""
-    return None if name == "plain" else random_rotation
 
 
 def random_rotation(x: Tensor, generator: torch.Generator) -> Tensor:
