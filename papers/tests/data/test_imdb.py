@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from veracity.core.errors import InputError
 from veracity_papers.data.imdb import imdb, numbered, vocabulary, words
 
 TRAIN = [("A good film, a GOOD film.<br />Good!", 1), ("Bad film; 3 stars", 0)]
@@ -49,9 +48,3 @@ def test_numbering_against_words() -> None:
     assert known == {"dog": 0, "the": 1, "and": 2}
     assert numbered(texts, known, 3).tolist() == [[1, 2, 1], [0, -1, -1]]
     assert numbered([[]], known, 2).dtype == torch.int64
-
-
-def test_a_missing_file_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERACITY_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"Looked for .*imdb_train_5000.jsonl.gz .* found nothing: get it from ai.stanford.edu"):
-        imdb("test")

@@ -1,9 +1,9 @@
 """Heartbeats of the MIT-BIH arrhythmia database (Moody and Mark 2001): one beat per sample, normal or not.
 
-The symmetry paper's file has beats of 187 steps, of which only about a hundred a class are to be had here; these beats are cut
-from the original recordings instead: lead MLII at 360 Hz, the 180 samples around each R peak, scaled to [0, 1] beat by beat.
-Every fifth beat of each recording is for testing, so that training and test beats come from the same people. The file of
-training beats holds at most 3,000 a class.
+The symmetry paper's file has beats of 187 steps, of which only about 100 per class are available. These beats are cut from
+the original recordings instead: lead MLII at 360 Hz, the 180 samples around each R peak, scaled to [0, 1] beat by beat.
+Every fifth beat of each recording is for testing, so training and test beats come from the same people. The file of
+training beats holds at most 3,000 per class.
 """
 
 from __future__ import annotations

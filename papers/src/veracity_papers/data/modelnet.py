@@ -1,6 +1,6 @@
-"""Benches, chairs and monitors as point clouds: the part of ModelNet (Wu et al. 2015) that is at hand, or generated ones.
+"""Benches, chairs and monitors as point clouds: the available part of ModelNet (Wu et al. 2015), or generated ones.
 
-At hand are 193 benches of ModelNet40 as sampled points, and 889 chairs and 465 monitors of ModelNet10 as 32x32x32 voxels. 64 of
+Available are 193 benches of ModelNet40 as sampled points, and 889 chairs and 465 monitors of ModelNet10 as 32x32x32 voxels. 64 of
 these are copies and left out, which leaves 1,483 shapes. So that a network cannot tell the two sources apart, benches are put
 into the same voxels, and every cloud is drawn in the same way: random surface voxels, a uniform point in each. Every fifth shape
 of each class is for testing.

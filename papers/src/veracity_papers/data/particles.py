@@ -54,7 +54,7 @@ class Pairs:
 def piv(each: int = EACH) -> Pairs:
     """`each` pairs of every one of the six flow types, at most nine, in the order of CLASSES."""
     if not 1 <= each <= EACH:
-        raise InputError(f"There are {EACH} different pairs of each flow type, so that {each} cannot be had: choose from 1 to {EACH}.")
+        raise InputError(f"There are {EACH} different pairs of each flow type, not {each}: choose from 1 to {EACH}.")
     with np.load(files.find(FILE, ORIGIN)) as file:
         first, second, flow = (
             torch.from_numpy(np.concatenate([file[f"{key}/{part}"][DISTINCT][:each] for key in TYPES.values()])).float()

@@ -78,8 +78,9 @@ def openxai(name: str, split: str = "test") -> Table:
     """One of the four tables by name, scaled by its training rows."""
     if name not in CLASSES:
         raise unknown("table", name, CLASSES)
+    check_split(split)
     features, train = columns(name, "train")
-    rows = train if check_split(split) == "train" else columns(name, split)[1]
+    rows = train if split == "train" else columns(name, split)[1]
     values = scaled(rows[:, :-1], train[:, :-1])
     return Table(torch.from_numpy(values), torch.from_numpy(rows[:, -1]).long(), features, CLASSES[name])
 

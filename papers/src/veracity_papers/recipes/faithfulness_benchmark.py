@@ -115,8 +115,8 @@ def faithfulness_compas(folder: Path, scale: Scale) -> Audit:
 def faithfulness_avila(folder: Path, scale: Scale) -> Audit:
     """GEF and Fast-GEF of nine explainers of a network over Avila, beside the published figures.
 
-    The paper's network is not public; one of the same size and about the same accuracy stands in for it, with sigmoid units, so that
-    Guided Backprop is the gradient.
+    The paper's network is not public; one of the same size and about the same accuracy stands in for it, with sigmoid units.
+    Guided Backprop is the gradient there.
     """
     return table_audit("avila", scale)
 

@@ -41,7 +41,7 @@ UNFLOORED = "relative_input_stability, no floor"
 
 
 def control_scores(scale: Scale) -> dict[str, Score]:
-    """The scores of Table A.3 as in appendix A.8.1; the variants of GEF's authors, and stability without our floor, stand beside ours.
+    """The scores of Table A.3 as in appendix A.8.1; also the variants of GEF's authors, and stability without our floor.
 
     For a smoke test the noise has a fixed strength, and the exact variants are left out.
     """
@@ -63,7 +63,7 @@ def faithfulness_controls(folder: Path, scale: Scale) -> Audit:
     """Random, constant and edge-filter explanations beside the gradient, on PneumoniaMNIST with a MedCNN, under five scores.
 
     It stands in for the paper's DermaMNIST: the published figures beside ours are for those images, in colour and with seven
-    classes. Constant and edge-filter maps do not respond to the weights, so that GEF is undefined for them, as published.
+    classes. Constant and edge-filter maps do not respond to the weights, so GEF is undefined for them, as published.
     Small: 48 images. Paper: 250 images.
     """
     x, y = (part[: SIZES[scale][0]] for part in pneumonia_mnist("test"))

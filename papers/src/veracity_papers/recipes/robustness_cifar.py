@@ -42,7 +42,7 @@ def robustness_architectures(folder: Path, scale: Scale) -> Audits:
     """Which explainer is the most robust, whatever the network? ResNet20, ResNet32, a VGG-like and a MobileNet-like one on CIFAR-10.
 
     All are searched around the same images, which all classify correctly. Table 8 finds integrated gradients the most robust
-    to F-hat; its VGG16 and MobileNetV2 are much larger than ours, so that its direction carries over and its figures do not.
+    to F-hat; its VGG16 and MobileNetV2 are much larger than ours, so compare the order of explainers, not the values.
     Small: 2 images, 55 genetic and 20 gradient evaluations, n = 20, M = 2, ln P down to -10. Paper: as `robustness-cifar10`.
     """
     effort = FOUR.get(scale, WHOLE)

@@ -135,10 +135,10 @@ SUPERPIXEL_EFFORT = {
 def robustness_lime_shap(folder: Path, scale: Scale) -> Audit:
     """LIME and SHAP over superpixels of digits, segmented again after every change or as the unchanged digit was, beside Tables 6 and 7.
 
-    An explanation and that of a changed digit share their random masks, so that what differs is due to the change. Published
+    An explanation and that of a changed digit share their random masks, so every difference is due to the change. Published
     figures are for the same network and radius, with mean colours instead of absent superpixels; ours become grey, since
-    mean colours hide .7 % of a digit's variance. An evaluation takes as many forward passes as there are samples, so that
-    searches are short: more evaluations would find lower sol_F-hat. Small: 2 digits, 46 genetic evaluations, n = 20, M = 2, ln P
+    mean colours hide .7 % of a digit's variance. An evaluation takes as many forward passes as there are samples. So
+    searches are short, and longer ones would find lower sol_F-hat. Small: 2 digits, 46 genetic evaluations, n = 20, M = 2, ln P
     down to -10, 50 and 200 samples. Paper: 5 digits, 200 evaluations, n = 50, M = 3, ln P down to -20, 500 samples too.
     """
     effort, model = SUPERPIXEL_EFFORT[scale], lenet5.pretrained()

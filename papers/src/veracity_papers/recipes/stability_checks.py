@@ -61,7 +61,7 @@ def distance_check(folder: Path, scale: Scale) -> DistanceCheck:
     Paper and small: 100 maps of 32 x 32 pixels along each way, 50 noisy copies at each of 21 levels. Smoke: 25 and 10. The
     paper moves one spot from the left corner to the right; here it also moves along the diagonal and as a disc with nothing
     around it, since a correlation's magnitude calls an inverted map equal, and most distances stop growing once nothing
-    overlaps. The paper reports that all pass and prints no numbers to stand beside.
+    overlaps. The paper reports that all pass and prints no numbers to compare with.
     """
     steps, repeats = (25, 10) if scale is Scale.SMOKE else (100, 50)
     return DistanceCheck(steps=steps, repeats=repeats)

@@ -59,7 +59,7 @@ def stability_fashion_mnist(folder: Path, scale: Scale) -> Audit:
 def stability_eurosat(folder: Path, scale: Scale) -> Audit:
     """MeGe, ReCo and muF of seven explainers on EuroSAT's satellite images, on a ResNet-18 trained without each fifth, beside Table 6.
 
-    At hand are 2,400 of the paper's 27,000 images, 240 of each class, so that networks are less accurate than its .95. Paper: a
+    Only 2,400 of the paper's 27,000 images are available, 240 per class, so networks are less accurate than its .95. Paper: a
     ResNet-18 of width 46 learns from all of them (a GPU helps), 200 are explained. Small: 50 explained, by a small network in its
     place. Smoke: 240 and 24, two folds.
     """

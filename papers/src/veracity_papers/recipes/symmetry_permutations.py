@@ -22,7 +22,7 @@ REVIEWS = {Scale.SMOKE: (3, 2, 600), Scale.SMALL: (24, 5, 4000), Scale.PAPER: (5
 def symmetry_imdb(folder: Path, scale: Scale) -> Audit:
     """Feature, example and concept explanations of a bag-of-words network under permutations of a review's tokens.
 
-    A review is 128 one-hot tokens of a vocabulary of 1,000. The network adds the tokens up at once, so that it has no
+    A review is 128 one-hot tokens from a vocabulary of 1,000. The network adds up the tokens in its first layer, so it has no
     equivariant layer. Small: 24 reviews, 5 permutations each. Paper: 500 reviews, 50 permutations.
     """
     samples, draws, examples = REVIEWS[scale]
@@ -49,9 +49,9 @@ CLOUDS = {Scale.SMOKE: (4, 2, 300, 30), Scale.SMALL: (60, 10, 1000, 100), Scale.
 def symmetry_modelnet(folder: Path, scale: Scale) -> Audit:
     """Feature, example and concept explanations of a Deep Sets network under permutations of a cloud's points.
 
-    Of ModelNet40 three classes are at hand, bench, chair and monitor, with 1,483 different shapes; clouds have 256 points
+    Only three classes of ModelNet40 are available, bench, chair and monitor, with 1,483 different shapes. Clouds have 256 points
     here and 1,000 in the paper. Small: 60 clouds, 10 permutations each, no perturbation of single coordinates (768 passes
-    a map).
+    per map).
     """
     samples, draws, examples, per_side = CLOUDS[scale]
     test, train = modelnet("test").some(samples), modelnet("train").some(examples)

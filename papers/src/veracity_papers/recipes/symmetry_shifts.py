@@ -25,7 +25,7 @@ TIME = CyclicShift(axes=(-1,))
 def symmetry_ecg(folder: Path, scale: Scale) -> Audit:
     """Feature, example and concept explanations of All-CNN, Augmented-CNN and Standard-CNN under cyclic shifts of MIT-BIH beats.
 
-    Beats have 180 steps here (of the paper's 187-step version only 100 a class are at hand). Small: 24 beats, 12 of the
+    Beats have 180 steps here, since only 100 beats per class of the paper's 187-step version are available. Small: 24 beats, 12 of the
     180 shifts. Paper: 1,000 beats, all shifts.
     """
     samples, draws, examples = BEATS[scale]
@@ -100,7 +100,7 @@ def symmetry_fashion_mnist(folder: Path, scale: Scale) -> Audit:
     """Feature, example and concept explanations of All-CNN, Augmented-CNN and Standard-CNN under shifts of FashionMNIST images.
 
     Small: 24 images, 8 of the 441 shifts, integrated gradients with 20 steps, no perturbation of single pixels (2,304
-    passes a map). Paper: 500 images, all shifts, everything; for a GPU.
+    passes per map). Paper: 500 images, all shifts, everything; for a GPU.
     """
     samples, draws, examples = GARMENTS[scale]
     x, y = fashion_mnist("test", PADDING)

@@ -1,8 +1,8 @@
 """A small fully convolutional one-stage detector: a heat map of centres for each class, sizes and offsets (after Zhou et al. 2019).
 
-It sees where it looks: two maps of coordinates stand beside its features (Liu et al. 2018), so that nothing forces it to treat
-all places alike. How alike it does treat them is learnt, by how far the key object strays from the window's centre in training
-(the NERO paper's "jitter", section 3.1). With the shipped weights for 0, 25, 50 and 100 % jitter, the surest box of the key
+The network knows positions: two maps of coordinates are among its features (Liu et al. 2018), so nothing forces it to treat
+all positions alike. It learns to, depending on how far the key object strays from the window's centre in training
+(the NERO paper's "jitter", section 3.1). With the shipped weights for 0, 25, 50 and 100 % jitter, the most confident box of the key
 digit's class overlaps the true one by .95, .94, .93 and .91 at the centre of 64 test scenes, and by .38, .67, .83 and .88 on
 average over shifts.
 """

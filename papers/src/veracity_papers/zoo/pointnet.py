@@ -1,6 +1,6 @@
 """PointNet (Qi et al. 2017) without its transform nets: exactly invariant to the order of points, not at all to turning them.
 
-Every point goes through the same layers, and each feature's maximum over the points is kept, with `amax`, so that tied points
+Every point goes through the same layers, and each feature's maximum over the points is taken with `amax`, so tied points
 share the gradient. A small one comes with the package's weights for three classes of ModelNet (`python -m
 veracity_papers.zoo.train_orbits points`), learnt from upright shapes ("plain") and from shapes turned at random in space
 ("augmented"): on the 295 test shapes they scored 1.0 and .990 upright, .302 and .993 turned. `public` reads a large one, trained

@@ -1,7 +1,7 @@
 """Train the flow network on generated particle images: python -m veracity_papers.zoo.train_flow OUT [--steps N] [--device cuda]
 
-Needs torch, numpy and safetensors, and no data. About two minutes on a GPU. Where the real pairs are at hand, their end-point
-errors are written down beside the weights.
+Needs torch, numpy and safetensors, and no data. About two minutes on a GPU. If the real pairs are available, their end-point
+errors are stored with the weights.
 """
 
 from __future__ import annotations
