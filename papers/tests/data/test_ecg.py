@@ -9,7 +9,7 @@ import torch
 from veracity.core.errors import SpecError
 from veracity_papers.data import ecg as module
 from veracity_papers.data import files
-from veracity_papers.data.ecg import FILES, ecg, scaled
+from veracity_papers.data.ecg import FILES, ecg, rescale
 
 REAL = files.locate(f"ecg_mitbih/{FILES['test']}") is not None
 
@@ -69,7 +69,7 @@ def test_the_training_beats_are_balanced_by_drawing_and_by_smote(beats: np.ndarr
 
 
 def test_a_flat_beat_is_zero() -> None:
-    assert not scaled(np.full((1, 4), 7, dtype=np.int16)).any()
+    assert not rescale(np.full((1, 4), 7, dtype=np.int16)).any()
 
 
 def test_a_missing_package_is_one_sentence(beats: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from veracity_papers.data.imdb import imdb, numbered, vocabulary, words
+from veracity_papers.data.imdb import imdb, token_ids, vocabulary, words
 
 TRAIN = [("A good film, a GOOD film.<br />Good!", 1), ("Bad film; 3 stars", 0)]
 TEST = [("good zebra film a terrible", 0)]
@@ -46,5 +46,5 @@ def test_numbering_against_words() -> None:
     texts = [words("the cat and the dog"), words("dog")]
     known = vocabulary(texts, 3)
     assert known == {"dog": 0, "the": 1, "and": 2}
-    assert numbered(texts, known, 3).tolist() == [[1, 2, 1], [0, -1, -1]]
-    assert numbered([[]], known, 2).dtype == torch.int64
+    assert token_ids(texts, known, 3).tolist() == [[1, 2, 1], [0, -1, -1]]
+    assert token_ids([[]], known, 2).dtype == torch.int64

@@ -8,7 +8,7 @@ import torch
 
 from veracity.core.errors import InputError, SpecError
 from veracity_papers.data import files
-from veracity_papers.data.tabular import CLASSES, adult, columns, compas, german, heloc, openxai, scaled
+from veracity_papers.data.tabular import CLASSES, adult, columns, compas, german, heloc, openxai, rescale
 
 LOADERS = {"adult": adult, "compas": compas, "german": german, "heloc": heloc}
 SIZES = {"adult": (36_177, 9_045, 13), "compas": (4_937, 1_235, 7), "german": (800, 200, 60), "heloc": (7_896, 1_975, 23)}
@@ -43,7 +43,7 @@ def test_scaling_against_counting() -> None:
     rng = np.random.default_rng(0)
     rows, train = rng.normal(size=(7, 4)), rng.normal(size=(11, 4))
     slow = [[(row[i] - min(train[:, i])) / (max(train[:, i]) - min(train[:, i])) for i in range(4)] for row in rows]
-    assert np.allclose(scaled(rows, train), slow, atol=1e-6)
+    assert np.allclose(rescale(rows, train), slow, atol=1e-6)
 
 
 def test_what_is_wrong_is_one_sentence(folder: Path) -> None:

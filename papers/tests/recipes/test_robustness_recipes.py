@@ -22,7 +22,7 @@ from veracity_papers.data import files
 from veracity_papers.recipes.published import published
 from veracity_papers.recipes.robustness_cifar import FOUR, ONE, WHOLE
 from veracity_papers.recipes.robustness_lenet import SUPERPIXEL_EFFORT as SLOW
-from veracity_papers.recipes.robustness_methods import EFFORT, METHODS, Effort, first_correct, methods, standing
+from veracity_papers.recipes.robustness_methods import EFFORT, METHODS, Effort, first_correct, methods, robustness_table
 from veracity_papers.recipes.robustness_settings import EXTENT, TRUTH, VARIED
 from veracity_papers.recipes.robustness_spaces import EXTENT as SPACES
 
@@ -145,7 +145,7 @@ def test_every_search_is_judged_by_every_measure(ran: Callable[[str], Any]) -> N
         assert summary.loc[f"sol_f_hat, {name}", name] == pytest.approx(table[f"sol_f_hat, {name}"], rel=1e-4)
     assert summary["mse"].idxmax() == "sol_f_hat, mse"
     assert summary["ssim"].idxmin() == "sol_f_hat, ssim"
-    assert standing(found.results).empty
+    assert robustness_table(found.results).empty
     pairs = found.results["digits"].worst("sol_f_hat, ssim", 2)
     by_hand = [float(pearson(pair.found[None].abs(), pair.explanation[None].abs())) for pair in pairs]
     assert summary.loc["sol_f_hat, ssim", "pcc"] == pytest.approx(np.mean(by_hand))

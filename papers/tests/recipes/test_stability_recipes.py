@@ -17,7 +17,7 @@ from veracity.studies.degradation import DegradationResult
 from veracity_papers.data import files
 from veracity_papers.recipes import stability_checks, stability_folds
 from veracity_papers.recipes.published import published
-from veracity_papers.recipes.stability_methods import some_of_each
+from veracity_papers.recipes.stability_methods import spread_over_folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
 FILES = {
@@ -106,7 +106,7 @@ def test_all_digits_are_learnt_from_and_an_equal_part_of_every_fold_is_explained
 
 
 def test_parts_of_folds_are_spread() -> None:
-    found = some_of_each(torch.arange(100) % 4, 20)
+    found = spread_over_folds(torch.arange(100) % 4, 20)
     assert len(found) == 20
     assert np.bincount(found.numpy() % 4).tolist() == [5] * 4
     assert int(found.max()) > 90

@@ -102,7 +102,7 @@ def test_a_loss_of_ones_own_sees_no_structure() -> None:
 
 def test_a_job_is_changed_where_asked() -> None:
     job = train_robust.JOBS["robust-mnist-hessian"]
-    assert train_robust.changed(job, None, None) == job
-    assert train_robust.changed(job, 3, 0.5) == replace(job, epochs=3, scheme=HessianPenalty(weight=0.5))
+    assert train_robust.with_changes(job, None, None) == job
+    assert train_robust.with_changes(job, 3, 0.5) == replace(job, epochs=3, scheme=HessianPenalty(weight=0.5))
     plain = train_robust.JOBS["robust-mnist-plain"]
-    assert train_robust.changed(plain, None, 0.5) == plain  # no penalty, no weight
+    assert train_robust.with_changes(plain, None, 0.5) == plain  # no penalty, no weight

@@ -8,7 +8,7 @@ from veracity.core.models import LayerScores
 from veracity.trainers.training import initialised
 from veracity_papers.zoo.storage import Shipped
 from veracity_papers.zoo.symmetry import BAG, DEEP_SETS, ECG, FASHION, GNN, PADDING
-from veracity_papers.zoo.train import standardising
+from veracity_papers.zoo.train import standardising_network
 
 X = torch.rand(2, 1, 180, generator=torch.Generator().manual_seed(0))
 
@@ -24,7 +24,7 @@ def drift(net: nn.Module, dtype: torch.dtype) -> float:
 @pytest.mark.parametrize("trained", [False, True])
 def test_the_all_cnn_is_exactly_invariant_and_the_others_are_not(trained: bool) -> None:
     for name in ECG:
-        net = ECG[name].pretrained() if trained else initialised(lambda name=name: standardising(name, 0.3, 0.25), seed=0).eval()
+        net = ECG[name].pretrained() if trained else initialised(lambda name=name: standardising_network(name, 0.3, 0.25), seed=0).eval()
         if name == "all-cnn":
             assert drift(net, torch.float32) < 2e-5
             assert drift(net, torch.float64) < 1e-10
@@ -43,8 +43,8 @@ def test_the_networks_have_the_papers_layers() -> None:
 
 
 def test_the_start_takes_mean_and_deviation_out() -> None:
-    net = initialised(lambda: standardising("all-cnn", 0.3, 0.25), seed=0)
-    plain = initialised(lambda: standardising("all-cnn", 0.0, 1.0), seed=0)
+    net = initialised(lambda: standardising_network("all-cnn", 0.3, 0.25), seed=0)
+    plain = initialised(lambda: standardising_network("all-cnn", 0.0, 1.0), seed=0)
     assert torch.allclose(net(X), plain((X - 0.3) / 0.25), atol=1e-5)
 
 

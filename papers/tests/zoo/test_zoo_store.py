@@ -32,7 +32,7 @@ def blobs(count: int = 60) -> Labelled:
 def test_weights_come_back_with_their_facts(shipped: Path) -> None:
     net = initialised(lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), seed=0)
     storage.save(net.state_dict(), shipped / "net.safetensors", epochs=3, test_accuracy=0.5)
-    again = storage.loaded(initialised(lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), seed=1), "net")
+    again = storage.load_shipped(initialised(lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), seed=1), "net")
     assert not again.training
     assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), again.state_dict().values(), strict=True))
     assert storage.facts("net") == {"epochs": "3", "test_accuracy": "0.5"}

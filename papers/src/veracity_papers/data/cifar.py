@@ -40,11 +40,11 @@ BATCHES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "te
 
 def cifar10(split: str = "test") -> tuple[Tensor, Tensor]:
     """Images (N, 3, 32, 32) in [0, 1] and labels (N,); split is "train" or "test", as published."""
-    part = load_file(decoded("train" if split == "train" else "test"))
+    part = load_file(find_decoded("train" if split == "train" else "test"))
     return part["images"].float() / 255.0, part["labels"].long()
 
 
-def decoded(split: str) -> Path:
+def find_decoded(split: str) -> Path:
     """The decoded file of a split, fetched and decoded if need be."""
     name = f"cifar10/{split}.safetensors"
     path = files.locate(name)

@@ -41,10 +41,10 @@ def vocabulary(texts: Iterable[Sequence[str]], size: int) -> dict[str, int]:
     return {word: number for number, word in enumerate(frequent)}
 
 
-def numbered(texts: Sequence[Sequence[str]], known: dict[str, int], length: int) -> Tensor:
+def token_ids(texts: Sequence[Sequence[str]], known: dict[str, int], length: int) -> Tensor:
     """The first `length` known words of each text as numbers (N, length), then -1; unknown words are skipped.
 
-    >>> numbered([["b", "x", "a"]], {"b": 0, "a": 1}, length=3)
+    >>> token_ids([["b", "x", "a"]], {"b": 0, "a": 1}, length=3)
     tensor([[ 0,  1, -1]])
     """
     ids = torch.full((len(texts), length), -1)
@@ -69,7 +69,7 @@ def imdb(split: str = "test", length: int = LENGTH, size: int = VOCABULARY) -> L
     train = reviews("train")
     known = vocabulary(train[0], size)
     texts, labels = train if split == "train" else reviews(split)
-    ids = numbered(texts, known, length)
+    ids = token_ids(texts, known, length)
     concepts = {word: (ids == known.get(word, size)).any(dim=1) for word in CONCEPTS}
     return Labelled(TokenInputs(ids, size), labels, concepts)
 

@@ -59,11 +59,11 @@ def check_split(split: str, known: tuple[str, ...] = ("train", "test")) -> str:
     return split
 
 
-def whole(load: Callable[[str], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """The training split and then the test split of a loader, such as `whole(cifar10)`: inputs (N, ...) and labels (N,).
+def both_splits(load: Callable[[str], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """The training split and then the test split of a loader, such as `both_splits(cifar10)`: inputs (N, ...) and labels (N,).
 
     >>> from veracity.demo import digits
-    >>> images, labels = whole(digits)
+    >>> images, labels = both_splits(digits)
     >>> images.shape, labels.bincount().sum()
     (torch.Size([1797, 1, 14, 14]), tensor(1797))
     """

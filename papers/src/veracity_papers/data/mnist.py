@@ -18,11 +18,11 @@ SIDE = 28
 def mnist(split: str = "test", padding: int = 0, *, size: int = SIDE, range: tuple[float, float] = (0.0, 1.0)) -> tuple[Tensor, Tensor]:
     """Images (N, 1, size + 2 padding, size + 2 padding) from black to white over `range`, and labels (N,).
 
-    The split is "train" or "test". Images of another size than 28 are resized by `resized`.
+    The split is "train" or "test". Images of another size than 28 are resized as by Pillow.
     """
     images, labels = read("mnist", split, ORIGIN)
     low, high = range
-    return pad(resized(images, size)[:, None].float() / 255.0 * (high - low) + low, (padding,) * 4, value=low), labels
+    return pad(resize(images, size)[:, None].float() / 255.0 * (high - low) + low, (padding,) * 4, value=low), labels
 
 
 def read(folder: str, split: str, origin: str) -> list[Tensor]:
@@ -32,13 +32,13 @@ def read(folder: str, split: str, origin: str) -> list[Tensor]:
     return [part if part.ndim > 1 else part.long() for part in parts]
 
 
-def resized(images: Tensor, side: int) -> Tensor:
+def resize(images: Tensor, side: int) -> Tensor:
     """Grey images (N, H, W) of bytes as (N, side, side), in Pillow's bilinear interpolation, bit for bit.
 
     Pillow stretches the rows, rounds, then stretches the columns. One picture of all rows and one of all columns do it for
     every image at once.
 
-    >>> resized(torch.tensor([[[0, 100]]], dtype=torch.uint8), 4)[0, 0]
+    >>> resize(torch.tensor([[[0, 100]]], dtype=torch.uint8), 4)[0, 0]
     tensor([  0,  25,  75, 100], dtype=torch.uint8)
     """
     from PIL import Image

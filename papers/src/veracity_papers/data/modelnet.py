@@ -41,7 +41,7 @@ def modelnet(split: str = "test", points: int = 256, seed: int = 0) -> Labelled:
     check_split(split)
     grids = [voxels(name) for name in CLASSES]
     shapes, labels = surface(np.concatenate(grids)), np.repeat(np.arange(len(CLASSES)), [len(part) for part in grids])
-    clouds = normalised(drawn(shapes, points, seed))
+    clouds = normalise(sample_points(shapes, points, seed))
     rows = torch.from_numpy((place_in_group(labels) % EVERY == EVERY - 1) == (split == "test")).nonzero().squeeze(1)
     label = torch.from_numpy(labels)
     concepts = {name: torch.isin(label, torch.tensor([CLASSES.index(one) for one in members])) for name, members in CONCEPTS.items()}
@@ -89,7 +89,7 @@ def surface(grids: Grids) -> Grids:
     return grids & ~inner
 
 
-def drawn(grids: Grids, points: int, seed: int) -> NDArray[np.float32]:
+def sample_points(grids: Grids, points: int, seed: int) -> NDArray[np.float32]:
     """`points` voxels of each grid, drawn with replacement from a seed, and a uniform point in each: (N, points, 3)."""
     generator = np.random.default_rng(seed)
     occupied = np.stack(grids.nonzero()[1:], axis=1)
@@ -99,7 +99,7 @@ def drawn(grids: Grids, points: int, seed: int) -> NDArray[np.float32]:
     return np.asarray(corners + generator.random(corners.shape), dtype=np.float32)
 
 
-def normalised(clouds: NDArray[np.float32]) -> NDArray[np.float32]:
+def normalise(clouds: NDArray[np.float32]) -> NDArray[np.float32]:
     """Clouds (N, P, 3) with their mean at the origin and their farthest point at distance one."""
     centred = clouds - clouds.mean(axis=1, keepdims=True)
     return np.asarray(centred / np.linalg.norm(centred, axis=2, keepdims=True).max(axis=1, keepdims=True), dtype=np.float32)
@@ -135,4 +135,4 @@ def furniture(count: int, points: int, seed: int) -> tuple[Tensor, Tensor]:
     part = surface.multinomial(points, replacement=True, generator=generator)[..., None].expand(-1, -1, 3)
     within = torch.empty(count, points, 3).uniform_(-1.0, 1.0, generator=generator)
     clouds = centre.gather(1, part) + half.gather(1, part) * within
-    return torch.from_numpy(normalised(clouds.numpy())), labels
+    return torch.from_numpy(normalise(clouds.numpy())), labels

@@ -133,15 +133,15 @@ def particle_pairs(count: int, generator: torch.Generator, *, side: int = 128, f
     light = (0.4 + 0.6 * drawn(most)) * dense
     width = 0.5 + 0.6 * drawn(1) + 0.2 * drawn(most)
     half = moving.at(points) / 2
-    frames = torch.stack([painted(points * side + way, width, light, side) for way in (-half, half)], dim=1)
+    frames = torch.stack([paint(points * side + way, width, light, side) for way in (-half, half)], dim=1)
     noisy = frames + 0.02 * torch.randn(frames.shape, generator=generator, device=device)
     return (0.05 * drawn(1, 1, 1) + (0.6 + 0.4 * drawn(1, 1, 1)) * noisy).clamp(0, 1), moving.field(side)
 
 
-def painted(places: Tensor, width: Tensor, light: Tensor, side: int) -> Tensor:
+def paint(places: Tensor, width: Tensor, light: Tensor, side: int) -> Tensor:
     """Pictures (N, side, side) of Gaussian spots at places (N, P, 2) in pixels, with widths (N, P) and brightness (N, P).
 
-    >>> painted(torch.tensor([[[1.5, 0.5]]]), torch.ones(1, 1), torch.ones(1, 1), 3)[0, 0].round(decimals=2)
+    >>> paint(torch.tensor([[[1.5, 0.5]]]), torch.ones(1, 1), torch.ones(1, 1), 3)[0, 0].round(decimals=2)
     tensor([0.6100, 1.0000, 0.6100])
     """
     around = torch.arange(-SPOT, SPOT + 1, device=places.device)

@@ -81,7 +81,7 @@ def openxai(name: str, split: str = "test") -> Table:
     check_split(split)
     features, train = columns(name, "train")
     rows = train if split == "train" else columns(name, split)[1]
-    values = scaled(rows[:, :-1], train[:, :-1])
+    values = rescale(rows[:, :-1], train[:, :-1])
     return Table(torch.from_numpy(values), torch.from_numpy(rows[:, -1]).long(), features, CLASSES[name])
 
 
@@ -96,10 +96,10 @@ def columns(name: str, split: str) -> tuple[tuple[str, ...], NDArray[np.float64]
     return tuple(features), rows
 
 
-def scaled(rows: NDArray[np.float64], train: NDArray[np.float64]) -> NDArray[np.float32]:
+def rescale(rows: NDArray[np.float64], train: NDArray[np.float64]) -> NDArray[np.float32]:
     """Each column (N, F) less the training rows' minimum, over their range; a column that is constant there is only moved.
 
-    >>> scaled(np.array([[5.0, 7.0]]), np.array([[1.0, 6.0], [3.0, 6.0]]))
+    >>> rescale(np.array([[5.0, 7.0]]), np.array([[1.0, 6.0], [3.0, 6.0]]))
     array([[2., 1.]], dtype=float32)
     """
     low, high = train.min(axis=0), train.max(axis=0)

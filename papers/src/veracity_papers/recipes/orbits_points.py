@@ -32,22 +32,22 @@ def orbits_points(folder: Path, scale: Scale) -> OrbitEvaluation:
     shapes, every 5 degrees. Where the data folder holds the public weights of a PointNet for all forty classes (trained
     upright), it stands beside the two, except at smoke scale.
     """
-    return on_disk(folder, "orbits-points", "xy", scale)
+    return disk_evaluation(folder, "orbits-points", "xy", scale)
 
 
 @recipe("orbits-points-xz", reference=REFERENCE)
 def orbits_points_xz(folder: Path, scale: Scale) -> OrbitEvaluation:
     """The same as `orbits-points` with axes in the xz plane."""
-    return on_disk(folder, "orbits-points-xz", "xz", scale)
+    return disk_evaluation(folder, "orbits-points-xz", "xz", scale)
 
 
 @recipe("orbits-points-yz", reference=REFERENCE)
 def orbits_points_yz(folder: Path, scale: Scale) -> OrbitEvaluation:
     """The same as `orbits-points` with axes in the yz plane."""
-    return on_disk(folder, "orbits-points-yz", "yz", scale)
+    return disk_evaluation(folder, "orbits-points-yz", "yz", scale)
 
 
-def on_disk(folder: Path, name: str, plane: str, scale: Scale) -> OrbitEvaluation:
+def disk_evaluation(folder: Path, name: str, plane: str, scale: Scale) -> OrbitEvaluation:
     """The evaluation with axes of rotation in one plane."""
     samples, step = SIZES[scale]
     test = Labelled.of(furniture(samples, POINTS, seed=1)) if scale is Scale.SMOKE else modelnet("test").some(samples)

@@ -13,7 +13,7 @@ from veracity.studies.several import Audits
 from veracity.walk import SubsetSimulation
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.recipes.published import published
-from veracity_papers.recipes.robustness_methods import METHODS, PAPER, Effort, both, comparison, first_correct, standing
+from veracity_papers.recipes.robustness_methods import METHODS, PAPER, Effort, both, comparison, first_correct, robustness_table
 from veracity_papers.zoo import compact, resnet
 
 TINY = Effort(1, both(4, 1, 1, 1), SubsetSimulation(population=10, steps=1, floor=-2.0), explainers=METHODS[::2])
@@ -51,7 +51,7 @@ def robustness_architectures(folder: Path, scale: Scale) -> Audits:
     return Audits(
         audits={name: photo_audit(data, name, "robustness-architectures", effort, scale) for name in names},
         title="Which explainer is the most robust, whatever the network?",
-        summary=standing,
+        summary=robustness_table,
     )
 
 

@@ -24,8 +24,8 @@ from veracity_papers.recipes.robustness_methods import (
     explanation_scores,
     first_correct,
     methods,
+    robustness_table,
     search_audit,
-    standing,
 )
 from veracity_papers.zoo import lenet, lenet5
 
@@ -68,7 +68,7 @@ def robustness_mnist(folder: Path, scale: Scale) -> Audits:
         scores=profile(effort, CLIMB[scale], RADII[scale]),
     )
     audits = {"explainers": near, "wider": wider, "radii": radii}
-    return Audits(audits={name: replace(one, about=about) for name, one in audits.items()}, title=title, summary=standing)
+    return Audits(audits={name: replace(one, about=about) for name, one in audits.items()}, title=title, summary=robustness_table)
 
 
 @recipe("robustness-fashion-mnist", reference=f"{PAPER}, section 8.8.1")

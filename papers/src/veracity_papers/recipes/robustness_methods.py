@@ -110,7 +110,7 @@ def comparison(
     )
 
 
-def standing(results: Mapping[str, Result]) -> pd.DataFrame:
+def robustness_table(results: Mapping[str, Result]) -> pd.DataFrame:
     """One row per audit, model and explainer: the four figures, the seeds for which F-tilde was found, and how many ln P are censored."""
     rows = []
     for name, result in results.items():

@@ -13,7 +13,7 @@ from veracity.recipe import Scale, recipe
 from veracity.trainers.small_cnn import SmallCNN
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.data.eurosat import eurosat
-from veracity_papers.data.labelled import whole
+from veracity_papers.data.labelled import both_splits
 from veracity_papers.data.mnist import fashion_mnist
 from veracity_papers.recipes.stability_methods import PAPER, TINY, Effort, cross_trained_audit
 from veracity_papers.zoo.lipschitz import Lipschitz
@@ -33,7 +33,7 @@ def stability_digits(folder: Path, scale: Scale) -> Audit:
     """
     fit = SmallCNN(epochs=2, batch=32, patience=None) if scale is Scale.SMOKE else NARROW
     title = "Which explanations of digit classifiers survive leaving a fold out?"
-    data = whole(partial(digits, padding=0))
+    data = both_splits(partial(digits, padding=0))
     return cross_trained_audit("stability-digits", title, {"small_cnn": fit}, data, DIGITS[scale], scale)
 
 
@@ -51,7 +51,7 @@ def stability_fashion_mnist(folder: Path, scale: Scale) -> Audit:
     """
     fits, learnt = small_or_whole(scale, 26, 0.4, epochs=10)
     title = "Which explanations of clothes survive leaving a fold out?"
-    data = first(learnt, whole(partial(fashion_mnist, padding=0)))
+    data = first(learnt, both_splits(partial(fashion_mnist, padding=0)))
     return cross_trained_audit("stability-fashion-mnist", title, fits, data, FASHION[scale], scale, "stability 7")
 
 
@@ -65,7 +65,7 @@ def stability_eurosat(folder: Path, scale: Scale) -> Audit:
     """
     fits, learnt = small_or_whole(scale, 46, 0.25, epochs=60)
     title = "Which explanations of satellite images survive leaving a fold out?"
-    return cross_trained_audit("stability-eurosat", title, fits, first(learnt, whole(eurosat)), EUROSAT[scale], scale, "stability 6")
+    return cross_trained_audit("stability-eurosat", title, fits, first(learnt, both_splits(eurosat)), EUROSAT[scale], scale, "stability 6")
 
 
 def small_or_whole(scale: Scale, width: int, dropout: float, epochs: int) -> tuple[dict[str, SmallCNN | ResNet18], int]:
@@ -94,7 +94,7 @@ def stability_lipschitz(folder: Path, scale: Scale) -> Audit:
     images are learnt from (a GPU helps), 250 are explained. Small: 3,000 and 100, by narrow networks. Smoke:
     400 and 24, two folds, narrow networks.
     """
-    title, data = "Are explanations of 1-Lipschitz networks more stable?", first(LEARNT[scale], whole(cifar10))
+    title, data = "Are explanations of 1-Lipschitz networks more stable?", first(LEARNT[scale], both_splits(cifar10))
     table = "stability 2, 3, 5" if scale is Scale.PAPER else ""
     return cross_trained_audit("stability-lipschitz", title, trainers(scale), data, CIFAR[scale], scale, table)
 

@@ -45,7 +45,7 @@ def cross_trained_audit(
     """An audit of learning algorithms beside a published table: all of the data is learnt from, equal parts of all folds are explained."""
     inputs, labels = data
     folds = members(effort.folds, labels)
-    place = some_of_each(folds, effort.samples)
+    place = spread_over_folds(folds, effort.samples)
     models = {name: CrossTrained(fit=fit, folds=folds, data=(inputs, labels), place=place) for name, fit in fits.items()}
     figures = {"published": published(table)} if table else {}
     return Audit(
@@ -59,10 +59,10 @@ def cross_trained_audit(
     )
 
 
-def some_of_each(folds: Tensor, count: int) -> Tensor:
+def spread_over_folds(folds: Tensor, count: int) -> Tensor:
     """Where `count` samples stand, as many of each fold as of every other, evenly spread over the data set.
 
-    >>> some_of_each(torch.tensor([0, 0, 0, 1, 1, 1]), 4)
+    >>> spread_over_folds(torch.tensor([0, 0, 0, 1, 1, 1]), 4)
     tensor([0, 2, 3, 5])
     """
     k = int(folds.max()) + 1

@@ -14,7 +14,7 @@ from veracity.walk import Exhaustive
 from veracity_papers.data.cifar import CONCEPTS, KINDS, cifar10, corrupt
 from veracity_papers.recipes.symmetry_methods import GRADIENTS, PAPER, feature_methods, symmetry_audit
 from veracity_papers.zoo.d4 import NETWORKS, evolution
-from veracity_papers.zoo.storage import loaded
+from veracity_papers.zoo.storage import load_shipped
 
 SIZES = {Scale.SMOKE: (1, 60), Scale.SMALL: (32, 500), Scale.PAPER: (500, 2000)}
 
@@ -40,7 +40,7 @@ def symmetry_cifar_shifted(folder: Path, scale: Scale) -> Audit:
     samples, _ = SIZES[scale]
     x, y = cifar10("test")
     title = "Do explanations still follow a turned image if the images are not like those of the training?"
-    return images_audit("symmetry-cifar-shifted", scale, title, corrupted(x[:samples]), y[:samples])
+    return images_audit("symmetry-cifar-shifted", scale, title, corrupt_in_turns(x[:samples]), y[:samples])
 
 
 @recipe("symmetry-training", reference=f"{PAPER}, Figure 3(d)")
@@ -51,7 +51,7 @@ def symmetry_training(folder: Path, scale: Scale) -> Audit:
     moments = {f"epoch {epochs}": (name, epochs) for name, epochs in evolution("relaxed").items()}
     if scale is Scale.SMOKE:
         moments = dict(list(moments.items())[::4])
-    models: dict[str, nn.Module] = {label: loaded(NETWORKS["relaxed"].build(), name) for label, (name, _) in moments.items()}
+    models: dict[str, nn.Module] = {label: load_shipped(NETWORKS["relaxed"].build(), name) for label, (name, _) in moments.items()}
     return Audit(
         title="What training does to a symmetry",
         models=models,
@@ -84,7 +84,7 @@ def images_audit(recipe_name: str, scale: Scale, title: str, inputs: Tensor, lab
     )
 
 
-def corrupted(images: Tensor) -> Tensor:
+def corrupt_in_turns(images: Tensor) -> Tensor:
     """Each image corrupted in its own way, the ways taking turns."""
     which = torch.arange(len(images)) % len(KINDS)
     ways = torch.stack([corrupt(images, kind, severity=3) for kind in KINDS])

@@ -41,7 +41,7 @@ class Lift(nn.Module):
         super().__init__()
         fan = channels_in * self.orientations * side * side
         self.weight = nn.Parameter(torch.randn(channels_out, channels_in, self.orientations, side, side) * (2.0 / fan) ** 0.5)
-        self.register_buffer("source", turned(side, self.orientations), persistent=False)
+        self.register_buffer("source", filter_sources(side, self.orientations), persistent=False)
 
     def bank(self) -> Tensor:
         """The filters in every orientation: (O * 8, I * orientations, side, side)."""
@@ -60,10 +60,10 @@ class GroupConv(Lift):
     orientations = ORDER
 
 
-def turned(side: int, orientations: int) -> Tensor:
+def filter_sources(side: int, orientations: int) -> Tensor:
     """Where each entry of a filter in orientation g comes from: (8, orientations, side, side), flat over the last three.
 
-    >>> turned(2, 1)[1, 0]  # a quarter turn anticlockwise
+    >>> filter_sources(2, 1)[1, 0]  # a quarter turn anticlockwise
     tensor([[1, 3],
             [0, 2]])
     """

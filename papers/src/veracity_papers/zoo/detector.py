@@ -18,7 +18,7 @@ from torch.nn.functional import max_pool2d
 from veracity.core.errors import InputError, unknown
 from veracity_papers.data.bccd import CLASSES as CELLS
 from veracity_papers.data.mnist import CLASSES as DIGITS
-from veracity_papers.zoo.storage import loaded
+from veracity_papers.zoo.storage import load_shipped
 
 STRIDE = 8
 JITTERS = (0, 25, 50, 100)
@@ -65,9 +65,9 @@ class Detector(nn.Module):
         a, b, c = widths
         self.trunk = nn.Sequential(
             OrderedDict(
-                down1=halved(channels, a),
-                down2=halved(a, b),
-                down3=halved(b, c - 2),
+                down1=downsample(channels, a),
+                down2=downsample(a, b),
+                down3=downsample(b, c - 2),
                 placed=Placed(),
                 near=Residual(c, 1),
                 wide=Residual(c, 2),
@@ -90,7 +90,7 @@ class Detector(nn.Module):
         return peaks(heat.sigmoid(), sizes, offsets, side=x.shape[-1], top=self.top, least=self.least)
 
 
-def halved(before: int, after: int) -> nn.Sequential:
+def downsample(before: int, after: int) -> nn.Sequential:
     """A 3x3 convolution with stride 2, batch norm and ReLU."""
     return nn.Sequential(nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU())
 
@@ -126,4 +126,4 @@ def build(data: str) -> Detector:
 
 def pretrained(data: str, jitter: int) -> Detector:
     """The detector that `python -m veracity_papers.zoo.train_detector` trained on "digits" or "cells" with 0, 25, 50 or 100 % jitter."""
-    return loaded(build(data), f"detector-{data}-{jitter}")
+    return load_shipped(build(data), f"detector-{data}-{jitter}")

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from torch import Tensor, nn
 
 from veracity_papers.data.mnist import mnist
-from veracity_papers.zoo.storage import Shipped, fetched
+from veracity_papers.zoo.storage import Shipped, load_public
 
 ORIGIN = "github.com/havelhuang/Eval_XAI_Robustness (checkpoints)"
 FILE = "eval_xai_robustness/LeNet-mnist"
@@ -48,7 +48,7 @@ def digits(split: str = "test") -> tuple[Tensor, Tensor]:
 
 def pretrained() -> nn.Sequential:
     """The network with its authors' weights, read from the data folder."""
-    return fetched(lenet5(), FILE, ORIGIN, within="state")
+    return load_public(lenet5(), FILE, ORIGIN, within="state")
 
 
 ROBUST = {scheme: Shipped(f"robust-mnist-{scheme}", lenet5) for scheme in ("plain", "gradient", "hessian", "pgd")}

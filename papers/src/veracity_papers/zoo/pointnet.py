@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError
 from veracity.perturb.groups import Rotations3D
 from veracity_papers.data.modelnet import CLASSES
-from veracity_papers.zoo.storage import Shipped, fetched
+from veracity_papers.zoo.storage import Shipped, load_public
 
 WIDTHS, HIDDEN = (32, 64, 128), (64,)
 ORIGIN = "github.com/vinits5/learning3d (pretrained/exp_classifier)"
@@ -91,4 +91,4 @@ NETWORKS = {name: Shipped(f"orbit-modelnet-{name}", partial(PointNet, len(CLASSE
 def public() -> Among:
     """A PointNet for ModelNet40's forty classes with public weights, read from the data folder: its outputs for our three."""
     net = PointNet(PUBLIC_CLASSES, PUBLIC_WIDTHS, PUBLIC_HIDDEN)
-    return Among(fetched(net, FILE, ORIGIN), AMONG_FORTY).eval()
+    return Among(load_public(net, FILE, ORIGIN), AMONG_FORTY).eval()

@@ -44,7 +44,7 @@ class Plain(Scheme):
 
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         """The mean cross-entropy."""
-        return entropy(model, x, y, "mean")
+        return cross_entropies(model, x, y, "mean")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,8 @@ class GradientPenalty(Scheme):
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         """The penalised loss; its own gradient goes twice through the model."""
         x = x.detach().requires_grad_()
-        losses = entropy(model, x, y, "none")
-        return losses.mean() + self.weight * squares(grad(losses.sum(), x, create_graph=True)[0]).mean()
+        losses = cross_entropies(model, x, y, "none")
+        return losses.mean() + self.weight * squared_lengths(grad(losses.sum(), x, create_graph=True)[0]).mean()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +86,10 @@ class HessianPenalty(Scheme):
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         """The penalised loss; its own gradient goes three times through the model."""
         x = x.detach().requires_grad_()
-        losses = entropy(model, x, y, "none")
+        losses = cross_entropies(model, x, y, "none")
         directions = torch.randn((self.draws, *x.shape), generator=generator, device=generator.device, dtype=x.dtype).to(x.device)
         (slope,) = grad(losses.sum(), x, create_graph=True)
-        return losses.mean() + self.weight * squares(curved(slope, x, directions).flatten(0, 1)).mean()
+        return losses.mean() + self.weight * squared_lengths(hessian_products(slope, x, directions).flatten(0, 1)).mean()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class PGD(Scheme):
 
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         """The mean cross-entropy at the worst case found."""
-        return entropy(model, self.worst(model, x, y, generator), y, "mean")
+        return cross_entropies(model, self.worst(model, x, y, generator), y, "mean")
 
     def worst(self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         """Inputs (N, ...) inside the ball and the range with a higher loss; the model comes back as it was."""
@@ -129,7 +129,7 @@ class PGD(Scheme):
         with evaluating(model), torch.enable_grad():
             for _ in range(self.steps):
                 point.requires_grad_()
-                (ascent,) = grad(entropy(model, point, y, "sum"), point)
+                (ascent,) = grad(cross_entropies(model, point, y, "sum"), point)
                 point = ball.project(point.detach() + pace * ascent.sign(), x)
         return point
 
@@ -151,19 +151,19 @@ def train_robust(model: Network, inputs: Tensor, labels: Tensor, scheme: Scheme,
     return train(model, inputs, labels, epochs=epochs, loss=scheme.loss, **settings)
 
 
-def entropy(model: nn.Module, x: Tensor, y: Tensor, reduction: str) -> Tensor:
+def cross_entropies(model: nn.Module, x: Tensor, y: Tensor, reduction: str) -> Tensor:
     """The cross-entropy of the model's logits, in float32 at least: the samples' "sum" or "mean", or "none" for each (N,)."""
     logits = model(x)
     return cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), y, reduction=reduction)
 
 
-def curved(first: Tensor, x: Tensor, directions: Tensor) -> Tensor:
+def hessian_products(first: Tensor, x: Tensor, directions: Tensor) -> Tensor:
     """Hessian-vector products: for a gradient (N, ...) and directions (draws, N, ...), H v of the same shape, differentiable."""
     many = len(directions) > 1
     (found,) = grad(first, x, directions if many else directions[0], create_graph=True, is_grads_batched=many)
     return found.reshape(directions.shape)
 
 
-def squares(x: Tensor) -> Tensor:
+def squared_lengths(x: Tensor) -> Tensor:
     """The squared length of each row: (N,)."""
     return x.flatten(1).square().sum(dim=1)

@@ -79,14 +79,14 @@ def train_ecg(out: Path, epochs: int) -> None:
     data, test = ecg("train"), ecg("test")
     values = data.inputs.take(torch.arange(len(data))).values
     for name, network in ECG.items():
-        build = partial(standardising, name, float(values.mean()), float(values.std()))
+        build = partial(standardising_network, name, float(values.mean()), float(values.std()))
         augment = random_shift(LENGTH // 2, axes=(-1,)) if name == "augmented-cnn" else None
         small = name == "all-cnn"
         moments = evenly(epochs, 5 if small else 2)
         fit(network.weights, out, build, data, test, epochs=epochs, moments=moments, half=not small, batch=64, rate=5e-3, augment=augment)
 
 
-def standardising(name: str, mean: float, deviation: float) -> nn.Sequential:
+def standardising_network(name: str, mean: float, deviation: float) -> nn.Sequential:
     """An ECG network with He's initial weights, whose first convolution standardises its input."""
     net = ECG[name].build()
     for layer in net:

@@ -40,7 +40,7 @@ def end_point_error(flow: Tensor, truth: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def judged(model: FlowNet, device: str) -> dict[str, float]:
+def evaluate(model: FlowNet, device: str) -> dict[str, float]:
     """The end-point error on fresh generated pairs of full size, and on the real ones if they are available, in pixels."""
     made = particle_pairs(16, torch.Generator(device=device).manual_seed(1), side=256)
     found = {"epe_generated": round(float(end_point_error(model(made[0]), made[1]).mean()), 4)}
@@ -59,7 +59,7 @@ def main() -> None:
     generator = torch.Generator(device=given.device).manual_seed(given.seed)
     fit(model, given.steps, generator, batch=given.batch, report=progress(NAME, start, 500, "epe"))
     halve(model)
-    say(write(model, NAME, given.out, start, steps=given.steps, batch=given.batch, seed=given.seed, **judged(model, given.device)))
+    say(write(model, NAME, given.out, start, steps=given.steps, batch=given.batch, seed=given.seed, **evaluate(model, given.device)))
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ JOBS = {
 }
 
 
-def changed(job: Job, epochs: int | None, weight: float | None) -> Job:
+def with_changes(job: Job, epochs: int | None, weight: float | None) -> Job:
     """The job with other epochs and another weight of its penalty, where they are given."""
     scheme: Any = job.scheme
     heavier = hasattr(scheme, "weight") and weight is not None
@@ -86,13 +86,13 @@ def fit(name: str, job: Job, out: Path, *, first: int | None, device: str, seed:
         augment=job.task.augment, report=report, reduced=x.is_cuda and job.scheme == Plain(),
     )  # fmt: skip
     halve(model)
-    worst = attacked(job.task.attack, model, x_test[:2000], y_test[:2000])
+    worst = worst_cases(job.task.attack, model, x_test[:2000], y_test[:2000])
     samples = {"train": (x, y), "test": (x_test, y_test), "attacked": (worst, y_test[:2000])}
     scores = {f"{part}_accuracy": round(accuracy(model, *data), 4) for part, data in samples.items()}
     return write(model, name, out, start, scheme=repr(job.scheme), epochs=job.epochs, batch=batch, seed=seed, **scores)
 
 
-def attacked(attack: PGD, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+def worst_cases(attack: PGD, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """The worst cases that an attack finds around these inputs."""
     generator = torch.Generator(device=x.device).manual_seed(0)
     return torch.cat([attack.worst(model, part, labels, generator) for part, labels in zip(x.split(500), y.split(500), strict=True)])
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--weight", type=float, default=None, help="of the penalty, where there is one")
     given = parser.parse_args()
     for name in given.only:
-        job = changed(JOBS[name], given.epochs, given.weight)
+        job = with_changes(JOBS[name], given.epochs, given.weight)
         say(fit(name, job, given.out, first=given.first, device=given.device, seed=given.seed, batch=given.batch))
 
 
