@@ -30,7 +30,7 @@ from rich.table import Table
 from scipy import stats
 
 from benchmarks.populations import COPIES, DRAWN, SIGMA, Array, Generator, audited, drawn_pairs, rows_of, stable, turned
-from benchmarks.robustness import quiet
+from benchmarks.timing import quiet
 from veracity.core.scores import Measured, PooledScore
 from veracity.core.walks import Sampling
 from veracity.orbits.statistics import equivariance_gap, mean_along
