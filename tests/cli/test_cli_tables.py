@@ -14,8 +14,8 @@ from veracity.engine.store.state import Progress
 from veracity.results import Row
 from veracity.results.words import Assumed
 from veracity.scores.gef import FastGEF, PublicFastGEF
-from veracity.scores.robustness.probability import LnPHat, LnPMisclassified
-from veracity.scores.robustness.worst import SolTilde
+from veracity.scores.rare_events import LnPHat, LnPMisclassified
+from veracity.scores.robustness import SolTilde
 from veracity.scores.sensitivity import MaxSensitivity, RelativeInputStability
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from rich.table import Table
 from torch import Tensor, nn
 
 from small import series_inputs, small_net
