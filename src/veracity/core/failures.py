@@ -69,8 +69,10 @@ def failures_of(records: Iterable[Mapping[Any, Any]]) -> list[Failure]:
         found.setdefault(str(record["error"]), []).append(record)
     failures = []
     for error, alike in found.items():
-        names = [tuple(dict.fromkeys(str(one[key]) for one in alike if one.get(key))) for key in ("model", "score", "explainer")]
-        failures.append(Failure(error, *names, cell_counts(alike), sample_counts(alike)))
+        models, scores, explainers = (
+            tuple(dict.fromkeys(str(one[key]) for one in alike if one.get(key))) for key in ("model", "score", "explainer")
+        )
+        failures.append(Failure(error, models, scores, explainers, cell_counts(alike), sample_counts(alike)))
     return failures
 
 
