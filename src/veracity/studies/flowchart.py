@@ -187,33 +187,18 @@ def diagnose(found: Symptoms) -> Diagnosis:
     guideline = {Frame.TRAINING: 2, Frame.CONCEPTS: 3}.get(found.frame, 1)
     noise = found.stochastic and math.isfinite(found.self_agreement) and found.high >= found.self_agreement - SLACK
     turned = found.representation is not Representation.PERMUTATION and found.frame is Frame.INPUT and found.needs_permutation
+    model = f", model invariance {found.model_invariance:.3f}"
+    baseline = f", baselines move by {found.baseline_motion:.2f} of their size"
     layer = f", invariance of layer '{found.layer}' {found.layer_invariance:.4f}"
-    moved = f", baselines move by {found.baseline_motion:.2f} of their size"
+    by_layer = 2 if found.frame is Frame.TRAINING else 3
+    kind = f", the representation is {found.representation.value}"
     questions: tuple[tuple[bool, Assumption, int, str, str], ...] = (
         (found.low >= KEPT, Assumption.NONE, guideline, "", tell("flowchart.robust", intervals=1)),
-        (
-            found.model_invariance < KEPT,
-            Assumption.MODEL,
-            5,
-            f", model invariance {found.model_invariance:.3f}",
-            tell("flowchart.model", intervals=1),
-        ),
-        (found.baseline_motion > STILL, Assumption.BASELINE, 1, moved, tell("flowchart.baseline", intervals=1)),
+        (found.model_invariance < KEPT, Assumption.MODEL, 5, model, tell("flowchart.model", intervals=1)),
+        (found.baseline_motion > STILL, Assumption.BASELINE, 1, baseline, tell("flowchart.baseline", intervals=1)),
         (noise, Assumption.NOISE, 1, f", agreement with itself {found.self_agreement:.3f}", tell("flowchart.noise", agreements=1)),
-        (
-            found.layer_invariance < EXACT,
-            Assumption.LAYER,
-            2 if found.frame is Frame.TRAINING else 3,
-            layer,
-            tell("flowchart.layer", intervals=1),
-        ),
-        (
-            turned,
-            Assumption.REPRESENTATION,
-            1,
-            f", the representation is {found.representation.value}",
-            tell("flowchart.representation", intervals=1),
-        ),
+        (found.layer_invariance < EXACT, Assumption.LAYER, by_layer, layer, tell("flowchart.layer", intervals=1)),
+        (turned, Assumption.REPRESENTATION, 1, kind, tell("flowchart.representation", intervals=1)),
         (True, Assumption.UNKNOWN, 4, "", tell("flowchart.unknown", intervals=1)),
     )
     _, assumption, number, detail, reason = next(answer for answer in questions if answer[0])
