@@ -136,7 +136,7 @@ def test_works_that_the_scores_follow_are_named_once(html: str) -> None:
     foot = html[html.index("<footer>") :]
     assert "Crabbé" not in foot
     assert foot.count("Bach et al.") == 1
-    assert foot.count("Geometric Alignment") == 1
+    assert foot.count("geometric alignment") == 1
 
 
 def test_few_scores_keep_their_paragraphs_and_cards(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def base_rows(samples: int) -> int:
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No trial of the explainers, and no outputs that an earlier audit of the process left behind."""
     monkeypatch.setattr("veracity.audit.try_explainers", lambda problem, budgets, heard: (problem, []))
-    monkeypatch.setattr("veracity.engine.reading.MEMORY", Memory())
+    monkeypatch.setattr("veracity.engine.reader.MEMORY", Memory())
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ class RandomTopK(Control):
     """
 
     name = "random_top_k"
-    reference = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignment of Functional Distortions (TMLR 2025), 5.1"
+    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions (TMLR 2025), 5.1"
     stochastic = True
     signed = False
     k: Count = 10

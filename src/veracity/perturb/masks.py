@@ -324,7 +324,7 @@ class RandomOrderMasks(CumulativeMasks):
     """
 
     name = "random_order_masks"
-    reference = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignment of Functional Distortions (TMLR 2025)"
+    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions (TMLR 2025)"
 
     @property
     def latents(self) -> int:

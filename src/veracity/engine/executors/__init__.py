@@ -66,7 +66,7 @@ def as_executor(given: Executor | str | None, workers: int) -> Executor:
     ('inline', 'local', 3)
     """
     if given is None:
-        return Inline() if workers <= 1 else Local(workers=workers)
+        return Inline() if workers == 1 else Local(workers=workers)
     if isinstance(given, str):
         sized = any(item.name == "workers" for item in fields(EXECUTORS[given]))
         made: Executor = EXECUTORS.build({"name": given, "workers": workers} if sized else given)

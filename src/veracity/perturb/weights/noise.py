@@ -29,7 +29,7 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
     calibration.
     """
 
-    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions, TMLR 2025"
+    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions (TMLR 2025)"
 
     sigma: Positive | None
     steps: Count = 5
@@ -247,7 +247,7 @@ class WeightNeighbourhood(RowWeightSpace):
     """
 
     name = "weight_neighbourhood"
-    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions, TMLR 2025, 5.1"
+    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions (TMLR 2025), 5.1"
 
     sigma: Positive = 0.1
     relative: bool = True
