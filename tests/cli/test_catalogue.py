@@ -1,7 +1,4 @@
-"""`ls` lists components without importing them, from a file that a test keeps up to date.
-
-Write it anew: PYTHONPATH=src:papers/src:tests:tests/cli python -m test_catalogue
-"""
+"""`ls` lists components without importing them, from a file that a test keeps up to date."""
 
 from __future__ import annotations
 
@@ -9,30 +6,17 @@ import json
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 import pytest
+from catalogue import registered
 from commands import code
 
-from veracity.cli.catalogue import FILE, KINDS, sentence
-from veracity.core import registry
-
-
-def registered() -> dict[str, dict[str, str]]:
-    """The names and sentences of the package's own components, by kind."""
-    known = {one.plural: one for one in vars(registry).values() if isinstance(one, registry.Registry)}
-    found = {kind: {name: item for name, item in sorted(known[kind].own().items()) if ours(item)} for kind in KINDS}
-    return {kind: {name: item.summary() for name, item in items.items()} for kind, items in found.items()}
-
-
-def ours(item: Any) -> bool:
-    maker = getattr(item, "assemble", getattr(item, "function", item))
-    return str(maker.__module__).startswith("veracity.")
+from veracity.cli.catalogue import FILE, sentence
 
 
 def test_the_catalogue_lists_every_component() -> None:
     written = json.loads(FILE.read_text(encoding="utf-8"))
-    assert written == registered(), "components have changed: see the docstring of this module"
+    assert written == registered(), "components have changed: run python -m tests.catalogue"
 
 
 def test_a_plugin_is_listed_without_being_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +34,3 @@ def test_a_plugin_is_listed_without_being_imported(tmp_path: Path, monkeypatch: 
 def test_a_kind_that_is_misspelt(capsys: pytest.CaptureFixture[str]) -> None:
     assert code("ls", "score") == 2
     assert "Unknown kind 'score'. Did you mean 'scores'?" in capsys.readouterr().err
-
-
-if __name__ == "__main__":
-    FILE.write_text(json.dumps(registered(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

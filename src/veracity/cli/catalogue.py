@@ -1,7 +1,7 @@
 """The command `ls`: which components there are, with a sentence each, without importing any of them.
 
-The names of this package are in catalogue.json, which tests/cli/test_catalogue.py compares with the registries and writes. Those of other
-distributions come from their entry points, and their sentences from the docstrings in the source files.
+The names of this package are in catalogue.json, which `python -m tests.catalogue` writes and a test compares with the registries.
+Those of other distributions come from their entry points, and their sentences from the docstrings in the source files.
 """
 
 from __future__ import annotations

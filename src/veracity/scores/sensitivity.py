@@ -145,14 +145,11 @@ def relative_change(before: Tensor, after: Tensor, *, floor: float = FLOOR, eps_
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseScore(Repeatable, ABC):
-    """The largest ratio of two changes under Gaussian noise on the input: five draws with `sigma` = 0.001 (appendix A.8.1).
+    """What Gaussian noise on the input does to an explanation: five draws with `sigma` = 0.001 (appendix A.8.1).
 
-    The maximum grows with the number of draws: compare explainers with equally many. With the `space`, walk and `follow` of another
-    score, such as ln_p_f_hat by Monte Carlo, it uses the same perturbed inputs.
+    With the `space`, walk and `follow` of another score, such as ln_p_f_hat by Monte Carlo, it uses the same perturbed inputs.
     """
 
-    direction = Direction.LOWER
-    bounds = (0.0, math.inf)
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=5))
     sigma: Positive = 0.001
     space: InputSpace | None = None
@@ -170,13 +167,21 @@ class NoiseScore(Repeatable, ABC):
         space = (self.space or GaussianNoise(sigma=self.sigma)).fit(subject.shape)
         return (Request(space, self.walk, self.shares(subject.explainer), follow=self.follow),)
 
+
+@dataclass(frozen=True, kw_only=True)
+class LargestRatio(NoiseScore, ABC):
+    """The largest ratio of two changes under noise. The maximum grows with the number of draws: compare explainers with equally many."""
+
+    direction = Direction.LOWER
+    bounds = (0.0, math.inf)
+
     def reduce(self, values: Array) -> Array:
         """The largest draw of each sample."""
         return largest(values)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelativeStability(NoiseScore, ABC):
+class RelativeStability(LargestRatio, ABC):
     """The relative change of an explanation divided by another change, at the worst draw that keeps the prediction.
 
         max over x' with f(x') = f(x) of |(e(x') - e(x)) / e(x)| / max(|change|, eps_min)     (equations 27 to 29)
@@ -277,7 +282,7 @@ class RelativeRepresentationStability(RelativeStability):
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
-class LocalLipschitz(NoiseScore):
+class LocalLipschitz(LargestRatio):
     """Largest ratio of the explanation's relative change to the distance between the inputs, under small noise on the input.
 
         max over x' of |e(x') - e(x)| / (|e(x)| |x' - x|)
