@@ -8,9 +8,9 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from catalogue import registered
 from commands import code
 
+from catalogue import registered
 from veracity.cli.catalogue import FILE, sentence
 
 
