@@ -24,7 +24,6 @@ from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.orbits.grids import Orbit
 from veracity.orbits.loop import measure
-from veracity.orbits.manifest import describe
 from veracity.orbits.models import as_modules
 from veracity.orbits.plan import OrbitPlan
 from veracity.orbits.prepare import prepare
@@ -87,7 +86,7 @@ class OrbitEvaluation:
             with store.writing():
                 with bar("checking stored files", store.count(), progress) as advance:
                     store.repair(advance)
-                store.write_manifest(describe(plan, store))
+                store.write_manifest(plan.manifest(store))
                 measure(plan, store, progress, memory)
         result = OrbitResult(folder)
         for failure in failures_of(result.failures().to_dict("records")):

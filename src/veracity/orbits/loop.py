@@ -151,7 +151,7 @@ def explain(plan: OrbitPlan, cell: Cell, store: RunFolder, advance: Advance) -> 
 
     def along_orbits(samples: Tensor) -> Tensor:
         try:
-            with guard.watching(), seeded(plan.seed, gpus_in_use()):
+            with guard.watching(), seeded(plan.evaluation.seed, gpus_in_use()):
                 return one.equivariance(samples, plan.orbit, plan.elements, advance)
         except (StoreError, ChangedModelError):
             raise

@@ -22,7 +22,7 @@ from veracity.orbits.grids import Orbit
 from veracity.orbits.metrics import columns_of, references_of
 from veracity.orbits.models import EvaluatedModel, as_modules, check_shapes, examine
 from veracity.orbits.pictures import picture_of, span_of
-from veracity.orbits.plan import OrbitPlan, block_length, plan_blocks, plan_cells
+from veracity.orbits.plan import OrbitPlan
 from veracity.orbits.tasks import Metric, Task
 from veracity.perturb.groups.shifts import Crop
 
@@ -63,32 +63,22 @@ def prepare(evaluation: OrbitEvaluation, memory: int | None, rows: int | None) -
         notes += [one for one in remarks if one not in notes]
     window = orbit.space.window if isinstance(orbit.space, Crop) else None
     picture = picture_of(inputs.shape, orbit.layout.value, window, evaluation.picture)
-    span = value_range(orbit, inputs)
-    elements = orbit.elements
-    length = block_length(next(iter(models.values())).shape, len(elements))
-    blocks = tuple(plan_blocks(length, inputs, truth, orbit, task, picture, span))
-    cells = tuple(plan_cells(models, problem, budgets, inputs, truth, orbit, blocks))
     return OrbitPlan(
-        spec=evaluation.spec(),
-        title=evaluation.title,
+        evaluation=evaluation,
         about=about,
-        notes=tuple(notes),
+        notes=notes,
         inputs=inputs,
         truth=truth,
         labels=labels,
         groups=groups,
         orbit=orbit,
-        elements=elements,
         task=task,
         models=models,
         budgets=budgets,
         problem=problem,
         picture=picture,
-        span=span,
+        span=value_range(orbit, inputs),
         window=window,
-        blocks=blocks,
-        cells=cells,
-        seed=evaluation.seed,
     )
 
 
