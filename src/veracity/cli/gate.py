@@ -1,4 +1,4 @@
-"""Requirements on a run: uncertainty counts against the run."""
+"""Requirements on a run. The worse end of an interval must meet them."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def judge(
 ) -> Verdict:
     """Each rule against each row of its score, controls left out: the low end for >=, the high end for <=.
 
-    The choice of explainers is for scores of explanations; scores of models are judged all the same. Without an interval, or
-    where the end that counts is not known, nothing is held. An interval of samples that are all equal has no width: with
-    `max_unseen`, the rule holds only if no larger share of the population may differ unseen.
+    `explainers` restricts scores of explanations; scores of models are always judged. A row without an interval, or without the end
+    that counts, does not hold. If all samples are equal, the interval has no width: with `max_unseen`, the rule then holds only if at most
+    this share of the population may differ unseen.
     """
     if max_unseen is not None and not 0.0 < max_unseen < 1.0:
         raise SpecError(f"--max-unseen is a share between 0 and 1, such as 0.05, not {max_unseen:g}.")
@@ -94,7 +94,7 @@ def reason_against(row: Row, end: str, sign: str, bound: float) -> str:
 
 
 def requirements(result: Any) -> tuple[list[dict[str, Any]], float]:
-    """The rows that are judged of a result, each with whether its score is in the map's own units, and their confidence."""
+    """The rows of a result that a gate judges, marked if their score is in the map's own units, and their confidence."""
     from veracity.results import Result
     from veracity.studies.several import JointResult
 

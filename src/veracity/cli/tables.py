@@ -139,7 +139,7 @@ def audit_page(result: Result) -> Page:
 
 
 def captions(rows: Sequence[Row], level: float, columns: Collection[str]) -> Iterator[str]:
-    """How to read the numbers in these columns, and what they do not say."""
+    """Sentences on how to read these columns, and on their limits."""
     explained = [row for row in rows if row.explainer]
     beside = "; ".join(text for name, text in BESIDE.items() if name in columns)
     if len({row.direction for row in rows}) > 1:
@@ -205,7 +205,7 @@ def by_key(rows: Sequence[Row], *names: str) -> dict[tuple[str, ...], list[Row]]
 
 
 def badness(row: Row) -> float:
-    """What rows are sorted by, the best first; a row without a final number comes last."""
+    """The sort key of a row: the best value comes first, a row without a final value last."""
     if row.state != State.DONE or math.isnan(row.value):
         return math.inf
     return -row.value if row.direction == "higher" else row.value
@@ -233,7 +233,7 @@ def failure_sentences(rows: Sequence[Row]) -> list[str]:
 
 
 def state_column(states: Any) -> list[str]:
-    """The column "state", where some row is pending or failed; what is done or undefined shows it by its value."""
+    """The column "state", if a row is pending or failed."""
     return ["state"] if {State.PENDING, State.FAILED} & set(states) else []
 
 
@@ -250,7 +250,7 @@ def score_table(title: str, rows: Sequence[Row], beside: Mapping[str, str], left
     columns = {f"{value} {ARROWS[better]}" if ranked else value: [text[0] for text in texts], "interval": [text[1] for text in texts]}
     if first.pooled:
         sets = pd.DataFrame([set_columns(row) for row in rows]).drop(columns="null")
-        columns |= sets.loc[:, (sets != "").any()].to_dict("list")
+        columns |= {str(heading): list(sets[heading]) for heading in sets if (sets[heading] != "").any()}
         beside = beside if "p" in columns else {"random": "random_control", **beside}
     elif not first.searched:
         counts = {"n": "n", "undefined": "undefined", "failed": "samples_failed"}
@@ -290,7 +290,7 @@ def undefined_sentences(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def numbers(row: Row, digits: int = 3) -> list[str]:
-    """Value, interval, samples, undefined samples; of a pending row how far it is, of a failed one that it has no result."""
+    """Value, interval, samples and undefined samples; the progress of a pending row, and "no result" for a failed one."""
     value, counts = bound_text(row.value, "at most" if row.bound else "", digits), [str(row.n), str(row.undefined)]
     if row.state == State.FAILED:
         return ["", "no result", *counts]
@@ -331,7 +331,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def comparison(frame: pd.DataFrame, title: str, *, folds: bool = False) -> Page:
-    """Two runs beside each other, one table per model and score; of models that were trained for them, what that leaves open."""
+    """Compare two runs: one table per model and score, with a caveat for cross-trained models."""
     parts: Page = [title]
     for (model, score), rows in frame.groupby(["model", "score"], sort=False):
         table = Table.of(f"{model}: {score}", ["explainer"], ["before", "after", "difference", "interval", "paired"])

@@ -41,13 +41,13 @@ class OrbitEvaluation:
                 without it outputs are compared with their consensus alone
     orbit       RotationOrbit, CropOrbit, FlowOrbit, DiskOrbit, or the GroupOrbit of any group
     task        Classification, Detection, Flow or Regression, with its metrics
-    explainers  names, Explainers, functions; a list or {"label": ...}; each adds a metric that says how well its maps move along
+    explainers  names, Explainers, functions; a list or {"label": ...}; each adds a metric: how well its maps follow the input
     labels      the group of each sample, as numbers or names (samples,); by default the classes of the targets
     picture     how inputs are drawn: image, scene, pair, cloud, series or none; inferred by default
     reference   a reference set for explainers that need one
     target      which output is explained, as in an Audit
     notes       sentences that a reader of the result must know
-    about       what else belongs into the manifest, such as the recipe that made this
+    about       further entries of the manifest, such as the recipe
     """
 
     models: Mapping[str, Any] | nn.Module
@@ -108,7 +108,7 @@ class OrbitEvaluation:
         serve(self, folder, **settings)
 
     def prepare(self, *, batch: int | None = None, memory: int | None = None) -> OrbitPlan:
-        """Resolve every name, try every model, and plan; raises on anything that cannot work."""
+        """Resolve every name, try every model, and make the plan; raises on anything that cannot work."""
         for what, value in (("batch", batch), ("memory", memory)):
             if value is not None:
                 as_whole(value, what, least=1)

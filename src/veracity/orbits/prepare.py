@@ -1,4 +1,4 @@
-"""From what users write to a plan: tensors are checked against the task, every model is tried, and the files are planned."""
+"""Turn what users write into a plan: check tensors against the task, and try every model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BOUNDS = [[int, int], [int, float], [float, int], [float, float]]
 
 
 def prepare(evaluation: OrbitEvaluation, memory: int | None, rows: int | None) -> OrbitPlan:
-    """Everything resolved, checked and planned; raises on what could not work."""
+    """The plan of an evaluation; raises on anything that cannot work."""
     about = as_about(evaluation.about)
     inputs = as_inputs(evaluation.inputs)
     orbit, task = fit(evaluation.orbit, evaluation.task, inputs)
@@ -83,7 +83,7 @@ def prepare(evaluation: OrbitEvaluation, memory: int | None, rows: int | None) -
 
 
 def fit(orbit: Any, task: Any, inputs: Inputs) -> tuple[Orbit, Task]:
-    """The orbit, fitted to the inputs, and the task, if they are such and belong together."""
+    """The orbit, fitted to the inputs, and the task; raises unless the two belong together."""
     if not isinstance(orbit, Orbit):
         raise SpecError(f"The orbit is one such as RotationOrbit() or GroupOrbit(space=...), not {orbit!r}.")
     if not isinstance(task, Task):
@@ -118,7 +118,7 @@ def check_truth(name: str, model: EvaluatedModel, truth: Tensor) -> None:
 
 
 def doubts(name: str, given: Task, fitted: Task, few: Tensor) -> list[dict[str, str]]:
-    """What a reader must know of class scores that were recognised, from a few of them as they were read; warned about too."""
+    """A note, with a warning, if a few outputs leave it open whether the model gives logits or probabilities."""
     found = None if getattr(given, "outputs", None) else getattr(fitted, "outputs", None)
     text = found.doubt(few) if isinstance(found, Outputs) else None
     if text is None:
@@ -128,14 +128,14 @@ def doubts(name: str, given: Task, fitted: Task, few: Tensor) -> list[dict[str, 
 
 
 def try_metrics(task: Task, orbit: Orbit, few: Tensor, truth: Tensor | None) -> None:
-    """Measure a few unmoved outputs (n, ...), so that a mistake in a metric does not come to light only after the passes."""
+    """Measure a few unmoved outputs (n, ...), so that a mistake in a metric is found before the models run."""
     known = None if truth is None else truth[: len(few)].to(few.device)
     element, outputs = orbit.elements[orbit.identity][None], few[:, None]
     columns_of(task, orbit.space, element, outputs, references_of(task, orbit.space, element, outputs, known, 0))
 
 
 def as_groups(labels: Any, task: Task, truth: Tensor | None, samples: int) -> tuple[Tensor | None, tuple[str, ...]]:
-    """The number of each sample's group (samples,) and the groups' names: as given, or the class of the truth."""
+    """The group of each sample (samples,) as a number, and the names of the groups; by default the true classes."""
     classes = tuple(str(name) for name in getattr(task, "classes", ()))
     if labels is None:
         if truth is None or task.kind not in ("classification", "detection"):
@@ -159,7 +159,7 @@ def as_groups(labels: Any, task: Task, truth: Tensor | None, samples: int) -> tu
 
 
 def value_range(orbit: Orbit, inputs: Inputs) -> tuple[float, float]:
-    """The values to be drawn black and white; raises on an input that the orbit cannot move."""
+    """The values that are drawn black and white; raises on an input that the orbit cannot move."""
     low, high = float("inf"), float("-inf")
     for part in torch.arange(inputs.size()).split(CHECKED):
         x = inputs.take(part).values
