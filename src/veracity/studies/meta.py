@@ -316,7 +316,7 @@ class Unperturbed:
             )
             now = outputs(model, self.inputs)
         if not bool(now.isfinite().all()):
-            nowhere = {label: np.full_like(found, np.nan) for label, found in self.scores.items()}
+            nowhere = {label: np.full_like(scores, np.nan) for label, scores in self.scores.items()}
             return Outcome(nowhere, np.zeros(len(now), dtype=bool), lost=True)
         result = audit.run(f"{root}/{trial.name}", **settings)
         same = (self.kind.read(now).argmax(1) == self.predicted).numpy()
@@ -381,8 +381,7 @@ def scaled_copy(model: nn.Module, sigma: float, draw: int, kind: str, seed: int)
 
 def by_method(result: Result, score: str, methods: Sequence[str], samples: int) -> Array:
     """A score of every method and sample, (methods, samples); NaN if it could not be measured."""
-    found = result.samples(score)
-    table = found.pivot(index="explainer", columns="sample", values="value")
+    table = result.samples(score).pivot(index="explainer", columns="sample", values="value")
     return table.reindex(index=list(methods), columns=range(samples)).to_numpy(dtype=np.float64)
 
 
