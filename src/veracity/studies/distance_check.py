@@ -159,10 +159,7 @@ class DistanceCheck:
         tests = partings(self.size, self.steps, self.repeats, self.seed)
         about: dict[str, Any] = {"title": self.title, "settings": settings, "steps": len(tests), "unit": "distance", "progress": progress}
         found = []
-        with write_study(Kind.DISTANCES, folder, list(chosen), doing="checking distances", **about) as (
-            written,
-            advance,
-        ):
+        with write_study(Kind.DISTANCES, folder, list(chosen), doing="checking distances", **about) as (written, advance):
             for (name, distance), test in product(chosen.items(), tests):
                 advance(0, name)
                 found.append(curve(name, distance, test))
@@ -196,11 +193,10 @@ class DistanceCheck:
 
 def build_distance(one: Any) -> Measure | Distance:
     """A measure from its name or {name, settings}; a measure or a function as it is."""
-    found: Any = MEASURES.build(one)
+    found: Measure | Distance = MEASURES.build(one)
     if not callable(found):
         raise SpecError(f"A distance is a name, a measure or a function of two batches of maps, not {short_repr(one)}.")
-    chosen: Measure | Distance = found
-    return chosen
+    return found
 
 
 def name_of(one: Measure | Distance) -> str:

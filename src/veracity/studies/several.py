@@ -92,7 +92,7 @@ class JointResult(StudyResult):
         return {"columns": [str(name) for name in self.summary.columns], "summary": records(self.summary)}
 
     def table(self) -> pd.DataFrame:
-        """Every audit's table, below each other, with the audit's name in the first column."""
+        """The tables of all audits as one, with the audit's name in the first column."""
         return joined({name: one.table() for name, one in self.results.items()})
 
     def failures(self) -> pd.DataFrame:
