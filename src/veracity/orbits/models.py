@@ -77,7 +77,7 @@ def examine(
     called = isinstance(module, FunctionModel)
     content = fingerprint.of_value(["called", module.function]) if called else fingerprint.of_model(module)
     with evaluating(module), torch.no_grad():
-        row = unmoved(inputs, orbit, torch.arange(1), module)
+        row = unmoved_signals(inputs, orbit, torch.arange(1), module)
         first = run_model(name, module, row)
         read_outputs(name, fit_task(name, task, first), first, len(row))
         budget = budget_for(module, row, memory, rows)
@@ -86,7 +86,7 @@ def examine(
         raw: list[Any] = []
 
         def run(part: slice) -> None:
-            signals = unmoved(inputs, orbit, torch.arange(part.start, part.stop), module)
+            signals = unmoved_signals(inputs, orbit, torch.arange(part.start, part.stop), module)
             raw.append(run_model(name, module, signals))
             parts.append(signals)
 
@@ -111,7 +111,7 @@ def stackable(parts: Sequence[Any]) -> bool:
     return all(isinstance(one, Tensor) and one.ndim and one.shape[1:] == parts[0].shape[1:] for one in parts)
 
 
-def unmoved(inputs: Inputs, orbit: Orbit, samples: Tensor, module: nn.Module) -> Signals:
+def unmoved_signals(inputs: Inputs, orbit: Orbit, samples: Tensor, module: nn.Module) -> Signals:
     """Some samples under the identity of the orbit, on the model's device."""
     signals = inputs.take(samples).to(device_of(module))
     element = orbit.elements[orbit.identity].to(signals.values.device)

@@ -34,7 +34,7 @@ from veracity.perturb.damage import check_labels, check_shares
 from veracity.statistics.intervals import mean_interval
 from veracity.statistics.trend import SEEDS, Trend, holm, trend, trend_verdict
 from veracity.studies.damaged_models import Case, Damage, Model, Outcome, SeedBlock, as_damages
-from veracity.studies.result import StudyResult, gated, records, write_study
+from veracity.studies.result import StudyResult, gate_rows, records, write_study
 
 FAILED = ["case", "explainer", "score", "error"]
 
@@ -112,7 +112,7 @@ class DegradationResult(StudyResult):
             who = {"model": f"{row['score']} / {row['damage']}", "explainer": row["explainer"], "n": row["n"]}
             found.append({**who, "score": "slope", "value": row["slope"], "low": row["low"], "high": row["high"]})
             found.append({**who, "score": "p_adjusted", **dict.fromkeys(("value", "low", "high"), row["p_adjusted"])})
-        return gated(found)
+        return gate_rows(found)
 
     def table(self) -> pd.DataFrame:
         """One row per damage, share, score and explainer: the mean over seeds with its t interval, and the mean accuracy.

@@ -27,7 +27,7 @@ from veracity.engine.store.manifest import Kind, Part
 from veracity.engine.store.study import findings
 from veracity.measure.distance import Distance, as_distance
 from veracity.studies.distances import DistanceCurve, curve, growth, partings
-from veracity.studies.result import StudyResult, gated, or_none, write_study
+from veracity.studies.result import StudyResult, gate_rows, or_none, write_study
 
 
 class CurveRecord(Part):
@@ -82,7 +82,7 @@ class DistanceResult(StudyResult):
 
     def requirements(self) -> pd.DataFrame:
         """The `trend`, `fall`, `reach` and `spread` of every distance in every test; a check repeats exactly, so there is no interval."""
-        return gated(
+        return gate_rows(
             [
                 {"model": row["distance"], "explainer": row["test"], "score": name, **dict.fromkeys(("value", "low", "high"), row[name])}
                 for row in self.rows.to_dict("records")

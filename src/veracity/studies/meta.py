@@ -44,7 +44,7 @@ from veracity.perturb.weights.copies import ScratchModel, key, parameters_of
 from veracity.results import Result
 from veracity.statistics.intervals import mean_interval, unseen_share
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
-from veracity.studies.result import StudyResult, gated, records, write_study
+from veracity.studies.result import StudyResult, gate_rows, records, write_study
 from veracity.walk import MonteCarlo
 
 TESTS = ("ipt", "mpt")
@@ -124,7 +124,7 @@ class MetaResult(StudyResult):
             mean = mean_interval(rows["mc"].to_numpy(dtype=np.float64))
             alike = unseen_share(mean.n) if mean.low == mean.high else np.nan
             found.append({"model": score, "explainer": test, "score": "mc", **asdict(mean), "unseen": alike})
-        return gated(found)
+        return gate_rows(found)
 
     def table(self) -> pd.DataFrame:
         """One row per score and test, and one for both tests: means over iterations, and the spread of MC over them."""

@@ -51,7 +51,7 @@ from veracity.perturb import (
 )
 from veracity.perturb.groups.base import describe
 from veracity.statistics.intervals import Array, mean_interval, unseen_share
-from veracity.studies.result import StudyResult, gated, or_none, write_study
+from veracity.studies.result import StudyResult, gate_rows, or_none, write_study
 from veracity.walk import Exhaustive, MonteCarlo
 
 
@@ -342,7 +342,7 @@ class Scan(StudyResult):
             unseen = unseen_share(row.n) if row.low == row.high else math.nan
             found = {"value": row.moved, "low": row.low, "high": row.high, "n": row.n, "unseen": unseen}
             rows.append({"model": row.symmetry, "score": "invariance", **found})
-        return gated(rows)
+        return gate_rows(rows)
 
     def __str__(self) -> str:
         shown = self.table().drop(columns="why")
