@@ -26,8 +26,8 @@ def run(make_audit: Callable[..., Audit], tmp_path: Path, monkeypatch: pytest.Mo
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The folders whose summaries were derived, in their order."""
     seen: list[str] = []
-    before = summary.derived
-    monkeypatch.setattr(summary, "derived", lambda folder, result: seen.append(folder) or before(folder, result))
+    before = summary.derive
+    monkeypatch.setattr(summary, "derive", lambda folder, result: seen.append(folder) or before(folder, result))
     return seen
 
 

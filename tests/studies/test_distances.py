@@ -91,7 +91,7 @@ def test_what_a_distance_raises_is_kept_and_what_is_no_distance_is_said() -> Non
     assert np.isnan(found.values).all()
     assert np.isnan(found.mean).all()
     assert growth(found.at, found.values).verdict is Verdict.UNDEFINED
-    assert "one number per pair, a tensor of shape (5,) for 5 pairs, not (5, 1, 16, 16)" in curve("mine", lambda a, b: a - b, test).error
+    assert "one number per pair, a tensor of shape (5,), not (5, 1, 16, 16)" in curve("mine", lambda a, b: a - b, test).error
 
 
 def verdict(distance: object, **settings: bool) -> Verdict:

@@ -1,4 +1,4 @@
-"""Requirements on a run: uncertainty counts against the run."""
+"""Requirements on a run. The worse end of an interval must meet them."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def judge(
 ) -> Verdict:
     """Each rule against each row of its score, controls left out: the low end for >=, the high end for <=.
 
-    The choice of explainers is for scores of explanations; scores of models are judged all the same. Without an interval, or
-    where the end that counts is not known, nothing is held. An interval of samples that are all equal has no width: with
-    `max_unseen`, the rule holds only if no larger share of the population may differ unseen.
+    `explainers` restricts scores of explanations; scores of models are always judged. A row without an interval, or without the end
+    that counts, does not hold. If all samples are equal, the interval has no width: with `max_unseen`, the rule then holds only if at most
+    this share of the population may differ unseen.
     """
     if max_unseen is not None and not 0.0 < max_unseen < 1.0:
         raise SpecError(f"--max-unseen is a share between 0 and 1, such as 0.05, not {max_unseen:g}.")
@@ -59,7 +59,7 @@ def judge(
                 raise unknown(f"{column} of this run", name, present)
     count, failures, notes = 0, [], []
     for rule in rules:
-        score, sign, bound = parsed(rule)
+        score, sign, bound = parse_rule(rule)
         mine = [row for row in own if row["score"] == score]
         if not mine:
             raise unknown("score of this run", score, {row["score"] for row in rows})
@@ -90,11 +90,11 @@ def reason_against(row: Row, end: str, sign: str, bound: float) -> str:
     if row["failed"]:
         return str(row["failed"])
     holds = row["state"] == State.DONE and math.isfinite(row[end]) and HOLDS[sign](row[end], bound)
-    return "" if holds else why(row, end)
+    return "" if holds else end_text(row, end)
 
 
 def requirements(result: Any) -> tuple[list[dict[str, Any]], float]:
-    """The rows that are judged of a result, each with whether its score is in the map's own units, and their confidence."""
+    """The rows of a result that a gate judges, marked if their score is in the map's own units, and their confidence."""
     from veracity.results import Result
     from veracity.studies.several import JointResult
 
@@ -108,7 +108,7 @@ def requirements(result: Any) -> tuple[list[dict[str, Any]], float]:
 
 def check_units(rows: Sequence[Row], rules: Sequence[str], explainers: Sequence[str]) -> None:
     """Refuse one bound for several explainers by a score in the map's own units."""
-    for score in dict.fromkeys(parsed(rule)[0] for rule in rules):
+    for score in dict.fromkeys(parse_rule(rule)[0] for rule in rules):
         measured = {row["explainer"] for row in rows if row["score"] == score and row["in_map_units"] and not row["control"]} - {""}
         chosen = measured & set(explainers) if explainers else measured
         if len(chosen) > 1:
@@ -118,11 +118,11 @@ def check_units(rows: Sequence[Row], rules: Sequence[str], explainers: Sequence[
             )
 
 
-def why(row: Row, end: str) -> str:
+def end_text(row: Row, end: str) -> str:
     """Why a row does not hold: its end, or that there is none.
 
     >>> row = {"n": 30, "value": -100.0, "bound": True, "low": -math.inf, "high": -9.5}
-    >>> why(row, "low"), why(row, "high")
+    >>> end_text(row, "low"), end_text(row, "high")
     ('low end not known, since samples are censored', 'high end -9.5 of at most -100')
     """
     value = row[end]
@@ -138,10 +138,10 @@ def why(row: Row, end: str) -> str:
     return f"{end} end {value:.6g} of {'at most ' if row['bound'] else ''}{row['value']:.6g}"
 
 
-def parsed(rule: str) -> tuple[str, str, float]:
+def parse_rule(rule: str) -> tuple[str, str, float]:
     """A rule's score, sign and bound.
 
-    >>> parsed("equivariance>=0.9")
+    >>> parse_rule("equivariance>=0.9")
     ('equivariance', '>=', 0.9)
     """
     with suppress(ValueError):

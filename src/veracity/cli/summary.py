@@ -106,7 +106,7 @@ def summary_of(folder: str, result: Any = None) -> Summary:
                 found = json.loads(body)
                 page = [part if isinstance(part, str) else Table(**part) for part in found["page"]]
                 return Summary(**{**found, "page": page})
-    summary = derived(folder, result)
+    summary = derive(folder, result)
     if before and before == stamp(files):  # nothing was measured meanwhile
         body = json.dumps(asdict(summary)).encode()
         with suppress(StoreError):
@@ -114,7 +114,7 @@ def summary_of(folder: str, result: Any = None) -> Summary:
     return summary
 
 
-def derived(folder: str, result: Any) -> Summary:
+def derive(folder: str, result: Any) -> Summary:
     """The summary of a result, derived from its measurements."""
     from veracity.cli import gate, tables
     from veracity.studies.result import load

@@ -139,7 +139,7 @@ def audit_page(result: Result) -> Page:
 
 
 def captions(rows: Sequence[Row], level: float, columns: Collection[str]) -> Iterator[str]:
-    """How to read the numbers in these columns, and what they do not say."""
+    """Sentences on how to read these columns, and on their limits."""
     explained = [row for row in rows if row.explainer]
     beside = "; ".join(text for name, text in BESIDE.items() if name in columns)
     if len({row.direction for row in rows}) > 1:
@@ -167,13 +167,10 @@ def audit_tables(result: Result) -> Iterator[Table]:
         published = {"published": "published"} if any(math.isfinite(row.published) for row in rows) else {}
         own = () if units else result.known_score(score).beside
         beside = {heading: name for heading, name in {"self": "self_agreement", "random": "random_control"}.items() if name in own}
-        if rows[0].pooled:
-            table = pooled_table(f"{model}: {score}", rows, published)
-        elif rows[0].searched:
-            table = search_table(f"{model}: {score}", rows, published)
-        else:
-            table = score_table(f"{model}: {score}", rows, {**beside, **published}, ranked=not units)
+        plain = not (rows[0].pooled or rows[0].searched)
+        table = score_table(f"{model}: {score}", rows, {**(beside if plain else {}), **published}, ranked=not (plain and units))
         table.note(
+            *(undefined_sentences(rows) if rows[0].pooled else ()),
             *failure_sentences(rows),
             tell("table.units", explainers=len(rows)) if units else "",
             *remarks(rows),
@@ -187,7 +184,7 @@ def audit_tables(result: Result) -> Iterator[Table]:
         yield table
     for (score,), rows in by_key([row for row in result.rows if not row.explainer], "score").items():
         if rows[0].searched:
-            table = search_table(score, rows, {}, left="model")
+            table = score_table(score, rows, {}, left="model")
             table.note(*failure_sentences(rows), cost(rows))
         else:
             states = state_column(row.state for row in rows)
@@ -208,7 +205,7 @@ def by_key(rows: Sequence[Row], *names: str) -> dict[tuple[str, ...], list[Row]]
 
 
 def badness(row: Row) -> float:
-    """What rows are sorted by, the best first; a row without a final number comes last."""
+    """The sort key of a row: the best value comes first, a row without a final value last."""
     if row.state != State.DONE or math.isnan(row.value):
         return math.inf
     return -row.value if row.direction == "higher" else row.value
@@ -236,46 +233,52 @@ def failure_sentences(rows: Sequence[Row]) -> list[str]:
 
 
 def state_column(states: Any) -> list[str]:
-    """The column "state", where some row is pending or failed; what is done or undefined shows it by its value."""
+    """The column "state", if a row is pending or failed."""
     return ["state"] if {State.PENDING, State.FAILED} & set(states) else []
 
 
-def score_table(title: str, rows: Sequence[Row], beside: Mapping[str, str], *, ranked: bool = True) -> Table:
-    """One score on one model; each kind of explanation under a line of its own where there are several.
+def score_table(title: str, rows: Sequence[Row], beside: Mapping[str, str], left: str = "explainer", *, ranked: bool = True) -> Table:
+    """One score on one model; each of several kinds of explanation has a heading of its own.
 
-    Which way is better is said only where explainers may be `ranked`.
+    The title and the arrow say which direction is better, if explainers may be `ranked`. A worst case or a probability is a mean, or a
+    median if some samples are only bounds, and says how the samples ended.
     """
-    better = rows[0].direction
-    undefined, failed = any(row.undefined for row in rows), any(row.samples_failed for row in rows)
-    states, digits = state_column(row.state for row in rows), decimals([row.value for row in rows])
-    headings = [f"value {ARROWS[better]}" if ranked else "value", "interval", "n", *["undefined"] * undefined, *["failed"] * failed]
-    lower = " (lower is better)" if ranked and better == "lower" else ""
-    table = Table.of(title + lower, ["explainer"], [*headings, *beside, *states])
-    several = len({row.frame for row in rows}) > 1
-    for frame, group in groupby(rows, key=lambda row: row.frame):
-        if several:
+    first, better = rows[0], rows[0].direction
+    digits = digits_of(rows) if first.searched else decimals([row.value for row in rows])
+    value = "median" if first.searched and first.middle == "median" else "value"
+    texts = [numbers(row, digits) for row in rows]
+    columns = {f"{value} {ARROWS[better]}" if ranked else value: [text[0] for text in texts], "interval": [text[1] for text in texts]}
+    if first.pooled:
+        sets = pd.DataFrame([set_columns(row) for row in rows]).drop(columns="null")
+        columns |= {str(heading): list(sets[heading]) for heading in sets if (sets[heading] != "").any()}
+        beside = beside if "p" in columns else {"random": "random_control", **beside}
+    elif not first.searched:
+        counts = {"n": "n", "undefined": "undefined", "failed": "samples_failed"}
+        found = {heading: [getattr(row, name) for row in rows] for heading, name in counts.items()}
+        columns |= {heading: list(map(str, count)) for heading, count in found.items() if heading == "n" or any(count)}
+    for heading, name in beside.items():
+        columns[heading] = [number(getattr(row, name), 3 if name == "self_agreement" else digits) for row in rows]
+    if first.searched:
+        columns["samples"] = [row.outcome or str(row.n) for row in rows]
+    columns |= {heading: [row.state for row in rows] for heading in state_column(row.state for row in rows)}
+    lower = " (lower is better)" if ranked and better == "lower" and not first.pooled else ""
+    table = Table.of(title + lower, [left], list(columns))
+    for column in table.columns:
+        if column["header"] == "samples":
+            column |= {"justify": "left", "no_wrap": False, "overflow": "fold"}
+    frames = list(dict.fromkeys(row.frame for row in rows if not (first.pooled or first.searched)))
+    for frame, group in groupby(zip(rows, *columns.values(), strict=True), key=lambda line: line[0].frame):
+        if len(frames) > 1:
             table.add(frame_title(frame).lower(), style=HEADING)
-        for row in group:
-            cells = [*numbers(row, digits)[: 3 + undefined], *[str(row.samples_failed)] * failed]
-            cells += [number(getattr(row, name), 3 if name == "self_agreement" else digits) for name in beside.values()]
-            table.add(row.explainer, *cells, *[row.state] * len(states), style="dim" if row.control else "")
+        for row, *cells in group:
+            table.add(getattr(row, left), *cells, style="dim" if row.control else "")
     return table
 
 
-def pooled_table(title: str, rows: Sequence[Row], beside: Mapping[str, str]) -> Table:
-    """A score of stability: how many pairs of models it is made of, its permutation null, and how rarely that is as high."""
-    sets = pd.DataFrame([set_columns(row) for row in rows]).drop(columns="null")
-    sets = sets.loc[:, (sets != "").any()]
-    if "p" not in sets:
-        beside = {"random": "random_control", **beside}
-    states, digits = state_column(row.state for row in rows), decimals([row.value for row in rows])
-    table = Table.of(title, ["explainer"], [f"value {ARROWS[rows[0].direction]}", "interval", *sets.columns, *beside, *states])
-    for row, pairs in zip(rows, sets.to_numpy().tolist(), strict=True):
-        others = [number(getattr(row, name), digits) for name in beside.values()]
-        style = "dim" if row.control else ""
-        table.add(row.explainer, *numbers(row, digits)[:2], *pairs, *others, *[row.state] * len(states), style=style)
+def undefined_sentences(rows: Sequence[Row]) -> Iterator[str]:
+    """Why some explainers have no score of stability, or not on all samples."""
     still = [f"{row.explainer} ({row.undefined} samples)" for row in rows if row.undefined and not row.pending]
-    table.note(tell("table.constant", ", ".join(still), undefined=len(still)))
+    yield tell("table.constant", ", ".join(still), undefined=len(still))
     reasons: dict[str, Callable[[Row], object]] = {
         "S!= is empty, no pair of models disagrees, so that nothing can be told apart": lambda row: row.pairs_differ == 0,
         "S= is empty, no pair of models agrees": lambda row: row.pairs_same == 0,
@@ -283,25 +286,11 @@ def pooled_table(title: str, rows: Sequence[Row], beside: Mapping[str, str]) -> 
     }
     for text, applies in reasons.items():
         names = [row.explainer for row in rows if applies(row) and row.state == State.UNDEFINED and row.n]
-        table.note(tell("table.undefined", text, ", ".join(names), lost=len(names)))
-    return table
-
-
-def search_table(title: str, rows: Sequence[Row], beside: Mapping[str, str], left: str = "explainer") -> Table:
-    """A worst case or a probability: the mean, or the median where some are only bounds, and how the samples ended."""
-    better, digits, states = rows[0].direction, digits_of(rows), state_column(row.state for row in rows)
-    value = f"{'median' if rows[0].middle == 'median' else 'value'} {ARROWS[better]}"
-    table = Table.of(title + (" (lower is better)" if better == "lower" else ""), [left], [value, "interval", *beside, "samples", *states])
-    table.columns[3 + len(beside)] = {"header": "samples", "overflow": "fold"}
-    for row in rows:
-        others = [number(getattr(row, name), digits) for name in beside.values()]
-        cells = [*numbers(row, digits)[:2], *others, row.outcome or str(row.n), *[row.state] * len(states)]
-        table.add(getattr(row, left), *cells, style="dim" if row.control else "")
-    return table
+        yield tell("table.undefined", text, ", ".join(names), lost=len(names))
 
 
 def numbers(row: Row, digits: int = 3) -> list[str]:
-    """Value, interval, samples, undefined samples; of a pending row how far it is, of a failed one that it has no result."""
+    """Value, interval, samples and undefined samples; the progress of a pending row, and "no result" for a failed one."""
     value, counts = bound_text(row.value, "at most" if row.bound else "", digits), [str(row.n), str(row.undefined)]
     if row.state == State.FAILED:
         return ["", "no result", *counts]
@@ -342,7 +331,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def comparison(frame: pd.DataFrame, title: str, *, folds: bool = False) -> Page:
-    """Two runs beside each other, one table per model and score; of models that were trained for them, what that leaves open."""
+    """Compare two runs: one table per model and score, with a caveat for cross-trained models."""
     parts: Page = [title]
     for (model, score), rows in frame.groupby(["model", "score"], sort=False):
         table = Table.of(f"{model}: {score}", ["explainer"], ["before", "after", "difference", "interval", "paired"])

@@ -1,4 +1,4 @@
-"""Explanations along orbits: does the explanation of a moved input move along, s[e(g x), g e(x)] at every element?"""
+"""Explanations along orbits: does the explanation move with its input? s[e(g x), g e(x)] at every element."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def explained_problem(
     seed: int,
     truth: Tensor | None = None,
 ) -> tuple[Problem, list[dict[str, str]]]:
-    """What explainers are asked, as an audit asks them, and what they have to say about it.
+    """The problem that explainers are asked, as in an audit, and the notes of their trial.
 
-    `truth` is what the outputs are judged against; of a classification it is the labels that a target may ask for.
+    The `truth` of a classification are the labels, which a target may ask for.
     """
     audited = {}
     unlabelled = truth is not None and bool((truth < 0).any())
@@ -92,7 +92,7 @@ class OrbitExplainer:
 
     @torch.no_grad()
     def equivariance(self, samples: Tensor, orbit: Orbit, elements: Tensor, advance: Callable[[int], None] = lambda rows: None) -> Tensor:
-        """How alike e(g x) and g e(x) are, (n, K), as the score of this name measures it on every element."""
+        """The similarity of e(g x) and g e(x) at every element, (n, K), as the score `equivariance` measures it."""
         x, targets = self.problem.inputs.take(samples).to(self.device), self.problem.models[self.name].targets[samples].to(self.device)
         parts: list[Tensor] = []
         self.budget.spend(len(x), self.rows_each, lambda part: parts.append(self.explanation(x[part], targets[part], samples[part], 0)))
@@ -112,6 +112,6 @@ class OrbitExplainer:
         return found.reshape(len(samples), length)
 
     def explanation(self, x: Signals, targets: Tensor, samples: Tensor, draw: Tensor | int) -> Tensor:
-        """e(x) with the random numbers that belong to a sample and the number of its draw: 0 for the unmoved input."""
+        """e(x) with the random numbers of a sample and a draw; draw 0 is the unmoved input."""
         numbers = torch.full_like(samples, draw) if isinstance(draw, int) else draw
         return self.reader.explanation(x, targets, Draws(self.problem.seed, samples, numbers))

@@ -1,4 +1,4 @@
-"""What an orbit is: a grid of transforms with a layout, for drawing and for dragging along; and the orbit of any group or finite space."""
+"""Orbits: a grid of transforms with a layout to draw it in; and the orbit of any group or finite space."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ class Orbit(Component, ABC):
     @property
     @abstractmethod
     def space(self) -> InputSpace:
-        """What its elements belong to, and what moves inputs: `space.move(elements, signals)`."""
+        """The space of its elements, which moves inputs: `space.move(elements, signals)`."""
 
     @property
     @abstractmethod
     def axes(self) -> tuple[Axis, ...]:
-        """What its coordinates mean."""
+        """The meaning of its coordinates."""
 
     @abstractmethod
     def coordinates(self) -> Tensor:
@@ -149,7 +149,7 @@ class GroupOrbit(Orbit):
     seed: Whole = 0
 
     def fit(self, shape: Size) -> Self:
-        """The orbit of the fitted space: what kind a product is, it knows from then on."""
+        """The orbit of the fitted space. The kind of a product is known only after the fit."""
         if not isinstance(self.space, Product):
             self.check_space()
         fitted = replace(self, space=self.space.fit(shape))
@@ -190,7 +190,7 @@ class GroupOrbit(Orbit):
 
     @property
     def identity(self) -> int:
-        """The first, but for shifts in both directions."""
+        """The element at 0: the first one, except for shifts in both directions."""
         return int((self.coordinates() == 0).all(dim=1).nonzero()[0])
 
     def coordinates(self) -> Tensor:

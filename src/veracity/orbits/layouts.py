@@ -105,7 +105,7 @@ class DiskOrbit(Orbit):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Where the axis points, and by how much is turned about it."""
+        """The direction of the axis, and the angle of the rotation about it."""
         label, last = f"direction of the axis in {self.plane}", WHOLE_TURN - self.step
         direction = Axis(name="direction", label=label, unit="°", low=0.0, high=last, period=WHOLE_TURN, step=self.step)
         return direction, Axis(name="angle", label="angle of rotation", unit="°", low=0.0, high=HALF_TURN, step=self.step)
@@ -158,7 +158,7 @@ class FlowOrbit(Orbit):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Quarter turns, then whether it is mirrored and reversed."""
+        """Quarter turns, mirrored or not, reversed or not."""
         turn = Axis(name="turn", label="quarter turns", low=0.0, high=3.0, period=4.0, step=1.0)
         mirrored = Axis(name="mirrored", label="mirrored", low=0.0, high=1.0, step=1.0)
         return turn, mirrored, Axis(name="reversed", label="reversed in time", low=0.0, high=1.0, step=1.0)

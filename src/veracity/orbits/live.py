@@ -35,9 +35,9 @@ REMEMBERED = 64
 
 @dataclass(frozen=True)
 class LiveAnswer:
-    """What every model says about one moved input.
+    """The answers of all models for one moved input.
 
-    `at` are its coordinates and `label` what it is called; `input` is the moved input as it is drawn (images and series; else None).
+    `at` are its coordinates and `label` is its name; `input` is the moved input as it is drawn (images and series; else None).
     By model: `outputs` as the task reads them, `metrics` {metric: {reference: value}}, of a flow `errors` (64, 64) against the truth
     and `consensus_errors`, and `quiver` (2, 16, 16), and the `attributions` (H, W) of the explainer that was asked for. `truth_class`
     is the sample's true class, where models classify and it is known.
@@ -99,7 +99,7 @@ class Live:
             )
 
     def _place(self, sample: int, at: Sequence[float], explainer: str | None) -> Tensor:
-        """The coordinates (1, axes), if everything that was asked exists."""
+        """The coordinates (1, axes); raises if the sample, the place or the explainer does not exist."""
         plan = self.plan
         if isinstance(sample, bool) or not isinstance(sample, int) or not 0 <= sample < plan.inputs.size():
             raise InputError(f"A sample is known by its number from 0 to {plan.inputs.size() - 1}, not {sample!r}.")
@@ -112,7 +112,7 @@ class Live:
         return place
 
     def _references(self, name: str, sample: int) -> dict[str, Tensor]:
-        """Truth and consensus (1, ...) of one sample, as far as they are known."""
+        """Truth and consensus (1, ...) of one sample, if they are known."""
         task, truth = self.plan.models[name].task, self.plan.truth
         found = {} if truth is None else {TRUTH: truth[sample : sample + 1]}
         kept = {} if self.result is None else self.result.outputs(name, sample)
@@ -151,7 +151,7 @@ class Live:
         return OrbitExplainer(self.plan.problem, name, explainer, self.plan.budgets[name], self.store)
 
     def _result(self, path: str | Path) -> OrbitResult | None:
-        """The run, if the folder holds one; raises unless it is of these very models, inputs, truth and orbit."""
+        """The run in the folder, None without one; raises unless it has the same models, inputs, truth and orbit."""
         if not self.store.files.exists(MANIFEST):
             return None
         found = OrbitResult(path)

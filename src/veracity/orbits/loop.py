@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 import torch
@@ -36,9 +36,9 @@ def outputs_along(
     budget: Budget,
     advance: Callable[[int], None] = lambda rows: None,
 ) -> dict[str, Tensor]:
-    """What every model gives along the orbits of n samples under K elements (K, p), as its task reads it: {name: (n, K, ...)}.
+    """The outputs of every model along the orbits of n samples under K elements (K, p), as its task reads them: {name: (n, K, ...)}.
 
-    A batch is whole orbits, or a part of one that is too long; `advance` is called with the number of rows that every model has seen.
+    A batch holds whole orbits, or a part of an orbit that is too long. `advance` gets the number of rows that every model has seen.
     """
     device = device_of(next(iter(models.values())).module)
     x, moves, length = signals.to(device), elements.to(device), len(elements)
@@ -77,7 +77,7 @@ def repeat_signals(signals: Signals, times: int) -> Signals:
 
 
 SHARE = 2
-"""Outputs that wait to be measured may take this part of the memory: a half."""
+"""Outputs that wait to be measured may take one half of the memory."""
 
 Advance = Callable[[int], None]
 
@@ -94,7 +94,10 @@ def measure(plan: OrbitPlan, store: RunFolder, progress: bool = True, memory: in
     if plan.problem is not None:
         learn_all(plan.problem, plan.budgets, store, progress)
     budget = Budget(min(one.rows for one in plan.budgets.values()))
-    with ExitStack() as stack, bar("moving", total(plan, left), progress) as advance:
+    costs = {label: weight(one.cost(plan.inputs.shape)) for label, one in plan.explainers.items()}
+    passes = sum(len(cell.block) * len(plan.elements) * costs.get(cell.explainer, 1) for cells in left.values() for cell in cells)
+    output = 4 * len(plan.elements) * max(1, math.prod(next(iter(plan.models.values())).shape))
+    with ExitStack() as stack, bar("moving", passes, progress) as advance:
         for model in plan.models.values():
             stack.enter_context(evaluating(model.module))
         for block, cells in left.items():
@@ -104,25 +107,12 @@ def measure(plan: OrbitPlan, store: RunFolder, progress: bool = True, memory: in
 
             if block.pictures not in pictures:
                 draw(plan, block, store)
-            for some in shared_passes(plan, [cell for cell in cells if not cell.explainer], room):
-                evaluate(plan, some, budget, room, store, report)
+            own, together = [cell for cell in cells if not cell.explainer], max(1, room // SHARE // (output * len(block)))
+            for start in range(0, len(own), together):
+                evaluate(plan, own[start : start + together], budget, room, store, report)
             for cell in cells:
                 if cell.explainer:
                     explain(plan, cell, store, report)
-
-
-def total(plan: OrbitPlan, left: Mapping[Block, list[Cell]]) -> int:
-    """How many model passes are still to make, in forward ones."""
-    costs = {label: weight(one.cost(plan.inputs.shape)) for label, one in plan.explainers.items()}
-    return sum(len(block) * len(plan.elements) * costs.get(cell.explainer, 1) for block, cells in left.items() for cell in cells)
-
-
-def shared_passes(plan: OrbitPlan, cells: list[Cell], memory: int) -> Iterator[list[Cell]]:
-    """Groups of models that are shown the same moved inputs: as many as have room for their outputs, and at least one."""
-    if cells:
-        each = len(cells[0].block) * len(plan.elements) * 4 * max(1, math.prod(plan.models[cells[0].model].shape))
-        count = max(1, memory // SHARE // each)
-        yield from (cells[start : start + count] for start in range(0, len(cells), count))
 
 
 def evaluate(plan: OrbitPlan, cells: list[Cell], budget: Budget, memory: int, store: RunFolder, advance: Advance) -> None:
@@ -151,7 +141,7 @@ def explain(plan: OrbitPlan, cell: Cell, store: RunFolder, advance: Advance) -> 
 
     def along_orbits(samples: Tensor) -> Tensor:
         try:
-            with guard.watching(), seeded(plan.seed, gpus_in_use()):
+            with guard.watching(), seeded(plan.evaluation.seed, gpus_in_use()):
                 return one.equivariance(samples, plan.orbit, plan.elements, advance)
         except (StoreError, ChangedModelError):
             raise

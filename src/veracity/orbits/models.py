@@ -1,4 +1,4 @@
-"""Every model is tried before it is evaluated along orbits: does it take the inputs, and what does it return?"""
+"""Try every model before it is evaluated along orbits: does it take the inputs, and what does it return?"""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ def as_modules(models: Any) -> dict[str, nn.Module]:
 def examine(
     name: str, module: nn.Module, inputs: Inputs, orbit: Orbit, task: Task, memory: int | None, rows: int | None
 ) -> tuple[EvaluatedModel, Budget, Tensor]:
-    """The model as it will be evaluated, how many of its rows fit into memory at once, and what it gives for a few unmoved samples.
+    """The model with its task, how many of its rows fit into memory at once, and its outputs for a few unmoved samples.
 
-    Raises on what could not work.
+    Raises on a model that cannot be evaluated.
     """
     check_ready(name, module)
     called = isinstance(module, FunctionModel)
     content = fingerprint.of_value(["called", module.function]) if called else fingerprint.of_model(module)
     with evaluating(module), torch.no_grad():
-        row = unmoved(inputs, orbit, torch.arange(1), module)
+        row = unmoved_signals(inputs, orbit, torch.arange(1), module)
         first = run_model(name, module, row)
         read_outputs(name, fit_task(name, task, first), first, len(row))
         budget = budget_for(module, row, memory, rows)
@@ -86,7 +86,7 @@ def examine(
         raw: list[Any] = []
 
         def run(part: slice) -> None:
-            signals = unmoved(inputs, orbit, torch.arange(part.start, part.stop), module)
+            signals = unmoved_signals(inputs, orbit, torch.arange(part.start, part.stop), module)
             raw.append(run_model(name, module, signals))
             parts.append(signals)
 
@@ -111,15 +111,15 @@ def stackable(parts: Sequence[Any]) -> bool:
     return all(isinstance(one, Tensor) and one.ndim and one.shape[1:] == parts[0].shape[1:] for one in parts)
 
 
-def unmoved(inputs: Inputs, orbit: Orbit, samples: Tensor, module: nn.Module) -> Signals:
-    """Some samples as models see them where the orbit does not move them, on the model's device."""
+def unmoved_signals(inputs: Inputs, orbit: Orbit, samples: Tensor, module: nn.Module) -> Signals:
+    """Some samples under the identity of the orbit, on the model's device."""
     signals = inputs.take(samples).to(device_of(module))
     element = orbit.elements[orbit.identity].to(signals.values.device)
     return orbit.space.move(element.expand(len(signals), -1), signals)
 
 
 def run_model(name: str, module: nn.Module, signals: Signals) -> Any:
-    """What a model gives; raises a sentence on why it cannot take these inputs."""
+    """The output of a model; raises an error that says why the model cannot take these inputs."""
     try:
         return signals.through(module)
     except VeracityError:
@@ -156,7 +156,7 @@ def invalid_outputs(output: Tensor, task: Task) -> Tensor:
 
 
 def check_shapes(models: Mapping[str, EvaluatedModel]) -> None:
-    """Raise unless all models give outputs of one shape, so that they can be shown beside each other."""
+    """Raise unless all models give outputs of the same shape, which a comparison needs."""
     (first, one), *others = models.items()
     for name, other in others:
         if other.shape != one.shape:

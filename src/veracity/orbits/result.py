@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +94,12 @@ class OrbitResult:
         A model itself has the explainer "". Whether a measured row has any value is for `table` to say.
         """
         rows = []
-        for model in self.models:
-            for explainer in ("", *self.explainers):
-                keys = [cell["key"] for cell in self._cells(model, explainer)]
-                errors = [self.progress.failures[key] for key in keys if key in self.progress.failures]
-                measured = sum(key in self.progress.done for key in keys)
-                state = row_state(cells=len(keys), measured=measured, failed=len(errors), value=0.0).value
-                rows.append([model, explainer, state, len(keys), measured, len(errors), errors[0] if errors else ""])
+        for model, explainer in product(self.models, ("", *self.explainers)):
+            keys = [cell["key"] for cell in self._cells(model, explainer)]
+            errors = [self.progress.failures[key] for key in keys if key in self.progress.failures]
+            measured = sum(key in self.progress.done for key in keys)
+            state = row_state(cells=len(keys), measured=measured, failed=len(errors), value=0.0).value
+            rows.append([model, explainer, state, len(keys), measured, len(errors), errors[0] if errors else ""])
         return pd.DataFrame(rows, columns=["model", "explainer", *STATE, "failed"])
 
     def values(self, model: str, metric: str, reference: str = TRUTH) -> Values:
@@ -122,7 +122,8 @@ class OrbitResult:
 
     def outputs(self, model: str, sample: int) -> dict[str, Array]:
         """The stored outputs of one model for one sample: outputs, consensus and missing; for a flow also errors and quivers."""
-        cell = self._cell(model, sample)
+        start = self._block(sample)["start"]
+        cell = next(cell for cell in self._cells(model) if cell["start"] == start)
         files.check_measured(self.folder, cell["key"], self.manifest["cells"])
         found = files.read_tensors(self.folder, files.OUTPUTS, cell["key"], row=sample - cell["start"])
         if self.kind != "flow" and "outputs" not in found:
@@ -130,7 +131,7 @@ class OrbitResult:
         return found
 
     def picture(self, sample: int) -> dict[str, Array]:
-        """What is drawn of one sample: input, and truth where it is drawn."""
+        """The picture of one sample: its input, and its truth if that is drawn."""
         block = self._block(sample)
         found = files.read_tensors(self.folder, files.PICTURES, block["key"], row=sample - block["start"])
         if "input" not in found:
@@ -138,7 +139,7 @@ class OrbitResult:
         return {name: value for name, value in found.items() if name != "thumbnail"}
 
     def thumbnails(self) -> Array | None:
-        """Small square pictures of all samples, uint8 (N, S, S, C); None for series and what is not drawn."""
+        """Small square pictures of all samples, uint8 (N, S, S, C); None for series and for inputs without a picture."""
         blocks = self.manifest["pictures"]
         parts = (files.read_tensors(self.folder, files.PICTURES, block["key"], part="thumbnail").get("thumbnail") for block in blocks)
         found = [part for part in parts if part is not None]
@@ -185,7 +186,7 @@ class OrbitResult:
         return pd.concat([self._places(), pd.DataFrame(found)], axis=1)
 
     def chosen(self, subset: Any) -> NDArray[np.int64]:
-        """The numbers of a subset's samples."""
+        """The numbers of the samples in a subset."""
         if subset is None:
             return np.arange(self.samples)
         if isinstance(subset, str) and subset not in self.groups:
@@ -210,22 +211,20 @@ class OrbitResult:
 
         `state` is pending, failed, undefined or done; an explainer's row may be pending or failed. `subset` is as in `aggregate`.
         """
-        gaps, chosen = self.gap(subset).set_index("model"), self.chosen(subset)
+        chosen = self.chosen(subset)
+        gaps = self.gap(subset).set_index("model")[["value", "low", "high"]].set_axis(["gap", "gap_low", "gap_high"], axis=1)
         states = {(row["model"], row["explainer"]): row for row in self.states().to_dict("records")}
         rows = []
-        for model in self.models:
-            for about in self.metrics:
-                for reference in [""] if about["explainer"] is not None else about["references"]:
-                    values = self.values(model, about["name"], reference)[chosen]
-                    found = summary(values, about, self.identity, self.elements, self.confidence)
-                    gap = gaps.loc[model]
-                    beside = {"gap": gap["value"], "gap_low": gap["low"], "gap_high": gap["high"]}
-                    better = "higher" if about["higher_is_better"] else "lower"
-                    counts = {name: states[model, about["explainer"] or ""][name] for name in STATE[1:]}
-                    cells, measured, failed = counts.values()
-                    state = row_state(cells=cells, measured=measured, failed=failed, value=found["value"]).value
-                    names = {"model": model, "metric": about["name"], "reference": reference}
-                    rows.append({**names, **found, **beside, "direction": better, "state": state, **counts})
+        for model, about in product(self.models, self.metrics):
+            counts = {name: states[model, about["explainer"] or ""][name] for name in STATE[1:]}
+            cells, measured, failed = counts.values()
+            better = "higher" if about["higher_is_better"] else "lower"
+            for reference in [""] if about["explainer"] is not None else about["references"]:
+                values = self.values(model, about["name"], reference)[chosen]
+                found = summary(values, about, self.identity, self.elements, self.confidence)
+                state = row_state(cells=cells, measured=measured, failed=failed, value=found["value"]).value
+                names = {"model": model, "metric": about["name"], "reference": reference}
+                rows.append({**names, **found, **gaps.loc[model], "direction": better, "state": state, **counts})
         return pd.DataFrame(rows)
 
     def gap(self, subset: Any = None) -> pd.DataFrame:
@@ -238,60 +237,45 @@ class OrbitResult:
         rows = []
         for model in self.models:
             found = equivariance_gap(self.distances(model)[chosen], self.identity, self.confidence, scale=scale)
-            low, high = np.clip([found.low, found.high], 0.0, most)
-            rows.append([model, found.value, low, high, found.n, found.unseen, found.undefined])
-        return pd.DataFrame(rows, columns=["model", "value", "low", "high", "n", "unseen", "undefined"])
+            rows.append({"model": model, **vars(found)})
+        table = pd.DataFrame(rows, columns=["model", "value", "low", "high", "n", "unseen", "undefined"])
+        return table.assign(low=table["low"].clip(0.0, most), high=table["high"].clip(0.0, most))
 
     def agreement(self, subset: Any = None) -> pd.DataFrame:
-        """One row per model and metric: how the plot against the consensus correlates with that against the truth; none without truth.
+        """One row per model and metric: the correlation of the plots against the consensus and against the truth; none without truth.
 
-        Only elements count at which the moved truth has lost nothing; a constant plot correlates with nothing, and is undefined.
+        Only elements count at which the moved truth is whole. A constant plot has no correlation: it is undefined.
         `subset` is as in `aggregate`.
         """
         chosen = self.chosen(subset)
-        columns = ["model", "metric", "correlation", "low", "high", "n", "unseen", "undefined", "aggregate"]
         rows = []
         for model in self.models if TRUTH in self.references else ():
             whole = self._column(model, WHOLE)[chosen] > 0
-            for about in self.metrics:
-                if about["explainer"] is None:
-                    against = [self.values(model, about["name"], reference)[chosen] for reference in (TRUTH, CONSENSUS)]
-                    found = agreement(against[0], against[1], whole, self.confidence)
-                    numbers = [found.value, found.low, found.high, found.n, found.unseen, found.undefined, found.aggregate]
-                    rows.append([model, about["name"], *numbers])
+            for metric in [about["name"] for about in self.metrics if about["explainer"] is None]:
+                truth, consensus = (self.values(model, metric, reference)[chosen] for reference in (TRUTH, CONSENSUS))
+                found = vars(agreement(truth, consensus, whole, self.confidence))
+                rows.append({"model": model, "metric": metric, "correlation": found["value"], **found})
+        columns = ["model", "metric", "correlation", "low", "high", "n", "unseen", "undefined", "aggregate"]
         return pd.DataFrame(rows, columns=columns)
 
     def failures(self) -> pd.DataFrame:
-        """What could not be measured, and why: one row per model, explainer and block of samples, which is one of so many `cells`; or
-        per model, explainer and reason for which `samples_failed` of all samples failed alone.
+        """What could not be measured, and why.
+
+        One row per model, explainer and failed block of samples, which is one of `cells`; and one row per model, explainer and reason for
+        `samples_failed` samples that failed in blocks that were measured.
         """
         left = self.folder.failures()
-        rows = [
-            {
-                "model": cell["model"],
-                "explainer": cell["explainer"],
-                "samples": f"{cell['start']}-{cell['stop'] - 1}",
-                "error": left[cell["key"]],
-                "cells_failed": 1,
-                "cells": len(self._cells(cell["model"], cell["explainer"])),
-            }
-            for cell in self.manifest["cells"]
-            if cell["key"] in left and not self.folder.records.has(files.METRICS, cell["key"])
-        ]
-        alone = Counter(
-            (cell["model"], cell["explainer"], reason)
-            for cell in self.manifest["cells"]
-            if cell["key"] in left and self.folder.records.has(files.METRICS, cell["key"])
-            for reason in self.folder.failed_samples(cell["key"]).values()
-        )
-        rows += [
-            {"model": model, "explainer": label, "samples": str(self.samples), "error": reason, "samples_failed": count}
-            for (model, label, reason), count in alone.items()
-        ]
-        found = pd.DataFrame(rows, columns=["model", "explainer", "samples", "error", "cells_failed", "cells", "samples_failed"])
-        return found.fillna({"cells_failed": 0, "cells": 0, "samples_failed": 0}).astype(
-            {"cells_failed": int, "cells": int, "samples_failed": int}
-        )
+        rows: list[list[Any]] = []
+        alone: Counter[tuple[str, str, str]] = Counter()
+        for cell in self.manifest["cells"]:
+            model, explainer, key = cell["model"], cell["explainer"], cell["key"]
+            if key in left and self.folder.records.has(files.METRICS, key):
+                alone.update((model, explainer, reason) for reason in self.folder.failed_samples(key).values())
+            elif key in left:
+                samples, cells = f"{cell['start']}-{cell['stop'] - 1}", len(self._cells(model, explainer))
+                rows.append([model, explainer, samples, left[key], 1, cells, 0])
+        rows += [[model, explainer, str(self.samples), reason, 0, 0, count] for (model, explainer, reason), count in alone.items()]
+        return pd.DataFrame(rows, columns=["model", "explainer", "samples", "error", "cells_failed", "cells", "samples_failed"])
 
     def reduce(self, metric: str, method: str = "pca", reference: str = TRUTH) -> Values:
         """All models' orbits as points of one plane, float32 (models, N, 2), NaN where a sample was left out; kept in the folder."""
@@ -314,15 +298,17 @@ class OrbitResult:
 
         A metric followed by @truth or @consensus is meant against that. An explainer has `equivariance`: how well its maps move along.
         """
-        parts = [self.gap().assign(score="gap", explainer="")]
-        table = self.table().assign(explainer="")
-        labels = {one["name"]: one["explainer"] for one in self.metrics if one["explainer"] is not None}
-        equivariance_column = table[table["metric"].isin(list(labels))]
-        parts.append(equivariance_column.assign(score="equivariance", explainer=equivariance_column["metric"].map(labels)))
-        own = table[~table["metric"].isin(list(labels))]
-        parts.append(own[own["reference"] == self.references[0]].assign(score=lambda rows: rows["metric"]))
-        parts.append(own.assign(score=own["metric"] + "@" + own["reference"]))
-        rows = pd.concat(parts)[["model", "explainer", "score", "value", "low", "high", "n", "unseen"]]
+        labels = {one["name"]: one["explainer"] or "" for one in self.metrics}
+        table = self.table()
+        table["explainer"] = table["metric"].map(labels)
+        maps, own = table[table["explainer"] != ""], table[table["explainer"] == ""]
+        parts = [
+            self.gap().assign(score="gap", explainer=""),
+            maps.assign(score="equivariance"),
+            own[own["reference"] == self.references[0]].assign(score=lambda rows: rows["metric"]),
+            own.assign(score=own["metric"] + "@" + own["reference"]),
+        ]
+        rows: pd.DataFrame = pd.concat(parts)[["model", "explainer", "score", "value", "low", "high", "n", "unseen"]]
         return rows.merge(self.states(), on=["model", "explainer"], how="left").assign(control=False, bound=False)
 
     def save_report(self, path: str | Path, samples: int | None = None) -> Path:
@@ -363,17 +349,13 @@ class OrbitResult:
             raise unknown("model", model, self.models)
         return [cell for cell in self.manifest["cells"] if (cell["model"], cell["explainer"]) == (model, explainer)]
 
-    def _cell(self, model: str, sample: int) -> dict[str, Any]:
-        block = self._block(sample)
-        return next(cell for cell in self._cells(model) if cell["start"] == block["start"])
-
     def _block(self, sample: int) -> dict[str, Any]:
         if isinstance(sample, bool) or not isinstance(sample, (int, np.integer)) or not 0 <= sample < self.samples:
             raise InputError(f"A sample is known by its number from 0 to {self.samples - 1}, not {sample!r}.")
         return next(block for block in self.manifest["pictures"] if block["start"] <= sample < block["stop"])
 
     def _column(self, model: str, name: str, explainer: str = "") -> Values:
-        """A column of all blocks, (N, K); NaN where an explainer failed. What lies beside it is read along, unless that is too much."""
+        """A column of all blocks, (N, K); NaN where an explainer failed. Columns of one file are read together, if they are small."""
         if (model, name) not in self._known:
             length, names = len(self.elements), [name] if explainer else self._beside(name)
             parts: list[dict[str, Values]] = []
@@ -390,7 +372,7 @@ class OrbitResult:
         return self._known[model, name]
 
     def _beside(self, name: str) -> list[str]:
-        """The columns of one file that are read together with one of them."""
+        """The columns that are read together with this one."""
         own = [column(one["name"], reference) for one in self.metrics if one["explainer"] is None for reference in one["references"]]
         whole = [*own, DISTANCE, *([WHOLE] if TRUTH in self.references else [])]
         return whole if self.samples * len(self.elements) * len(whole) <= TOGETHER else [name]
@@ -405,5 +387,5 @@ def numbers(values: Sequence[int] | None) -> NDArray[np.int64] | None:
 
 
 def as_text(table: pd.DataFrame) -> str:
-    """A table with three digits, what is missing left empty."""
+    """A table with three digits; a missing value is empty."""
     return str(table.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep=""))

@@ -135,7 +135,7 @@ def mean_along(values: Array, confidence: float = 0.95, bounds: tuple[float, flo
 
 
 def bounds_of(metric: dict[str, Any]) -> tuple[float, float]:
-    """Between which numbers a metric lies, by its line in the manifest.
+    """The least and largest value of a metric, from its record in the manifest.
 
     >>> bounds_of({"low": 0.0, "high": None})
     (0.0, inf)

@@ -155,7 +155,7 @@ def advise(
         maps = prepared.problem.inputs.size() * (1 + prepared.problem.defaults.walk.length(site.space))
         return weight(one) * maps <= passes
 
-    def again(model: str, number: int, changed: dict[str, Explainer]) -> Result:
+    def measure_again(model: str, number: int, changed: dict[str, Explainer]) -> Result:
         asked = replace(
             audit,
             models={model: as_models(audit.models)[model]},
@@ -180,7 +180,7 @@ def advise(
             fresh: list[Case] = []
             if changed and measure:
                 origins = {label: case.original for label, case in names.items()}
-                fresh = cases_of(again(name, number, changed), score, name, changed, origins)
+                fresh = cases_of(measure_again(name, number, changed), score, name, changed, origins)
             after = {case.original: case for case in fresh}
             found += [advice_step(case, step, plans[case.label], after.get(case.original)) for case, step in steps]
             cases = fresh
@@ -232,7 +232,7 @@ class Site:
         self.space, self.seed, self.shape = problem.defaults.space, problem.seed, problem.inputs.shape
         model = problem.models[name]
         samples = torch.arange(min(SAMPLES, problem.inputs.size()))
-        rows, elements = few(self.space, len(samples), self.seed)
+        rows, elements = random_transforms(self.space, len(samples), self.seed)
         signals = problem.inputs.take(samples).to(device_of(model.module))
         self.layers = layer_invariance(model.module, signals, self.space, elements, rows)
         with torch.no_grad(), evaluating(model.module):
@@ -241,7 +241,7 @@ class Site:
         self.invariance = float(cosine(after, before[rows.to(before.device)]).nanmean())
 
 
-def few(space: InputSpace, count: int, seed: int) -> tuple[Tensor, Tensor]:
+def random_transforms(space: InputSpace, count: int, seed: int) -> tuple[Tensor, Tensor]:
     """A few random transforms of each of `count` signals: the signals' numbers (R,), and the elements (R, p)."""
     rows = torch.arange(count).repeat_interleave(DRAWS)
     draw = torch.arange(DRAWS).repeat(count)
@@ -278,7 +278,7 @@ def baseline_motion(explainer: Explainer, site: Site) -> float:
         return math.nan
     given = torch.as_tensor(single).expand(site.shape)[None] if several is None else several[:SAMPLES]
     baselines = given.detach().cpu().double()
-    rows, elements = few(site.space, len(baselines), site.seed)
+    rows, elements = random_transforms(site.space, len(baselines), site.seed)
     moved = site.space.act(elements, baselines[rows])
     motion, size = (part.flatten(1).norm(dim=1) for part in (moved - baselines[rows], baselines[rows]))
     return float((motion / size.clamp(min=1e-30)).max())

@@ -32,9 +32,8 @@ def intra_consistency(before: Array, after: Array, *, disruptive: bool, kept: Ma
     >>> round(intra_consistency(before, after, disruptive=False), 4)
     0.1975
     """
-    before, after, chosen = as_arrays(before, after, kept)
-    counts = chosen & defined(before, after)
-    p = signed_rank_p(np.where(counts, after - before, np.nan))
+    before, after, chosen, defined = as_arrays(before, after, kept)
+    p = signed_rank_p(np.where(chosen & defined, after - before, np.nan))
     return mean_of_defined(1.0 - p if disruptive else p)
 
 
@@ -51,8 +50,8 @@ def inter_consistency(before: Array, after: Array, *, direction: Direction, disr
     >>> inter_consistency(before, after, direction=Direction.HIGHER, disruptive=True)
     0.3333333333333333
     """
-    before, after, chosen = as_arrays(before, after, kept)
-    counts = chosen & defined(before, after)
+    before, after, chosen, defined = as_arrays(before, after, kept)
+    counts = chosen & defined
     if before.shape[1] < 2:
         raise InputError("One explainer alone always ranks first, so that inter-consistency would be 1: pass at least two.")
     if disruptive:
@@ -83,8 +82,8 @@ def left_out(before: Array, after: Array, *, kept: Mask | None = None) -> int:
     >>> left_out(np.array([[0.1, np.nan, 0.3]]), np.array([[0.1, 0.2, 0.3]]))
     1
     """
-    before, after, chosen = as_arrays(before, after, kept)
-    return int((chosen & ~defined(before, after)).sum())
+    *_, chosen, defined = as_arrays(before, after, kept)
+    return int((chosen & ~defined).sum())
 
 
 def signed_rank_p(differences: Array) -> Array:
@@ -107,8 +106,10 @@ def signed_rank_p(differences: Array) -> Array:
     return np.asarray(erfc(np.abs(z) / np.sqrt(2.0)), dtype=np.float64)
 
 
-def as_arrays(before: Array, after: Array, kept: Mask | None) -> tuple[Array, Array, Mask]:
-    """Scores before (1, methods, samples) and after (perturbations, methods, samples), and which count (perturbations, 1, samples)."""
+def as_arrays(before: Array, after: Array, kept: Mask | None) -> tuple[Array, Array, Mask, Mask]:
+    """Scores before (1, methods, samples) and after (perturbations, methods, samples), which samples count (perturbations, 1, samples),
+    and where there is a score both before and after (perturbations, methods, samples).
+    """
     if before.ndim != 2 or after.ndim not in (2, 3) or after.shape[-2:] != before.shape:
         raise InputError(
             "Meta-evaluation needs scores of shape (methods, samples) before and (perturbations, methods, samples) after, "
@@ -121,13 +122,8 @@ def as_arrays(before: Array, after: Array, kept: Mask | None) -> tuple[Array, Ar
             f"The samples that count are marked by booleans of shape ({before.shape[1]},) or {(len(after), before.shape[1])}, "
             f"not by {chosen.dtype} of shape {chosen.shape}."
         )
-    return before[None], after, np.broadcast_to(chosen, (len(after), before.shape[1]))[:, None]
-
-
-def defined(before: Array, after: Array) -> Mask:
-    """Whether there is a score both before and after (perturbations, methods, samples)."""
-    both: Mask = np.isfinite(before) & np.isfinite(after)
-    return both
+    counts = np.broadcast_to(chosen, (len(after), before.shape[1]))[:, None]
+    return before[None], after, counts, np.isfinite(before) & np.isfinite(after)
 
 
 def better(direction: Direction) -> Direction:

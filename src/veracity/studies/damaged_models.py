@@ -28,8 +28,6 @@ from veracity.perturb.weights.copies import ScratchModel, key
 from veracity.results import Result
 
 UNDAMAGED = "undamaged"
-
-
 Damage = WeightSpace | WrongLabels
 
 
@@ -136,9 +134,10 @@ class SeedBlock:
     def with_noise(self, case: Case, spaces: Sequence[WeightSpace]) -> Model:
         """The undamaged networks with damaged weights, each with its own noise."""
         seed = key("degradation", self.audit.seed, case.damage)
-        made = [
-            noisy_copy(module, space, case.level, fold, seed) for fold, (module, space) in enumerate(zip(self.modules, spaces, strict=True))
-        ]
+        made = []
+        for fold, (module, space) in enumerate(zip(self.modules, spaces, strict=True)):
+            copies = ScratchModel(module, seed)
+            made.append(deepcopy(copies.become(copies.weights(space, [(fold, case.level)]), 0)))
         return replace(self.base, fit=None, build=None, models=made) if isinstance(self.base, CrossTrained) else made[0]
 
     def with_wrong_labels(self, case: Case, damage: WrongLabels) -> Model:
@@ -155,12 +154,6 @@ def model_of_seed(model: Model, labels: Tensor | None, seed: int) -> Model:
     if not isinstance(model, CrossTrained) or model.fit is None or labels is None:
         return model
     return replace(model, seed=model.seed + seed, folds=members(model.folds, labels, model.seed + seed))
-
-
-def noisy_copy(model: nn.Module, space: WeightSpace, level: int, draw: int, seed: int) -> nn.Module:
-    """A copy of the model with damaged weights."""
-    copies = ScratchModel(model, seed)
-    return deepcopy(copies.become(copies.weights(space, [(draw, level)]), 0))
 
 
 def rows_of(result: Result, case: Case) -> pd.DataFrame:

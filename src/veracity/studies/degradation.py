@@ -32,9 +32,9 @@ from veracity.engine.store.study import findings
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.damage import check_labels, check_shares
 from veracity.statistics.intervals import mean_interval
-from veracity.statistics.trend import SEEDS, holm, trend, trend_verdict
+from veracity.statistics.trend import SEEDS, Trend, holm, trend, trend_verdict
 from veracity.studies.damaged_models import Case, Damage, Model, Outcome, SeedBlock, as_damages
-from veracity.studies.result import StudyResult, gated, records, write_study
+from veracity.studies.result import StudyResult, gate_rows, records, write_study
 
 FAILED = ["case", "explainer", "score", "error"]
 
@@ -112,7 +112,7 @@ class DegradationResult(StudyResult):
             who = {"model": f"{row['score']} / {row['damage']}", "explainer": row["explainer"], "n": row["n"]}
             found.append({**who, "score": "slope", "value": row["slope"], "low": row["low"], "high": row["high"]})
             found.append({**who, "score": "p_adjusted", **dict.fromkeys(("value", "low", "high"), row["p_adjusted"])})
-        return gated(found)
+        return gate_rows(found)
 
     def table(self) -> pd.DataFrame:
         """One row per damage, share, score and explainer: the mean over seeds with its t interval, and the mean accuracy.
@@ -138,17 +138,23 @@ class DegradationResult(StudyResult):
         verdict is "follows", "does not follow", "goes the other way" or "undefined". `accuracy_drop` is how much accuracy the largest
         damage costs.
         """
-        found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        groups: dict[tuple[str, str], list[tuple[Trend, dict[str, Any], dict[str, Any]]]] = {}
         for (damage, score, explainer), here in self._groups():
             values = here.pivot(index="seed", columns="share", values="value").sort_index(axis=1)
             accuracies = here.groupby("share", sort=True)["accuracy"].mean()
             direction = Direction(here["direction"].iloc[0])
             one = trend(values.to_numpy(dtype=np.float64), [float(share) for share in values.columns], direction, self.confidence)
-            drop = float(accuracies.iloc[0] - accuracies.iloc[-1])
-            named = {"damage": damage, "score": score, "explainer": explainer}
-            row = {**named, "found": one, "direction": direction, "accuracy_drop": drop}
-            found.setdefault((damage, score), []).append(row)
-        return pd.DataFrame([row for alike in found.values() for row in self._with_verdicts(alike)])
+            names = {"damage": damage, "score": score, "explainer": explainer}
+            facts = {"accuracy_drop": float(accuracies.iloc[0] - accuracies.iloc[-1]), "direction": direction.value}
+            groups.setdefault((damage, score), []).append((one, names, facts))
+        rows = []
+        for group in groups.values():
+            adjusted = holm(np.array([one.p for one, *_ in group])).tolist()
+            for (one, names, facts), p in zip(group, adjusted, strict=True):
+                numbers = {"slope": one.slope, "low": one.low, "high": one.high, "p": one.p, "p_adjusted": p}
+                verdict = trend_verdict(p, one, self.confidence)
+                rows.append({**names, **numbers, "verdict": verdict, "n": one.n, "undefined": one.undefined, **facts})
+        return pd.DataFrame(rows)
 
     def failures(self) -> pd.DataFrame:
         """What could not be measured, and why: one row per case, or per explainer and score of a case."""
@@ -161,16 +167,6 @@ class DegradationResult(StudyResult):
         lines = [str(shown.to_string(index=False, float_format=lambda value: f"{value:.3g}", na_rep=""))]
         lost = failures_of({**row, "model": row["case"]} for row in self.failures().to_dict("records"))
         return "\n".join([*lines, *map(str, lost)])
-
-    def _with_verdicts(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """The explainers of one damage and score, with adjusted p-values and verdicts."""
-        adjusted = holm(np.array([row["found"].p for row in rows]))
-        for row, p in zip(rows, adjusted, strict=True):
-            one, direction = row.pop("found"), row.pop("direction")
-            said = trend_verdict(float(p), one, self.confidence)
-            numbers = {"slope": one.slope, "low": one.low, "high": one.high, "p": one.p, "p_adjusted": float(p), "verdict": said}
-            drop = row.pop("accuracy_drop")
-            yield {**row, **numbers, "n": one.n, "undefined": one.undefined, "accuracy_drop": drop, "direction": direction.value}
 
     def _groups(self) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
         """The rows of each damage, score and explainer, the undamaged ones among them."""

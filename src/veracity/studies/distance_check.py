@@ -27,7 +27,7 @@ from veracity.engine.store.manifest import Kind, Part
 from veracity.engine.store.study import findings
 from veracity.measure.distance import Distance, as_distance
 from veracity.studies.distances import DistanceCurve, curve, growth, partings
-from veracity.studies.result import StudyResult, gated, or_none, write_study
+from veracity.studies.result import StudyResult, gate_rows, or_none, write_study
 
 
 class CurveRecord(Part):
@@ -82,7 +82,7 @@ class DistanceResult(StudyResult):
 
     def requirements(self) -> pd.DataFrame:
         """The `trend`, `fall`, `reach` and `spread` of every distance in every test; a check repeats exactly, so there is no interval."""
-        return gated(
+        return gate_rows(
             [
                 {"model": row["distance"], "explainer": row["test"], "score": name, **dict.fromkeys(("value", "low", "high"), row[name])}
                 for row in self.rows.to_dict("records")
@@ -159,10 +159,7 @@ class DistanceCheck:
         tests = partings(self.size, self.steps, self.repeats, self.seed)
         about: dict[str, Any] = {"title": self.title, "settings": settings, "steps": len(tests), "unit": "distance", "progress": progress}
         found = []
-        with write_study(Kind.DISTANCES, folder, list(chosen), doing="checking distances", **about) as (
-            written,
-            advance,
-        ):
+        with write_study(Kind.DISTANCES, folder, list(chosen), doing="checking distances", **about) as (written, advance):
             for (name, distance), test in product(chosen.items(), tests):
                 advance(0, name)
                 found.append(curve(name, distance, test))
@@ -196,11 +193,10 @@ class DistanceCheck:
 
 def build_distance(one: Any) -> Measure | Distance:
     """A measure from its name or {name, settings}; a measure or a function as it is."""
-    found: Any = MEASURES.build(one)
+    found: Measure | Distance = MEASURES.build(one)
     if not callable(found):
         raise SpecError(f"A distance is a name, a measure or a function of two batches of maps, not {short_repr(one)}.")
-    chosen: Measure | Distance = found
-    return chosen
+    return found
 
 
 def name_of(one: Measure | Distance) -> str:

@@ -85,21 +85,17 @@ class Growth:
 
 def curve(name: str, distance: Callable[[Tensor, Tensor], Tensor], test: Parting) -> DistanceCurve:
     """The distances of all maps of a test from its first one; an error of the distance is stored as a sentence."""
-    levels, repeats = test.others.shape[:2]
-    others = test.others.flatten(0, 1)
-    at = test.at.numpy()
+    shape, others, at = test.others.shape[:2], test.others.flatten(0, 1), test.at.numpy()
     started = time.perf_counter()
     try:
         found = distance(test.first.expand_as(others).clone(), others.clone())
         if not isinstance(found, Tensor) or found.shape != (len(others),):
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            raise InputError(
-                f"A distance gives one number per pair, a tensor of shape ({len(others)},) for {len(others)} pairs, not {shape}."
-            )
+            what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise InputError(f"A distance gives one number per pair, a tensor of shape ({len(others)},), not {what}.")
     except Exception as error:
-        return DistanceCurve(distance=name, test=test.name, at=at, values=np.full((levels, repeats), np.nan), error=error_text(error))
+        return DistanceCurve(distance=name, test=test.name, at=at, values=np.full(shape, np.nan), error=error_text(error))
     seconds = (time.perf_counter() - started) / len(others)
-    values = found.detach().cpu().to(torch.float64).numpy().reshape(levels, repeats)
+    values = found.detach().cpu().to(torch.float64).numpy().reshape(shape)
     return DistanceCurve(distance=name, test=test.name, at=at, values=values, seconds=seconds)
 
 
@@ -227,10 +223,5 @@ def noisy(size: int = 32, levels: int = 21, repeats: int = 50, *, generator: tor
 
 def partings(size: int = 32, steps: int = 100, repeats: int = 50, seed: int = 0) -> tuple[Parting, ...]:
     """The moving spot, along the edge and along the diagonal, the moving disc, and the noise."""
-    generator = torch.Generator().manual_seed(seed)
-    return (
-        moving(size, steps),
-        moving(size, steps, diagonal=True),
-        moving(size, steps, disc=True),
-        noisy(size, repeats=repeats, generator=generator),
-    )
+    noise = noisy(size, repeats=repeats, generator=torch.Generator().manual_seed(seed))
+    return moving(size, steps), moving(size, steps, diagonal=True), moving(size, steps, disc=True), noise

@@ -44,7 +44,7 @@ from veracity.perturb.weights.copies import ScratchModel, key, parameters_of
 from veracity.results import Result
 from veracity.statistics.intervals import mean_interval, unseen_share
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
-from veracity.studies.result import StudyResult, gated, records, write_study
+from veracity.studies.result import StudyResult, gate_rows, records, write_study
 from veracity.walk import MonteCarlo
 
 TESTS = ("ipt", "mpt")
@@ -124,7 +124,7 @@ class MetaResult(StudyResult):
             mean = mean_interval(rows["mc"].to_numpy(dtype=np.float64))
             alike = unseen_share(mean.n) if mean.low == mean.high else np.nan
             found.append({"model": score, "explainer": test, "score": "mc", **asdict(mean), "unseen": alike})
-        return gated(found)
+        return gate_rows(found)
 
     def table(self) -> pd.DataFrame:
         """One row per score and test, and one for both tests: means over iterations, and the spread of MC over them."""
@@ -316,7 +316,7 @@ class Unperturbed:
             )
             now = outputs(model, self.inputs)
         if not bool(now.isfinite().all()):
-            nowhere = {label: np.full_like(found, np.nan) for label, found in self.scores.items()}
+            nowhere = {label: np.full_like(scores, np.nan) for label, scores in self.scores.items()}
             return Outcome(nowhere, np.zeros(len(now), dtype=bool), lost=True)
         result = audit.run(f"{root}/{trial.name}", **settings)
         same = (self.kind.read(now).argmax(1) == self.predicted).numpy()
@@ -381,8 +381,7 @@ def scaled_copy(model: nn.Module, sigma: float, draw: int, kind: str, seed: int)
 
 def by_method(result: Result, score: str, methods: Sequence[str], samples: int) -> Array:
     """A score of every method and sample, (methods, samples); NaN if it could not be measured."""
-    found = result.samples(score)
-    table = found.pivot(index="explainer", columns="sample", values="value")
+    table = result.samples(score).pivot(index="explainer", columns="sample", values="value")
     return table.reindex(index=list(methods), columns=range(samples)).to_numpy(dtype=np.float64)
 
 

@@ -125,7 +125,7 @@ def write_study(
         yield written, advance
 
 
-def gated(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def gate_rows(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows of model, explainer, score, value, low, high, n and unseen as a gate reads them: measured, and not of a control.
 
     What is left out is "" or NaN.

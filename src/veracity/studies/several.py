@@ -92,18 +92,18 @@ class JointResult(StudyResult):
         return {"columns": [str(name) for name in self.summary.columns], "summary": records(self.summary)}
 
     def table(self) -> pd.DataFrame:
-        """Every audit's table, below each other, with the audit's name in the first column."""
-        return joined({name: one.table() for name, one in self.results.items()})
+        """The tables of all audits as one, with the audit's name in the first column."""
+        return join_tables({name: one.table() for name, one in self.results.items()})
 
     def failures(self) -> pd.DataFrame:
         """What could not be measured, and why, with the audit's name in the first column."""
-        return joined({name: one.failures() for name, one in self.results.items()})
+        return join_tables({name: one.failures() for name, one in self.results.items()})
 
     def __str__(self) -> str:
         """The summary, then the numbers of every model."""
-        parts = [] if self.summary is None else [plain(self.summary, 28)]
+        parts = [] if self.summary is None else [as_text(self.summary, 28)]
         for (audit, model), rows in self.table().groupby(["audit", "model"], sort=False):
-            parts.append(f"{audit} / {model}\n{plain(shown(rows))}")
+            parts.append(f"{audit} / {model}\n{as_text(shown(rows))}")
         return "\n\n".join(parts)
 
     def save_report(self, path: str | Path) -> Path:
@@ -120,7 +120,7 @@ def confidence_of(results: Mapping[str, Result]) -> float:
     return next((float(one.manifest["spec"].get("confidence", 0.95)) for one in results.values()), 0.95)
 
 
-def joined(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def join_tables(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Tables below each other, with the audit's name in the first column."""
     return pd.concat(tables, names=["audit"]).reset_index("audit").reset_index(drop=True)
 
@@ -142,6 +142,6 @@ def bounded(row: Mapping[Any, Any]) -> str:
     return "" if math.isnan(row["value"]) else f"≤ {row['value']:.1f}" if row["bound"] else f"{row['value']:.3f}"
 
 
-def plain(table: pd.DataFrame, widest: int | None = None) -> str:
+def as_text(table: pd.DataFrame, widest: int | None = None) -> str:
     """A table as text, its columns cut at a width if one is given."""
     return str(table.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep="", max_colwidth=widest))

@@ -9,7 +9,7 @@ import math
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -51,7 +51,7 @@ from veracity.perturb import (
 )
 from veracity.perturb.groups.base import describe
 from veracity.statistics.intervals import Array, mean_interval, unseen_share
-from veracity.studies.result import StudyResult, gated, or_none, write_study
+from veracity.studies.result import StudyResult, gate_rows, or_none, write_study
 from veracity.walk import Exhaustive, MonteCarlo
 
 
@@ -67,12 +67,15 @@ def catalogue(shape: Size, structured: bool = False, margin: int = 0) -> list[In
     >>> [space.name for space in catalogue(Size([5]))]
     ['cyclic_shift', 'mirror', 'permutations', 'sign_flip']
     """
-    found = [fitted for space in candidates(shape, structured, margin) if (fitted := fits(space, shape)) is not None]
+    found = []
+    for space in candidates(shape, structured, margin):
+        with suppress(InputError):
+            found.append(space.fit(shape))
     return [space for space in found if space.order is None or space.order > 1]
 
 
 def candidates(shape: Size, structured: bool, margin: int) -> list[InputSpace]:
-    """What may be tried on inputs with so many axes, whether it fits or not."""
+    """The symmetries to try on inputs of this shape; some may not fit."""
     points: list[InputSpace] = [Rotations3D(), CubeRotations()]
     if structured:
         return [NodePermutations(), Permutations(axis=-1), *points, SignFlip()]
@@ -86,16 +89,8 @@ def candidates(shape: Size, structured: bool, margin: int) -> list[InputSpace]:
     return [*square, *along, *window, *(Permutations(axis=axis) for axis in axes), *points, SignFlip()]
 
 
-def fits(space: InputSpace, shape: Size) -> InputSpace | None:
-    """The space fitted to this shape, None if it cannot be."""
-    try:
-        return space.fit(shape)
-    except InputError:
-        return None
-
-
 def moves(space: InputSpace, signals: Signals) -> bool:
-    """Whether a random element changes any of these inputs: every model keeps a symmetry that does not.
+    """Whether a random element changes any of these inputs. If none does, every model keeps the symmetry.
 
     >>> moves(Permutations(axis=-2, size=3), Signals(torch.ones(8, 3, 4)))
     False
@@ -109,7 +104,7 @@ def moves(space: InputSpace, signals: Signals) -> bool:
 def blank_margin(x: Tensor) -> int:
     """How many outer entries are blank in every one of N inputs (N, ...): along rows and columns of images, else the last axis.
 
-    Blank is one value a sample and channel, as `WindowShift` asks; 0 if nothing at all is to be seen.
+    Blank means one value per sample and channel, as `WindowShift` requires. The margin of blank inputs is 0.
 
     >>> blank_margin(torch.tensor([[[0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0]]]))
     2
@@ -133,9 +128,9 @@ NAMED = 10**9
 
 
 def null_agreement(outputs: Tensor) -> float:
-    """How alike outputs (N, K) of different inputs are: the mean cosine over all pairs, (|sum of unit rows|^2 - n) / (n (n - 1)).
+    """The similarity of outputs (N, K) of different inputs: the mean cosine over all pairs, (|sum of unit rows|^2 - n) / (n (n - 1)).
 
-    A symmetry that agrees no better is none. 1 for a constant model, NaN for fewer than two outputs with a direction.
+    A symmetry whose agreement is not higher is not kept. 1 for a constant model, NaN for fewer than two outputs with a direction.
 
     >>> import torch
     >>> round(null_agreement(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]])), 4)
@@ -185,9 +180,8 @@ class KeptSymmetry:
     def of(cls, space: InputSpace, values: Array, null: float, tolerance: float = TOLERANCE) -> KeptSymmetry:
         """From one invariance per sample (samples,), NaN if undefined, and the `null_agreement` of the model's outputs."""
         x = values[np.isfinite(values)]
-        away = without_identity(x, space.order)
         ends = mean_interval(without_identity(values, space.order))
-        lowest = float(away.min()) if len(x) else math.nan
+        lowest = float(without_identity(x, space.order).min()) if len(x) else math.nan
         return cls(
             space=space,
             symmetry=describe(space),
@@ -234,17 +228,16 @@ def verdict(lowest: float, null: float, tolerance: float = TOLERANCE) -> Verdict
 def rank(rows: Sequence[KeptSymmetry]) -> list[KeptSymmetry]:
     """The symmetries, best first, each with its place and the reason for it.
 
-    Kept ones come first, the one with the most elements before all others: where a group is kept, so are its parts. One
-    without end is larger than any finite one. The rest follow by their invariance without the identity. Ties are
-    broken by name, since differences within the tolerance are rounding.
+    Kept symmetries come first, the largest group before its subgroups, which are kept with it; an infinite group is the largest. The
+    others follow by their invariance without the identity. Ties are sorted by name, since differences within the tolerance are rounding.
     """
-    order = sorted(rows, key=standing)
+    order = sorted(rows, key=sort_key)
     above = (None, *order)
     return [replace(row, place=number + 1, why=reason(row, above[number])) for number, row in enumerate(order)]
 
 
-def standing(row: KeptSymmetry) -> tuple[int, tuple[float, float], float, tuple[float, float], str]:
-    """The sort key of a row."""
+def sort_key(row: KeptSymmetry) -> tuple[int, tuple[float, float], float, tuple[float, float], str]:
+    """The verdict, then the size of a kept symmetry or the agreement of another one, then the name."""
     size = (0, 0) if row.elements is None else (1, -row.elements)
     by_size = row.verdict in (Verdict.KEPT, Verdict.EMPTY)
     agreement = 0.0 if by_size or math.isnan(row.moved) else -row.moved
@@ -264,9 +257,8 @@ def reason(row: KeptSymmetry, above: KeptSymmetry | None) -> str:
     kept = f"Kept on every sample ({row.n}{f', undefined on {row.undefined}' if row.undefined else ''})"
     if above is None:
         return tell("scan.first", kept, size_of(row.elements), samples=row.n)
-    if above.elements == row.elements:
-        return tell("scan.tied", kept, size_of(row.elements), above.symmetry, samples=row.n)
-    return tell("scan.fewer", kept, size_of(row.elements), above.symmetry, samples=row.n)
+    which = "scan.tied" if above.elements == row.elements else "scan.fewer"
+    return tell(which, kept, size_of(row.elements), above.symmetry, samples=row.n)
 
 
 def size_of(elements: float | None) -> str:
@@ -345,15 +337,12 @@ class Scan(StudyResult):
 
     def requirements(self) -> pd.DataFrame:
         """The `invariance` to every symmetry, with its interval over samples; the symmetry takes the place of the model."""
-        return gated(
-            [
-                {
-                    **{"model": row.symmetry, "score": "invariance", "value": row.moved, "low": row.low, "high": row.high, "n": row.n},
-                    "unseen": unseen_share(row.n) if row.low == row.high else math.nan,
-                }
-                for row in self.rows
-            ]
-        )
+        rows = []
+        for row in self.rows:
+            unseen = unseen_share(row.n) if row.low == row.high else math.nan
+            found = {"value": row.moved, "low": row.low, "high": row.high, "n": row.n, "unseen": unseen}
+            rows.append({"model": row.symmetry, "score": "invariance", **found})
+        return gate_rows(rows)
 
     def __str__(self) -> str:
         shown = self.table().drop(columns="why")
@@ -426,7 +415,7 @@ def audit_of(model: nn.Module, inputs: Inputs, space: InputSpace, draws: int, se
 
 
 def null_of(prepared: AuditPlan) -> float:
-    """How alike the model's probabilities on different inputs are."""
+    """The similarity of the model's probabilities for different inputs."""
     model = prepared.problem.models["model"]
     with evaluating(model.module):
         outputs = sweep("model", model.module, prepared.problem.inputs, prepared.budgets["model"])

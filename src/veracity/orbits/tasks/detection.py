@@ -18,7 +18,7 @@ from veracity.core.errors import InputError
 from veracity.core.registry import TASKS
 from veracity.core.settings import Count, Whole
 from veracity.core.spaces import InputSpace
-from veracity.orbits.output_actions import OutputAction, ShiftedBoxes
+from veracity.orbits.output_actions import ShiftedBoxes
 from veracity.orbits.tasks.base import Metric, Task, orbit_mean
 
 SCORE, CLASS = 4, 5
@@ -214,17 +214,13 @@ class Detection(Task):
 
     name = "detection"
     kind = "detection"
+    action = ShiftedBoxes()
 
     classes: tuple[str, ...] = ()
     window: Count = 128
     top: Count = 5
     first: Whole = 1
     metrics: tuple[Metric, ...] = (IOU, CONFIDENCE, IOU_CONFIDENCE, PRECISION, RECALL)
-
-    @property
-    def action(self) -> OutputAction:
-        """Boxes shift."""
-        return ShiftedBoxes()
 
     def read(self, raw: Any) -> Tensor:
         """The most confident detections, (R, top, 6)."""
