@@ -12,7 +12,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from veracity.core.wording import number
-from veracity.report.figures.chart import LANE, ChartGroup, ChartRow, Readout, Scale, draw_chart, evenly, lane, lane_centre, scale_for
+from veracity.report.figures.chart import LANE, ChartRow, Scale, draw_chart, evenly, lane, lane_centre, scale_for
 from veracity.report.figures.ranking import RankingData, headings
 from veracity.report.wording import word_of
 
@@ -107,7 +107,7 @@ def box_of(values: NDArray[np.float64]) -> Box | None:
 
 def draw_boxes(data: BoxesData) -> Markup:
     """The box plots as HTML with inline SVG."""
-    groups = [ChartGroup(heading=heading, rows=[draw_row(*row, data) for row in rows]) for heading, rows in data.groups]
+    groups = [(heading, [draw_row(*row, data) for row in rows]) for heading, rows in data.groups]
     label = f"Box plots of {word_of(data.score)}"
     return draw_chart(groups, data.scale, lanes=len(data.models), main="median", more="lowest value", label=label)
 
@@ -115,9 +115,9 @@ def draw_boxes(data: BoxesData) -> Markup:
 def draw_row(name: str, boxes: Sequence[Box | None], data: BoxesData) -> ChartRow:
     """One explainer's boxes and their medians, or why there are none."""
     readouts = [
-        Readout(main=data.absent.get((name, model), "undefined"))
+        (data.absent.get((name, model), "undefined"), "")
         if box is None
-        else Readout(main=number(box.median, data.digits), more=number(box.points[0], data.digits))
+        else (number(box.median, data.digits), number(box.points[0], data.digits))
         for model, box in zip(data.models, boxes, strict=True)
     ]
     return ChartRow(name=name, lanes=[draw_box(index, name, box, data) for index, box in enumerate(boxes) if box], readouts=readouts)

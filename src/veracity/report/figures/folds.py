@@ -109,11 +109,10 @@ def draw_folds(data: FoldsData) -> Markup:
                 chart.ChartRow(
                     name=Markup("{}<span>{}</span> <small>{}</small>").format(key, item.model, folds),
                     lanes=[chart.lane(item.place, told, line + Markup("").join(dots))],
-                    readouts=[chart.Readout(main=number(chart.mean_of(item.accuracies)), more=interval(low, high))],
+                    readouts=[(number(chart.mean_of(item.accuracies)), interval(low, high))],
                 )
             )
-    groups = [chart.ChartGroup(heading="", rows=rows)]
-    return chart.draw_chart(groups, data.scale, lanes=1, main="mean", more="worst to best", label="Accuracy of every fold")
+    return chart.draw_chart([("", rows)], data.scale, lanes=1, main="mean", more="worst to best", label="Accuracy of every fold")
 
 
 def folds_plot(data: FoldsData) -> Plot | None:
