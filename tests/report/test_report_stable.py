@@ -80,7 +80,7 @@ def test_the_page_is_sound_and_holds_the_section(html: str) -> None:
     together = part_of(html, "Stability")
     order = [
         "necessary, not sufficient",
-        "by which an inverted map is the same map",
+        "for which an inverted map is the same map",
         "Accuracy of every fold",
         "Choosing a method",
         "Distances in S= and S",

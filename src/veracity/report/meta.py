@@ -90,8 +90,8 @@ def draw_meta(data: MetaData) -> Markup:
             for item in found
         ]
         rows.append(chart.ChartRow(name=title_of(score), lanes=lanes, readouts=readouts))
-    lanes = len(data.tests)
-    return chart.draw_chart([("", rows)], chart.SHARES, lanes=lanes, main="MC", more="standard deviation", label="Meta-consistency")
+    label, tests = "Meta-consistency", len(data.tests)
+    return chart.draw_chart([("", rows)], chart.SHARES, lanes=tests, main="MC", more="standard deviation", label=label)
 
 
 def draw_bar(place: int, score: str, item: Consistency, data: MetaData) -> Markup:

@@ -141,18 +141,13 @@ def differ(row: Row, other: Row, pairs: Pairs) -> bool:
     return pairs.get(frozenset((row.explainer, other.explainer)), False)
 
 
-def better(row: Row, other: Row) -> bool:
-    """Whether a row's value is the better one."""
-    return row.value < other.value if row.direction == "lower" else row.value > other.value
-
-
 def ahead(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
     """Whether paired differences put a row ahead of every other one of its kind, of which there must be some."""
     others = [one for one in rows if one is not row]
-    return bool(others) and all(better(row, one) and differ(row, one, pairs) for one in others)
+    return bool(others) and all(badness(row) < badness(one) and differ(row, one, pairs) for one in others)
 
 
 def behind(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
     """Whether paired differences put a row behind every other one of its kind, of which there must be some."""
     others = [one for one in rows if one is not row]
-    return bool(others) and all(better(one, row) and differ(row, one, pairs) for one in others)
+    return bool(others) and all(badness(one) < badness(row) and differ(row, one, pairs) for one in others)

@@ -37,6 +37,8 @@ class Section:
     answer: Answer
     ranking: Markup
     rows: tuple[Row, ...]
+    marked: bool
+    middle: str
     boxes: Markup
     plots: tuple[Plot, ...]
     gallery: tuple[tuple[str, Markup], ...]
@@ -54,50 +56,16 @@ class Section:
         return not all(math.isnan(getattr(row, number)) for row in self.rows)
 
     @property
-    def nulls(self) -> bool:
-        """Whether self-agreement or the random control stands beside the scores."""
-        return self.has("self_agreement") or self.has("random_control")
-
-    @property
     def null(self) -> float:
         """What an unrelated explanation scores by theory; NaN if that is unknown."""
         return next((row.null for row in self.rows if row.null == row.null), math.nan)
-
-    @property
-    def direction(self) -> str:
-        """Which direction is better: "higher" or "lower"."""
-        return self.rows[0].direction
-
-    @property
-    def mark(self) -> float:
-        """The value from which on the score counts as kept; NaN if there is none."""
-        return self.rows[0].mark
-
-    @property
-    def marked(self) -> bool:
-        """Whether there is a value from which on the score counts as kept."""
-        return math.isfinite(self.mark)
-
-    @property
-    def middle(self) -> str:
-        """How samples are summed up: by their mean or their median."""
-        return self.rows[0].middle
-
-    @property
-    def bounds(self) -> bool:
-        """Whether some values are upper bounds."""
-        return any(row.bound and row.defined for row in self.rows)
-
-    @property
-    def silent(self) -> bool:
-        """Whether some explanation did not respond on some sample."""
-        return any(row.no_response for row in self.rows)
 
 
 def section(reading: Reading, score: str) -> Section:
     """One score of explanations, drawn."""
     models, mine, known, ranking = reading.models, reading.of(score), reading.score(score), reading.ranking(score)
     place = {label: index for index, label in enumerate(ranking.order)}
+    rows = tuple(sorted(mine, key=lambda row: (models.index(row.model), place[row.explainer])))
     searched, published = any(row.searched for row in mine), reading.spec.get("published") or ()
     exhibits = gallery_data(
         () if "adversaries" in known.figures or known.pooled else reading.worst(score, 1),
@@ -119,7 +87,9 @@ def section(reading: Reading, score: str) -> Section:
         averaged=reading.about(score).get("reduce", "mean") == "mean" and not searched,
         answer=section_answer(reading, score),
         ranking=draw_ranking(ranking),
-        rows=tuple(sorted(mine, key=lambda row: (models.index(row.model), place[row.explainer]))),
+        rows=rows,
+        marked=rows[0].marked,
+        middle=rows[0].middle,
         boxes=Markup("") if known.pooled else draw_boxes(boxes_data(reading.samples(score), ranking)),
         plots=figures_of(reading, score),
         gallery=tuple((model, draw_gallery(items, ranking.digits)) for model, items in exhibits.models),

@@ -202,6 +202,16 @@ def contours(points: Array, shares: Sequence[float] = (0.5, 0.9), grid: int = GR
     return [level_lines(density, float(np.quantile(at_points, 1.0 - share)), ticks[0], ticks[1]) for share in shares]
 
 
+def draw_contours(points: Array, plane: Plane) -> Markup:
+    """The lines around half and around nine tenths of the points, each as one path."""
+    parts = []
+    for segments in contours(points):
+        ends = [(plane.place(*map(float, a)), plane.place(*map(float, b))) for a, b in segments]
+        path = "".join(f"M{a[0]:.0f} {a[1]:.0f}L{b[0]:.0f} {b[1]:.0f}" for a, b in ends)
+        parts.append(Markup('<path class="contour" d="{}"/>').format(path))
+    return stretched(Markup("").join(parts), plane) if parts else Markup("")
+
+
 def level_lines(values: Array, level: float, x: Array, y: Array) -> Array:
     """Where values (X, Y) on a grid, straight in between, cross a level: segments (S, 2, 2).
 

@@ -57,12 +57,6 @@ class OverviewData:
     controls: int
     rows: tuple[OverviewRow, ...]
 
-    @property
-    def wins(self) -> dict[str, int]:
-        """In how many rows each explainer is the best, most first; those that never are left out."""
-        found = {name: sum(row.cells[place].best for row in self.rows) for place, name in enumerate(self.explainers)}
-        return {name: count for name, count in sorted(found.items(), key=lambda item: -item[1]) if count}
-
 
 def overview_data(rows: Sequence[Row], scores: Sequence[str], models: Sequence[str], assumed: Sequence[Assumed]) -> list[OverviewData]:
     """A table for each model that has any of the scores; explainers by how often they lead, then in the run's order, controls last."""
