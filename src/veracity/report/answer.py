@@ -15,7 +15,6 @@ from veracity.engine.store.state import State
 from veracity.report.rows import (
     AGAINST_CHANCE,
     ON_SYMMETRY,
-    PHRASES,
     RANDOM,
     Pairs,
     Verdict,
@@ -60,8 +59,7 @@ class Finding:
     @property
     def phrase(self) -> str:
         """The verdict in words that suit the number of names."""
-        one, many = PHRASES[self.verdict]
-        return one if len(self.names) == 1 else many
+        return self.verdict.one if len(self.names) == 1 else self.verdict.many
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from veracity.core.scores import Array
 from veracity.core.wording import count, number
 from veracity.report.figures.chart import exact_scale, from_zero
 from veracity.report.figures.panels import Facet, draw_facets, path
@@ -18,8 +18,6 @@ from veracity.report.html import cells, template
 from veracity.report.wording import listing, name, piece, say, sentences
 from veracity.studies.distance_check import DistanceResult
 from veracity.studies.distances import DistanceCurve, Verdict, growth
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from veracity.report.figures.ranking import behaviour_data, draw_behaviour
 from veracity.report.figures.tables import OverviewData, draw_overview, overview_data
 from veracity.report.html import now, template
 from veracity.report.reading import Reading, read
-from veracity.report.rows import explanation_scores, model_scores
+from veracity.report.rows import explanation_scores
 from veracity.report.section import Section, section
 from veracity.report.stability import crosstraining
 from veracity.report.wording import listing, name, piece, say, sentences, where, word_of
@@ -40,7 +40,7 @@ def render(run: Result) -> str:
     rows, manifest, models = reading.rows, reading.manifest, reading.models
     accuracy = {name: facts.get("accuracy") for name, facts in (manifest.get("models") or {}).items()}
     begun = [row for row in rows if not row.pending]
-    own = model_scores(begun)
+    own = list(dict.fromkeys(row.score for row in begun if not row.explainer))
     behaviours = [behaviour_data(rows, score, models, accuracy if score == own[0] else {}, reading.level) for score in own]
     made = [section(reading, score) for score in explanation_scores(begun)]
     glance = [item.score for item in made if not item.marked]

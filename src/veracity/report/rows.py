@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any
 
 import pandas as pd
 
@@ -26,36 +25,30 @@ Pairs = Mapping[frozenset[str], bool]
 
 
 class Verdict(Enum):
-    """How an explainer's interval lies to the mark of its score; or, for a score without a mark, to chance."""
+    """How an explainer's interval lies to the mark of its score; or, for a score without a mark, to chance.
 
-    KEEPS = "keeps"
-    OPEN = "open"
-    BREAKS = "breaks"
-    AHEAD = "ahead"
-    LEVEL = "level"
-    BEHIND = "behind"
-    STILL = "still"
-    UNKNOWN = "unknown"
-    FAILED = "failed"
-    PENDING = "pending"
+    Each has a CSS class, and a phrase for one explainer and for many.
+    """
+
+    KEEPS = "keeps", "respects it", "respect it"
+    OPEN = "open", "undecided", "undecided"
+    BREAKS = "breaks", "falls short", "fall short"
+    AHEAD = "ahead", "does better than chance", "do better than chance"
+    LEVEL = "level", "cannot be told from chance", "cannot be told from chance"
+    BEHIND = "behind", "does worse than chance", "do worse than chance"
+    STILL = "still", "does not respond", "do not respond"
+    UNKNOWN = "unknown", "cannot be judged", "cannot be judged"
+    FAILED = "failed", "failed", "failed"
+    PENDING = "pending", "is pending", "are pending"
+
+    def __init__(self, css: str, one: str, many: str) -> None:
+        self.css, self.one, self.many = css, one, many
 
 
 ON_SYMMETRY = frozenset({Verdict.KEEPS, Verdict.OPEN, Verdict.BREAKS})
 AGAINST_CHANCE = frozenset({Verdict.AHEAD, Verdict.LEVEL, Verdict.BEHIND})
 UNMEASURED = {State.FAILED.value: Verdict.FAILED, State.PENDING.value: Verdict.PENDING}
 """The verdict on a row that is not measured, by its state."""
-PHRASES = {
-    Verdict.KEEPS: ("respects it", "respect it"),
-    Verdict.OPEN: ("undecided", "undecided"),
-    Verdict.BREAKS: ("falls short", "fall short"),
-    Verdict.AHEAD: ("does better than chance", "do better than chance"),
-    Verdict.LEVEL: ("cannot be told from chance", "cannot be told from chance"),
-    Verdict.BEHIND: ("does worse than chance", "do worse than chance"),
-    Verdict.STILL: ("does not respond", "do not respond"),
-    Verdict.UNKNOWN: ("cannot be judged", "cannot be judged"),
-    Verdict.FAILED: ("failed", "failed"),
-    Verdict.PENDING: ("is pending", "are pending"),
-}
 
 
 def finite(*values: float) -> bool:
@@ -100,16 +93,6 @@ def own_invariance(rows: Sequence[Row]) -> dict[str, Row]:
 def explanation_scores(rows: Sequence[Row]) -> list[str]:
     """Scores of explanations, in the table's order; self-agreement stands beside the others and is not among them."""
     return list(dict.fromkeys(row.score for row in rows if row.explainer and row.score != BESIDE))
-
-
-def model_scores(rows: Sequence[Row]) -> list[str]:
-    """Scores of models alone, in the table's order."""
-    return list(dict.fromkeys(row.score for row in rows if not row.explainer))
-
-
-def model_names(rows: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
-    """Every model once: those of the manifest, then any other that the table names."""
-    return list(dict.fromkeys([*(manifest.get("models") or {}), *(row.model for row in rows if row.model)]))
 
 
 def frames_of(rows: Sequence[Row]) -> list[str]:

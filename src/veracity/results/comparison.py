@@ -38,7 +38,7 @@ def compared(first: Result, second: Result) -> pd.DataFrame:
     if differing:
         warnings.warn(f"The two runs differ in {', '.join(differing)}.", Note, stacklevel=2)
     same = first.manifest["data"]["fingerprint"] == second.manifest["data"]["fingerprint"]
-    confidence = float(first.manifest["spec"].get("confidence", 0.95))
+    confidence = first.confidence
     shown = set(first.manifest["scores"])
     series = [{(one.model, one.explainer, one.score): one for one in run.series if one.score in shown} for run in (first, second)]
     shared = [key for key in series[0] if key in series[1]]

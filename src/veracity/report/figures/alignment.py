@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
+from veracity.core.scores import Array
 from veracity.core.wording import number
 from veracity.report.figure import BEHIND, DOT, Figure, Plot, line_sign, sign, signs
 from veracity.report.figures.chart import Axis, Scale, axis_for, evenly, from_zero, legend
@@ -20,7 +20,6 @@ from veracity.report.figures.plane import NEUTRAL, Place, Plane, Spot, draw_clou
 from veracity.report.reading import Reading
 from veracity.report.wording import name, say, sentences, where
 
-Array = NDArray[np.float64]
 Distortions = Mapping[tuple[str, str], tuple[Array, Array]]
 POINTS = 150
 LEVELS = 3

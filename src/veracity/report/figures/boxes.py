@@ -12,8 +12,9 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from veracity.core.wording import number
-from veracity.report.figures.chart import LANE, ChartRow, Scale, draw_chart, evenly, lane, lane_centre, scale_for
+from veracity.report.figures.chart import LANE, ChartRow, Scale, colour_class, draw_chart, evenly, lane_centre, scale_for
 from veracity.report.figures.ranking import RankingData, headings
+from veracity.report.html import draw
 from veracity.report.wording import word_of
 
 POINTS = 400
@@ -125,21 +126,8 @@ def draw_row(name: str, boxes: Sequence[Box | None], data: BoxesData) -> ChartRo
 
 def draw_box(model: int, name: str, box: Box, data: BoxesData) -> Markup:
     """Points behind, then whiskers, the box and the median; points are spread a little in height so that equal ones stay countable."""
-    y, percent = lane_centre(model, len(data.models)), data.scale.percent
-    first, third, median = percent(box.first), percent(box.third), percent(box.median)
-    places = [(10 * percent(value), HALF + 9.0 * ((index * GOLDEN) % 1.0 - 0.5)) for index, value in enumerate(box.points)]
-    points = (
-        '<svg y="{0}" width="100%" height="{1}" viewBox="0 0 1000 {1}" preserveAspectRatio="none" overflow="visible">'
-        '<path class="points" d="{2}"/></svg>'
-    )
-    whisker = Markup('<line class="whisker" x1="{}%" x2="{}%" y1="{}" y2="{}"/>')
-    body = Markup('<rect class="box" x="{}%" width="{}%" y="{}" height="9"/><line class="median" x1="{}%" x2="{}%" y1="{}" y2="{}"/>')
-    parts = [
-        Markup(points).format(y - HALF, 2 * HALF, "".join(f"M{x:.0f} {height:.1f}h0" for x, height in places)),
-        whisker.format(percent(box.low), first, y, y),
-        whisker.format(third, percent(box.high), y, y),
-        body.format(first, round(third - first, 2), y - 4.5, median, median, y - 5.5, y + 5.5),
-    ]
+    places = [(10 * data.scale.percent(value), HALF + 9.0 * ((index * GOLDEN) % 1.0 - 0.5)) for index, value in enumerate(box.points)]
+    points = "".join(f"M{x:.0f} {height:.1f}h0" for x, height in places)
     middle, low, high, lowest = (number(value, data.digits) for value in (box.median, box.first, box.third, box.points[0]))
     title = f"{name} on {data.models[model]}: median {middle}, quartiles {low} and {high}, lowest {lowest}, {box.count} samples"
-    return lane(model, title, Markup("").join(parts))
+    return draw("box", box, lane_centre(model, len(data.models)), data.scale, points, title, colour_class(model))

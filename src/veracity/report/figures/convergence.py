@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
+from veracity.core.scores import Array
 from veracity.core.walks import Sampling
 from veracity.core.wording import count, interval, number
 from veracity.report.figure import Figure, Plot, line_sign, sign, signs
@@ -22,7 +22,6 @@ from veracity.report.reading import Reading
 from veracity.report.wording import name, say, sentences
 from veracity.statistics.convergence import convergence, hoeffding_error
 
-Array = NDArray[np.float64]
 LEAST = 5
 """Fewer draws show nothing."""
 AT_ONE = 0.999
@@ -89,7 +88,6 @@ class Running:
 class ConvergenceData:
     """The running estimates of every explainer that has not settled by being perfect."""
 
-    score: str
     models: tuple[str, ...]
     explainers: tuple[tuple[str, str, tuple[Running, ...]], ...]
 
@@ -97,7 +95,6 @@ class ConvergenceData:
 def convergence_data(
     draws: Mapping[tuple[str, str], Array],
     kinds: Mapping[tuple[str, str], DrawKind],
-    score: str,
     models: Sequence[str],
     frames: Mapping[str, str],
     confidence: float = 0.95,
@@ -106,7 +103,7 @@ def convergence_data(
     known = {subject: (values, kinds[subject]) for subject, values in draws.items() if subject in kinds and values.shape[1] >= LEAST}
     found = [(label, frame, on_models(label, known, models, partial(running, confidence))) for label, frame in frames.items()]
     lines = [(label, frame, tuple(item for item in items if item.value[-1] < AT_ONE)) for label, frame, items in found]
-    return ConvergenceData(score=score, models=tuple(models), explainers=tuple(line for line in lines if line[2]))
+    return ConvergenceData(models=tuple(models), explainers=tuple(line for line in lines if line[2]))
 
 
 def running(confidence: float, model: int, drawn: tuple[Array, DrawKind]) -> Running:
@@ -174,7 +171,7 @@ class ConvergenceFigure(Figure):
         kinds = random_draws(reading, label)
         if not kinds:
             return None
-        found = convergence_data(reading.draws(label), kinds, label, reading.models, reading.explained(label), reading.confidence)
+        found = convergence_data(reading.draws(label), kinds, reading.models, reading.explained(label), reading.confidence)
         return found if found.explainers else None
 
     def plot(self, reading: Reading, label: str, data: ConvergenceData) -> Plot:

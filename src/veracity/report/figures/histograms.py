@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
+from veracity.core.scores import Array
 from veracity.core.wording import number
 from veracity.report.figure import Plot, SharedFigure, line_sign, sign, signs
 from veracity.report.figures.chart import Scale, from_zero
@@ -20,7 +20,6 @@ from veracity.report.reading import Reading
 from veracity.report.wording import as_json, say, sentences, word_of
 from veracity.scores.distance_sets import balance
 
-Array = NDArray[np.float64]
 Sets = Mapping[tuple[str, str], tuple[Array, Array]]
 """By (model, explainer): the distances in S= and in S!=."""
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from veracity.core.scores import Array
 from veracity.core.wording import compact
 from veracity.report.figures.chart import Scale, colour_class, mark, shape_of
+from veracity.report.html import draw
+from veracity.report.rows import finite
 from veracity.results import Row
 
 HEIGHT = 150
@@ -72,27 +74,10 @@ class Plane:
 
 
 def draw_plane(plane: Plane, content: Markup, label: str) -> Markup:
-    """Axes with their numbers, and what is drawn on them."""
-    frame = '<svg class="plane" role="img" aria-label="{}" width="100%" height="{}">{}{}</svg>'
-    return Markup(frame).format(label, plane.height, draw_axes(plane), content)
-
-
-def draw_axes(plane: Plane) -> Markup:
-    """Lines at the ticks, numbers to the left and below."""
-    level = Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/><text x="-7" y="{1}" text-anchor="end">{2}</text>')
-    post = Markup('<line class="grid" x1="{0}%" x2="{0}%" y1="0" y2="100%"/>')
-    text = Markup('<text x="{}%" y="{}" text-anchor="middle">{}</text>')
-    tops = [(plane.top(tick), tick) for tick in plane.up.ticks]
+    """Lines at the ticks of both axes, numbers to the left and below, and what is drawn on them."""
     posts = [plane.across.percent(tick) for tick in plane.across.ticks]
-    labels = plane.labels or tuple(compact(tick) for tick in plane.across.ticks)
-    shown = spaced(posts)
-    return Markup("").join(
-        [
-            *(level.format(top, top + 4, compact(tick)) for top, tick in tops),
-            *(post.format(place) for place in posts),
-            *(text.format(posts[index], plane.height + 16, labels[index]) for index in shown),
-        ]
-    )
+    texts = plane.labels or tuple(map(compact, plane.across.ticks))
+    return draw("plane", plane, [(posts[index], texts[index]) for index in spaced(posts)], content, label)
 
 
 def spaced(places: Sequence[float], apart: float = APART) -> list[int]:
@@ -165,12 +150,6 @@ def stretched(content: Markup, plane: Plane, *, clipped: bool = True) -> Markup:
     return Markup(frame).format(plane.height, WIDE, "hidden" if clipped else "visible", content)
 
 
-def finite(*values: float) -> bool:
-    """Whether all values are defined."""
-    return all(math.isfinite(value) for value in values)
-
-
-Array = NDArray[np.float64]
 GRID = 28
 LEAST = 8
 """Fewer points have no density to speak of."""

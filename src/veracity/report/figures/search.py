@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
-from veracity.core.scores import Measured
+from veracity.core.scores import Array, Measured
 from veracity.core.sentences import SENTENCES
 from veracity.core.wording import number
 from veracity.report.figure import Figure, Plot, line_sign, signs
@@ -25,7 +24,6 @@ from veracity.report.wording import name, say, sentences
 from veracity.results import Series
 from veracity.walk import Strongest
 
-Array = NDArray[np.float64]
 LEAST = 2
 """Fewer steps are no line."""
 SETTLED = 0.001

@@ -12,6 +12,7 @@ from veracity.report.figure import Plot, SharedFigure, line_sign, sign, signs
 from veracity.report.figures.chart import CIRCLE, Scale, legend, mark, tight_scale
 from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import Plane, draw_plane, draw_spots, group, row_spot
+from veracity.report.html import draw
 from veracity.report.reading import Reading
 from veracity.report.wording import say, sentences, title_of, word_of
 from veracity.results import Row
@@ -119,16 +120,6 @@ def trouble(label: Label, held: Sequence[Box], height: float) -> int:
     return sum(not label.box.clear_of(box) for box in held) + (len(held) + 1) * off
 
 
-def draw_labels(labels: Sequence[Label]) -> Markup:
-    """Names, and lines to those that stand far from their points."""
-    text = Markup('<svg x="{}%" y="{}" overflow="visible">{}<text class="point" x="{}" y="{}" text-anchor="{}">{}</text></svg>')
-    lead = Markup('<line class="lead" x1="0" y1="0" x2="{}" y2="{}"/>')
-    return Markup("").join(
-        text.format(one.x, one.y, lead.format(0.8 * one.dx, one.dy - 4.0) if one.far else "", one.dx, one.dy, one.anchor, one.text)
-        for one in labels
-    )
-
-
 HEIGHT = 260
 
 
@@ -195,7 +186,11 @@ def draw_panel(panel: SelectionPanel, data: SelectionData) -> Facet:
         place = plane.across.percent(x.value), plane.top(y.value)
         names.append((item.explainer, *place))
         rings += [mark(*place, CIRCLE, "ring")] if item.control else []
-    parts = [draw_spots(spots, panel.place, plane), group(panel.place, Markup("").join(rings)), draw_labels(place_labels(names, HEIGHT))]
+    parts = [
+        draw_spots(spots, panel.place, plane),
+        group(panel.place, Markup("").join(rings)),
+        draw("point_labels", place_labels(names, HEIGHT)),
+    ]
     title = f"{title_of(panel.score)} against {word_of(data.fidelity)}" + (f" on {panel.model}" if data.several else "")
     told = "; ".join(one.title for one in spots)
     return Facet(title=title, frame="", drawing=draw_plane(plane, Markup("").join(parts), f"{title}: {told}"))

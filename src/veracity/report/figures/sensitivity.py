@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
+from veracity.core.scores import Array
 from veracity.core.wording import interval, number
 from veracity.report.figure import Plot, SharedFigure
 from veracity.report.figures.chart import Scale, evenly, legend, scale_for, tight_scale
@@ -22,7 +22,6 @@ from veracity.report.wording import say, sentences, word_of
 from veracity.statistics.correlation import pearson_interval
 from veracity.statistics.intervals import Interval
 
-Array = NDArray[np.float64]
 POINTS = 300
 ROUNDING = 1e-5
 """Similarities of single-precision explanations that differ by less are equal."""

@@ -47,7 +47,6 @@ class Family:
 class SymmetrisationData:
     """Families with at least two steps, on common axes."""
 
-    score: str
     models: tuple[str, ...]
     families: tuple[Family, ...]
     judged: bool
@@ -75,7 +74,6 @@ def symmetrisation_data(rows: Sequence[Row], score: str, models: Sequence[str], 
     kept = [replace(item, title=f"{item.title} ({item.steps[-1].explainer})") if titles.count(item.title) > 1 else item for item in made]
     shown = [result for item in kept for step in item.steps for result in step.results if result is not None]
     return SymmetrisationData(
-        score=score,
         models=tuple(models),
         families=tuple(kept),
         judged=judged(shown),
