@@ -27,7 +27,7 @@ from veracity.report.figures.invariance import (
     training_sentences,
 )
 from veracity.report.figures.panels import Facet, draw_facets
-from veracity.report.figures.plane import Plane, Spot, draw_band, draw_paths, draw_plane, draw_spots, spaced
+from veracity.report.figures.plane import Plane, Spot, draw_band, draw_paths, draw_plane, draw_spots, label_indices
 from veracity.report.figures.sensitivity import draw_sensitivity, sensitivity_data, sensitivity_sentences
 from veracity.report.figures.symmetrisation import draw_symmetrisation, positions, reach_text, symmetrisation_data
 from veracity.report.reading import read, steps_of
@@ -70,8 +70,8 @@ def test_a_tight_axis_may_be_asked_for_some_width() -> None:
 
 
 def test_texts_of_an_axis_keep_clear_of_one_another() -> None:
-    assert spaced([0.0, 3.0, 8.0, 15.1, 100.0]) == [0, 2, 3, 4]
-    assert spaced([]) == []
+    assert label_indices([0.0, 3.0, 8.0, 15.1, 100.0]) == [0, 2, 3, 4]
+    assert label_indices([]) == []
 
 
 def test_points_paths_and_bands_stand_where_the_numbers_say() -> None:

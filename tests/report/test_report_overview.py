@@ -17,7 +17,8 @@ from report_runs import Observed, stored
 from veracity.core.scores import Score
 from veracity.report.answer import answer
 from veracity.report.figures.ranking import draw_ranking, ranking_data
-from veracity.report.figures.tables import draw_overview, overview_data
+from veracity.report.figures.tables import overview_data
+from veracity.report.html import draw
 from veracity.report.page import failing, leaders
 from veracity.report.reading import comparable
 from veracity.report.rows import Verdict, against_chance
@@ -224,19 +225,19 @@ def test_every_row_has_its_own_best_and_controls_never_are() -> None:
 
 def test_the_table_is_drawn_with_its_arrows() -> None:
     (data,) = overview_data(ROWS, ["fast_gef", "ris"], ["net"], FAILS)
-    tree = ElementTree.fromstring(str(draw_overview(data)))
+    tree = ElementTree.fromstring(str(draw("overview", data)))
     lines = [[" ".join("".join(cell.itertext()).split()) for cell in line] for line in tree.iter("tr")]
     assert lines[0] == ["Score", "Assumption fails", "Chance", "a", "b", "random_gaussian control", "edge_filter control"]
     assert lines[1][:4] == ["Fast-GEF ↑", "", "0.000", "0.8000.750 to 0.850"]
     assert lines[2][:2] == ["Ris ↓", "12 of 64"]
     assert [cell.get("class") for cell in tree.iter("td")][3] == "best"
     (bare,) = overview_data(ROWS, ["fast_gef"], ["net"], ())
-    assert "Assumption" not in str(draw_overview(bare))
+    assert "Assumption" not in str(draw("overview", bare))
 
 
 def test_names_in_the_table_are_escaped() -> None:
     (data,) = overview_data([row(EVIL, 0.5, EVIL_TOO, EVIL), row("b", 0.5, EVIL_TOO, EVIL)], [EVIL_TOO], [EVIL], ())
-    drawn = str(draw_overview(data)) + "".join(leaders([data, data]))
+    drawn = str(draw("overview", data)) + "".join(leaders([data, data]))
     assert "<script" not in drawn
     assert "<img" not in drawn
     ElementTree.fromstring(f"<div>{drawn}</div>")

@@ -315,7 +315,7 @@ def order_sentences(rows: Sequence[Row], label: str, place: Markup, pairs: Pairs
         said += [] if last_only else sentences(order_sentence(here, label, kind, pairs))
         last = next((row for row in here if not row.in_map_units and behind(row, here, pairs)), None)
         if last is not None and (last_only or len(here) > 2):
-            parts = (word_of(label), kind, name(last.explainer), shown(last, here))
+            parts = (word_of(label), kind, name(last.explainer), value_text(last, here))
             said += sentences(say("order.behind", *parts, explainers=len(here), apart=len(here) - 1))
     return said
 
@@ -324,7 +324,7 @@ def order_sentence(rows: Sequence[Row], label: str, place: Markup, pairs: Pairs)
     """Explainers of one kind on one model in the order that their differences allow."""
     word = word_of(label)
     if len(rows) == 1:
-        return say("order.single", word, place, name(rows[0].explainer), shown(rows[0], rows), explainers=1)
+        return say("order.single", word, place, name(rows[0].explainer), value_text(rows[0], rows), explainers=1)
     if rows[0].in_map_units:
         return say("order.units", title_of(label), explainers=len(rows))
     names = {row.explainer for row in rows}
@@ -334,34 +334,34 @@ def order_sentence(rows: Sequence[Row], label: str, place: Markup, pairs: Pairs)
     first, *others = sorted(rows, key=badness)
     apart = sum(compared)
     rest = say("order.pairs", count(len(compared), "pair"), apart, paired=len(compared), apart=apart)
-    start = (word, place, name(first.explainer), shown(first, rows))
+    start = (word, place, name(first.explainer), value_text(first, rows))
     if ahead(first, rows, pairs):
         return say("order.ahead", *start, rest, explainers=len(rows), apart=apart)
     beaten = [row for row in others if differ(first, row, pairs)]
     level = [row for row in others if row not in beaten]
-    over = piece(" and is ahead of {}", named(beaten)) if beaten else Markup("")
-    return say("order.first", *start, over, named(level), rest, explainers=len(rows), apart=apart)
+    over = piece(" and is ahead of {}", names_or_count(beaten)) if beaten else Markup("")
+    return say("order.first", *start, over, names_or_count(level), rest, explainers=len(rows), apart=apart)
 
 
 def level_sentence(rows: Sequence[Row], word: str, place: Markup, compared: int) -> Markup:
     """That explainers of one kind cannot be told apart, and why."""
     fewest, found = min(row.n for row in rows), len(rows)
     if len({row.value for row in rows}) == 1 and all(row.bound for row in rows):
-        return say("order.bounds", word, place, named(rows), rows[0].middle, rows[0].shown(digits_of(rows)), explainers=found)
+        return say("order.bounds", word, place, names_or_count(rows), rows[0].middle, rows[0].shown(digits_of(rows)), explainers=found)
     if fewest < FEW and not rows[0].pooled:
-        return say("order.few", count(fewest, "sample"), named(rows), word, place, explainers=found)
+        return say("order.few", count(fewest, "sample"), names_or_count(rows), word, place, explainers=found)
     if not compared:
-        return say("order.unpaired", word, place, named(rows), explainers=found)
-    return say("order.level", word, place, named(rows), explainers=found, paired=compared)
+        return say("order.unpaired", word, place, names_or_count(rows), explainers=found)
+    return say("order.level", word, place, names_or_count(rows), explainers=found, paired=compared)
 
 
-def shown(row: Row, rows: Sequence[Row]) -> str:
+def value_text(row: Row, rows: Sequence[Row]) -> str:
     """A value with its interval, and how a search ended."""
     digits = digits_of(rows)
     ends = "no interval" if math.isnan(row.low) or math.isnan(row.high) else row.ends(digits)
     return f"{row.shown(digits)} ({ends})" + (f"; {row.outcome}" if row.outcome else "")
 
 
-def named(rows: Sequence[Row]) -> Markup:
+def names_or_count(rows: Sequence[Row]) -> Markup:
     """Explainers by name, or their number if they are many."""
     return listing([name(row.explainer) for row in rows]) if len(rows) <= NAMED else Markup.escape(count(len(rows), "explainer"))

@@ -40,7 +40,7 @@ class Consistency:
 
 @dataclass(frozen=True, kw_only=True)
 class MetaData:
-    """Every score, most consistent first, in each test; None where it was not taken."""
+    """Every score in each test, most consistent first; None where a score did not take a test."""
 
     tests: tuple[str, ...]
     scores: tuple[tuple[str, tuple[Consistency | None, ...]], ...]
@@ -52,7 +52,7 @@ class MetaData:
 
 
 def meta_data(table: pd.DataFrame) -> MetaData:
-    """From a table with one row a score and test: score, test, mc, sd, iac_nr, iac_ar, iec_nr, iec_ar."""
+    """From a table with one row per score and test: score, test, mc, sd, iac_nr, iac_ar, iec_nr, iec_ar."""
     lacking = [name for name in COLUMNS if name not in table]
     if lacking:
         raise InputError(f"A table of meta-consistency has the columns {', '.join(COLUMNS)}, and this one lacks {', '.join(lacking)}.")

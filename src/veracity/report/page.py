@@ -12,13 +12,13 @@ from markupsafe import Markup
 from veracity.core.failures import failures_of
 from veracity.core.wording import compact, count, day
 from veracity.report.figure import figures_of, shared_figure
-from veracity.report.figures.advice import advice_data, draw_advice, robust_sentence
+from veracity.report.figures.advice import advice_data, robust_sentence
 from veracity.report.figures.calibration import calibration_plot
 from veracity.report.figures.chart import key, legend
-from veracity.report.figures.facts import draw_facts, facts_data, facts_sentence
+from veracity.report.figures.facts import facts_data, facts_sentence
 from veracity.report.figures.ranking import behaviour_data, draw_behaviour
-from veracity.report.figures.tables import OverviewData, draw_overview, overview_data
-from veracity.report.html import now, template
+from veracity.report.figures.tables import OverviewData, overview_data
+from veracity.report.html import draw, now, template
 from veracity.report.reading import Reading, read
 from veracity.report.rows import explanation_scores
 from veracity.report.section import Section, section
@@ -43,7 +43,7 @@ def render(run: Result) -> str:
     own = list(dict.fromkeys(row.score for row in begun if not row.explainer))
     behaviours = [behaviour_data(rows, score, models, accuracy if score == own[0] else {}, reading.level) for score in own]
     made = [section(reading, score) for score in explanation_scores(begun)]
-    glance = [item.score for item in made if not item.marked]
+    glance = [item.score for item in made if not item.first.marked]
     tables = overview_data(rows, glance, models, reading.assumed) if len(glance) > 1 else []
     trained = crosstraining(reading) if manifest.get("folds") or reading.naming("histograms") else None
     folds = [("Folds", " or ".join(map(str, trained.counts)))] if trained and trained.counts else []
@@ -67,9 +67,9 @@ def render(run: Result) -> str:
         sections=made,
         many=len(made) > MANY,
         chances=any(row.chance for table in tables for row in table.rows),
-        medians=any(item.middle == "median" for item in made),
+        medians=any(item.first.middle == "median" for item in made),
         summary=[*summary(reading, made, tables), *warnings],
-        overview=[(table.model, draw_overview(table)) for table in tables],
+        overview=[(table.model, draw("overview", table)) for table in tables],
         assumptions=[one for one in reading.assumed if one.score in glance],
         calibration=calibration_plot(reading) if manifest.get("calibrations") else None,
         adversaries=shared_figure(reading, "adversaries"),
@@ -94,7 +94,7 @@ def advice_parts(records: Sequence[Mapping[str, Any]], models: Sequence[str]) ->
     if not records:
         return None
     data = advice_data(records, models)
-    return {"robust": robust_sentence(data), "remedies": draw_advice(data)}
+    return {"robust": robust_sentence(data), "remedies": draw("remedies", data)}
 
 
 def learnt_parts(reading: Reading) -> dict[str, str] | None:
@@ -102,7 +102,7 @@ def learnt_parts(reading: Reading) -> dict[str, str] | None:
     if not reading.manifest.get("facts"):
         return None
     tables = facts_data(reading.run.facts(), reading.level)
-    return {"sentence": facts_sentence(tables), "tables": draw_facts(tables)}
+    return {"sentence": facts_sentence(tables), "tables": draw("learnt", tables)}
 
 
 def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[OverviewData]) -> list[list[Markup]]:

@@ -1,4 +1,4 @@
-"""A run as the page reads it: once, and without what is pending."""
+"""A run as the page reads it: each part once, without what is pending."""
 
 from __future__ import annotations
 

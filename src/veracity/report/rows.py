@@ -57,7 +57,7 @@ def finite(*values: float) -> bool:
 
 
 def verdict(row: Row) -> Verdict:
-    """Whether the interval over the population lies at or above the mark, below it, or across; or why nobody can tell."""
+    """Whether the interval lies at or above the mark, below it, or across it; or why there is no verdict."""
     if row.state in UNMEASURED:
         return UNMEASURED[row.state]
     if not row.defined or not finite(row.low, row.high, row.mark):
@@ -81,7 +81,7 @@ def against_chance(row: Row) -> Verdict:
 
 
 def judged(rows: Sequence[Row]) -> bool:
-    """Whether the mark means anything here: a similarity with a mark, whose best value is 1."""
+    """Whether the mark applies: every row is of a similarity with a mark, whose best value is 1."""
     return all(row.marked and row.direction == "higher" and not row.value > 1 + 1e-6 for row in rows)
 
 

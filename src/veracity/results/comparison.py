@@ -100,7 +100,7 @@ def difference(row: Difference) -> dict[str, Any]:
 
 
 def apart(new: Ends, old: Ends) -> dict[str, Any]:
-    """The difference of two independent estimates: its ends are d -+ sqrt of the sum of their own distances to their ends, squared."""
+    """The difference d of two independent estimates: each end lies sqrt(a^2 + b^2) from d, where a and b are their own distances."""
     gap = new.value - old.value
     low, high = gap - math.hypot(new.value - new.low, old.high - old.value), gap + math.hypot(new.high - new.value, old.value - old.low)
     return {"difference": gap, "low": low, "high": high, "status": "too few" if math.isnan(low) else "ok", "unseen": math.nan}

@@ -361,7 +361,7 @@ class Result:
         return found
 
     def _pooled(self, one: Series) -> pooled.PooledEstimate:
-        """A pooled score's value, interval and null; computed once, since both are resampled."""
+        """A pooled score's value, interval and null; cached, since both are resampled."""
         key = (one.model, one.explainer, one.score)
         if key not in self._known:
             self._known[key] = pooled.pooled_estimate(self.pooled_score(one.score), one.measured, one.bounds, self.confidence)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from veracity.core.wording import interval, number
 from veracity.report.figures.chart import CIRCLE, Scale, lane, mark, scale_for, span
 from veracity.report.html import draw
-from veracity.report.wording import GUIDELINES, as_number, as_text, listing, name, piece, say
+from veracity.report.wording import as_number, as_text, listing, name, piece, say
 
 TEXTS = ("model", "explainer", "branch", "assumption", "measured", "reason", "change", "after_label")
 
@@ -109,8 +109,3 @@ def robust_sentence(data: AdviceData) -> Markup:
     ]
     verb = "it respects" if len(data.robust) == 1 else "they respect"
     return say("advice.robust", Markup("; ").join(parts), verb, robust=len(data.robust))
-
-
-def draw_advice(data: AdviceData) -> Markup:
-    """One article per change: why, what, and the score before and after."""
-    return draw("remedies", data, GUIDELINES)

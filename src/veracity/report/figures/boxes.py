@@ -125,7 +125,7 @@ def draw_row(name: str, boxes: Sequence[Box | None], data: BoxesData) -> ChartRo
 
 
 def draw_box(model: int, name: str, box: Box, data: BoxesData) -> Markup:
-    """Points behind, then whiskers, the box and the median; points are spread a little in height so that equal ones stay countable."""
+    """Points behind, then whiskers, the box and the median. Points are spread a little in height so that equal ones can be counted."""
     places = [(10 * data.scale.percent(value), HALF + 9.0 * ((index * GOLDEN) % 1.0 - 0.5)) for index, value in enumerate(box.points)]
     points = "".join(f"M{x:.0f} {height:.1f}h0" for x, height in places)
     middle, low, high, lowest = (number(value, data.digits) for value in (box.median, box.first, box.third, box.points[0]))

@@ -25,7 +25,7 @@ from veracity.statistics.convergence import convergence, hoeffding_error
 LEAST = 5
 """Fewer draws show nothing."""
 AT_ONE = 0.999
-"""From here on an estimate cannot but have settled: no draw is better than 1."""
+"""An estimate from here on has settled, since no draw is better than 1."""
 POINTS = 60
 CLEAR = 3
 """Bounds of more curves than this hide the curves."""
@@ -43,9 +43,9 @@ class DrawKind:
 
 
 def random_draws(reading: Reading, score: str) -> dict[tuple[str, str], DrawKind]:
-    """Draws that are a random sample of their own from the first to any later one, by (model, explainer).
+    """Draws whose first k are a random sample for every k, by (model, explainer).
 
-    Those of a Monte Carlo walk are, if each value is a mean over draws. An exhaustive walk visits elements in their order,
+    This holds for a Monte Carlo walk if each value is a mean over draws. An exhaustive walk visits elements in their order,
     an adaptive one stops by looking at its values, and a maximum over draws only ever grows.
     """
     cells = [cell for cell in reading.manifest.get("cells") or () if cell["score"] == score]
@@ -63,7 +63,7 @@ def random_draws(reading: Reading, score: str) -> dict[tuple[str, str], DrawKind
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """An estimate on one model after 1, 2 ... draws a sample, its interval, and Hoeffding's error (NaN where it does not apply)."""
+    """An estimate on one model after 1, 2 ... draws per sample, its interval, and Hoeffding's error (NaN where it does not apply)."""
 
     model: int
     samples: int
@@ -86,7 +86,7 @@ class Running:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvergenceData:
-    """The running estimates of every explainer that has not settled by being perfect."""
+    """The running estimates of every explainer that does not score 1."""
 
     models: tuple[str, ...]
     explainers: tuple[tuple[str, str, tuple[Running, ...]], ...]
@@ -101,13 +101,13 @@ def convergence_data(
 ) -> ConvergenceData:
     """From every draw's value (samples, draws); `frames` names the explainers to show, in their order."""
     known = {subject: (values, kinds[subject]) for subject, values in draws.items() if subject in kinds and values.shape[1] >= LEAST}
-    found = [(label, frame, on_models(label, known, models, partial(running, confidence))) for label, frame in frames.items()]
+    found = [(label, frame, on_models(label, known, models, partial(running_estimate, confidence))) for label, frame in frames.items()]
     lines = [(label, frame, tuple(item for item in items if item.value[-1] < AT_ONE)) for label, frame, items in found]
     return ConvergenceData(models=tuple(models), explainers=tuple(line for line in lines if line[2]))
 
 
-def running(confidence: float, model: int, drawn: tuple[Array, DrawKind]) -> Running:
-    """One explainer on one model; of very many draws evenly spaced ones."""
+def running_estimate(confidence: float, model: int, drawn: tuple[Array, DrawKind]) -> Running:
+    """The estimate of one explainer on one model; of very many draws, evenly spaced ones are drawn."""
     values, kind = drawn
     found = convergence(values, kind.sampling, kind.bounds, confidence=confidence)
     chosen, width = evenly(len(found.draws), POINTS), kind.bounds[1] - kind.bounds[0]

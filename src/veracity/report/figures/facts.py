@@ -8,18 +8,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from veracity.core.sentences import tell
 from veracity.core.wording import compact, count, interval, number
-from veracity.report.html import draw
 from veracity.report.wording import as_number, as_text, missing, title_of
 
 FIRST = ("model", "explainer", "concept")
 ENDS = ("low", "high")
 LAST = ("trusted", "warning")
-OPEN = 12
-"""Longer tables are folded away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +89,3 @@ def facts_sentence(tables: Sequence[LearntTable]) -> str:
         return tell("learnt.all", len(asked), facts=len(asked)) or tell("learnt.one", facts=len(asked))
     verb = "is" if len(doubtful) == 1 else "are"
     return tell("learnt.some", count(len(asked), "row"), len(doubtful), verb, facts=len(asked))
-
-
-def draw_facts(tables: Sequence[LearntTable]) -> Markup:
-    """Every table as HTML: what is not trusted stands out, and of long tables it alone is in the open."""
-    return draw("learnt", tables, OPEN)

@@ -249,7 +249,7 @@ def draw_coloured(item: Exhibit) -> Markup:
 def draw_tiles(item: Exhibit) -> Markup:
     """Five tiles; inputs share one scale and explanations another."""
     low, high = images.bounds(item.input, item.moved)
-    shown = occupied(item)
+    shown = occupied_rows(item)
     before, after = (array if shown is None else array[shown] for array in (item.input, item.moved))
     maps = [images.one_map(array, item.layout, shown) for array in item.maps]
     scale, layout, formulas = images.reach(*maps), item.layout, item.formulas
@@ -263,8 +263,8 @@ def draw_tiles(item: Exhibit) -> Markup:
     return Markup("").join(tiles)
 
 
-def occupied(item: Exhibit) -> NDArray[np.bool_] | None:
-    """Of a matrix, the rows that are not zero throughout, before or after: slots without a node have nothing to show."""
+def occupied_rows(item: Exhibit) -> NDArray[np.bool_] | None:
+    """The rows of a matrix that are not all zero before and after; rows without a node have nothing to show."""
     arrays = (item.input, item.moved, *item.maps)
     if item.layout is not Layout.ROWS or any(array.ndim != 2 or len(array) != len(item.input) for array in arrays):
         return None

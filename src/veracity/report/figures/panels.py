@@ -102,8 +102,8 @@ class Panel:
     captions: tuple[str, ...] = ()
 
 
-def shown(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """At most so many of the seeds' lines, evenly spaced over them."""
+def some_seeds(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """At most `SEEDS` of the lines, evenly spaced."""
     return tuple(paths[index] for index in evenly(len(paths), SEEDS))
 
 

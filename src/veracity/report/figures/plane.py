@@ -77,13 +77,13 @@ def draw_plane(plane: Plane, content: Markup, label: str) -> Markup:
     """Lines at the ticks of both axes, numbers to the left and below, and what is drawn on them."""
     posts = [plane.across.percent(tick) for tick in plane.across.ticks]
     texts = plane.labels or tuple(map(compact, plane.across.ticks))
-    return draw("plane", plane, [(posts[index], texts[index]) for index in spaced(posts)], content, label)
+    return draw("plane", plane, [(posts[index], texts[index]) for index in label_indices(posts)], content, label)
 
 
-def spaced(places: Sequence[float], apart: float = APART) -> list[int]:
-    """Which of the ascending places can carry a text without touching the next: the last, and all that keep clear.
+def label_indices(places: Sequence[float], apart: float = APART) -> list[int]:
+    """Indices of the ascending places that get a text: the last, and all others that are far enough apart.
 
-    >>> spaced([0.0, 2.0, 50.0, 97.0, 100.0])
+    >>> label_indices([0.0, 2.0, 50.0, 97.0, 100.0])
     [0, 2, 4]
     """
     kept: list[int] = []
@@ -114,7 +114,7 @@ def draw_spots(spots: Sequence[Spot], model: int, plane: Plane) -> Markup:
 
 def draw_paths(paths: Iterable[Sequence[Place]], css: str, plane: Plane) -> Markup:
     """Lines through the defined points of each path, cut at the edges of the plane."""
-    return stretched(Markup('<path class="{}" d="{}"/>').format(css, "".join(line(path, plane) for path in paths)), plane)
+    return stretch(Markup('<path class="{}" d="{}"/>').format(css, "".join(line(path, plane) for path in paths)), plane)
 
 
 def draw_band(low: Sequence[Place], high: Sequence[Place], plane: Plane, css: str = "band") -> Markup:
@@ -123,14 +123,14 @@ def draw_band(low: Sequence[Place], high: Sequence[Place], plane: Plane, css: st
     if len(both) < 2:
         return Markup("")
     outline = line([a for a, _ in both], plane) + line([b for _, b in reversed(both)], plane).replace("M", "L", 1) + "Z"
-    return stretched(Markup('<path class="{}" d="{}"/>').format(css, outline), plane)
+    return stretch(Markup('<path class="{}" d="{}"/>').format(css, outline), plane)
 
 
 def draw_cloud(places: Sequence[Place], plane: Plane) -> Markup:
     """Points as dots, all in one path."""
     spots = (plane.place(*place) for place in places if finite(*place))
     path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in spots)
-    return stretched(Markup('<path class="points" d="{}"/>').format(path), plane, clipped=False)
+    return stretch(Markup('<path class="points" d="{}"/>').format(path), plane, clipped=False)
 
 
 def line(path: Sequence[Place], plane: Plane) -> str:
@@ -144,7 +144,7 @@ def line(path: Sequence[Place], plane: Plane) -> str:
     return "".join(parts)
 
 
-def stretched(content: Markup, plane: Plane, *, clipped: bool = True) -> Markup:
+def stretch(content: Markup, plane: Plane, *, clipped: bool = True) -> Markup:
     """A frame of fixed width that is stretched over the plane."""
     frame = '<svg width="100%" height="{0}" viewBox="0 0 {1} {0}" preserveAspectRatio="none" overflow="{2}">{3}</svg>'
     return Markup(frame).format(plane.height, WIDE, "hidden" if clipped else "visible", content)
@@ -188,7 +188,7 @@ def draw_contours(points: Array, plane: Plane) -> Markup:
         ends = [(plane.place(*map(float, a)), plane.place(*map(float, b))) for a, b in segments]
         path = "".join(f"M{a[0]:.0f} {a[1]:.0f}L{b[0]:.0f} {b[1]:.0f}" for a, b in ends)
         parts.append(Markup('<path class="contour" d="{}"/>').format(path))
-    return stretched(Markup("").join(parts), plane) if parts else Markup("")
+    return stretch(Markup("").join(parts), plane) if parts else Markup("")
 
 
 def level_lines(values: Array, level: float, x: Array, y: Array) -> Array:

@@ -89,15 +89,15 @@ def place_labels(points: Sequence[tuple[str, float, float]], height: float) -> l
     taken: list[Label] = []
     for index, (name, x, y) in enumerate(points):
         held = [*(dot for other, dot in enumerate(dots) if other != index), *(label.box for label in taken)]
-        tried = list(candidates(shortened(name), x, y, height))
+        tried = list(candidates(shorten(name), x, y, height))
         taken.append(min(tried, key=lambda label: trouble(label, held, height)))
     return taken
 
 
-def shortened(name: str) -> str:
-    """A name that fits.
+def shorten(name: str) -> str:
+    """A name, cut to the letters that fit.
 
-    >>> shortened("my own explainer number three")
+    >>> shorten("my own explainer number three")
     'my own explainer numb…'
     """
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
@@ -124,23 +124,13 @@ HEIGHT = 260
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """One explainer: its fidelity and the score that stands against it."""
-
-    explainer: str
-    control: bool
-    fidelity: Row
-    score: Row
-
-
-@dataclass(frozen=True, kw_only=True)
 class SelectionPanel:
-    """One score on one model against fidelity."""
+    """One score on one model against fidelity: both rows of each explainer, fidelity first."""
 
     model: str
     place: int
     score: str
-    points: tuple[Candidate, ...]
+    points: tuple[tuple[Row, Row], ...]
     up: Scale
 
 
@@ -161,11 +151,10 @@ def selection_data(rows: Sequence[Row], fidelity: str, scores: Sequence[str], mo
     for place, model in enumerate(models):
         for score in scores:
             names = [label for found, held, label in cells if found == score and held == model and (fidelity, model, label) in cells]
-            both = [(cells[fidelity, model, label], cells[score, model, label]) for label in names]
-            points = tuple(Candidate(explainer=row.explainer, control=row.control, fidelity=other, score=row) for other, row in both)
-            up = tight_scale([value for _, row in both for value in (row.value, row.low, row.high)])
+            points = tuple((cells[fidelity, model, label], cells[score, model, label]) for label in names)
+            up = tight_scale([value for _, row in points for value in (row.value, row.low, row.high)])
             panels += [SelectionPanel(model=model, place=place, score=score, points=points, up=up)] if len(points) > 1 else []
-    every = [value for panel in panels for item in panel.points for value in (item.fidelity.value, item.fidelity.low, item.fidelity.high)]
+    every = [value for panel in panels for row, _ in panel.points for value in (row.value, row.low, row.high)]
     return SelectionData(fidelity=fidelity, panels=tuple(panels), across=tight_scale(every), several=len(models) > 1)
 
 
@@ -178,14 +167,13 @@ def draw_panel(panel: SelectionPanel, data: SelectionData) -> Facet:
     """Points with both their intervals and their names; controls are rings."""
     plane = Plane(across=data.across, up=panel.up, height=HEIGHT)
     spots, names, rings = [], [], []
-    for item in panel.points:
-        x, y = item.fidelity, item.score
+    for x, y in panel.points:
         first, second = (f"{word_of(label)} {row.shown()} ({row.ends()})" for label, row in ((panel.score, y), (data.fidelity, x)))
-        title = f"{item.explainer}{' (control)' if item.control else ''}: {first}, {second}"
+        title = f"{y.explainer}{' (control)' if y.control else ''}: {first}, {second}"
         spots.append(replace(row_spot(x.value, y, title), left=x.low, right=x.high))
         place = plane.across.percent(x.value), plane.top(y.value)
-        names.append((item.explainer, *place))
-        rings += [mark(*place, CIRCLE, "ring")] if item.control else []
+        names.append((y.explainer, *place))
+        rings += [mark(*place, CIRCLE, "ring")] if y.control else []
     parts = [
         draw_spots(spots, panel.place, plane),
         group(panel.place, Markup("").join(rings)),

@@ -91,13 +91,13 @@ def draw_sensitivity(data: SensitivityData) -> Markup:
         plane = Plane(across=tight_scale([0.0, *(float(value) for item in met for value in item.sensitivity)], parts=3), up=data.up)
         shown = [(item.model, evenly(len(item.symmetry), POINTS), item) for item in met]
         clouds = [group(model, draw_cloud(path(item.sensitivity[chosen], item.symmetry[chosen]), plane)) for model, chosen, item in shown]
-        captions = [of_model(item.model, correlated(item.r), several=len(data.models) > 1) for item in met]
+        captions = [of_model(item.model, correlation_text(item.r), several=len(data.models) > 1) for item in met]
         drawing = draw_plane(plane, Markup("").join(clouds), f"{label}: symmetry against sensitivity")
         facets.append(Facet(title=label, frame=frame, drawing=drawing, captions=tuple(captions)))
     return draw_facets(facets)
 
 
-def correlated(r: Interval) -> str:
+def correlation_text(r: Interval) -> str:
     """A correlation in words."""
     if r.n < LEAST:
         return f"too few samples for a correlation, n = {r.n}"

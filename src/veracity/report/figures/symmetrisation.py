@@ -22,7 +22,7 @@ from veracity.report.wording import GUIDELINES, bare_label, families, piece, spe
 from veracity.results import Row
 
 BARE = 0
-"""The explainer as it is. It is not the mean over one random transform, which looks at g x and never at x itself."""
+"""The explainer as it is. This differs from the mean over one random transform, which looks at g x and never at x itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ def positions(places: Sequence[int | None]) -> dict[int | None, float]:
 
 
 def draw_symmetrisation(data: SymmetrisationData) -> Markup:
-    """One plot a family, one curve a model."""
+    """One plot per family, one curve per model."""
     stand = positions(data.places)
     ticks = tuple(stand.values())
     words = {BARE: "none", None: "all"}

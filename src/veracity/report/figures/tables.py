@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
-from markupsafe import Markup
 
 from veracity.core.wording import centre, interval, number
-from veracity.report.html import draw
 from veracity.report.rows import Verdict, against_chance
 from veracity.report.wording import as_text
 from veracity.results import Row
@@ -101,11 +99,6 @@ def cell(row: Row, digits: int) -> Cell:
     return Cell(value=row.shown(digits), ends=row.ends(digits), best=row.leads, faint=faint, outcome=row.outcome or "")
 
 
-def draw_overview(data: OverviewData) -> Markup:
-    """The table as HTML: each number over its interval."""
-    return draw("overview", data)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     """Row minus column over the samples that both have, with its corrected interval; `bound` as in `wording.centre`."""
@@ -167,8 +160,3 @@ def matrix_data(differences: pd.DataFrame, model: str, order: Sequence[str]) -> 
     return MatrixData(
         model=model, names=tuple(names), cells=tuple(tuple(cells.get((a, b)) for b in names) for a in names), largest=largest or 1.0
     )
-
-
-def draw_matrix(data: MatrixData) -> Markup:
-    """The table as HTML: columns by number, since the rows name them; shaded by size, bold where an interval excludes 0."""
-    return draw("matrix", data)
