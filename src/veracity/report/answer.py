@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -122,36 +122,25 @@ def answer(
         for model in models
         if (here := [row for row in mine if row.model == model])
     ]
-    apart = no_differences() if differences is None else differences
-    return Answer(score=score, sentences=tuple(lead(mine, score, answers, own, level, chances, apart)), models=tuple(answers))
-
-
-def lead(
-    rows: Sequence[Row],
-    score: str,
-    answers: Sequence[ModelAnswer],
-    own: Mapping[str, Row],
-    level: str,
-    chances: bool,
-    differences: pd.DataFrame,
-) -> list[Markup]:
-    """The answer over all models."""
-    models, word = [item.model for item in answers], word_of(score)
-    said = models_sentences([own[model] for model in models if model in own and any(row.marked for row in rows)])
-    known, left = [row for row in rows if row.defined], pending_sentences(rows, models)
+    held, word = [item.model for item in answers], word_of(score)
+    said = models_sentences([own[model] for model in held if model in own and any(row.marked for row in mine)])
+    known, left = [row for row in mine if row.defined], pending_sentences(mine, held)
     if not known:
-        return [*said, *(left or sentences(say("answer.none", word, asked=len(rows))))]
+        none = left or sentences(say("answer.none", word, asked=len(mine)))
+        return Answer(score=score, sentences=(*said, *none), models=tuple(answers))
     marked = judged(known)
     if marked:
         counted = [row for row in known if verdict(row) in ON_SYMMETRY]
-        held = shares(models, counted) if counted else ""
         untold = Markup("") if left else say("answer.untold", word, explainers=len(known))
-        said += sentences(say("answer.respect", held, level, word, known[0].mark, intervals=len(counted)) or untold)
-    for model in models:
-        here = [row for row in rows if row.model == model]
-        place = so_far(here, model, several=len(models) > 1)
-        said += order_sentences(here, score, place, pairs_of(differences, model), last_only=marked)
-    return [*dict.fromkeys(said), *(chance_sentences(known, models, digits_of(known)) if chances else []), *left]
+        respect = shares(held, counted) if counted else ""
+        said += sentences(say("answer.respect", respect, level, word, known[0].mark, intervals=len(counted)) or untold)
+    apart = no_differences() if differences is None else differences
+    for model in held:
+        here = [row for row in mine if row.model == model]
+        place = so_far(here, model, several=len(held) > 1)
+        said += order_sentences(here, score, place, pairs_of(apart, model), last_only=marked)
+    against = chance_sentences(known, held, digits_of(known)) if chances else []
+    return Answer(score=score, sentences=(*dict.fromkeys(said), *against, *left), models=tuple(answers))
 
 
 def pending_sentences(rows: Sequence[Row], models: Sequence[str]) -> list[Markup]:

@@ -46,6 +46,9 @@ def render(run: Result) -> str:
     glance = [item.score for item in made if not item.first.marked]
     tables = overview_data(rows, glance, models, reading.assumed) if len(glance) > 1 else []
     trained = crosstraining(reading) if manifest.get("folds") or reading.naming("histograms") else None
+    records = run.advice()
+    advice = advice_data(records, models) if records else None
+    learnt = facts_data(run.facts(), reading.level) if manifest.get("facts") else ()
     folds = [("Folds", " or ".join(map(str, trained.counts)))] if trained and trained.counts else []
     warnings = [list(trained.warnings)] if trained and trained.warnings else []
     return template("audit.html.j2").render(
@@ -62,8 +65,8 @@ def render(run: Result) -> str:
         behaviours=[
             (item.score, draw_behaviour(item), model_notes(reading, item.score), figures_of(reading, item.score)) for item in behaviours
         ],
-        advice=advice_parts(run.advice(), models),
-        learnt=learnt_parts(reading),
+        advice={"robust": robust_sentence(advice), "remedies": draw("remedies", advice)} if advice else None,
+        learnt={"sentence": facts_sentence(learnt), "tables": draw("learnt", learnt)} if learnt else None,
         sections=made,
         many=len(made) > MANY,
         chances=any(row.chance for table in tables for row in table.rows),
@@ -87,22 +90,6 @@ def render(run: Result) -> str:
         level=reading.level,
         spec=pretty(manifest.get("spec") or {}),
     )
-
-
-def advice_parts(records: Sequence[Mapping[str, Any]], models: Sequence[str]) -> dict[str, Markup] | None:
-    """What to do about explanations that fall short; None if no advice was asked for."""
-    if not records:
-        return None
-    data = advice_data(records, models)
-    return {"robust": robust_sentence(data), "remedies": draw("remedies", data)}
-
-
-def learnt_parts(reading: Reading) -> dict[str, str] | None:
-    """What explainers learnt about the models; None if they learnt nothing."""
-    if not reading.manifest.get("facts"):
-        return None
-    tables = facts_data(reading.run.facts(), reading.level)
-    return {"sentence": facts_sentence(tables), "tables": draw("learnt", tables)}
 
 
 def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[OverviewData]) -> list[list[Markup]]:

@@ -18,7 +18,7 @@ from veracity.report.figure import Figure, Plot, line_sign, sign, signs
 from veracity.report.figures.chart import evenly, exact_scale, legend, tight_scale
 from veracity.report.figures.panels import Facet, draw_facets, of_model, on_models, path
 from veracity.report.figures.plane import Plane, draw_band, draw_paths, draw_plane, group
-from veracity.report.reading import Reading
+from veracity.report.reading import Reading, Subject
 from veracity.report.wording import name, say, sentences
 from veracity.statistics.convergence import convergence, hoeffding_error
 
@@ -42,7 +42,7 @@ class DrawKind:
     bounds: tuple[float, float]
 
 
-def random_draws(reading: Reading, score: str) -> dict[tuple[str, str], DrawKind]:
+def random_draws(reading: Reading, score: str) -> dict[Subject, DrawKind]:
     """Draws whose first k are a random sample for every k, by (model, explainer).
 
     This holds for a Monte Carlo walk if each value is a mean over draws. An exhaustive walk visits elements in their order,
@@ -93,8 +93,8 @@ class ConvergenceData:
 
 
 def convergence_data(
-    draws: Mapping[tuple[str, str], Array],
-    kinds: Mapping[tuple[str, str], DrawKind],
+    draws: Mapping[Subject, Array],
+    kinds: Mapping[Subject, DrawKind],
     models: Sequence[str],
     frames: Mapping[str, str],
     confidence: float = 0.95,

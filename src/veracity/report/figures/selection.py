@@ -210,8 +210,7 @@ class SelectionFigure(SharedFigure):
             ),
             keys=legend(reading.models)
             + signs(
-                line_sign("ends", "explainer", dot=True),
-                sign('<circle class="ring" r="4.2"/>', "control, which never looks at a model"),
+                line_sign("ends", "explainer", dot=True), sign('<circle class="ring" r="4.2"/>', "control, which never looks at a model")
             ),
             drawing=draw_selection(data),
         )
