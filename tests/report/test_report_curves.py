@@ -27,7 +27,7 @@ from veracity.report.figures.invariance import (
     training_sentences,
 )
 from veracity.report.figures.panels import Facet, draw_facets
-from veracity.report.figures.plane import Plane, Spot, draw_band, draw_paths, draw_plane, draw_spots, spaced
+from veracity.report.figures.plane import Plane, Spot, draw_band, draw_paths, draw_plane, draw_spots, label_indices
 from veracity.report.figures.sensitivity import draw_sensitivity, sensitivity_data, sensitivity_sentences
 from veracity.report.figures.symmetrisation import draw_symmetrisation, positions, reach_text, symmetrisation_data
 from veracity.report.reading import read, steps_of
@@ -70,8 +70,8 @@ def test_a_tight_axis_may_be_asked_for_some_width() -> None:
 
 
 def test_texts_of_an_axis_keep_clear_of_one_another() -> None:
-    assert spaced([0.0, 3.0, 8.0, 15.1, 100.0]) == [0, 2, 3, 4]
-    assert spaced([]) == []
+    assert label_indices([0.0, 3.0, 8.0, 15.1, 100.0]) == [0, 2, 3, 4]
+    assert label_indices([]) == []
 
 
 def test_points_paths_and_bands_stand_where_the_numbers_say() -> None:
@@ -265,7 +265,7 @@ COSINE = DrawKind(sampling=Sampling(), bounds=(-1.0, 1.0))
 
 
 def test_running_means_and_hoeffdings_error_by_hand() -> None:
-    data = convergence_data({("m", "shap"): VALUES}, {("m", "shap"): COSINE}, "symmetry", ["m"], {"shap": "input"})
+    data = convergence_data({("m", "shap"): VALUES}, {("m", "shap"): COSINE}, ["m"], {"shap": "input"})
     ((label, frame, (found,)),) = data.explainers
     assert (label, frame, found.samples) == ("shap", "input", 2)
     assert found.draws.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
@@ -292,7 +292,7 @@ def test_what_has_settled_or_has_too_few_draws_is_left_out() -> None:
         ("m", "shap"): VALUES,
     }
     frames = dict.fromkeys((*(name for _, name in draws),), "input")
-    data = convergence_data(draws, kinds, "symmetry", ["m", "n"], frames)
+    data = convergence_data(draws, kinds, ["m", "n"], frames)
     assert [label for label, _, _ in data.explainers] == ["shap"]
 
 
@@ -301,7 +301,7 @@ def test_hoeffding_does_not_speak_of_undefined_or_unbounded_values() -> None:
     holes[0, 1] = np.nan
     loose = DrawKind(sampling=Sampling(), bounds=(-math.inf, math.inf))
     for values, kind in ((holes, COSINE), (VALUES, loose)):
-        data = convergence_data({("m", "a"): values}, {("m", "a"): kind}, "symmetry", ["m"], {"a": "input"})
+        data = convergence_data({("m", "a"): values}, {("m", "a"): kind}, ["m"], {"a": "input"})
         assert np.isnan(data.explainers[0][2][0].bound).all()
         assert len(convergence_sentences(data, "95 %")) == 1
         assert 'class="bound" d=""' in str(draw_convergence(data))

@@ -24,11 +24,12 @@ from veracity.measure import mse
 from veracity.report.answer import answer
 from veracity.report.figure import shared_figure
 from veracity.report.figures.adversaries import NONE, NOT_KEPT, EventPairs, Point, adversaries_data, draw_adversaries, event_pairs
-from veracity.report.figures.panels import SEEDS, shown
+from veracity.report.figures.panels import SEEDS, some_seeds
 from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.robustness import dots_data, draw_profiles, profile_data
 from veracity.report.figures.search import course, descent, middle, search_data, titles
-from veracity.report.figures.tables import draw_matrix, matrix_data
+from veracity.report.figures.tables import matrix_data
+from veracity.report.html import draw
 from veracity.report.reading import read
 from veracity.report.rows import COLUMNS
 from veracity.report.section import section
@@ -283,7 +284,7 @@ def test_a_missing_event_says_so_and_names_are_escaped(result: Result) -> None:
 
 def test_sections_say_where_they_looked(result: Result) -> None:
     made = section(read(result), "ln_p_f_hat")
-    assert made.middle == "median"
+    assert made.first.middle == "median"
     assert made.searched
     assert made.gallery == ()
     walked, event = made.notes[0].split("; ")
@@ -296,7 +297,7 @@ def test_sections_say_where_they_looked(result: Result) -> None:
 
 def test_of_many_seeds_some_are_drawn() -> None:
     paths = [((0.0, float(seed)),) for seed in range(100)]
-    kept = shown(paths)
+    kept = some_seeds(paths)
     assert len(kept) == SEEDS
     assert (kept[0], kept[-1]) == (paths[0], paths[-1])
 
@@ -347,7 +348,7 @@ def test_a_matrix_of_differences_shows_bounds_on_both_sides() -> None:
             },
         ]
     )
-    drawn = draw_matrix(matrix_data(rows, "net", ["a", "b", "c"])).replace(MINUS, "-")
+    drawn = draw("matrix", matrix_data(rows, "net", ["a", "b", "c"])).replace(MINUS, "-")
     assert ">≥ 10.50<" in drawn
     assert ">≤ -10.50<" in drawn
     assert "a minus b: ≥ 10.500, ≥ 2.000, 9 samples" in drawn

@@ -305,7 +305,7 @@ def test_a_correlation_needs_three_samples(found: list[float], expected: list[st
 
 
 def test_convergence_relaxation_and_what_was_learnt_need_something() -> None:
-    assert convergence_sentences(ConvergenceData(score="symmetry", models=("net",), explainers=()), "95 %") == []
+    assert convergence_sentences(ConvergenceData(models=("net",), explainers=()), "95 %") == []
     own = [row("", 1.0, 0.0, model=model, score="model_invariance") for model in "ab"]
     rows = [row("ig", 1.0, math.nan, model=model, score="symmetry") for model in "ab"]
     assert relaxation_sentences(relaxation_data([*own, *rows], "symmetry", ["a", "b"], ["ig"]), ["a", "b"]) == []
@@ -358,7 +358,7 @@ def test_while_an_explainer_is_pending_nobody_leads_and_orders_hold_so_far(tmp_p
     half = read(run_of(tmp_path / "half", values, "pixel_flipping", ["lime"])).rows
     first = f"0.150 ({done[0].ends()})"
     assert [one.leads for one in done] == [True, False]
-    assert not any(one.leads or one.trails for one in half)
+    assert not any(one.leads for one in half)
     (told,) = leaders(overview_data(done, scores, ["net"], ()))
     assert told.striptags() == "By pixel flipping, ig is ahead of every other explainer."
     assert leaders(overview_data(half, scores, ["net"], ()), whole=False) == []

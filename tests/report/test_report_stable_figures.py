@@ -166,18 +166,18 @@ def test_the_plane_has_both_intervals_and_controls_as_rings(tmp_path: Path) -> N
     assert len(data.panels[0].points) == 9
     drawing = draw_selection(data)
     first = drawing.split("<figure")[1]
-    point = next(item for item in data.panels[0].points if item.explainer == "grad_cam")
-    x, left, right = (data.across.percent(value) for value in (point.fidelity.value, point.fidelity.low, point.fidelity.high))
+    fidelity, mege = next(pair for pair in data.panels[0].points if pair[0].explainer == "grad_cam")
+    x, left, right = (data.across.percent(value) for value in (fidelity.value, fidelity.low, fidelity.high))
     assert f'<line class="ends" x1="{left}%" x2="{right}%"' in first
     assert f'<line class="ends" x1="{x}%" x2="{x}%"' in first
     assert first.count('class="ring"') == 2
     assert first.count('class="point"') == 9
-    assert f"MeGe {point.score.value:.3f}" in first
+    assert f"MeGe {mege.value:.3f}" in first
     assert "edge_filter (control)" in first
 
 
 def test_points_without_both_numbers_are_left_out(tmp_path: Path) -> None:
     run = stable_run(tmp_path)
     rows = [row for row in read(run).rows if not (row.score == "mu_fidelity" and row.explainer == "rise")]
-    assert "rise" not in [item.explainer for item in selection_data(rows, "mu_fidelity", ["mege"], ["resnet"]).panels[0].points]
+    assert "rise" not in [row.explainer for row, _ in selection_data(rows, "mu_fidelity", ["mege"], ["resnet"]).panels[0].points]
     assert selection_data(rows, "", ["mege"], ["resnet"]).panels == ()

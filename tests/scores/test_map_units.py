@@ -184,7 +184,7 @@ def test_differences_between_explainers_are_refused_and_between_models_given(run
 def test_the_report_names_nobody_by_it(run: Result) -> None:
     reading = read(run)
     (absolute,) = [section(reading, "absolute")]
-    assert absolute.in_map_units
+    assert absolute.first.in_map_units
     assert absolute.matrices == ()
     told = [str(one.striptags()) for one in absolute.answer.sentences]
     assert told == ["Absolute has the units of the map, so it compares samples and models, not explainers."]

@@ -10,24 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from veracity.core.registry import RENDERERS
 from veracity.engine.store.manifest import Kind
+from veracity.report import figures
 from veracity.report.figure import Figure, Plot, SharedFigure, sign, signs
-from veracity.report.figures import (
-    adversaries,
-    alignment,
-    convergence,
-    curves,
-    histograms,
-    invariance,
-    robustness,
-    search,
-    selection,
-    sensitivity,
-    symmetrisation,
-)
 from veracity.report.page import render
 from veracity.report.reading import Reading
 
@@ -45,6 +34,8 @@ def render_later(module: str, function: str, result: Any, **options: Any) -> str
     return str(getattr(import_module(f"veracity.report.{module}"), function)(result, **options))
 
 
+for module in iter_modules(figures.__path__):
+    import_module(f"{figures.__name__}.{module.name}")
 RENDERERS.add(Renderer(Kind.AUDIT, render))
 RENDERERS.add(Renderer(Kind.AUDITS, partial(render_later, "html", "render_several")))
 RENDERERS.add(Renderer(Kind.ORBITS, partial(render_later, "interactive.offline", "render_offline")))

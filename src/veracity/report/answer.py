@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -15,7 +15,6 @@ from veracity.engine.store.state import State
 from veracity.report.rows import (
     AGAINST_CHANCE,
     ON_SYMMETRY,
-    PHRASES,
     RANDOM,
     Pairs,
     Verdict,
@@ -60,8 +59,7 @@ class Finding:
     @property
     def phrase(self) -> str:
         """The verdict in words that suit the number of names."""
-        one, many = PHRASES[self.verdict]
-        return one if len(self.names) == 1 else many
+        return self.verdict.one if len(self.names) == 1 else self.verdict.many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,36 +122,25 @@ def answer(
         for model in models
         if (here := [row for row in mine if row.model == model])
     ]
-    apart = no_differences() if differences is None else differences
-    return Answer(score=score, sentences=tuple(lead(mine, score, answers, own, level, chances, apart)), models=tuple(answers))
-
-
-def lead(
-    rows: Sequence[Row],
-    score: str,
-    answers: Sequence[ModelAnswer],
-    own: Mapping[str, Row],
-    level: str,
-    chances: bool,
-    differences: pd.DataFrame,
-) -> list[Markup]:
-    """The answer over all models."""
-    models, word = [item.model for item in answers], word_of(score)
-    said = models_sentences([own[model] for model in models if model in own and any(row.marked for row in rows)])
-    known, left = [row for row in rows if row.defined], pending_sentences(rows, models)
+    held, word = [item.model for item in answers], word_of(score)
+    said = models_sentences([own[model] for model in held if model in own and any(row.marked for row in mine)])
+    known, left = [row for row in mine if row.defined], pending_sentences(mine, held)
     if not known:
-        return [*said, *(left or sentences(say("answer.none", word, asked=len(rows))))]
+        none = left or sentences(say("answer.none", word, asked=len(mine)))
+        return Answer(score=score, sentences=(*said, *none), models=tuple(answers))
     marked = judged(known)
     if marked:
         counted = [row for row in known if verdict(row) in ON_SYMMETRY]
-        held = shares(models, counted) if counted else ""
         untold = Markup("") if left else say("answer.untold", word, explainers=len(known))
-        said += sentences(say("answer.respect", held, level, word, known[0].mark, intervals=len(counted)) or untold)
-    for model in models:
-        here = [row for row in rows if row.model == model]
-        place = so_far(here, model, several=len(models) > 1)
-        said += order_sentences(here, score, place, pairs_of(differences, model), last_only=marked)
-    return [*dict.fromkeys(said), *(chance_sentences(known, models, digits_of(known)) if chances else []), *left]
+        respect = shares(held, counted) if counted else ""
+        said += sentences(say("answer.respect", respect, level, word, known[0].mark, intervals=len(counted)) or untold)
+    apart = no_differences() if differences is None else differences
+    for model in held:
+        here = [row for row in mine if row.model == model]
+        place = so_far(here, model, several=len(held) > 1)
+        said += order_sentences(here, score, place, pairs_of(apart, model), last_only=marked)
+    against = chance_sentences(known, held, digits_of(known)) if chances else []
+    return Answer(score=score, sentences=(*dict.fromkeys(said), *against, *left), models=tuple(answers))
 
 
 def pending_sentences(rows: Sequence[Row], models: Sequence[str]) -> list[Markup]:
@@ -317,7 +304,7 @@ def order_sentences(rows: Sequence[Row], label: str, place: Markup, pairs: Pairs
         said += [] if last_only else sentences(order_sentence(here, label, kind, pairs))
         last = next((row for row in here if not row.in_map_units and behind(row, here, pairs)), None)
         if last is not None and (last_only or len(here) > 2):
-            parts = (word_of(label), kind, name(last.explainer), shown(last, here))
+            parts = (word_of(label), kind, name(last.explainer), value_text(last, here))
             said += sentences(say("order.behind", *parts, explainers=len(here), apart=len(here) - 1))
     return said
 
@@ -326,7 +313,7 @@ def order_sentence(rows: Sequence[Row], label: str, place: Markup, pairs: Pairs)
     """Explainers of one kind on one model in the order that their differences allow."""
     word = word_of(label)
     if len(rows) == 1:
-        return say("order.single", word, place, name(rows[0].explainer), shown(rows[0], rows), explainers=1)
+        return say("order.single", word, place, name(rows[0].explainer), value_text(rows[0], rows), explainers=1)
     if rows[0].in_map_units:
         return say("order.units", title_of(label), explainers=len(rows))
     names = {row.explainer for row in rows}
@@ -336,34 +323,34 @@ def order_sentence(rows: Sequence[Row], label: str, place: Markup, pairs: Pairs)
     first, *others = sorted(rows, key=badness)
     apart = sum(compared)
     rest = say("order.pairs", count(len(compared), "pair"), apart, paired=len(compared), apart=apart)
-    start = (word, place, name(first.explainer), shown(first, rows))
+    start = (word, place, name(first.explainer), value_text(first, rows))
     if ahead(first, rows, pairs):
         return say("order.ahead", *start, rest, explainers=len(rows), apart=apart)
     beaten = [row for row in others if differ(first, row, pairs)]
     level = [row for row in others if row not in beaten]
-    over = piece(" and is ahead of {}", named(beaten)) if beaten else Markup("")
-    return say("order.first", *start, over, named(level), rest, explainers=len(rows), apart=apart)
+    over = piece(" and is ahead of {}", names_or_count(beaten)) if beaten else Markup("")
+    return say("order.first", *start, over, names_or_count(level), rest, explainers=len(rows), apart=apart)
 
 
 def level_sentence(rows: Sequence[Row], word: str, place: Markup, compared: int) -> Markup:
     """That explainers of one kind cannot be told apart, and why."""
     fewest, found = min(row.n for row in rows), len(rows)
     if len({row.value for row in rows}) == 1 and all(row.bound for row in rows):
-        return say("order.bounds", word, place, named(rows), rows[0].middle, rows[0].shown(digits_of(rows)), explainers=found)
+        return say("order.bounds", word, place, names_or_count(rows), rows[0].middle, rows[0].shown(digits_of(rows)), explainers=found)
     if fewest < FEW and not rows[0].pooled:
-        return say("order.few", count(fewest, "sample"), named(rows), word, place, explainers=found)
+        return say("order.few", count(fewest, "sample"), names_or_count(rows), word, place, explainers=found)
     if not compared:
-        return say("order.unpaired", word, place, named(rows), explainers=found)
-    return say("order.level", word, place, named(rows), explainers=found, paired=compared)
+        return say("order.unpaired", word, place, names_or_count(rows), explainers=found)
+    return say("order.level", word, place, names_or_count(rows), explainers=found, paired=compared)
 
 
-def shown(row: Row, rows: Sequence[Row]) -> str:
+def value_text(row: Row, rows: Sequence[Row]) -> str:
     """A value with its interval, and how a search ended."""
     digits = digits_of(rows)
     ends = "no interval" if math.isnan(row.low) or math.isnan(row.high) else row.ends(digits)
     return f"{row.shown(digits)} ({ends})" + (f"; {row.outcome}" if row.outcome else "")
 
 
-def named(rows: Sequence[Row]) -> Markup:
+def names_or_count(rows: Sequence[Row]) -> Markup:
     """Explainers by name, or their number if they are many."""
     return listing([name(row.explainer) for row in rows]) if len(rows) <= NAMED else Markup.escape(count(len(rows), "explainer"))

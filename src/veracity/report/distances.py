@@ -8,18 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from veracity.core.scores import Array
 from veracity.core.wording import count, number
 from veracity.report.figures.chart import exact_scale, from_zero
-from veracity.report.figures.panels import Facet, draw_grid, path
+from veracity.report.figures.panels import Facet, draw_facets, path
 from veracity.report.figures.plane import Plane, draw_band, draw_paths, draw_plane, group
 from veracity.report.html import cells, template
 from veracity.report.wording import listing, name, piece, say, sentences
 from veracity.studies.distance_check import DistanceResult
 from veracity.studies.distances import DistanceCurve, Verdict, growth
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +55,7 @@ def draw_distances(data: Sequence[DistanceData], label: str) -> Markup:
         content = group(0, draw_band(low, high, plane) + draw_paths([mean], "curve", plane))
         drawing = draw_plane(plane, content, f"{one.distance} over {label}")
         facets.append(Facet(title=one.distance, frame="", drawing=drawing, captions=(Markup.escape(one.said),)))
-    return draw_grid(facets)
+    return draw_facets(facets, shown=len(facets))
 
 
 AXES = {"noise": "standard deviation of the noise"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -14,7 +15,7 @@ from markupsafe import Markup
 
 from veracity.core.wording import compact, count, day, decimals, interval, number
 from veracity.engine.store.state import Progress
-from veracity.report.wording import frame_title, missing, say, title_of
+from veracity.report.wording import ARROWS, GUIDELINES, frame_title, missing, say, title_of
 
 if TYPE_CHECKING:
     from veracity.studies.several import JointResult
@@ -30,13 +31,20 @@ def environment() -> Environment:
         number=number, interval=interval, title_of=title_of, compact=compact, count=count, decimals=decimals, frame_title=frame_title
     )
     style = resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8")
-    made.globals.update(style=Markup(style), say=say)
+    made.globals.update(style=Markup(style), say=say, arrows=ARROWS, guidelines=GUIDELINES)
+    made.tests["finite"] = math.isfinite
     return made
 
 
 def template(name: str) -> Template:
     """One of the page templates."""
     return environment().get_template(name)
+
+
+def draw(macro: str, *parts: Any) -> Markup:
+    """A table or another part of a page, drawn by the macro of that name in `parts.html.j2`."""
+    drawn: Markup = getattr(template("parts.html.j2").module, macro)(*parts)
+    return drawn
 
 
 def now() -> str:

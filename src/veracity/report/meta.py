@@ -13,7 +13,7 @@ from veracity.core.errors import InputError
 from veracity.core.wording import compact, count, number
 from veracity.report.figure import sign, signs
 from veracity.report.figures import chart
-from veracity.report.html import template
+from veracity.report.html import draw, template
 from veracity.report.wording import as_number, listing, name, say, sentences, title_of
 from veracity.studies.meta import MetaResult
 
@@ -40,7 +40,7 @@ class Consistency:
 
 @dataclass(frozen=True, kw_only=True)
 class MetaData:
-    """Every score, most consistent first, in each test; None where it was not taken."""
+    """Every score in each test, most consistent first; None where a score did not take a test."""
 
     tests: tuple[str, ...]
     scores: tuple[tuple[str, tuple[Consistency | None, ...]], ...]
@@ -52,7 +52,7 @@ class MetaData:
 
 
 def meta_data(table: pd.DataFrame) -> MetaData:
-    """From a table with one row a score and test: score, test, mc, sd, iac_nr, iac_ar, iec_nr, iec_ar."""
+    """From a table with one row per score and test: score, test, mc, sd, iac_nr, iac_ar, iec_nr, iec_ar."""
     lacking = [name for name in COLUMNS if name not in table]
     if lacking:
         raise InputError(f"A table of meta-consistency has the columns {', '.join(COLUMNS)}, and this one lacks {', '.join(lacking)}.")
@@ -84,14 +84,14 @@ def draw_meta(data: MetaData) -> Markup:
     for score, found in data.scores:
         lanes = [draw_bar(place, score, item, data) for place, item in enumerate(found) if item is not None and math.isfinite(item.mc)]
         readouts = [
-            chart.Readout(main="not run")
+            ("not run", "")
             if item is None
-            else chart.Readout(main=number(item.mc), more=f"\N{PLUS-MINUS SIGN} {number(item.sd)}" if math.isfinite(item.sd) else "")
+            else (number(item.mc), f"\N{PLUS-MINUS SIGN} {number(item.sd)}" if math.isfinite(item.sd) else "")
             for item in found
         ]
         rows.append(chart.ChartRow(name=title_of(score), lanes=lanes, readouts=readouts))
-    label, groups = "Meta-consistency", [chart.ChartGroup(heading="", rows=rows)]
-    return chart.draw_chart(groups, chart.SHARES, lanes=len(data.tests), main="MC", more="standard deviation", label=label)
+    label, tests = "Meta-consistency", len(data.tests)
+    return chart.draw_chart([("", rows)], chart.SHARES, lanes=tests, main="MC", more="standard deviation", label=label)
 
 
 def draw_bar(place: int, score: str, item: Consistency, data: MetaData) -> Markup:
@@ -126,11 +126,7 @@ def draw_parts(data: MetaData) -> Markup:
     }.items():
         if any(values):
             names, rows = [*names, heading], [[*row, value] for row, value in zip(rows, values, strict=True)]
-    head = Markup("").join(Markup('<th scope="col">{}</th>').format(text) for text in names)
-    cells = [Markup("").join(Markup("<td>{}</td>").format(text) for text in row[1:]) for row in rows]
-    body = Markup("").join(Markup('<tr><th scope="row">{}</th>{}</tr>').format(row[0], rest) for row, rest in zip(rows, cells, strict=True))
-    frame = '<div class="scroll" tabindex="0"><table class="numbers"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
-    return Markup(frame).format(head, body)
+    return draw("numbers", names, rows)
 
 
 TITLE = "Which scores can be trusted?"

@@ -12,15 +12,15 @@ from markupsafe import Markup
 from veracity.core.failures import failures_of
 from veracity.core.wording import compact, count, day
 from veracity.report.figure import figures_of, shared_figure
-from veracity.report.figures.advice import advice_data, draw_advice, robust_sentence
+from veracity.report.figures.advice import advice_data, robust_sentence
 from veracity.report.figures.calibration import calibration_plot
 from veracity.report.figures.chart import key, legend
-from veracity.report.figures.facts import draw_facts, facts_data, facts_sentence
+from veracity.report.figures.facts import facts_data, facts_sentence
 from veracity.report.figures.ranking import behaviour_data, draw_behaviour
-from veracity.report.figures.tables import OverviewData, draw_overview, overview_data
-from veracity.report.html import now, template
+from veracity.report.figures.tables import OverviewData, overview_data
+from veracity.report.html import draw, now, template
 from veracity.report.reading import Reading, read
-from veracity.report.rows import explanation_scores, model_scores
+from veracity.report.rows import explanation_scores
 from veracity.report.section import Section, section
 from veracity.report.stability import crosstraining
 from veracity.report.wording import listing, name, piece, say, sentences, where, word_of
@@ -40,12 +40,15 @@ def render(run: Result) -> str:
     rows, manifest, models = reading.rows, reading.manifest, reading.models
     accuracy = {name: facts.get("accuracy") for name, facts in (manifest.get("models") or {}).items()}
     begun = [row for row in rows if not row.pending]
-    own = model_scores(begun)
+    own = list(dict.fromkeys(row.score for row in begun if not row.explainer))
     behaviours = [behaviour_data(rows, score, models, accuracy if score == own[0] else {}, reading.level) for score in own]
     made = [section(reading, score) for score in explanation_scores(begun)]
-    glance = [item.score for item in made if not item.marked]
+    glance = [item.score for item in made if not item.first.marked]
     tables = overview_data(rows, glance, models, reading.assumed) if len(glance) > 1 else []
     trained = crosstraining(reading) if manifest.get("folds") or reading.naming("histograms") else None
+    records = run.advice()
+    advice = advice_data(records, models) if records else None
+    learnt = facts_data(run.facts(), reading.level) if manifest.get("facts") else ()
     folds = [("Folds", " or ".join(map(str, trained.counts)))] if trained and trained.counts else []
     warnings = [list(trained.warnings)] if trained and trained.warnings else []
     return template("audit.html.j2").render(
@@ -62,14 +65,14 @@ def render(run: Result) -> str:
         behaviours=[
             (item.score, draw_behaviour(item), model_notes(reading, item.score), figures_of(reading, item.score)) for item in behaviours
         ],
-        advice=advice_parts(run.advice(), models),
-        learnt=learnt_parts(reading),
+        advice={"robust": robust_sentence(advice), "remedies": draw("remedies", advice)} if advice else None,
+        learnt={"sentence": facts_sentence(learnt), "tables": draw("learnt", learnt)} if learnt else None,
         sections=made,
         many=len(made) > MANY,
         chances=any(row.chance for table in tables for row in table.rows),
-        medians=any(item.middle == "median" for item in made),
+        medians=any(item.first.middle == "median" for item in made),
         summary=[*summary(reading, made, tables), *warnings],
-        overview=[(table.model, draw_overview(table)) for table in tables],
+        overview=[(table.model, draw("overview", table)) for table in tables],
         assumptions=[one for one in reading.assumed if one.score in glance],
         calibration=calibration_plot(reading) if manifest.get("calibrations") else None,
         adversaries=shared_figure(reading, "adversaries"),
@@ -87,22 +90,6 @@ def render(run: Result) -> str:
         level=reading.level,
         spec=pretty(manifest.get("spec") or {}),
     )
-
-
-def advice_parts(records: Sequence[Mapping[str, Any]], models: Sequence[str]) -> dict[str, Markup] | None:
-    """What to do about explanations that fall short; None if no advice was asked for."""
-    if not records:
-        return None
-    data = advice_data(records, models)
-    return {"robust": robust_sentence(data), "remedies": draw_advice(data)}
-
-
-def learnt_parts(reading: Reading) -> dict[str, str] | None:
-    """What explainers learnt about the models; None if they learnt nothing."""
-    if not reading.manifest.get("facts"):
-        return None
-    tables = facts_data(reading.run.facts(), reading.level)
-    return {"sentence": facts_sentence(tables), "tables": draw_facts(tables)}
 
 
 def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[OverviewData]) -> list[list[Markup]]:

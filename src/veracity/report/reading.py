@@ -1,4 +1,4 @@
-"""A run as the page reads it: once, and without what is pending."""
+"""A run as the page reads it: each part once, without what is pending."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from veracity.core.scores import Score
+from veracity.core.scores import Array, Score
 from veracity.report.figures.gallery import group_names
 from veracity.report.figures.ranking import RankingData, ranking_data
-from veracity.report.rows import RANDOM, Pairs, ahead, behind, explanation_scores, frames_of, model_names, no_differences, pairs_of
+from veracity.report.rows import RANDOM, Pairs, ahead, explanation_scores, frames_of, no_differences, pairs_of
 from veracity.report.wording import families, missing, relatives, specs_of
 from veracity.results import Result, Row, Series, WorstPair
 from veracity.results.words import Assumed, assumptions
 
-Array = NDArray[np.float64]
 Subject = tuple[str, str]
 """Model and explainer."""
 
@@ -174,9 +171,9 @@ def steps_of(given: Any, models: Sequence[str]) -> dict[str, float]:
 
 
 def read(run: Result) -> Reading:
-    """A run's rows and models, and who leads and trails by paired differences."""
+    """A run's rows and models, and who leads by paired differences."""
     rows = [comparable(row, run.known_score(row.score)) for row in run.rows]
-    models = model_names(rows, run.manifest)
+    models = list(dict.fromkeys([*(run.manifest.get("models") or {}), *(row.model for row in rows if row.model)]))
     paired = {label: run.differences(label) for label in explanation_scores(rows) if not run.in_map_units(label)}
     pairs = {(label, model): pairs_of(table, model) for label, table in paired.items() for model in models}
     stands = tuple(standing(row, rows, pairs.get((row.score, row.model), {})) for row in rows)
@@ -194,7 +191,7 @@ def comparable(row: Row, score: Score) -> Row:
 
 
 def standing(row: Row, rows: Sequence[Row], pairs: Pairs) -> Row:
-    """A row that knows whether simultaneous paired differences put it ahead of every other explainer of its kind, or behind.
+    """A row that knows whether simultaneous paired differences put it ahead of every other explainer of its kind.
 
     While one of the others is pending, that is not known.
     """
@@ -204,4 +201,4 @@ def standing(row: Row, rows: Sequence[Row], pairs: Pairs) -> Row:
     if any(one.pending for one in same):
         return row
     alike = [one for one in same if one.defined]
-    return replace(row, leads=ahead(row, alike, pairs), trails=behind(row, alike, pairs))
+    return replace(row, leads=ahead(row, alike, pairs))

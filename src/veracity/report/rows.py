@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any
 
 import pandas as pd
 
@@ -26,36 +25,30 @@ Pairs = Mapping[frozenset[str], bool]
 
 
 class Verdict(Enum):
-    """How an explainer's interval lies to the mark of its score; or, for a score without a mark, to chance."""
+    """How an explainer's interval lies to the mark of its score; or, for a score without a mark, to chance.
 
-    KEEPS = "keeps"
-    OPEN = "open"
-    BREAKS = "breaks"
-    AHEAD = "ahead"
-    LEVEL = "level"
-    BEHIND = "behind"
-    STILL = "still"
-    UNKNOWN = "unknown"
-    FAILED = "failed"
-    PENDING = "pending"
+    Each has a CSS class, and a phrase for one explainer and for many.
+    """
+
+    KEEPS = "keeps", "respects it", "respect it"
+    OPEN = "open", "undecided", "undecided"
+    BREAKS = "breaks", "falls short", "fall short"
+    AHEAD = "ahead", "does better than chance", "do better than chance"
+    LEVEL = "level", "cannot be told from chance", "cannot be told from chance"
+    BEHIND = "behind", "does worse than chance", "do worse than chance"
+    STILL = "still", "does not respond", "do not respond"
+    UNKNOWN = "unknown", "cannot be judged", "cannot be judged"
+    FAILED = "failed", "failed", "failed"
+    PENDING = "pending", "is pending", "are pending"
+
+    def __init__(self, css: str, one: str, many: str) -> None:
+        self.css, self.one, self.many = css, one, many
 
 
 ON_SYMMETRY = frozenset({Verdict.KEEPS, Verdict.OPEN, Verdict.BREAKS})
 AGAINST_CHANCE = frozenset({Verdict.AHEAD, Verdict.LEVEL, Verdict.BEHIND})
 UNMEASURED = {State.FAILED.value: Verdict.FAILED, State.PENDING.value: Verdict.PENDING}
 """The verdict on a row that is not measured, by its state."""
-PHRASES = {
-    Verdict.KEEPS: ("respects it", "respect it"),
-    Verdict.OPEN: ("undecided", "undecided"),
-    Verdict.BREAKS: ("falls short", "fall short"),
-    Verdict.AHEAD: ("does better than chance", "do better than chance"),
-    Verdict.LEVEL: ("cannot be told from chance", "cannot be told from chance"),
-    Verdict.BEHIND: ("does worse than chance", "do worse than chance"),
-    Verdict.STILL: ("does not respond", "do not respond"),
-    Verdict.UNKNOWN: ("cannot be judged", "cannot be judged"),
-    Verdict.FAILED: ("failed", "failed"),
-    Verdict.PENDING: ("is pending", "are pending"),
-}
 
 
 def finite(*values: float) -> bool:
@@ -64,7 +57,7 @@ def finite(*values: float) -> bool:
 
 
 def verdict(row: Row) -> Verdict:
-    """Whether the interval over the population lies at or above the mark, below it, or across; or why nobody can tell."""
+    """Whether the interval lies at or above the mark, below it, or across it; or why there is no verdict."""
     if row.state in UNMEASURED:
         return UNMEASURED[row.state]
     if not row.defined or not finite(row.low, row.high, row.mark):
@@ -88,7 +81,7 @@ def against_chance(row: Row) -> Verdict:
 
 
 def judged(rows: Sequence[Row]) -> bool:
-    """Whether the mark means anything here: a similarity with a mark, whose best value is 1."""
+    """Whether the mark applies: every row is of a similarity with a mark, whose best value is 1."""
     return all(row.marked and row.direction == "higher" and not row.value > 1 + 1e-6 for row in rows)
 
 
@@ -100,16 +93,6 @@ def own_invariance(rows: Sequence[Row]) -> dict[str, Row]:
 def explanation_scores(rows: Sequence[Row]) -> list[str]:
     """Scores of explanations, in the table's order; self-agreement stands beside the others and is not among them."""
     return list(dict.fromkeys(row.score for row in rows if row.explainer and row.score != BESIDE))
-
-
-def model_scores(rows: Sequence[Row]) -> list[str]:
-    """Scores of models alone, in the table's order."""
-    return list(dict.fromkeys(row.score for row in rows if not row.explainer))
-
-
-def model_names(rows: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
-    """Every model once: those of the manifest, then any other that the table names."""
-    return list(dict.fromkeys([*(manifest.get("models") or {}), *(row.model for row in rows if row.model)]))
 
 
 def frames_of(rows: Sequence[Row]) -> list[str]:
@@ -141,18 +124,13 @@ def differ(row: Row, other: Row, pairs: Pairs) -> bool:
     return pairs.get(frozenset((row.explainer, other.explainer)), False)
 
 
-def better(row: Row, other: Row) -> bool:
-    """Whether a row's value is the better one."""
-    return row.value < other.value if row.direction == "lower" else row.value > other.value
-
-
 def ahead(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
     """Whether paired differences put a row ahead of every other one of its kind, of which there must be some."""
     others = [one for one in rows if one is not row]
-    return bool(others) and all(better(row, one) and differ(row, one, pairs) for one in others)
+    return bool(others) and all(badness(row) < badness(one) and differ(row, one, pairs) for one in others)
 
 
 def behind(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
     """Whether paired differences put a row behind every other one of its kind, of which there must be some."""
     others = [one for one in rows if one is not row]
-    return bool(others) and all(better(one, row) and differ(row, one, pairs) for one in others)
+    return bool(others) and all(badness(one) < badness(row) and differ(row, one, pairs) for one in others)

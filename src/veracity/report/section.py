@@ -13,30 +13,30 @@ from veracity.report.figure import Plot, figures_of
 from veracity.report.figures.boxes import boxes_data, draw_boxes
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
 from veracity.report.figures.ranking import RankingData, draw_ranking
-from veracity.report.figures.tables import MatrixData, draw_matrix, matrix_data
+from veracity.report.figures.tables import MatrixData, matrix_data
+from veracity.report.html import draw
 from veracity.report.reading import Reading
 from veracity.report.rows import badness, frames_of
-from veracity.report.wording import frame_title, title_of
+from veracity.report.wording import frame_title
 from veracity.results import Row
 from veracity.results.words import caveats, cost
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """Everything about one score of explanations, drawn."""
+    """Everything about one score of explanations, drawn; `first` is any of its rows, for what all rows share."""
 
     score: str
-    title: str
     definition: str
     searched: bool
     notes: tuple[str, ...]
     measure: str
-    digits: int
-    frames: tuple[str, ...]
     averaged: bool
     answer: Answer
-    ranking: Markup
+    ranking: RankingData
+    chart: Markup
     rows: tuple[Row, ...]
+    first: Row
     boxes: Markup
     plots: tuple[Plot, ...]
     gallery: tuple[tuple[str, Markup], ...]
@@ -46,58 +46,22 @@ class Section:
     shared: bool
     sources: tuple[str, ...]
     caveats: tuple[str, ...]
-    pooled: bool
-    in_map_units: bool
 
     def has(self, number: str) -> bool:
         """Whether some row has this number beside its value."""
         return not all(math.isnan(getattr(row, number)) for row in self.rows)
 
     @property
-    def nulls(self) -> bool:
-        """Whether self-agreement or the random control stands beside the scores."""
-        return self.has("self_agreement") or self.has("random_control")
-
-    @property
     def null(self) -> float:
         """What an unrelated explanation scores by theory; NaN if that is unknown."""
         return next((row.null for row in self.rows if row.null == row.null), math.nan)
-
-    @property
-    def direction(self) -> str:
-        """Which direction is better: "higher" or "lower"."""
-        return self.rows[0].direction
-
-    @property
-    def mark(self) -> float:
-        """The value from which on the score counts as kept; NaN if there is none."""
-        return self.rows[0].mark
-
-    @property
-    def marked(self) -> bool:
-        """Whether there is a value from which on the score counts as kept."""
-        return math.isfinite(self.mark)
-
-    @property
-    def middle(self) -> str:
-        """How samples are summed up: by their mean or their median."""
-        return self.rows[0].middle
-
-    @property
-    def bounds(self) -> bool:
-        """Whether some values are upper bounds."""
-        return any(row.bound and row.defined for row in self.rows)
-
-    @property
-    def silent(self) -> bool:
-        """Whether some explanation did not respond on some sample."""
-        return any(row.no_response for row in self.rows)
 
 
 def section(reading: Reading, score: str) -> Section:
     """One score of explanations, drawn."""
     models, mine, known, ranking = reading.models, reading.of(score), reading.score(score), reading.ranking(score)
     place = {label: index for index, label in enumerate(ranking.order)}
+    rows = tuple(sorted(mine, key=lambda row: (models.index(row.model), place[row.explainer])))
     searched, published = any(row.searched for row in mine), reading.spec.get("published") or ()
     exhibits = gallery_data(
         () if "adversaries" in known.figures or known.pooled else reading.worst(score, 1),
@@ -109,17 +73,16 @@ def section(reading: Reading, score: str) -> Section:
     )
     return Section(
         score=score,
-        title=title_of(score),
         definition=known.definition or type(known).summary(),
         searched=searched,
         notes=(*filter(None, [known.setting()]), *(costs(mine, models) if searched else ())),
         measure="" if known.pooled else reading.measure(score),
-        digits=ranking.digits,
-        frames=tuple(group.frame for group in ranking.frames),
         averaged=reading.about(score).get("reduce", "mean") == "mean" and not searched,
         answer=section_answer(reading, score),
-        ranking=draw_ranking(ranking),
-        rows=tuple(sorted(mine, key=lambda row: (models.index(row.model), place[row.explainer]))),
+        ranking=ranking,
+        chart=draw_ranking(ranking),
+        rows=rows,
+        first=rows[0],
         boxes=Markup("") if known.pooled else draw_boxes(boxes_data(reading.samples(score), ranking)),
         plots=figures_of(reading, score),
         gallery=tuple((model, draw_gallery(items, ranking.digits)) for model, items in exhibits.models),
@@ -130,8 +93,6 @@ def section(reading: Reading, score: str) -> Section:
         and any(not one.sampling.nested and not one.sampling.exhaustive for one in reading.run.series if one.score == score),
         sources=tuple(dict.fromkeys(str(entry["where"]) for entry in published if entry.get("score") == score and entry.get("where"))),
         caveats=tuple(caveats(published, score, models, {row.explainer for row in mine})),
-        pooled=known.pooled,
-        in_map_units=any(row.in_map_units for row in mine),
     )
 
 
@@ -162,7 +123,7 @@ def matrices(reading: Reading, score: str, ranking: RankingData) -> list[tuple[M
             names = best_first([row for row in mine if row.frame == frame], model, controls=True)
             data = matrix_data(differences[differences["first"].isin(names) & differences["second"].isin(names)], model, names)
             kind = frame_title(frame).lower() if len(ranking.frames) > 1 else ""
-            made += [(data, kind, draw_matrix(data))] if data.pairs else []
+            made += [(data, kind, draw("matrix", data))] if data.pairs else []
     return made
 
 

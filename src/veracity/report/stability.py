@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from veracity.core.wording import count, number
-from veracity.report.answer import Answer, chance_sentences, named, order_sentences, pending_sentences, so_far
+from veracity.report.answer import Answer, chance_sentences, names_or_count, order_sentences, pending_sentences, so_far
 from veracity.report.figure import Plot, shared_figure
 from veracity.report.figures.folds import COMPARABLE, fold_sentence, folds_data, folds_plot
 from veracity.report.figures.histograms import DIFFER, SAME
@@ -63,7 +63,7 @@ def stability_sentences(rows: Sequence[Row], score: Any, label: str, models: Seq
         sure = [row for row in here if row.control and row.defined and row.value >= 1.0 - 1e-9]
         if sure and alone(score):
             what = "scores 1 by construction, since it never looks" if len(sure) == 1 else "score 1 by construction, since they never look"
-            said += sentences(say("stable.blind", named(sure), what, where(model, held), controls=len(sure)))
+            said += sentences(say("stable.blind", names_or_count(sure), what, where(model, held), controls=len(sure)))
     chosen = [row for row in mine if row.defined and not row.control]
     if chosen and not any(math.isfinite(row.p_value) for row in chosen):
         said += chance_sentences(chosen, held, digits_of(chosen))
@@ -88,7 +88,7 @@ def empty_sentences(rows: Sequence[Row], score: Any, label: str, place: Markup) 
         never = "in no pair of models is exactly one right, as when all predictions are right"
         why = "no two models ever predict differently" if predicts else never
         return sentences(say("stable.differ_empty", DIFFER, place, word, why, lost=len(lost), alike=alike))
-    return sentences(say("stable.equal", word, place, named(lost), lost=len(lost), alike=alike))
+    return sentences(say("stable.equal", word, place, names_or_count(lost), lost=len(lost), alike=alike))
 
 
 def signal_sentences(rows: Sequence[Row], label: str, place: Markup) -> list[Markup]:
@@ -103,7 +103,7 @@ def signal_sentences(rows: Sequence[Row], label: str, place: Markup) -> list[Mar
         every = "Every explainer's" if len(tested) > 1 else "The"
         return sentences(say("stable.signal", every, word_of(label), place, most, how, tested=len(tested)))
     least = number(min(row.p_adjusted for row in lost))
-    who = "every explainer" if len(lost) == len(tested) > 1 else named(lost)
+    who = "every explainer" if len(lost) == len(tested) > 1 else names_or_count(lost)
     verb = "are" if 1 < len(lost) < len(tested) else "is"
     return sentences(say("stable.no_signal", word_of(label), place, who, verb, least, how, tested=len(tested)))
 

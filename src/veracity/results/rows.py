@@ -36,8 +36,8 @@ class Row:
 
     What follows `p_value` is no column of the table. `outcome` says how the samples of a search ended, None without a search; `middle`
     is how samples are summed up; `mark` is the value from which on the score counts as kept, NaN without one; `p_adjusted` is the
-    p-value by Holm's correction for the explainers of the model. A row `leads` (or `trails`) only where simultaneous paired differences
-    put it ahead of (or behind) every other explainer of its kind on its model.
+    p-value by Holm's correction for the explainers of the model. A row `leads` only if simultaneous paired differences
+    put it ahead of every other explainer of its kind on its model.
     """
 
     model: str
@@ -87,7 +87,6 @@ class Row:
     pooled: bool = False
     in_map_units: bool = False
     leads: bool = False
-    trails: bool = False
 
     def record(self) -> dict[str, Any]:
         """The columns of the table that are not None."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -33,11 +34,9 @@ from veracity.results.rows import COLUMNS, Row, with_adjusted
 from veracity.results.series import (
     Series,
     WorstPair,
-    badness_first,
     censored,
     derive,
     evaluations,
-    failed_samples,
     gather,
     mean,
     null_of,
@@ -94,6 +93,11 @@ class Result:
         found = words.assumptions(self, self.manifest["scores"], models)
         return [f"{one.model}: {one.text}" if len(models) > 1 else one.text for one in found]
 
+    @property
+    def confidence(self) -> float:
+        """The confidence of all intervals."""
+        return float(self.manifest["spec"].get("confidence", 0.95))
+
     @cached_property
     def progress(self) -> Progress:
         """The progress of the run when it was first read: which cells are measured, failed or pending."""
@@ -122,9 +126,8 @@ class Result:
 
     def _row(self, whole: Series, series: Mapping[tuple[str, str, str], Series]) -> Row:
         """One row, from a series with its failed samples and from all series without theirs."""
-        confidence = float(self.manifest["spec"].get("confidence", 0.95))
         one, score, about = series[whole.model, whole.explainer, whole.score], self.known_score(whole.score), self.manifest["score_specs"]
-        estimate = self._estimate(one, confidence)
+        estimate = self._estimate(one)
         subject = (one.model, one.explainer, one.score)
         figures = self.manifest["spec"].get("published", ())
         published = [entry["value"] for entry in figures if (entry["model"], entry["explainer"], entry["score"]) == subject]
@@ -150,7 +153,7 @@ class Result:
             published=published[-1] if published else math.nan,
             failed=one.failed,
             **standing(one, estimate["value"]),
-            **self._beside(one, confidence),
+            **self._beside(one),
             middle="value" if score.pooled else score.centre,
             mark=math.nan if score.mark is None else score.mark,
             pooled=score.pooled,
@@ -203,7 +206,6 @@ class Result:
                 "measure its relative form."
             )
         own, other = ("explainer", "model") if between == "explainers" else ("model", "explainer")
-        confidence = float(self.manifest["spec"].get("confidence", 0.95))
         rows = []
         chosen = self._of(score)
         for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
@@ -211,15 +213,15 @@ class Result:
             values = {getattr(one, own): one.per_sample for one in alike}
             if self.pools(score):
                 measured = {getattr(one, own): one.measured for one in alike}
-                found = pooled.pooled_differences(self.pooled_score(score), measured, confidence)
+                found = pooled.pooled_differences(self.pooled_score(score), measured, self.confidence)
             elif self._centre(score) == "median":
-                found = medians.median_differences(values, {getattr(one, own): censored(one) for one in alike}, confidence)
+                found = medians.median_differences(values, {getattr(one, own): censored(one) for one in alike}, self.confidence)
             elif all(not one.sampling.nested and not one.sampling.exhaustive for one in alike):
                 plain = self.manifest["score_specs"][score]["reduce"] == "mean"
                 tables = {getattr(one, own): one.values if plain else one.per_sample[:, None] for one in alike}
-                found = crossed_differences(tables, confidence=confidence)
+                found = crossed_differences(tables, confidence=self.confidence)
             else:
-                found = mean_differences(values, confidence=confidence)
+                found = mean_differences(values, confidence=self.confidence)
             rows += [{other: group, **asdict(row)} for row in found]
         return pd.DataFrame(rows, columns=[other, "first", "second", *DIFFERENCE])
 
@@ -301,27 +303,29 @@ class Result:
             if cell["score"] == score and (kept := self.folder.read_tensors("worst", cell["key"])):
                 pairs.setdefault((cell["model"], cell["explainer"]), []).extend(unpack_pairs(cell, kept))
         sign = -1.0 if any(one.direction is Direction.LOWER for one in self._of(score)) else 1.0
-        return [pair for found in pairs.values() for pair in sorted(found, key=lambda pair: badness_first(pair, sign))[:count]]
+        for found in pairs.values():
+            found.sort(key=lambda pair: sign * pair.value if pair.merit is None else -pair.merit)
+        return [pair for found in pairs.values() for pair in found[:count]]
 
     def save_report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that opens anywhere."""
         return save_page(Kind.AUDIT, self, path)
 
-    def _estimate(self, one: Series, confidence: float) -> dict[str, Any]:
+    def _estimate(self, one: Series) -> dict[str, Any]:
         """A score's mean and intervals; a score that reduces its draws in its own way has no interval over draws."""
         if not len(one.samples) or (one.pending and self.pools(one.score)):
-            return asdict(means.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=confidence))
+            return asdict(means.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=self.confidence))
         if self.pools(one.score):
-            return asdict(self._pooled(one, confidence).estimate)
+            return asdict(self._pooled(one).estimate)
         if self._centre(one.score) == "median":
-            middle = medians.median_estimate(one.per_sample, one.errors, one.bounds, censored=censored(one), confidence=confidence)
+            middle = medians.median_estimate(one.per_sample, one.errors, one.bounds, censored=censored(one), confidence=self.confidence)
             return {**asdict(middle), "undefined_draws": undefined(one)}
-        found = asdict(means.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
+        found = asdict(means.estimate(one.values, one.sampling, one.bounds, confidence=self.confidence, counts=one.counts))
         if "undefined" in one.measured.quantities:
             found["undefined_draws"] = undefined(one)
         if self.manifest["score_specs"][one.score]["reduce"] == "mean":
             return found
-        own = asdict(means.estimate(one.per_sample, one.sampling, one.bounds, confidence=confidence))
+        own = asdict(means.estimate(one.per_sample, one.sampling, one.bounds, confidence=self.confidence))
         return {**own, "undefined_draws": found["undefined_draws"], "draws": found["draws"]}
 
     def _centre(self, score: str) -> str:
@@ -356,18 +360,18 @@ class Result:
             raise SpecError(f"The score '{score}' is not pooled over the data set: install the distribution that it was measured with.")
         return found
 
-    def _pooled(self, one: Series, confidence: float) -> pooled.PooledEstimate:
-        """A pooled score's value, interval and null; computed once, since both are resampled."""
+    def _pooled(self, one: Series) -> pooled.PooledEstimate:
+        """A pooled score's value, interval and null; cached, since both are resampled."""
         key = (one.model, one.explainer, one.score)
         if key not in self._known:
-            self._known[key] = pooled.pooled_estimate(self.pooled_score(one.score), one.measured, one.bounds, confidence)
+            self._known[key] = pooled.pooled_estimate(self.pooled_score(one.score), one.measured, one.bounds, self.confidence)
         return self._known[key]
 
-    def _beside(self, one: Series, confidence: float) -> dict[str, Any]:
+    def _beside(self, one: Series) -> dict[str, Any]:
         """The sizes of the sets and the null of a pooled score."""
         if not self.pools(one.score) or not len(one.samples) or one.pending:
             return {}
-        found = self._pooled(one, confidence)
+        found = self._pooled(one)
         same, differ = found.sizes
         return {
             "pairs_same": same,
@@ -383,7 +387,7 @@ class Result:
             return math.nan
         if one is None or not self.pools(one.score):
             return summarise(one, self._centre(beside))
-        return self._pooled(one, float(self.manifest["spec"].get("confidence", 0.95))).estimate.value if len(one.samples) else math.nan
+        return self._pooled(one).estimate.value if len(one.samples) else math.nan
 
     def _holds(self, one: Series) -> float:
         """The share of samples on which the model does what a score assumes; NaN if it assumes nothing, or that is pending."""
@@ -418,7 +422,8 @@ class Result:
             lost: dict[int, str] = {}
             for key in incomplete & set(rows):
                 reasons, error = self.folder.failed_samples(key), self.folder.failure(key)
-                lost |= {sample: reasons.get(sample, error) for sample in failed_samples(rows[key])}
+                broken = rows[key].filter(pc.equal(rows[key]["status"].cast(pa.string()), "failed"))
+                lost |= {sample: reasons.get(sample, error) for sample in broken["sample"].to_pylist()}
             samples, measured, counts = gather(list(rows.values()))
             about = self.manifest["score_specs"][score]
             try:
@@ -432,7 +437,7 @@ class Result:
             drawn = int(counts.sum())
             if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
                 counts = np.full(len(samples), values.shape[1])
-            broken = [failures[cell["key"]] for cell in cells if cell["key"] in failures]
+            cell_errors = [failures[cell["key"]] for cell in cells if cell["key"] in failures]
             missing = sum(cell["key"] not in finished for cell in cells)
             first = cells[0]
             yield Series(
@@ -457,8 +462,8 @@ class Result:
                 remarks=remarks,
                 cells=len(cells),
                 missing=missing,
-                broken=len(broken),
-                failed=next(iter([*broken, *(lost[sample] for sample in sorted(lost))]), ""),
+                broken=len(cell_errors),
+                failed=next(iter([*cell_errors, *(lost[sample] for sample in sorted(lost))]), ""),
                 lost=dict(sorted(lost.items())),
             )
 

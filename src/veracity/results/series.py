@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -70,11 +69,6 @@ PARTS = ("sample", "draw", "element", "value", *TENSORS)
 """The parts that are stored of every pair."""
 SEARCHED: dict[str, Callable[[Tensor], Any]] = {"merit": float, "label": int, "predicted": int}
 """The further parts that are stored of a pair found by a search."""
-
-
-def badness_first(pair: WorstPair, sign: float) -> float:
-    """The key that sorts pairs, worst first: the merit that a search gave them, or else their value."""
-    return sign * pair.value if pair.merit is None else -pair.merit
 
 
 Array = NDArray[np.float64]
@@ -205,12 +199,6 @@ def summarise(one: Series | None, centre: str) -> float:
         return math.nan if one is None else mean(one.per_sample)
     found = medians.median_estimate(one.per_sample, None, one.bounds, censored=censored(one))
     return math.nan if found.bound else found.value
-
-
-def failed_samples(table: pa.Table) -> set[int]:
-    """The samples of a cell that failed."""
-    rows = table.filter(pc.equal(table["status"].cast(pa.string()), "failed"))
-    return set(rows["sample"].to_pylist())
 
 
 def gather(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:

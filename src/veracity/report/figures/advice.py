@@ -10,8 +10,9 @@ from typing import Any
 from markupsafe import Markup
 
 from veracity.core.wording import interval, number
-from veracity.report.figures.chart import CIRCLE, Scale, lane, mark, scale_for, span, strip
-from veracity.report.wording import GUIDELINES, as_number, as_text, listing, name, piece, say
+from veracity.report.figures.chart import CIRCLE, Scale, lane, mark, scale_for, span
+from veracity.report.html import draw
+from veracity.report.wording import as_number, as_text, listing, name, piece, say
 
 TEXTS = ("model", "explainer", "branch", "assumption", "measured", "reason", "change", "after_label")
 
@@ -61,6 +62,17 @@ class AdviceData:
     remedies: tuple[tuple[Advice, ...], ...]
     scale: Scale
 
+    def draw(self, item: Advice) -> Markup:
+        """The score of one explainer on one model: before as a ring, after as a dot."""
+        place = self.models.index(item.model) if item.model in self.models else 0
+        marks = [
+            span(one.low, one.high, y, self.scale, "population") + mark(self.scale.percent(one.value), y, CIRCLE, css)
+            for one, css, y in ((item.before, "ring", -4.0), (item.after, "dot", 4.0))
+            if math.isfinite(one.value)
+        ]
+        title = f"{item.explainer} on {item.model}: before {item.before}, after {item.after}"
+        return draw("strip", self.scale, lane(place, title, Markup("").join(marks)), 26)
+
 
 def advice_data(records: Sequence[Mapping[str, Any]], models: Sequence[str]) -> AdviceData:
     """The run's advice as records, cases that call for the same change together, in the order of their appearance."""
@@ -97,53 +109,3 @@ def robust_sentence(data: AdviceData) -> Markup:
     ]
     verb = "it respects" if len(data.robust) == 1 else "they respect"
     return say("advice.robust", Markup("; ").join(parts), verb, robust=len(data.robust))
-
-
-def draw_advice(data: AdviceData) -> Markup:
-    """One article per change: why, what, and the score before and after."""
-    return Markup("").join(draw_remedy(group, data) for group in data.remedies)
-
-
-def draw_remedy(group: Sequence[Advice], data: AdviceData) -> Markup:
-    """The cases that call for one change: what was measured, before as a ring and after as a dot, and the numbers."""
-    first = group[0]
-    rule = GUIDELINES.get(first.guideline)
-    guideline = f"{first.guideline}. {rule}" if rule else ""
-    parts = {"Branch": first.branch, "What fails": first.assumption, "Why": first.reason, "Guideline": guideline}
-    facts = Markup("").join(Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(*part) for part in parts.items() if part[1])
-    titles = ["Explainer", *(["Model"] if len(data.models) > 1 else []), "Measured", "Before and after", "Before", "After", "Gain"]
-    head = Markup("").join(Markup('<th scope="col">{}</th>').format(title) for title in titles)
-    frame = (
-        '<article class="remedy"><h3>{}</h3><dl>{}</dl><div class="scroll" tabindex="0"><table class="cases"><thead><tr>{}</tr></thead>'
-        "<tbody>{}</tbody></table></div></article>"
-    )
-    cases = Markup("").join(draw_case(item, data) for item in group)
-    return Markup(frame).format(first.change or "Nothing is known that would help", facts, head, cases)
-
-
-def draw_case(item: Advice, data: AdviceData) -> Markup:
-    """One explainer on one model."""
-    place = data.models.index(item.model) if item.model in data.models else 0
-    marks = [
-        span(one.low, one.high, y, data.scale, "population") + mark(data.scale.percent(one.value), y, CIRCLE, css)
-        for one, css, y in ((item.before, "ring", -4.0), (item.after, "dot", 4.0))
-        if math.isfinite(one.value)
-    ]
-    title = f"{item.explainer} on {item.model}: before {item.before}, after {item.after}"
-    return Markup('<tr><th scope="row">{}</th>{}<td>{}</td><td class="change">{}</td>{}{}{}</tr>').format(
-        item.explainer,
-        Markup('<td class="id">{}</td>').format(item.model) if len(data.models) > 1 else "",
-        item.measured,
-        strip(data.scale, lane(place, title, Markup("").join(marks)), 26),
-        draw_value(item.before, "not measured"),
-        draw_value(item.after, "not measured again", item.after_label),
-        draw_value(item.gain, ""),
-    )
-
-
-def draw_value(value: Value, otherwise: str, label: str = "") -> Markup:
-    """A number over its interval, and under what name it was measured."""
-    if not math.isfinite(value.value):
-        return Markup("<td>{}</td>").format(otherwise)
-    under = Markup("").join(Markup("<small>{}</small>").format(text) for text in (value.ends, label) if text)
-    return Markup('<td class="value">{}{}</td>').format(number(value.value), under)

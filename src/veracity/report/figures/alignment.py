@@ -8,31 +8,18 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
+from veracity.core.scores import Array
 from veracity.core.wording import number
 from veracity.report.figure import BEHIND, DOT, Figure, Plot, line_sign, sign, signs
 from veracity.report.figures.chart import Axis, Scale, axis_for, evenly, from_zero, legend
 from veracity.report.figures.curves import over_draws
 from veracity.report.figures.panels import Facet, draw_explainers, draw_facets, of_model, on_models
-from veracity.report.figures.plane import (
-    NEUTRAL,
-    Place,
-    Plane,
-    Spot,
-    contours,
-    draw_cloud,
-    draw_paths,
-    draw_plane,
-    draw_spots,
-    group,
-    stretched,
-)
+from veracity.report.figures.plane import NEUTRAL, Place, Plane, Spot, draw_cloud, draw_contours, draw_paths, draw_plane, draw_spots, group
 from veracity.report.reading import Reading
 from veracity.report.wording import name, say, sentences, where
 
-Array = NDArray[np.float64]
 Distortions = Mapping[tuple[str, str], tuple[Array, Array]]
 POINTS = 150
 LEVELS = 3
@@ -213,22 +200,12 @@ def draw_scatter(data: ScatterData) -> Markup:
         for item in met:
             clouds = [np.array([[data.across.at(float(x)), float(y)] for x, y in cloud]).reshape(-1, 2) for cloud in item.clouds]
             dots = [draw_cloud(list(map(tuple, points[evenly(len(points), POINTS)].tolist())), plane) for points in clouds]
-            lines = [draw_lines(contours(points), plane) for points in clouds]
+            lines = [draw_contours(points, plane) for points in clouds]
             content = Markup("").join(coloured(dots) + coloured(lines))
             drawing = draw_plane(plane, content, f"{label}: samples by explanation and model distortion")
             captions = (of_model(item.model, data.models[item.model], several=True),) if len(data.models) > 1 else ()
             facets.append(Facet(title=label, frame=frame, drawing=drawing, captions=captions))
     return draw_facets(facets)
-
-
-def draw_lines(lines: Sequence[Array], plane: Plane) -> Markup:
-    """Contours, each as one path."""
-    parts = []
-    for segments in lines:
-        ends = [(plane.place(*map(float, a)), plane.place(*map(float, b))) for a, b in segments]
-        path = "".join(f"M{a[0]:.0f} {a[1]:.0f}L{b[0]:.0f} {b[1]:.0f}" for a, b in ends)
-        parts.append(Markup('<path class="contour" d="{}"/>').format(path))
-    return stretched(Markup("").join(parts), plane) if parts else Markup("")
 
 
 def distortions(reading: Reading, label: str) -> Distortions:

@@ -12,8 +12,9 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from veracity.core.wording import number
-from veracity.report.figures.chart import LANE, ChartGroup, ChartRow, Readout, Scale, draw_chart, evenly, lane, lane_centre, scale_for
+from veracity.report.figures.chart import LANE, ChartRow, Scale, colour_class, draw_chart, evenly, lane_centre, scale_for
 from veracity.report.figures.ranking import RankingData, headings
+from veracity.report.html import draw
 from veracity.report.wording import word_of
 
 POINTS = 400
@@ -107,7 +108,7 @@ def box_of(values: NDArray[np.float64]) -> Box | None:
 
 def draw_boxes(data: BoxesData) -> Markup:
     """The box plots as HTML with inline SVG."""
-    groups = [ChartGroup(heading=heading, rows=[draw_row(*row, data) for row in rows]) for heading, rows in data.groups]
+    groups = [(heading, [draw_row(*row, data) for row in rows]) for heading, rows in data.groups]
     label = f"Box plots of {word_of(data.score)}"
     return draw_chart(groups, data.scale, lanes=len(data.models), main="median", more="lowest value", label=label)
 
@@ -115,31 +116,18 @@ def draw_boxes(data: BoxesData) -> Markup:
 def draw_row(name: str, boxes: Sequence[Box | None], data: BoxesData) -> ChartRow:
     """One explainer's boxes and their medians, or why there are none."""
     readouts = [
-        Readout(main=data.absent.get((name, model), "undefined"))
+        (data.absent.get((name, model), "undefined"), "")
         if box is None
-        else Readout(main=number(box.median, data.digits), more=number(box.points[0], data.digits))
+        else (number(box.median, data.digits), number(box.points[0], data.digits))
         for model, box in zip(data.models, boxes, strict=True)
     ]
     return ChartRow(name=name, lanes=[draw_box(index, name, box, data) for index, box in enumerate(boxes) if box], readouts=readouts)
 
 
 def draw_box(model: int, name: str, box: Box, data: BoxesData) -> Markup:
-    """Points behind, then whiskers, the box and the median; points are spread a little in height so that equal ones stay countable."""
-    y, percent = lane_centre(model, len(data.models)), data.scale.percent
-    first, third, median = percent(box.first), percent(box.third), percent(box.median)
-    places = [(10 * percent(value), HALF + 9.0 * ((index * GOLDEN) % 1.0 - 0.5)) for index, value in enumerate(box.points)]
-    points = (
-        '<svg y="{0}" width="100%" height="{1}" viewBox="0 0 1000 {1}" preserveAspectRatio="none" overflow="visible">'
-        '<path class="points" d="{2}"/></svg>'
-    )
-    whisker = Markup('<line class="whisker" x1="{}%" x2="{}%" y1="{}" y2="{}"/>')
-    body = Markup('<rect class="box" x="{}%" width="{}%" y="{}" height="9"/><line class="median" x1="{}%" x2="{}%" y1="{}" y2="{}"/>')
-    parts = [
-        Markup(points).format(y - HALF, 2 * HALF, "".join(f"M{x:.0f} {height:.1f}h0" for x, height in places)),
-        whisker.format(percent(box.low), first, y, y),
-        whisker.format(third, percent(box.high), y, y),
-        body.format(first, round(third - first, 2), y - 4.5, median, median, y - 5.5, y + 5.5),
-    ]
+    """Points behind, then whiskers, the box and the median. Points are spread a little in height so that equal ones can be counted."""
+    places = [(10 * data.scale.percent(value), HALF + 9.0 * ((index * GOLDEN) % 1.0 - 0.5)) for index, value in enumerate(box.points)]
+    points = "".join(f"M{x:.0f} {height:.1f}h0" for x, height in places)
     middle, low, high, lowest = (number(value, data.digits) for value in (box.median, box.first, box.third, box.points[0]))
     title = f"{name} on {data.models[model]}: median {middle}, quartiles {low} and {high}, lowest {lowest}, {box.count} samples"
-    return lane(model, title, Markup("").join(parts))
+    return draw("box", box, lane_centre(model, len(data.models)), data.scale, points, title, colour_class(model))

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from veracity.core.wording import compact
+from veracity.report.html import draw
 
 COLOURS = 6
 TINY = 1e-30
@@ -228,12 +229,8 @@ def legend(models: Sequence[str], *, always: bool = False) -> Markup:
     return Markup('<ul class="legend">{}</ul>').format(items) if always or len(models) > 1 else Markup("")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Readout:
-    """The numbers beside one lane: the main one, and the one that a narrow screen leaves out."""
-
-    main: str
-    more: str = ""
+Readout = tuple[str, str]
+"""The numbers beside one lane: the main one, and the one that a narrow screen leaves out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,14 +242,6 @@ class ChartRow:
     readouts: Sequence[Readout]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChartGroup:
-    """Rows under a heading."""
-
-    heading: str
-    rows: Sequence[ChartRow]
-
-
 def lane_centre(lane: int, lanes: int) -> float:
     """The height of a lane's middle, in pixels below the strip's middle.
 
@@ -262,36 +251,9 @@ def lane_centre(lane: int, lanes: int) -> float:
     return LANE * (lane - (lanes - 1) / 2)
 
 
-def draw_chart(groups: Sequence[ChartGroup], scale: Scale, *, lanes: int, main: str, more: str, label: str) -> Markup:
-    """The whole chart as HTML with one inline SVG per row."""
-    text = Markup('<text x="{}%" y="12" text-anchor="middle">{}</text>')
-    numbers = Markup("").join(text.format(scale.percent(tick), compact(tick)) for tick in scale.ticks)
-    axis = Markup('<svg class="strip axis" width="100%" height="18" aria-hidden="true">{}</svg>').format(numbers)
-    parts = [
-        Markup('<div class="row head"><div class="name"></div>{}<div class="read"><span><b>{}</b><i>{}</i></span></div></div>').format(
-            axis, main, more
-        )
-    ]
-    for group in groups:
-        if group.rows and group.heading:
-            heading = '<div class="row group"><div class="name">{}</div>{}<div class="read"></div></div>'
-            parts.append(Markup(heading).format(group.heading, strip(scale, Markup(""), 24)))
-        for row in group.rows:
-            read = Markup("").join(Markup("<span><b>{}</b><i>{}</i></span>").format(item.main, item.more) for item in row.readouts)
-            drawing = strip(scale, Markup("").join(row.lanes), 2 * PAD + LANE * lanes)
-            frame = '<div class="row"><div class="name">{}</div>{}<div class="read">{}</div></div>'
-            parts.append(Markup(frame).format(row.name, drawing, read))
-    parts.append(Markup('<div class="row foot"><div class="name"></div>{}<div class="read"></div></div>').format(axis))
-    return Markup('<div class="chart" role="group" aria-label="{}">{}</div>').format(label, Markup("").join(parts))
-
-
-def strip(scale: Scale, content: Markup, height: int) -> Markup:
-    """The drawing of one row about its middle, with the lines of the axis behind it."""
-    line = Markup('<line class="{}" x1="{}%" x2="{}%" y1="0" y2="100%"/>')
-    places = [("grid zero" if tick == 0 and scale.low < 0 else "grid", scale.percent(tick)) for tick in scale.ticks]
-    grid = Markup("").join(line.format(css, place, place) for css, place in places)
-    frame = '<svg class="strip" width="100%" height="{0}" style="min-height:{0}px">{1}<svg y="50%" overflow="visible">{2}</svg></svg>'
-    return Markup(frame).format(height, grid, content)
+def draw_chart(groups: Sequence[tuple[str, Sequence[ChartRow]]], scale: Scale, *, lanes: int, main: str, more: str, label: str) -> Markup:
+    """The whole chart as HTML, rows under their headings with one inline SVG each."""
+    return draw("chart", groups, scale, 2 * PAD + LANE * lanes, main, more, label)
 
 
 def lane(model: int, title: str, content: Markup) -> Markup:

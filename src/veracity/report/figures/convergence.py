@@ -9,24 +9,23 @@ from functools import partial
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
+from veracity.core.scores import Array
 from veracity.core.walks import Sampling
 from veracity.core.wording import count, interval, number
 from veracity.report.figure import Figure, Plot, line_sign, sign, signs
 from veracity.report.figures.chart import evenly, exact_scale, legend, tight_scale
 from veracity.report.figures.panels import Facet, draw_facets, of_model, on_models, path
 from veracity.report.figures.plane import Plane, draw_band, draw_paths, draw_plane, group
-from veracity.report.reading import Reading
+from veracity.report.reading import Reading, Subject
 from veracity.report.wording import name, say, sentences
 from veracity.statistics.convergence import convergence, hoeffding_error
 
-Array = NDArray[np.float64]
 LEAST = 5
 """Fewer draws show nothing."""
 AT_ONE = 0.999
-"""From here on an estimate cannot but have settled: no draw is better than 1."""
+"""An estimate from here on has settled, since no draw is better than 1."""
 POINTS = 60
 CLEAR = 3
 """Bounds of more curves than this hide the curves."""
@@ -43,10 +42,10 @@ class DrawKind:
     bounds: tuple[float, float]
 
 
-def random_draws(reading: Reading, score: str) -> dict[tuple[str, str], DrawKind]:
-    """Draws that are a random sample of their own from the first to any later one, by (model, explainer).
+def random_draws(reading: Reading, score: str) -> dict[Subject, DrawKind]:
+    """Draws whose first k are a random sample for every k, by (model, explainer).
 
-    Those of a Monte Carlo walk are, if each value is a mean over draws. An exhaustive walk visits elements in their order,
+    This holds for a Monte Carlo walk if each value is a mean over draws. An exhaustive walk visits elements in their order,
     an adaptive one stops by looking at its values, and a maximum over draws only ever grows.
     """
     cells = [cell for cell in reading.manifest.get("cells") or () if cell["score"] == score]
@@ -64,7 +63,7 @@ def random_draws(reading: Reading, score: str) -> dict[tuple[str, str], DrawKind
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """An estimate on one model after 1, 2 ... draws a sample, its interval, and Hoeffding's error (NaN where it does not apply)."""
+    """An estimate on one model after 1, 2 ... draws per sample, its interval, and Hoeffding's error (NaN where it does not apply)."""
 
     model: int
     samples: int
@@ -87,30 +86,28 @@ class Running:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvergenceData:
-    """The running estimates of every explainer that has not settled by being perfect."""
+    """The running estimates of every explainer that does not score 1."""
 
-    score: str
     models: tuple[str, ...]
     explainers: tuple[tuple[str, str, tuple[Running, ...]], ...]
 
 
 def convergence_data(
-    draws: Mapping[tuple[str, str], Array],
-    kinds: Mapping[tuple[str, str], DrawKind],
-    score: str,
+    draws: Mapping[Subject, Array],
+    kinds: Mapping[Subject, DrawKind],
     models: Sequence[str],
     frames: Mapping[str, str],
     confidence: float = 0.95,
 ) -> ConvergenceData:
     """From every draw's value (samples, draws); `frames` names the explainers to show, in their order."""
     known = {subject: (values, kinds[subject]) for subject, values in draws.items() if subject in kinds and values.shape[1] >= LEAST}
-    found = [(label, frame, on_models(label, known, models, partial(running, confidence))) for label, frame in frames.items()]
+    found = [(label, frame, on_models(label, known, models, partial(running_estimate, confidence))) for label, frame in frames.items()]
     lines = [(label, frame, tuple(item for item in items if item.value[-1] < AT_ONE)) for label, frame, items in found]
-    return ConvergenceData(score=score, models=tuple(models), explainers=tuple(line for line in lines if line[2]))
+    return ConvergenceData(models=tuple(models), explainers=tuple(line for line in lines if line[2]))
 
 
-def running(confidence: float, model: int, drawn: tuple[Array, DrawKind]) -> Running:
-    """One explainer on one model; of very many draws evenly spaced ones."""
+def running_estimate(confidence: float, model: int, drawn: tuple[Array, DrawKind]) -> Running:
+    """The estimate of one explainer on one model; of very many draws, evenly spaced ones are drawn."""
     values, kind = drawn
     found = convergence(values, kind.sampling, kind.bounds, confidence=confidence)
     chosen, width = evenly(len(found.draws), POINTS), kind.bounds[1] - kind.bounds[0]
@@ -174,7 +171,7 @@ class ConvergenceFigure(Figure):
         kinds = random_draws(reading, label)
         if not kinds:
             return None
-        found = convergence_data(reading.draws(label), kinds, label, reading.models, reading.explained(label), reading.confidence)
+        found = convergence_data(reading.draws(label), kinds, reading.models, reading.explained(label), reading.confidence)
         return found if found.explainers else None
 
     def plot(self, reading: Reading, label: str, data: ConvergenceData) -> Plot:

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
-from veracity.core.scores import per_sample_mean
+from veracity.core.scores import Array, per_sample_mean
 from veracity.core.wording import compact, number
 from veracity.report.figure import BEHIND, Figure, Plot, line_sign, sign, signs
 from veracity.report.figures.chart import Scale, evenly, exact_scale, legend, scale_for
@@ -22,7 +21,6 @@ from veracity.report.wording import listing, name, piece, say, sentences, where
 from veracity.scores.common import Curve
 from veracity.statistics.intervals import mean_interval
 
-Array = NDArray[np.float64]
 Curves = Mapping[tuple[str, str], Array]
 POINTS = 60
 LEAST = 2

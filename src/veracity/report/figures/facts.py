@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from veracity.core.sentences import tell
 from veracity.core.wording import compact, count, interval, number
@@ -17,8 +16,6 @@ from veracity.report.wording import as_number, as_text, missing, title_of
 FIRST = ("model", "explainer", "concept")
 ENDS = ("low", "high")
 LAST = ("trusted", "warning")
-OPEN = 12
-"""Longer tables are folded away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,27 +89,3 @@ def facts_sentence(tables: Sequence[LearntTable]) -> str:
         return tell("learnt.all", len(asked), facts=len(asked)) or tell("learnt.one", facts=len(asked))
     verb = "is" if len(doubtful) == 1 else "are"
     return tell("learnt.some", count(len(asked), "row"), len(doubtful), verb, facts=len(asked))
-
-
-def draw_facts(tables: Sequence[LearntTable]) -> Markup:
-    """Every table as HTML: of long tables only what is doubtful is in the open."""
-    parts = []
-    for table in tables:
-        whole, doubtful = draw_table(table.columns, table.facts), [fact for fact in table.facts if fact.trusted is False]
-        if len(table.facts) > OPEN:
-            parts += [draw_table(table.columns, doubtful)] if doubtful else []
-            whole = Markup("<details><summary>All {}</summary>{}</details>").format(count(len(table.facts), "row"), whole)
-        parts.append(whole)
-    return Markup("").join(parts)
-
-
-def draw_table(columns: Sequence[str], facts: Sequence[Fact]) -> Markup:
-    """Facts as table rows: those that are not trusted stand out, and each warning has a line of its own under its row."""
-    head = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in columns)
-    rows = []
-    for fact in facts:
-        css = Markup(' class="doubtful"') if fact.trusted is False else ""
-        rows.append(Markup("<tr{}>{}</tr>").format(css, Markup("").join(Markup("<td>{}</td>").format(cell) for cell in fact.cells)))
-        rows += [Markup('<tr class="warning"><td colspan="{}">{}</td></tr>').format(len(columns), fact.warning)] if fact.warning else []
-    frame = '<div class="scroll" tabindex="0"><table class="learnt"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
-    return Markup(frame).format(head, Markup("").join(rows))

@@ -49,17 +49,6 @@ class ModelFolds:
         return max(known) - min(known) if len(known) > 1 else math.nan
 
     @property
-    def fewest(self) -> int:
-        """How many samples the smallest fold has."""
-        return min((fold.samples for fold in self.folds), default=0)
-
-    @property
-    def noise(self) -> float:
-        """How far, 19 times in 20, the accuracy on the smallest fold lies from that on ever more samples: 1.96 sqrt(p (1 - p) / n)."""
-        mean = chart.mean_of(self.accuracies)
-        return 1.96 * math.sqrt(mean * (1.0 - mean) / max(self.fewest, 1))
-
-    @property
     def comparable(self) -> bool:
         """Whether the folds' accuracies are within 3 points."""
         return self.spread <= COMPARABLE + 1e-9
@@ -109,11 +98,10 @@ def draw_folds(data: FoldsData) -> Markup:
                 chart.ChartRow(
                     name=Markup("{}<span>{}</span> <small>{}</small>").format(key, item.model, folds),
                     lanes=[chart.lane(item.place, told, line + Markup("").join(dots))],
-                    readouts=[chart.Readout(main=number(chart.mean_of(item.accuracies)), more=interval(low, high))],
+                    readouts=[(number(chart.mean_of(item.accuracies)), interval(low, high))],
                 )
             )
-    groups = [chart.ChartGroup(heading="", rows=rows)]
-    return chart.draw_chart(groups, data.scale, lanes=1, main="mean", more="worst to best", label="Accuracy of every fold")
+    return chart.draw_chart([("", rows)], data.scale, lanes=1, main="mean", more="worst to best", label="Accuracy of every fold")
 
 
 def folds_plot(data: FoldsData) -> Plot | None:
@@ -132,7 +120,10 @@ def folds_plot(data: FoldsData) -> Plot | None:
 
 
 def fold_sentence(item: ModelFolds) -> str:
-    """Whether the folds of one model are comparably accurate, as stability takes for granted (section 3.3)."""
+    """Whether the folds of one model are comparably accurate, as stability takes for granted (section 3.3).
+
+    The noise of the accuracy p on the smallest fold of n samples is 1.96 sqrt(p (1 - p) / n), 19 times in 20.
+    """
     folds, known = count(len(item.folds), "fold"), item.accuracies
     if not math.isfinite(item.spread):
         return tell("folds.unknown", item.model, folds, folds=len(item.folds))
@@ -140,5 +131,6 @@ def fold_sentence(item: ModelFolds) -> str:
     apart = f"{100 * item.spread:.1f} points apart"
     if item.comparable:
         return tell("folds.comparable", item.model, folds, ends, apart, accuracies=len(known))
-    noise = f"{100 * item.noise:.1f}"
-    return tell("folds.apart", item.model, folds, ends, apart, f"{100 * COMPARABLE:g}", item.fewest, noise, accuracies=len(known))
+    mean, fewest = chart.mean_of(known), min(fold.samples for fold in item.folds)
+    noise = f"{100 * (1.96 * math.sqrt(mean * (1.0 - mean) / max(fewest, 1))):.1f}"
+    return tell("folds.apart", item.model, folds, ends, apart, f"{100 * COMPARABLE:g}", fewest, noise, accuracies=len(known))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from veracity.core.wording import compact, number
 from veracity.report.figures import images
 from veracity.report.figures.images import BARS, CHANNELS, PIXELS, Array, Layout
+from veracity.report.html import draw
 from veracity.report.wording import in_order
 from veracity.results import WorstPair
 
@@ -248,7 +249,7 @@ def draw_coloured(item: Exhibit) -> Markup:
 def draw_tiles(item: Exhibit) -> Markup:
     """Five tiles; inputs share one scale and explanations another."""
     low, high = images.bounds(item.input, item.moved)
-    shown = occupied(item)
+    shown = occupied_rows(item)
     before, after = (array if shown is None else array[shown] for array in (item.input, item.moved))
     maps = [images.one_map(array, item.layout, shown) for array in item.maps]
     scale, layout, formulas = images.reach(*maps), item.layout, item.formulas
@@ -262,8 +263,8 @@ def draw_tiles(item: Exhibit) -> Markup:
     return Markup("").join(tiles)
 
 
-def occupied(item: Exhibit) -> NDArray[np.bool_] | None:
-    """Of a matrix, the rows that are not zero throughout, before or after: slots without a node have nothing to show."""
+def occupied_rows(item: Exhibit) -> NDArray[np.bool_] | None:
+    """The rows of a matrix that are not all zero before and after; rows without a node have nothing to show."""
     arrays = (item.input, item.moved, *item.maps)
     if item.layout is not Layout.ROWS or any(array.ndim != 2 or len(array) != len(item.input) for array in arrays):
         return None
@@ -294,9 +295,5 @@ def draw_vectors(item: Exhibit) -> Markup:
 def draw_concepts(item: Exhibit) -> Markup:
     """One row per concept; those that changed stand out."""
     names = item.names if len(item.names) == len(item.expected) else tuple(f"concept {place + 1}" for place in range(len(item.expected)))
-    row = Markup('<tr{}><th scope="row">{}</th><td>{}</td><td>{}</td></tr>')
     lines = [(name, number(before, 2), number(after, 2)) for name, before, after in zip(names, item.expected, item.found, strict=True)]
-    body = Markup("").join(row.format(Markup(' class="changed"') if line[1] != line[2] else "", *line) for line in lines)
-    head = '<tr><th scope="col">concept</th><th scope="col">expected <i>{}</i></th><th scope="col">found <i>{}</i></th></tr>'
-    table = '<table class="concepts"><thead>{}</thead><tbody>{}</tbody></table>'
-    return Markup(table).format(Markup(head).format(item.formulas.expected, item.formulas.found), body)
+    return draw("concepts", lines, item.formulas)

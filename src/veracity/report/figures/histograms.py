@@ -8,26 +8,25 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
+from veracity.core.scores import Array
 from veracity.core.wording import number
 from veracity.report.figure import Plot, SharedFigure, line_sign, sign, signs
 from veracity.report.figures.chart import Scale, from_zero
 from veracity.report.figures.panels import Facet, draw_facets
-from veracity.report.figures.plane import Plane, draw_paths, draw_plane, line, stretched
+from veracity.report.figures.plane import Plane, draw_paths, draw_plane, line, stretch
 from veracity.report.reading import Reading
 from veracity.report.wording import as_json, say, sentences, word_of
 from veracity.scores.distance_sets import balance
 
-Array = NDArray[np.float64]
 Sets = Mapping[tuple[str, str], tuple[Array, Array]]
 """By (model, explainer): the distances in S= and in S!=."""
 
 BINS = 40
 SAME, DIFFER = "S=", "S\N{NOT EQUAL TO}"
 SET_COLOURS = ("l3", "l2")
-"""Of S= and of S!=, so that they are no model's."""
+"""The colours of S= and of S!=; no model has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +105,7 @@ def best_cut(same: Array, differ: Array) -> tuple[float, float]:
 
 
 def draw_histograms(data: HistogramsData) -> Markup:
-    """One plot an explainer and model: S= filled, S!= as a line, and gamma* as an upright one."""
+    """One plot per explainer and model: S= filled, S!= as a line, and gamma* as a vertical line."""
     return draw_facets([draw_panel(panel, data) for panel in data.panels])
 
 
@@ -117,7 +116,7 @@ def draw_panel(panel: Histogram, data: HistogramsData) -> Facet:
     for colour, css, size, heights in zip(SET_COLOURS, ("area", "curve"), panel.sizes, (panel.same, panel.differ), strict=True):
         corners = [(edge, height) for place, height in enumerate(heights) for edge in data.edges[place : place + 2]]
         closed = line([(data.edges[0], 0.0), *corners, (data.edges[-1], 0.0)], plane)
-        outline = stretched(Markup('<path class="{}" d="{}"/>').format(css, closed), plane)
+        outline = stretch(Markup('<path class="{}" d="{}"/>').format(css, closed), plane)
         parts += [Markup('<g class="{}">{}</g>').format(colour, outline)] if size else []
     parts.append(draw_paths([[(panel.cut, plane.up.low), (panel.cut, plane.up.high)]], "reference", plane))
     title, told = f"{panel.explainer} on {panel.model}" if len(data.models) > 1 else panel.explainer, captions(panel)

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from veracity.core.scores import Array
 from veracity.report.figures.chart import evenly
-
-Array = NDArray[np.float64]
 
 BARS = 160
 """More bars than this cannot be told apart."""

@@ -36,7 +36,6 @@ class Meeting:
 class RelaxationData:
     """Every explainer on every model that has both numbers, models in ascending order of their invariance."""
 
-    score: str
     explainers: tuple[tuple[str, str, tuple[Meeting, ...]], ...]
     across: Scale
     up: Scale
@@ -56,7 +55,6 @@ def relaxation_data(
             lines.append((label, frames[label], tuple(met)))
     shown = [item for _, _, met in lines for item in met]
     return RelaxationData(
-        score=score,
         explainers=tuple(lines),
         across=tight_scale([value for item in shown for value in (item.own.value, item.own.low, item.own.high)], least=0.02),
         up=scale_for([value for item in shown for value in (item.result.value, item.result.low, item.result.high)], parts=6),
@@ -112,7 +110,6 @@ def draw_relaxation(data: RelaxationData, models: Sequence[str]) -> Markup:
 class TrainingData:
     """Steps in ascending order, and at each the model's own result and every explainer's; None where there is none."""
 
-    score: str
     steps: tuple[float, ...]
     own: tuple[Row | None, ...]
     explainers: tuple[tuple[str, str, tuple[Row | None, ...]], ...]
@@ -128,7 +125,6 @@ def training_data(rows: Sequence[Row], score: str, steps: Mapping[str, float], o
     stages = tuple(own.get(model) for model in steps)
     shown = [row for _, _, found in kept for row in found if row is not None] + [row for row in stages if row is not None]
     return TrainingData(
-        score=score,
         steps=tuple(steps.values()),
         own=stages,
         explainers=kept,

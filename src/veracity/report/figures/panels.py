@@ -9,10 +9,11 @@ from typing import TypeVar
 import numpy as np
 from markupsafe import Markup
 
-from veracity.core.wording import count, number
+from veracity.core.wording import number
 from veracity.report.figures.chart import Axis, Scale, evenly, key
 from veracity.report.figures.plane import NEUTRAL, Place, Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.wording import frame_title, in_order
+from veracity.report.html import draw
+from veracity.report.wording import in_order
 
 SHOWN = 12
 HEIGHT = 220
@@ -39,26 +40,8 @@ def draw_facets(facets: Sequence[Facet], shown: int = SHOWN, *, broad: bool = Fa
 
     Plots with many lines are `broad`.
     """
-    frames = in_order(item.frame for item in facets)
-    parts = []
-    for frame in frames:
-        mine = [item for item in facets if item.frame == frame]
-        parts += [Markup('<h4 class="kind">{}</h4>').format(frame_title(frame))] if len(frames) > 1 else []
-        parts.append(draw_grid(mine[:shown], broad))
-        if len(mine) > shown:
-            rest = Markup("<details><summary>{}</summary>{}</details>")
-            parts.append(rest.format(count(len(mine) - shown, "more plot"), draw_grid(mine[shown:], broad)))
-    return Markup("").join(parts)
-
-
-def draw_grid(facets: Sequence[Facet], broad: bool = False) -> Markup:
-    """Plots beside and under one another."""
-    frame = Markup('<figure class="facet"><figcaption>{}</figcaption>{}<div>{}</div></figure>')
-    plots = [
-        frame.format(item.title, item.drawing, Markup("").join(Markup("<p>{}</p>").format(text) for text in item.captions))
-        for item in facets
-    ]
-    return Markup('<div class="{}">{}</div>').format("facets broad" if broad else "facets", Markup("").join(plots))
+    kinds = {frame: [item for item in facets if item.frame == frame] for frame in in_order(item.frame for item in facets)}
+    return draw("facets", kinds, shown, broad)
 
 
 def of_model(model: int, text: str | Markup, *, several: bool) -> Markup:
@@ -119,8 +102,8 @@ class Panel:
     captions: tuple[str, ...] = ()
 
 
-def shown(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """At most so many of the seeds' lines, evenly spaced over them."""
+def some_seeds(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """At most `SEEDS` of the lines, evenly spaced."""
     return tuple(paths[index] for index in evenly(len(paths), SEEDS))
 
 

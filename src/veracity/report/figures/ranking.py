@@ -117,41 +117,37 @@ def headings(group: RankingFrame, data: RankingData) -> tuple[str, str]:
     return "Explainers" if data.controls else "", "Controls"
 
 
+def ranking_row(row: RankingRow, data: RankingData) -> chart.ChartRow:
+    """One explainer: a lane and its numbers for each model."""
+    heights = [chart.lane_centre(index, len(data.models)) for index in range(len(data.models))]
+    lanes = [
+        draw_lane(index, result, data.scale, y=heights[index], digits=data.digits)
+        for index, result in enumerate(row.results)
+        if result is not None
+    ]
+    return chart.ChartRow(name=row.explainer, lanes=lanes, readouts=[readout(result, data.digits) for result in row.results])
+
+
 def draw_ranking(data: RankingData) -> Markup:
     """The ranking as HTML with inline SVG."""
-    lanes = len(data.models)
     groups = [
-        chart.ChartGroup(
-            heading=heading,
-            rows=[
-                chart.ChartRow(
-                    name=row.explainer,
-                    lanes=[
-                        draw_lane(index, result, data.scale, y=chart.lane_centre(index, lanes), digits=data.digits)
-                        for index, result in enumerate(row.results)
-                        if result is not None
-                    ],
-                    readouts=[readout(result, data.digits) for result in row.results],
-                )
-                for row in rows
-            ],
-        )
+        (heading, [ranking_row(row, data) for row in rows])
         for group in data.frames
         for heading, rows in zip(headings(group, data), (group.explainers, group.controls), strict=True)
     ]
     label = f"{'All explainers' if data.in_map_units else 'Ranking'} by {word_of(data.score)}"
-    return chart.draw_chart(groups, data.scale, lanes=lanes, main=data.middle, more=f"{data.level} interval", label=label)
+    return chart.draw_chart(groups, data.scale, lanes=len(data.models), main=data.middle, more=f"{data.level} interval", label=label)
 
 
 def readout(result: Row | None, digits: int) -> chart.Readout:
     """The numbers beside a lane, or why there are none."""
     if result is None:
-        return chart.Readout(main="not run")
+        return "not run", ""
     if result.pending:
-        return chart.Readout(main="pending", more=result.so_far(digits))
+        return "pending", result.so_far(digits)
     if result.defined:
-        return chart.Readout(main=result.shown(digits), more=result.ends(digits))
-    return chart.Readout(main="failed" if result.state == State.FAILED else "no response" if result.still else "undefined")
+        return result.shown(digits), result.ends(digits)
+    return "failed" if result.state == State.FAILED else "no response" if result.still else "undefined", ""
 
 
 def draw_lane(model: int, result: Row, scale: chart.Scale, *, y: float, digits: int) -> Markup:
@@ -249,5 +245,4 @@ def draw_behaviour(data: BehaviourData) -> Markup:
         for index, result, accuracy in data.rows
     ]
     middle = data.rows[0][1].middle if data.rows else "mean"
-    groups = [chart.ChartGroup(heading="", rows=rows)]
-    return chart.draw_chart(groups, data.scale, lanes=1, main=middle, more=f"{data.level} interval", label=title_of(data.score))
+    return chart.draw_chart([("", rows)], data.scale, lanes=1, main=middle, more=f"{data.level} interval", label=title_of(data.score))

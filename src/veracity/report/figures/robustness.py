@@ -61,11 +61,7 @@ def dots_data(samples: pd.DataFrame, models: Sequence[str], frames: Mapping[str,
     ticks = tuple(float(numbers[place]) for place in evenly(len(numbers), TICKS))
     return DotsData(
         subjects=tuple(subjects),
-        across=Scale(
-            min(numbers, default=0) - 0.5,
-            max(numbers, default=1) + 0.5,
-            ticks,
-        ),
+        across=Scale(min(numbers, default=0) - 0.5, max(numbers, default=1) + 0.5, ticks),
         up=tight_scale([0.0, *(end for one in every for end in (one.value, one.low, one.high))], parts=5),
     )
 

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
-from veracity.core.scores import Measured
+from veracity.core.scores import Array, Measured
 from veracity.core.sentences import SENTENCES
 from veracity.core.wording import number
 from veracity.report.figure import Figure, Plot, line_sign, signs
 from veracity.report.figures.chart import exact_scale, legend, plain_axis, tight_scale
-from veracity.report.figures.panels import Fan, Panel, Path, draw_fans, path, shown
+from veracity.report.figures.panels import Fan, Panel, Path, draw_fans, path, some_seeds
 from veracity.report.figures.plane import Place
 from veracity.report.figures.robustness import in_run_order
 from veracity.report.reading import Reading
@@ -25,7 +24,6 @@ from veracity.report.wording import name, say, sentences
 from veracity.results import Series
 from veracity.walk import Strongest
 
-Array = NDArray[np.float64]
 LEAST = 2
 """Fewer steps are no line."""
 SETTLED = 0.001
@@ -107,7 +105,7 @@ def panel(score: Any, title: str, found: Mapping[tuple[int, str], Course]) -> Pa
     lines = [(index, label, line) for (index, label), line in sorted(found.items())]
     fans = []
     for index, label, line in lines:
-        seeds = shown([path(line.evaluations, seed) for seed in line.seeds])
+        seeds = some_seeds([path(line.evaluations, seed) for seed in line.seeds])
         fans.append(Fan(label=label, index=index, seeds=seeds, middle=path(line.evaluations, line.middle)))
     heights = [float(value) for _, _, line in lines for value in line.seeds.ravel()]
     return Panel(
@@ -208,7 +206,9 @@ def rarity_data(score: Any, series: Sequence[Series], models: Sequence[str], nam
         if lines:
             places, heights = middle(found, score.event)
             index = names.index(one.explainer) if names else models.index(one.model)
-            fan = Fan(label=one.explainer or one.model, index=index, seeds=shown(lines), middle=path(score.objective_at(places), heights))
+            fan = Fan(
+                label=one.explainer or one.model, index=index, seeds=some_seeds(lines), middle=path(score.objective_at(places), heights)
+            )
             groups.setdefault(one.model if names else "", []).append(fan)
     event = float(score.objective_at(np.array([score.event]))[0])
     drawn = [place for fans in groups.values() for fan in fans for line in (*fan.seeds, fan.middle) for place in line]

@@ -12,6 +12,7 @@ from veracity.report.figure import Plot, SharedFigure, line_sign, sign, signs
 from veracity.report.figures.chart import CIRCLE, Scale, legend, mark, tight_scale
 from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import Plane, draw_plane, draw_spots, group, row_spot
+from veracity.report.html import draw
 from veracity.report.reading import Reading
 from veracity.report.wording import say, sentences, title_of, word_of
 from veracity.results import Row
@@ -88,15 +89,15 @@ def place_labels(points: Sequence[tuple[str, float, float]], height: float) -> l
     taken: list[Label] = []
     for index, (name, x, y) in enumerate(points):
         held = [*(dot for other, dot in enumerate(dots) if other != index), *(label.box for label in taken)]
-        tried = list(candidates(shortened(name), x, y, height))
+        tried = list(candidates(shorten(name), x, y, height))
         taken.append(min(tried, key=lambda label: trouble(label, held, height)))
     return taken
 
 
-def shortened(name: str) -> str:
-    """A name that fits.
+def shorten(name: str) -> str:
+    """A name, cut to the letters that fit.
 
-    >>> shortened("my own explainer number three")
+    >>> shorten("my own explainer number three")
     'my own explainer numb…'
     """
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
@@ -119,37 +120,17 @@ def trouble(label: Label, held: Sequence[Box], height: float) -> int:
     return sum(not label.box.clear_of(box) for box in held) + (len(held) + 1) * off
 
 
-def draw_labels(labels: Sequence[Label]) -> Markup:
-    """Names, and lines to those that stand far from their points."""
-    text = Markup('<svg x="{}%" y="{}" overflow="visible">{}<text class="point" x="{}" y="{}" text-anchor="{}">{}</text></svg>')
-    lead = Markup('<line class="lead" x1="0" y1="0" x2="{}" y2="{}"/>')
-    return Markup("").join(
-        text.format(one.x, one.y, lead.format(0.8 * one.dx, one.dy - 4.0) if one.far else "", one.dx, one.dy, one.anchor, one.text)
-        for one in labels
-    )
-
-
 HEIGHT = 260
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """One explainer: its fidelity and the score that stands against it."""
-
-    explainer: str
-    control: bool
-    fidelity: Row
-    score: Row
-
-
-@dataclass(frozen=True, kw_only=True)
 class SelectionPanel:
-    """One score on one model against fidelity."""
+    """One score on one model against fidelity: both rows of each explainer, fidelity first."""
 
     model: str
     place: int
     score: str
-    points: tuple[Candidate, ...]
+    points: tuple[tuple[Row, Row], ...]
     up: Scale
 
 
@@ -170,11 +151,10 @@ def selection_data(rows: Sequence[Row], fidelity: str, scores: Sequence[str], mo
     for place, model in enumerate(models):
         for score in scores:
             names = [label for found, held, label in cells if found == score and held == model and (fidelity, model, label) in cells]
-            both = [(cells[fidelity, model, label], cells[score, model, label]) for label in names]
-            points = tuple(Candidate(explainer=row.explainer, control=row.control, fidelity=other, score=row) for other, row in both)
-            up = tight_scale([value for _, row in both for value in (row.value, row.low, row.high)])
+            points = tuple((cells[fidelity, model, label], cells[score, model, label]) for label in names)
+            up = tight_scale([value for _, row in points for value in (row.value, row.low, row.high)])
             panels += [SelectionPanel(model=model, place=place, score=score, points=points, up=up)] if len(points) > 1 else []
-    every = [value for panel in panels for item in panel.points for value in (item.fidelity.value, item.fidelity.low, item.fidelity.high)]
+    every = [value for panel in panels for row, _ in panel.points for value in (row.value, row.low, row.high)]
     return SelectionData(fidelity=fidelity, panels=tuple(panels), across=tight_scale(every), several=len(models) > 1)
 
 
@@ -187,15 +167,18 @@ def draw_panel(panel: SelectionPanel, data: SelectionData) -> Facet:
     """Points with both their intervals and their names; controls are rings."""
     plane = Plane(across=data.across, up=panel.up, height=HEIGHT)
     spots, names, rings = [], [], []
-    for item in panel.points:
-        x, y = item.fidelity, item.score
+    for x, y in panel.points:
         first, second = (f"{word_of(label)} {row.shown()} ({row.ends()})" for label, row in ((panel.score, y), (data.fidelity, x)))
-        title = f"{item.explainer}{' (control)' if item.control else ''}: {first}, {second}"
+        title = f"{y.explainer}{' (control)' if y.control else ''}: {first}, {second}"
         spots.append(replace(row_spot(x.value, y, title), left=x.low, right=x.high))
         place = plane.across.percent(x.value), plane.top(y.value)
-        names.append((item.explainer, *place))
-        rings += [mark(*place, CIRCLE, "ring")] if item.control else []
-    parts = [draw_spots(spots, panel.place, plane), group(panel.place, Markup("").join(rings)), draw_labels(place_labels(names, HEIGHT))]
+        names.append((y.explainer, *place))
+        rings += [mark(*place, CIRCLE, "ring")] if y.control else []
+    parts = [
+        draw_spots(spots, panel.place, plane),
+        group(panel.place, Markup("").join(rings)),
+        draw("point_labels", place_labels(names, HEIGHT)),
+    ]
     title = f"{title_of(panel.score)} against {word_of(data.fidelity)}" + (f" on {panel.model}" if data.several else "")
     told = "; ".join(one.title for one in spots)
     return Facet(title=title, frame="", drawing=draw_plane(plane, Markup("").join(parts), f"{title}: {told}"))
@@ -227,8 +210,7 @@ class SelectionFigure(SharedFigure):
             ),
             keys=legend(reading.models)
             + signs(
-                line_sign("ends", "explainer", dot=True),
-                sign('<circle class="ring" r="4.2"/>', "control, which never looks at a model"),
+                line_sign("ends", "explainer", dot=True), sign('<circle class="ring" r="4.2"/>', "control, which never looks at a model")
             ),
             drawing=draw_selection(data),
         )

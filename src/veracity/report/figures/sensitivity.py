@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
+from veracity.core.scores import Array
 from veracity.core.wording import interval, number
 from veracity.report.figure import Plot, SharedFigure
 from veracity.report.figures.chart import Scale, evenly, legend, scale_for, tight_scale
@@ -22,7 +22,6 @@ from veracity.report.wording import say, sentences, word_of
 from veracity.statistics.correlation import pearson_interval
 from veracity.statistics.intervals import Interval
 
-Array = NDArray[np.float64]
 POINTS = 300
 ROUNDING = 1e-5
 """Similarities of single-precision explanations that differ by less are equal."""
@@ -92,13 +91,13 @@ def draw_sensitivity(data: SensitivityData) -> Markup:
         plane = Plane(across=tight_scale([0.0, *(float(value) for item in met for value in item.sensitivity)], parts=3), up=data.up)
         shown = [(item.model, evenly(len(item.symmetry), POINTS), item) for item in met]
         clouds = [group(model, draw_cloud(path(item.sensitivity[chosen], item.symmetry[chosen]), plane)) for model, chosen, item in shown]
-        captions = [of_model(item.model, correlated(item.r), several=len(data.models) > 1) for item in met]
+        captions = [of_model(item.model, correlation_text(item.r), several=len(data.models) > 1) for item in met]
         drawing = draw_plane(plane, Markup("").join(clouds), f"{label}: symmetry against sensitivity")
         facets.append(Facet(title=label, frame=frame, drawing=drawing, captions=tuple(captions)))
     return draw_facets(facets)
 
 
-def correlated(r: Interval) -> str:
+def correlation_text(r: Interval) -> str:
     """A correlation in words."""
     if r.n < LEAST:
         return f"too few samples for a correlation, n = {r.n}"

@@ -22,7 +22,7 @@ from veracity.report.wording import GUIDELINES, bare_label, families, piece, spe
 from veracity.results import Row
 
 BARE = 0
-"""The explainer as it is. It is not the mean over one random transform, which looks at g x and never at x itself."""
+"""The explainer as it is. This differs from the mean over one random transform, which looks at g x and never at x itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,6 @@ class Family:
 class SymmetrisationData:
     """Families with at least two steps, on common axes."""
 
-    score: str
     models: tuple[str, ...]
     families: tuple[Family, ...]
     judged: bool
@@ -75,7 +74,6 @@ def symmetrisation_data(rows: Sequence[Row], score: str, models: Sequence[str], 
     kept = [replace(item, title=f"{item.title} ({item.steps[-1].explainer})") if titles.count(item.title) > 1 else item for item in made]
     shown = [result for item in kept for step in item.steps for result in step.results if result is not None]
     return SymmetrisationData(
-        score=score,
         models=tuple(models),
         families=tuple(kept),
         judged=judged(shown),
@@ -101,7 +99,7 @@ def positions(places: Sequence[int | None]) -> dict[int | None, float]:
 
 
 def draw_symmetrisation(data: SymmetrisationData) -> Markup:
-    """One plot a family, one curve a model."""
+    """One plot per family, one curve per model."""
     stand = positions(data.places)
     ticks = tuple(stand.values())
     words = {BARE: "none", None: "all"}

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
-from markupsafe import Markup
 
 from veracity.core.wording import centre, interval, number
 from veracity.report.rows import Verdict, against_chance
-from veracity.report.wording import ARROWS, as_text, title_of
+from veracity.report.wording import as_text
 from veracity.results import Row
 from veracity.results.rows import digits_of
 from veracity.results.words import Assumed
@@ -55,12 +54,6 @@ class OverviewData:
     explainers: tuple[str, ...]
     controls: int
     rows: tuple[OverviewRow, ...]
-
-    @property
-    def wins(self) -> dict[str, int]:
-        """In how many rows each explainer is the best, most first; those that never are left out."""
-        found = {name: sum(row.cells[place].best for row in self.rows) for place, name in enumerate(self.explainers)}
-        return {name: count for name, count in sorted(found.items(), key=lambda item: -item[1]) if count}
 
 
 def overview_data(rows: Sequence[Row], scores: Sequence[str], models: Sequence[str], assumed: Sequence[Assumed]) -> list[OverviewData]:
@@ -106,30 +99,6 @@ def cell(row: Row, digits: int) -> Cell:
     return Cell(value=row.shown(digits), ends=row.ends(digits), best=row.leads, faint=faint, outcome=row.outcome or "")
 
 
-def draw_overview(data: OverviewData) -> Markup:
-    """The table as HTML: each number over its interval."""
-    last = len(data.explainers) - data.controls
-    columns = {"Assumption fails": [row.assumption for row in data.rows], "Chance": [row.chance for row in data.rows]}
-    beside = {title: texts for title, texts in columns.items() if any(texts)}
-    head = [Markup('<th scope="col">{}</th>').format(title) for title in ("Score", *beside)]
-    for place, name in enumerate(data.explainers):
-        css, note = (Markup(' class="control"'), Markup(" <small>control</small>")) if place >= last else ("", "")
-        head.append(Markup('<th scope="col"{}>{}{}</th>').format(css, name, note))
-    body = []
-    for number_of, row in enumerate(data.rows):
-        way = (f"{row.direction} is better", ARROWS.get(row.direction, ""))
-        better, arrow = ("in each map's own units, not to be compared", "*") if row.units else way
-        cells = [Markup('<th scope="row">{} <abbr title="{}">{}</abbr></th>').format(title_of(row.score), better, arrow)]
-        cells += [Markup("<td>{}</td>").format(texts[number_of]) for texts in beside.values()]
-        for place, item in enumerate(row.cells):
-            css = " ".join(word for word, on in (("best", item.best), ("faint", item.faint), ("control", place >= last)) if on)
-            small = Markup("").join(Markup("<small>{}</small>").format(text) for text in (item.ends, item.outcome) if text)
-            cells.append(Markup("<td{}>{}{}</td>").format(Markup(' class="{}"').format(css) if css else "", item.value, small))
-        body.append(Markup("<tr>{}</tr>").format(Markup("").join(cells)))
-    frame = '<div class="scroll" tabindex="0"><table class="overview"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
-    return Markup(frame).format(Markup("").join(head), Markup("").join(body))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     """Row minus column over the samples that both have, with its corrected interval; `bound` as in `wording.centre`."""
@@ -140,6 +109,14 @@ class Difference:
     n: int
     differs: bool
     bound: str = ""
+
+    @property
+    def short(self) -> str:
+        """The difference with two decimals and without the zero before the point."""
+        return re.sub(r"(?<!\d)0\.", ".", centre(self.value, self.bound, 2))
+
+    def __str__(self) -> str:
+        return f"{centre(self.value, self.bound)}, {interval(self.low, self.high)}, {self.n} samples"
 
     @property
     def flipped(self) -> Difference:
@@ -183,29 +160,3 @@ def matrix_data(differences: pd.DataFrame, model: str, order: Sequence[str]) -> 
     return MatrixData(
         model=model, names=tuple(names), cells=tuple(tuple(cells.get((a, b)) for b in names) for a in names), largest=largest or 1.0
     )
-
-
-def draw_matrix(data: MatrixData, digits: int = 2) -> Markup:
-    """The table as HTML: columns by number, since the rows name them."""
-    head = Markup("").join(Markup('<th scope="col" title="{}">{}</th>').format(name, place + 1) for place, name in enumerate(data.names))
-    rows = []
-    for row, name in enumerate(data.names):
-        cells = Markup("").join(draw_difference(data, row, column, digits) for column in range(len(data.names)))
-        rows.append(Markup('<tr><th scope="row"><span>{}</span> <b>{}</b></th>{}</tr>').format(row + 1, name, cells))
-    frame = '<table class="matrix"><thead><tr><td></td>{}</tr></thead><tbody>{}</tbody></table>'
-    return Markup(frame).format(head, Markup("").join(rows))
-
-
-def draw_difference(data: MatrixData, row: int, column: int, digits: int) -> Markup:
-    """A difference: shaded by its size, set bold where its interval excludes 0, pale where it does not."""
-    cell = data.cells[row][column]
-    if cell is None:
-        return Markup('<td class="none"></td>')
-    if not math.isfinite(cell.value):
-        return Markup('<td class="same" title="{} minus {}: not known">?</td>').format(data.names[row], data.names[column])
-    text = re.sub(r"(?<!\d)0\.", ".", centre(cell.value, cell.bound, digits))
-    shown = f"{centre(cell.value, cell.bound)}, {interval(cell.low, cell.high)}"
-    title = f"{data.names[row]} minus {data.names[column]}: {shown}, {cell.n} samples"
-    css = ("up" if cell.value > 0 else "down") if cell.differs else "same"
-    shade = round(0.08 + 0.5 * abs(cell.value) / data.largest, 3)
-    return Markup('<td class="{}" style="--a:{}" title="{}">{}</td>').format(css, shade, title, text)

@@ -28,22 +28,22 @@ class Subset:
 
     @property
     def samples(self) -> int:
-        """How many these are."""
+        """The number of samples."""
         return len(self.numbers)
 
     @property
     def labels(self) -> NDArray[np.int64] | None:
-        """Which group each of these samples counts to."""
+        """The group of each sample."""
         return None if self.whole.labels is None else self.whole.labels[self.numbers]
 
     @property
     def truth_classes(self) -> NDArray[np.int64] | None:
-        """Which class each of these samples truly has."""
+        """The true class of each sample."""
         return None if self.whole.truth_classes is None else self.whole.truth_classes[self.numbers]
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader must know, and how many samples these are."""
+        """The run's notes, after a note on how many samples the file holds."""
         count, of = self.samples, self.whole.samples
         if count == of:
             return self.whole.notes
