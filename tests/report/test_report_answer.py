@@ -109,7 +109,7 @@ def test_findings_hold_every_explainer_once_best_first() -> None:
         Verdict.BREAKS: ("b", "c"),
         Verdict.UNKNOWN: ("d",),
     }
-    assert (findings[Verdict.KEEPS].phrase, findings[Verdict.BREAKS].phrase) == ("respects it", "fall short")
+    assert (findings[Verdict.KEEPS].phrase, findings[Verdict.BREAKS].phrase) == ("respects the symmetry", "do not respect it")
 
 
 def test_noise_is_told_from_asymmetry() -> None:

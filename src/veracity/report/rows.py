@@ -30,9 +30,9 @@ class Verdict(Enum):
     Each has a CSS class, and a phrase for one explainer and for many.
     """
 
-    KEEPS = "keeps", "respects it", "respect it"
+    KEEPS = "keeps", "respects the symmetry", "respect the symmetry"
     OPEN = "open", "undecided", "undecided"
-    BREAKS = "breaks", "falls short", "fall short"
+    BREAKS = "breaks", "does not respect it", "do not respect it"
     AHEAD = "ahead", "does better than chance", "do better than chance"
     LEVEL = "level", "cannot be told from chance", "cannot be told from chance"
     BEHIND = "behind", "does worse than chance", "do worse than chance"

@@ -257,8 +257,9 @@ def reason(row: KeptSymmetry, above: KeptSymmetry | None) -> str:
     kept = f"Kept on every sample ({row.n}{f', undefined on {row.undefined}' if row.undefined else ''})"
     if above is None:
         return tell("scan.first", kept, size_of(row.elements), samples=row.n)
-    which = "scan.tied" if above.elements == row.elements else "scan.fewer"
-    return tell(which, kept, size_of(row.elements), above.symmetry, samples=row.n)
+    if above.elements == row.elements:
+        return tell("scan.tied", kept, size_of(row.elements), above.symmetry, samples=row.n)
+    return tell("scan.fewer", kept, size_of(row.elements), above.symmetry, samples=row.n)
 
 
 def size_of(elements: float | None) -> str:
