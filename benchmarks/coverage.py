@@ -30,13 +30,11 @@ from rich.table import Table
 from scipy import stats
 
 from benchmarks.populations import COPIES, DRAWN, SIGMA, Array, Generator, audited, drawn_pairs, rows_of, stable, turned
-from benchmarks.robustness import quiet
+from benchmarks.timing import quiet
 from veracity.core.scores import Measured, PooledScore
 from veracity.core.walks import Sampling
 from veracity.orbits.statistics import equivariance_gap, mean_along
-from veracity.scores.stability.base import StabilityScore
-from veracity.scores.stability.mege import MeGe
-from veracity.scores.stability.reco import ReCo, ReCoAUC, ReCoKS
+from veracity.scores.stability import MeGe, ReCo, ReCoAUC, ReCoKS, StabilityScore
 from veracity.statistics.anytime import betting_interval
 from veracity.statistics.differences import NONE_SEEN, crossed_differences, mean_differences
 from veracity.statistics.means import clip_to, estimate

@@ -14,12 +14,10 @@ from typing import Any
 
 import torch
 from captum.influence import NaiveInfluenceFunction, TracInCPFast
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from benchmarks.floor import floor_seconds, synchronise
+from benchmarks.timing import CONSOLE, empty_table, floor_seconds, synchronise
 from veracity.core.explainers import Context, Cost, Learner
 from veracity.core.inputs import TensorInputs
 from veracity.core.models import evaluating
@@ -127,11 +125,16 @@ def captum_influence(model: nn.Module, x: Tensor, y: Tensor, training: Training)
 
 def main() -> None:
     """Print both tables."""
-    console = Console()
     model, x, y, training = subject()
-    table = Table(title=f"Example importance for {TESTS:,} tests, {torch.get_num_threads()} threads", title_justify="left")
-    for name in ("explainer", "examples", "forward", "seconds", "floor s", "ratio"):
-        table.add_column(name, justify="left" if name == "explainer" else "right")
+    table = empty_table(
+        f"Example importance for {TESTS:,} tests, {torch.get_num_threads()} threads",
+        "explainer",
+        "examples",
+        "forward",
+        "seconds",
+        "floor s",
+        "ratio",
+    )
     cases: list[tuple[Learner, int, int]] = [
         (InfluenceFunctions(l2=L2), 1000, 1),
         (TracIn(), 1000, CHECKPOINTS),
@@ -147,17 +150,23 @@ def main() -> None:
         ours[explainer.name] = seconds, _ = fastest(partial(table_of, explainer, model, x, y, given), x.device)
         floor = min(before, *(floor_seconds(model, x, cost, ROWS) for _ in range(REPEATS)))
         table.add_row(explainer.name, f"{count:,}", f"{cost.forward:,}", f"{seconds:.3f}", f"{floor:.3f}", f"{seconds / floor:.3f}")
-    console.print(table)
-    against = Table(title="The same work by Captum; apart: largest difference over largest value", title_justify="left")
-    for name in ("explainer", "ours s", "Captum", "Captum s", "times", "apart"):
-        against.add_column(name, justify="left" if name in ("explainer", "Captum") else "right")
+    CONSOLE.print(table)
+    against = empty_table(
+        "The same work by Captum; apart: largest difference over largest value",
+        "explainer",
+        "ours s",
+        "Captum",
+        "Captum s",
+        "times",
+        "apart",
+    )
     for name, peer, run in (("influence_functions", "NaiveInfluenceFunction", captum_influence), ("tracin", "TracInCPFast", captum_tracin)):
         start = time.perf_counter()
         theirs = run(digits_net().eval() if run is captum_tracin else model, x, y, training)
         seconds, found = time.perf_counter() - start, ours[name][1]
         apart = float((theirs - found).abs().max() / found.abs().max())
         against.add_row(name, f"{ours[name][0]:.3f}", peer, f"{seconds:.2f}", f"{seconds / ours[name][0]:.1f}", f"{apart:.1e}")
-    console.print(against)
+    CONSOLE.print(against)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import partial
 from importlib import import_module
@@ -22,11 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
-from benchmarks.floor import bare_passes, synchronise
+from benchmarks.timing import CONSOLE, bare_passes, empty_table, in_turns
 from veracity import Audit
 from veracity.core.explainers import Cost
 from veracity.core.scores import Score
@@ -43,7 +40,6 @@ from veracity.trainers.training import initialised
 from veracity.walk import MonteCarlo
 from veracity_papers.zoo.lenet import lenet
 
-REPEATS = 3
 NOISE = {"perturb_mean": 0.0, "perturb_std": 0.001}
 
 RUNS, STEP, DRAWS = 200, 7, 50
@@ -121,19 +117,6 @@ def theirs(quantus: Any, metric: Any, model: nn.Module, x: Tensor) -> None:
         )
 
 
-def in_turns(works: Mapping[str, Callable[[], Any]], device: torch.device, repeats: int = REPEATS) -> dict[str, float]:
-    """The shortest of some runs of each, in seconds; the first round only warms up."""
-    found: dict[str, list[float]] = {name: [] for name in works}
-    clock = time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
-    for _ in range(1 + repeats):
-        for name, work in works.items():
-            start = clock()
-            work()
-            synchronise(device)
-            found[name].append(clock() - start)
-    return {name: min(seconds[1:]) for name, seconds in found.items()}
-
-
 def on_copies(job: Job) -> bool:
     """Whether the job's passes go through copies of the model, of which none takes more rows than there are samples."""
     return any(isinstance(cell.request.space, WeightSpace) for cell in job.cells)
@@ -171,22 +154,30 @@ def together(model: nn.Module) -> tuple[float, float]:
 
 def main() -> None:
     """Print the table, and the ten scores together and alone."""
-    console = Console(width=None if sys.stdout.isatty() else 120)
     model = initialised(lenet, seed=0).eval().requires_grad_(False)
     quantus: Any = import_module("quantus") if find_spec("quantus") else None
     peer = f"Quantus {quantus.__version__}" if quantus else "Quantus (not installed: make peers)"
-    table = Table(title=f"Faithfulness of gradients of a LeNet, {torch.get_num_threads()} threads; theirs: {peer}", title_justify="left")
-    for name in ("score", "images", "forward", "backward", "floor s", "ours s", "ratio", "theirs s", "their ratio"):
-        table.add_column(name, justify="left" if name == "score" else "right")
+    table = empty_table(
+        f"Faithfulness of gradients of a LeNet, {torch.get_num_threads()} threads; theirs: {peer}",
+        "score",
+        "images",
+        "forward",
+        "backward",
+        "floor s",
+        "ours s",
+        "ratio",
+        "theirs s",
+        "their ratio",
+    )
     for score, count in CASES:
         cost, seconds = measured(quantus, model, score, count)
         floor, their = seconds["floor"], seconds.get("quantus")
         beside = ("", "") if their is None else (f"{their:.3f}", f"{their / floor:.2f}")
         counts = (f"{count:,}", f"{cost.forward:,}", f"{cost.backward:,}", f"{floor:.3f}", f"{seconds['ours']:.3f}")
         table.add_row(score.name, *counts, f"{seconds['ours'] / floor:.3f}", *beside)
-    console.print(table)
+    CONSOLE.print(table)
     one, alone = together(model)
-    console.print(f"Ten scores in one audit: {one:.2f} s; in ten audits: {alone:.2f} s, {alone / one:.2f} times as long.")
+    CONSOLE.print(f"Ten scores in one audit: {one:.2f} s; in ten audits: {alone:.2f} s, {alone / one:.2f} times as long.")
 
 
 if __name__ == "__main__":

@@ -10,15 +10,15 @@ import torch
 from benchmarks.symmetry import equivariance_audit, ratio
 from veracity.perturb import WindowShift
 from veracity_papers.data.mnist import fashion_mnist
-from veracity_papers.zoo.fashion import PADDING, pretrained
+from veracity_papers.zoo.symmetry import FASHION, PADDING
 
 CASES = {"saliency": 64, "integrated_gradients": 8, "occlusion": 2}
 
 
 def main(scale: float) -> None:
-    """Print one line a method."""
+    """Print one line per method."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = pretrained("all-cnn").to(device)
+    model = FASHION["all-cnn"].pretrained().to(device)
     images, _ = fashion_mnist("test", PADDING)
     for name, samples in CASES.items():
         x = images[: max(1, round(samples * scale))].to(device)

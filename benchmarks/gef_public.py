@@ -23,7 +23,8 @@ from veracity.results import Result
 from veracity.scores import PublicGEF
 from veracity.scores.gef import alignment
 from veracity_papers.recipes.faithfulness_benchmark import DATA
-from veracity_papers.recipes.faithfulness_methods import A4, A4_MODELS, local_methods
+from veracity_papers.recipes.faithfulness_methods import local_methods
+from veracity_papers.recipes.published import published
 from veracity_papers.zoo.tabular import pretrained
 
 METHODS = ("gradient", "saliency", "input_x_gradient")
@@ -83,7 +84,7 @@ def rows(runs: int, workers: int) -> Iterator[dict[str, object]]:
                     "here": values[:, place].mean(),
                     "sd": values[:, place].std(ddof=1),
                     "again": AGAIN[name, sigma][place],
-                    "published": A4[method][A4_MODELS.index(name)][0],
+                    "published": published("faithfulness A.4", {name: name}, [method])[0]["value"],
                     "level alone": np.mean([future.result()[1] for future in futures]),
                 }
 

@@ -8,16 +8,14 @@ spread of ln P over 30 repeats is at most .3 and its mean lies within three stan
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch import Size
 
+from benchmarks.timing import CONSOLE, empty_table
 from veracity.perturb import Ball
 from veracity.walk import SubsetSimulation
 from veracity.walk.probability import CrankNicolson, Kernel, Window
@@ -103,13 +101,18 @@ def rows(kernel: Kernel, target: Fraction) -> Iterator[Found]:
 
 def main() -> None:
     """Print the table, and how many times more the window takes."""
-    console = Console(width=None if sys.stdout.isatty() else 120)
     target = threshold()
-    table = Table(
-        title=f"ln P = {tail(target):.3f} in {SIZE} dimensions, spread of ln P <= {SPREAD}, {REPEATS} repeats", title_justify="left"
+    table = empty_table(
+        f"ln P = {tail(target):.3f} in {SIZE} dimensions, spread of ln P <= {SPREAD}, {REPEATS} repeats",
+        "kernel",
+        "steps",
+        "population",
+        "evaluations",
+        "spread",
+        "bias",
+        "stuck",
+        "",
     )
-    for name in ("kernel", "steps", "population", "evaluations", "spread", "bias", "stuck", ""):
-        table.add_column(name, justify="left" if name == "kernel" else "right")
     least: dict[str, float] = {}
     for kernel in (CrankNicolson(), Window()):
         for found in rows(kernel, target):
@@ -117,10 +120,10 @@ def main() -> None:
             table.add_row(kernel.name, *counts, str(found.stuck), "reached" if found.reached else "not within the cap")
             if found.reached:
                 least[kernel.name] = min(found.evaluations, least.get(kernel.name, math.inf))
-    console.print(table)
+    CONSOLE.print(table)
     fewest = {name: f"{count:,.0f}" for name, count in least.items()}
     for kernel_name in (CrankNicolson.name, Window.name):
-        console.print(f"{kernel_name}: {fewest.get(kernel_name, f'more than {MOST:,}')} evaluations at best.")
+        CONSOLE.print(f"{kernel_name}: {fewest.get(kernel_name, f'more than {MOST:,}')} evaluations at best.")
 
 
 if __name__ == "__main__":

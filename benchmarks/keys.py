@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
+from benchmarks.timing import CONSOLE, empty_table
 from veracity.core import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -145,8 +144,7 @@ def seconds(work: Callable[[], object]) -> Iterator[float]:
 
 def main() -> None:
     """Print one row for each kind of model."""
-    console = Console()
-    shown = Table(*("model", "parameters", "key, first time", "key, fastest", "weights once"), title="Seconds of CPU time to hash a model")
+    shown = empty_table("Seconds of CPU time to hash a model", "model", "parameters", "key, first time", "key, fastest", "weights once")
     for name, build in MODELS.items():
         torch.manual_seed(0)
         model = build().eval()
@@ -154,7 +152,7 @@ def main() -> None:
         weights = min(seconds(lambda model=model: read_once(model)))  # type: ignore[misc]
         count = sum(one.numel() for one in model.parameters())
         shown.add_row(name, f"{count:,}", f"{first:.3f}", f"{min(others):.3f}", f"{weights:.3f}")
-    console.print(shown)
+    CONSOLE.print(shown)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
-from benchmarks.floor import synchronise
+from benchmarks.timing import CONSOLE, empty_table, now, synchronise
 from veracity import OrbitEvaluation
 from veracity.core.inputs import Signals
 from veracity.orbits import Classification, Live, OrbitResult, RotationOrbit
@@ -30,11 +27,6 @@ from veracity_papers.zoo.lenet import lenet
 
 MODELS, MADE, ASKED = 3, 64, 200
 """Models, digits whose moved inputs the floor goes through again and again, and live questions."""
-
-
-def now(device: torch.device) -> float:
-    """Seconds on a clock: with one thread on a CPU, of this process alone, whatever else the machine does."""
-    return time.process_time() if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter()
 
 
 def evaluation(samples: int, step: float, device: str) -> OrbitEvaluation:
@@ -80,7 +72,7 @@ def main(samples: int = 10_000, step: float = 5.0, threads: int | None = None, d
     """Print the table; the ratio comes back."""
     if threads is not None:
         torch.set_num_threads(threads)
-    console, where = Console(), torch.device(device)
+    where = torch.device(device)
     asked = evaluation(samples, step, device)
     ready = asked.prepare()
     rows = min(one.rows for one in ready.budgets.values())
@@ -102,13 +94,11 @@ def main(samples: int = 10_000, step: float = 5.0, threads: int | None = None, d
         answers = np.array(live_seconds(asked, folder, where)) * 1e3
         size = sum(path.stat().st_size for path in folder.rglob("*")) / 2**20
     title = f"{samples:,} digits at {len(ready.elements)} angles, {MODELS} models, {torch.get_num_threads()} threads on {device}"
-    table = Table(title=title, title_justify="left")
-    for column in ("passes", "rows a call", "floor s", "whole s", "ratio", "MiB written"):
-        table.add_column(column, justify="right")
+    table = empty_table(title, "passes", "rows per call", "floor s", "whole s", "ratio", "MiB written", left=0)
     table.add_row(f"{total * MODELS:,}", str(rows), f"{floor:.2f}", f"{whole:.2f}", f"{whole / floor:.3f}", f"{size:.0f}")
-    console.print(table)
+    CONSOLE.print(table)
     middle, most = np.quantile(answers, [0.5, 0.9])
-    console.print(f"Reading the table took {reading:.2f} s; one place live {middle:.1f} ms (p50), {most:.1f} ms (p90).")
+    CONSOLE.print(f"Reading the table took {reading:.2f} s; one place live {middle:.1f} ms (p50), {most:.1f} ms (p90).")
     return whole / floor
 
 

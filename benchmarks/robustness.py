@@ -1,4 +1,4 @@
-"""Searches for misinterpretations: evaluations a second over their floor, python -m benchmarks.robustness [cuda]
+"""Searches for misinterpretations: evaluations per second over their floor, python -m benchmarks.robustness [cuda]
 
 An evaluation is one perturbed input, predicted, explained and compared. The floor is the bare batched calls that it cannot do
 without, as many rows in each: one forward and backward pass on the largest logit for an explainer that sees the inputs alone
@@ -12,29 +12,24 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
-from benchmarks.faithfulness import in_turns
-from benchmarks.floor import chunks
+from benchmarks.timing import CONSOLE, chunks, empty_table, in_turns, quiet
 from veracity import Audit
-from veracity.core.errors import InputError, Note
+from veracity.core.errors import InputError
 from veracity.core.explainers import Context, Explainer
 from veracity.core.randomness import Draws
 from veracity.core.walks import Search
 from veracity.explain import DeepLift, GradCam, InputXGradient, IntegratedGradients
 from veracity.results import Result
-from veracity.scores.robustness.probability import LnPHat
-from veracity.scores.robustness.worst import SolHat
+from veracity.scores.rare_events import LnPHat
+from veracity.scores.robustness import SolHat
 from veracity.trainers.training import initialised
 from veracity.walk import Genetic, SimpleMonteCarlo, SubsetSimulation
 from veracity_papers.zoo import lenet5, resnet
@@ -88,14 +83,6 @@ def searched(model: nn.Module, x: Tensor, explainer: Explainer, score: SolHat | 
     return Audit(models=model, inputs=x, explainers=[explainer], scores=[score], controls=False, companions=False)
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without the notes of an audit that nobody reads."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Note)
-        yield
-
-
 def ours(audit: Audit) -> int:
     """A run into a folder that nobody keeps; its evaluations."""
     with tempfile.TemporaryDirectory() as folder, quiet():
@@ -142,25 +129,38 @@ def a_batch(model: nn.Module, x: Tensor, explainer: Explainer, radius: float, bo
     return (seconds["more"] - seconds["one"]) / BATCHES
 
 
-def overhead(console: Console, name: str, model: nn.Module, x: Tensor) -> None:
+def overhead(name: str, model: nn.Module, x: Tensor) -> None:
     """Print both searches over their floor."""
     where = torch.cuda.get_device_name() if x.is_cuda else f"{torch.get_num_threads()} threads"
-    table = Table(title=f"Searches around {len(x)} digits on {name}, {where}", title_justify="left")
-    for column in ("search", "explainer", "evaluations", "a second", "ours s", "floor s", "ratio"):
-        table.add_column(column, justify="left" if column in ("search", "explainer") else "right")
+    table = empty_table(
+        f"Searches around {len(x)} digits on {name}, {where}",
+        "search",
+        "explainer",
+        "evaluations",
+        "per second",
+        "ours s",
+        "floor s",
+        "ratio",
+        left=2,
+    )
     for walk in WALKS:
         for label, explainer in explainers(lenet5.LAYER).items():
             count, seconds = measured(model, x, explainer, walk)
             one, floor = seconds["ours"], seconds["floor"]
             table.add_row(walk, label, f"{count:,}", f"{count / one:,.0f}", f"{one:.3f}", f"{floor:.3f}", f"{one / floor:.3f}")
-    console.print(table)
+    CONSOLE.print(table)
 
 
-def table_four(console: Console, device: torch.device) -> None:
+def table_four(device: torch.device) -> None:
     """Print the batch of Table 4; ResNet20 without its weights takes as long."""
-    table = Table(title=f"Seconds for {BATCH:,} evaluations, {torch.cuda.get_device_name()}; published: A100", title_justify="left")
-    for column in ("network", "explainer", "ours s", "published s"):
-        table.add_column(column, justify="left" if column in ("network", "explainer") else "right")
+    table = empty_table(
+        f"Seconds for {BATCH:,} evaluations, {torch.cuda.get_device_name()}; published: A100",
+        "network",
+        "explainer",
+        "ours s",
+        "published s",
+        left=2,
+    )
     _, net, digits = subject(device)
     deep = initialised(resnet.resnet, seed=0).eval().requires_grad_(False).to(device)
     photos = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)).to(device)
@@ -171,16 +171,15 @@ def table_four(console: Console, device: torch.device) -> None:
     for network, (model, x, layer, radius, bounds) in cases.items():
         for label, explainer in explainers(layer).items():
             table.add_row(network, label, f"{a_batch(model, x, explainer, radius, bounds):.4f}", f"{TABLE4[network][label]:.4f}")
-    console.print(table)
+    CONSOLE.print(table)
 
 
 def main(device: str = "cpu") -> None:
     """Print the tables."""
-    console = Console(width=None if sys.stdout.isatty() else 120)
     where = torch.device(device)
-    overhead(console, *subject(where))
+    overhead(*subject(where))
     if where.type == "cuda":
-        table_four(console, where)
+        table_four(where)
 
 
 if __name__ == "__main__":

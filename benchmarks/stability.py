@@ -16,14 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from benchmarks.faithfulness import in_turns
-from benchmarks.floor import bare_passes
-from benchmarks.robustness import quiet
+from benchmarks.timing import CONSOLE, bare_passes, empty_table, in_turns, quiet
 from veracity import Audit
 from veracity.core.explainers import Context, Cost, Explainer
 from veracity.core.randomness import Draws
@@ -60,11 +56,16 @@ def looped(a: Tensor, b: Tensor) -> list[float]:
     return [float(spearmanr(one, other).statistic) for one, other in zip(a.numpy(), b.numpy(), strict=True)]
 
 
-def ranks(console: Console, device: torch.device) -> None:
+def ranks(device: torch.device) -> None:
     """Print Spearman's correlation, batched and looped, and how far the two lie apart."""
-    table = Table(title=f"Spearman's correlation of {PAIRS:,} pairs of {SIZE}-dimensional maps", title_justify="left")
-    for column in ("maps", "ours s", "SciPy's loop s", "ratio", "largest difference"):
-        table.add_column(column, justify="left" if column == "maps" else "right")
+    table = empty_table(
+        f"Spearman's correlation of {PAIRS:,} pairs of {SIZE}-dimensional maps",
+        "maps",
+        "ours s",
+        "SciPy's loop s",
+        "ratio",
+        "largest difference",
+    )
     for kind in ("continuous", "half tied"):
         a, b = maps(kind, device)
         ours = in_turns({"ours": partial(spearman, a, b)}, device)["ours"]
@@ -73,8 +74,8 @@ def ranks(console: Console, device: torch.device) -> None:
         loop = in_turns({"loop": partial(looped, *few)}, few[0].device, repeats=1)["loop"] * PAIRS / LOOPED
         apart = (spearman(a[:LOOPED], b[:LOOPED]).cpu() - torch.tensor(theirs, dtype=torch.float64)).abs().max()
         table.add_row(kind, f"{ours:.3f}", f"{loop:.2f}", f"{loop / ours:.1f}", f"{float(apart):.1e}")
-    console.print(table)
-    console.print(f"The loop was timed on {LOOPED:,} pairs.")
+    CONSOLE.print(table)
+    CONSOLE.print(f"The loop was timed on {LOOPED:,} pairs.")
 
 
 def networks() -> dict[str, tuple[nn.Module, tuple[int, ...], int]]:
@@ -96,12 +97,12 @@ def over_floor(model: nn.Module, x: Tensor, explainer: Explainer, rows: int) -> 
     return in_turns(works, x.device)
 
 
-def masks(console: Console, device: torch.device) -> None:
+def masks(device: torch.device) -> None:
     """Print RISE over its floor."""
     explainer = Rise(masks=1000)
-    table = Table(title=f"RISE with {explainer.masks:,} masks over its bare forward passes", title_justify="left")
-    for column in ("network", "images", "forward", "floor s", "ours s", "ratio"):
-        table.add_column(column, justify="left" if column == "network" else "right")
+    table = empty_table(
+        f"RISE with {explainer.masks:,} masks over its bare forward passes", "network", "images", "forward", "floor s", "ours s", "ratio"
+    )
     for name, (model, shape, count) in networks().items():
         many = count if device.type == "cpu" else 64
         x = torch.rand(many, *shape, generator=torch.Generator().manual_seed(0)).to(device)
@@ -109,7 +110,7 @@ def masks(console: Console, device: torch.device) -> None:
         floor, ours = seconds["floor"], seconds["ours"]
         passes = f"{explainer.cost(x.shape[1:]).forward * many:,}"
         table.add_row(name, str(many), passes, f"{floor:.3f}", f"{ours:.3f}", f"{ours / floor:.3f}")
-    console.print(table)
+    CONSOLE.print(table)
 
 
 def folds(device: torch.device) -> tuple[CrossTrained, Tensor, Tensor]:
@@ -128,12 +129,18 @@ def ours(audit: Audit) -> None:
         audit.run(Path(folder) / "run", progress=False)
 
 
-def cross_trained(console: Console, device: torch.device) -> None:
+def cross_trained(device: torch.device) -> None:
     """Print MeGe and ReCo, with their intervals and null, over the bare explanations."""
     models, x, y = folds(device)
-    table = Table(title=f"MeGe and ReCo of {SAMPLES} digits and {FOLDS} folds over the bare model passes", title_justify="left")
-    for column in ("explainer", "forward", "backward", "floor s", "ours s", "ratio"):
-        table.add_column(column, justify="left" if column == "explainer" else "right")
+    table = empty_table(
+        f"MeGe and ReCo of {SAMPLES} digits and {FOLDS} folds over the bare model passes",
+        "explainer",
+        "forward",
+        "backward",
+        "floor s",
+        "ours s",
+        "ratio",
+    )
     rows = ROWS[device.type]
     batch = x[torch.arange(rows, device=device) % SAMPLES]
     targets = models.models[0](batch).argmax(1)[:, None]
@@ -147,17 +154,16 @@ def cross_trained(console: Console, device: torch.device) -> None:
         seconds = in_turns(works, device, repeats=2)
         floor, one = seconds["floor"], seconds["ours"]
         table.add_row(explainer.name, f"{cost.forward:,}", f"{cost.backward:,}", f"{floor:.3f}", f"{one:.3f}", f"{one / floor:.3f}")
-    console.print(table)
+    CONSOLE.print(table)
 
 
 def main(device: str = "cpu") -> None:
     """Print the tables."""
-    console = Console(width=None if sys.stdout.isatty() else 120)
     where = torch.device(device)
     with torch.no_grad():
-        ranks(console, where)
-        masks(console, where)
-    cross_trained(console, where)
+        ranks(where)
+        masks(where)
+    cross_trained(where)
 
 
 if __name__ == "__main__":

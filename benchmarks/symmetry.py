@@ -10,11 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
-from benchmarks.floor import floor_seconds, synchronise
+from benchmarks.timing import CONSOLE, empty_table, floor_seconds, synchronise
 from veracity import Audit
 from veracity.core.explainers import Cost
 from veracity.core.spaces import InputSpace
@@ -101,20 +99,25 @@ def peaks() -> dict[str, float]:
 
 def main() -> None:
     """Print both tables."""
-    console = Console()
     x, _ = digits("test")
     model = digits_net()
-    table = Table(title=f"Equivariance over all 196 cyclic shifts of 14x14 digits, {torch.get_num_threads()} threads", title_justify="left")
-    for name in ("explainer", "samples", "forward", "backward", "rows", "audit s", "floor s", "ratio"):
-        table.add_column(name, justify="left" if name == "explainer" else "right")
+    table = empty_table(
+        f"Equivariance over all 196 cyclic shifts of 14x14 digits, {torch.get_num_threads()} threads",
+        "explainer",
+        "samples",
+        "forward",
+        "backward",
+        "rows",
+        "audit s",
+        "floor s",
+        "ratio",
+    )
     for name, samples in CASES.items():
         found = ratio(equivariance_audit(model, x[:samples], [name], CyclicShift(axes=(-2, -1))), model, x[:samples])
         counts = [f"{int(found[key]):,}" for key in ("maps", "forward", "backward", "rows")]
         table.add_row(name, *counts, f"{found['audit']:.2f}", f"{found['floor']:.2f}", f"{found['ratio']:.3f}")
-    console.print(table)
-    memory = Table(title="Peak memory of an audit of saliency, samples x group elements", title_justify="left")
-    memory.add_column("size")
-    memory.add_column("MiB", justify="right")
+    CONSOLE.print(table)
+    memory = empty_table("Peak memory of an audit of saliency, samples x group elements", "size", "MiB")
     for name, value in peaks().items():
         memory.add_row(name, f"{value:,.0f}")
-    console.print(memory)
+    CONSOLE.print(memory)

@@ -1,22 +1,20 @@
 """Many copies of a model at once or one after another: python -m benchmarks.weights [cpu|cuda]
 
 A LeNet with 25 sets of perturbed weights on a batch of 64 images: its scores, and their gradients by the input. Looped: one
-call a copy. Stacked: one call for all of them, torch.func.vmap over the copies. Needs torch alone.
+call per copy. Stacked: one call for all of them, torch.func.vmap over the copies. Needs torch alone.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from benchmarks.floor import synchronise
+from benchmarks.timing import in_turns
 from veracity.trainers.training import initialised
 from veracity_papers.zoo.lenet import lenet
 
@@ -41,7 +39,7 @@ def scaling() -> WeightSpace:
 def copies(model: nn.Module) -> list[Weights]:
     """The weights of every copy."""
     space = scaling().of(model)
-    return [space.perturbed(model, draw, 0, seed=0) for draw in range(COPIES)]
+    return [space.parameters(model, draw, 0, seed=0) for draw in range(COPIES)]
 
 
 def forward(model: nn.Module, weights: Weights, x: Tensor, targets: Tensor) -> Tensor:
@@ -66,19 +64,6 @@ def backward(model: nn.Module, weights: Weights, x: Tensor, targets: Tensor) -> 
     return torch.autograd.grad(forward(model, weights, leaf, targets).gather(1, targets).sum(), leaf)[0]
 
 
-def seconds(works: dict[str, Callable[[], Tensor]], device: torch.device) -> dict[str, float]:
-    """The shortest of some runs of each, taken in turns after a first one."""
-    found: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(1 + REPEATS):
-        for name, work in works.items():
-            synchronise(device)
-            start = time.perf_counter()
-            work()
-            synchronise(device)
-            found[name].append(time.perf_counter() - start)
-    return {name: min(each[1:]) for name, each in found.items()}
-
-
 def compare(name: str, device: torch.device, exact: bool) -> dict[str, object]:
     """Both ways of one computation: milliseconds, how many times faster stacked is, and their largest relative difference."""
     torch.backends.cudnn.allow_tf32 = not exact
@@ -98,7 +83,7 @@ def compare(name: str, device: torch.device, exact: bool) -> dict[str, object]:
 
     with torch.set_grad_enabled(name == "gradient"):
         slow, fast = looped(), stacked()
-        times = seconds({"looped": looped, "stacked": stacked}, device)
+        times = in_turns({"looped": looped, "stacked": stacked}, device, REPEATS)
     apart = float((slow - fast).abs().amax() / slow.abs().amax())
     return {
         "what": name,
@@ -111,7 +96,7 @@ def compare(name: str, device: torch.device, exact: bool) -> dict[str, object]:
 
 
 def main(device: torch.device) -> None:
-    """Print one line a computation; on a GPU with and without its shortened convolutions."""
+    """Print one line per computation; on a GPU with and without its shortened convolutions."""
     before = torch.backends.cudnn.allow_tf32
     try:
         for exact in (True, False) if device.type == "cuda" else (True,):

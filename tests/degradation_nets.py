@@ -64,6 +64,6 @@ class Burst(WeightSpace):
     def levels(self) -> int:
         return self.steps
 
-    def perturbed(self, model: nn.Module, draw: int, level: int, seed: int) -> dict[str, Tensor]:
+    def parameters(self, model: nn.Module, draw: int, level: int, seed: int) -> dict[str, Tensor]:
         value = dict(model.named_parameters())["0.weight"].detach()
         return {"0.weight": value * (torch.inf if level else 1.5)}

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 
 from veracity import Audit
 from veracity.core import fingerprint
+from veracity.scores import MaxSensitivity
+from veracity.walk import MonteCarlo
 
 logger = logging.getLogger(__name__)
 X = torch.linspace(-1, 1, 12 * 8).sin().reshape(12, 8)
@@ -158,7 +160,7 @@ def hooked() -> nn.Module:
 def forest() -> nn.Module:
     from sklearn.ensemble import RandomForestClassifier
 
-    return Wrapped(RandomForestClassifier(20, random_state=0).fit(X.numpy(), LABELS.numpy()))
+    return Wrapped(RandomForestClassifier(5, random_state=0).fit(X.numpy(), LABELS.numpy()))
 
 
 def boosted() -> nn.Module:
@@ -195,7 +197,9 @@ def model(kind: str) -> nn.Module:
 def audit(folder: str) -> dict[str, int]:
     """Audit them all, and say how many cells there are and how many of them the folder had before."""
     models = {kind: model(kind) for kind in KINDS}
-    given = Audit(models=models, inputs=X, explainers=["feature_ablation"], scores=["max_sensitivity"], controls=False)
+    given = Audit(
+        models=models, inputs=X, explainers=["feature_ablation"], scores=[MaxSensitivity(walk=MonteCarlo(draws=2))], controls=False
+    )
     before = given.forecast(folder)
     given.run(folder, progress=False)
     return {"cells": before.cells, "finished": before.finished, "stored": len(list(Path(folder).glob("cells/*")))}

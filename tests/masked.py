@@ -11,6 +11,7 @@ from torch import Tensor
 from veracity.core.measures import Direction
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Measured, Pair, Reading, Reads, Score, Subject, reads_after, reads_before
+from veracity.core.spaces import GuidedSpace
 from veracity.core.targets import Outputs
 from veracity.explain.gradients import Gradient
 from veracity.walk import MonteCarlo
@@ -53,14 +54,15 @@ def measure(score: Score, model: Model, x: Tensor, target: Tensor, explanation: 
     subject = bare(tuple(x.shape[1:])) if explanation is None else explained(tuple(x.shape[1:]))
     (request,) = score.requests(subject, DEFAULTS)
     space, draws = request.space, request.walk.length(request.space)
-    guide = space.guide(x, explanation)
+    guide = space.guide(x, explanation) if isinstance(space, GuidedSpace) else None
     values = np.full((len(x), draws, space.levels, len(score.quantities)), np.nan)
     before = read(reads_before(score), model, x, target, explanation)
     for draw in range(draws):
         latent = Draws.of(0, torch.arange(first, first + len(x)), draw).normal(space.latents, stream="walk")
         drawn = space.decode(latent)
         for level in range(space.levels):
-            element = space.steer(space.at(drawn, torch.full((len(x),), level)), guide)
+            element = space.at(drawn, torch.full((len(x),), level))
+            element = element if guide is None else space.steer(element, guide)
             after = read(reads_after(score), model, space.act(element, x), target, None)
             seen = score.observe(pair(before, after, element))
             values[:, draw, level] = seen.reshape(len(x), -1).numpy()

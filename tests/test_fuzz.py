@@ -19,7 +19,7 @@ from fuzz.outcome import Outcome, judged
 from veracity.core.errors import SpecError
 
 KINDS = tuple(running.KINDS)
-CASES = 240
+CASES = 120
 
 
 @pytest.mark.subprocess

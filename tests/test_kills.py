@@ -13,7 +13,7 @@ from kills import PARENT, STARTING, WORKING, Harness, Line
 
 @pytest.mark.subprocess
 def test_killed_workers_and_parents_lose_nothing(tmp_path: Path) -> None:
-    harness = Harness(tmp_path, random.Random(0), samples=128)
+    harness = Harness(tmp_path, random.Random(0), samples=64)
     harness.unbroken(2)
     left = deque([STARTING, WORKING])
     while left:  # a worker may be done with starting before it is killed

@@ -24,7 +24,7 @@ from stored import record
 from veracity import Audit, Result
 from veracity.cli import main
 from veracity.core.errors import Note, StoreError
-from veracity.engine.store import RunFolder, lock
+from veracity.engine.store import RunFolder, writers
 from veracity.engine.store.files import Files
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import Stage, commanded
@@ -370,4 +370,4 @@ def test_a_study_says_how_many_of_its_runs_are_measured(tmp_path: Path, make_aud
 def test_a_series_counts_its_cells(half: Path) -> None:
     one: Series = next(one for one in Result(half).series if (one.model, one.explainer) == ("first", "broken"))
     assert (one.cells, one.missing, one.broken, one.pending) == (3, 3, 2, 1)
-    assert lock.writer(Files(str(half))) == ""
+    assert writers.writer(Files(str(half))) == ""

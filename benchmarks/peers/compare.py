@@ -140,7 +140,7 @@ def batch_norm(case: Case) -> Row:
         model(case.x.float() + 1.0)
         model.eval()
         *_, (_, last) = quantus.helpers.model.pytorch_model.PyTorchModel(model).get_random_layer_generator(order="top_down", seed=0)
-    mine = with_weights(model, FullRandomisation().of(model).perturbed(model, 0, 0, ours.SEED))
+    mine = with_weights(model, FullRandomisation().of(model).parameters(model, 0, 0, ours.SEED))
     states = [one.state_dict() for one in (mine, last)]
     found, theirs = (np.concatenate([one["1.running_mean"].numpy(), one["1.running_var"].numpy()]) for one in states)
     return Row("MPRT, batch normalisation", found, theirs)

@@ -67,4 +67,4 @@ def copies(case: Case, score: Score) -> list[nn.Module]:
     if not isinstance(space, WeightSpace):
         raise TypeError(f"{space.name} does not perturb weights.")
     fitted = space.of(case.model)
-    return [with_weights(case.model, fitted.perturbed(case.model, 0, level, SEED)) for level in range(fitted.levels)]
+    return [with_weights(case.model, fitted.parameters(case.model, 0, level, SEED)) for level in range(fitted.levels)]

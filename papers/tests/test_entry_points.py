@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -18,35 +19,39 @@ ROOT = Path(__file__).parents[2]
 OURS = "veracity_papers."
 
 
-def of(group: str) -> set[str]:
-    return {point.name for point in entry_points(group=group) if point.value.startswith(OURS)}
+PAPERS = ("Crabbé", "Hedström", "Huang", "Fel", "Zhao")
 
 
-def test_every_recipe_in_the_code_has_an_entry_point() -> None:
-    written = {name for file in SOURCE.glob("recipes/*.py") for name in re.findall(r'^@recipe\("([^"]+)"', file.read_text(), flags=re.M)}
-    assert len(written) == 48
-    assert of("veracity.recipes") == written
+def installed(group: str) -> dict[str, str]:
+    return {point.name: point.value for point in entry_points(group=group) if point.value.startswith(OURS)}
 
 
-def test_every_trainer_in_the_code_has_an_entry_point() -> None:
-    written = {
-        name
-        for file in SOURCE.glob("zoo/*.py")
-        for name in re.findall(r'^    name: ClassVar\[str\] = "([^"]+)"', file.read_text(), flags=re.M)
-    }
-    assert of("veracity.trainers") == {"lipschitz", "resnet18"}
-    assert written == of("veracity.trainers")
+@pytest.mark.parametrize("group", ["veracity.recipes", "veracity.trainers"])
+def test_what_is_installed_is_what_pyproject_says(group: str) -> None:
+    stated = tomllib.loads((ROOT / "papers" / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"][group]
+    assert installed(group) == stated, "The installed entry points are stale: reinstall with pip install -e papers"
 
 
-@pytest.mark.parametrize("name", sorted(of("veracity.recipes")))
-def test_a_recipe_loads_by_its_name(name: str) -> None:
+@pytest.mark.parametrize(
+    ("group", "folder", "pattern"),
+    [("veracity.recipes", "recipes", r'^@recipe\("([^"]+)"'), ("veracity.trainers", "zoo", r'^    name: ClassVar\[str\] = "([^"]+)"')],
+)
+def test_every_part_in_the_code_has_an_entry_point(group: str, folder: str, pattern: str) -> None:
+    written = {name for file in SOURCE.glob(f"{folder}/*.py") for name in re.findall(pattern, file.read_text(), flags=re.M)}
+    assert set(installed(group)) == written
+
+
+@pytest.mark.parametrize("name", sorted(installed("veracity.recipes")))
+def test_a_recipe_loads_by_its_name_and_says_what_it_does(name: str) -> None:
     assert isinstance(RECIPES[name], Recipe)
     assert RECIPES[name].name == name
     assert RECIPES[name].assemble.__module__.startswith(OURS)
+    assert RECIPES[name].summary().endswith((".", "?"))
+    assert RECIPES[name].reference.startswith(PAPERS)
 
 
 def test_a_trainer_loads_by_its_name() -> None:
-    for name in of("veracity.trainers"):
+    for name in installed("veracity.trainers"):
         assert TRAINERS.build(name).spec()["name"] == name
 
 

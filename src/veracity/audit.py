@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,104 +23,46 @@ from veracity.core.spaces import InputSpace
 from veracity.core.targets import Outputs, Target, as_target
 from veracity.core.training import Checkpoint, CrossTrained, Training
 from veracity.core.walks import Walk
-from veracity.engine.admission import admit, check_ready, first_budget
-from veracity.engine.calibration import Strengths, calibrate_all, known_strengths
-from veracity.engine.crosstrain.folds import (
-    FoldModels,
-    accuracy_notes,
-    check_stability,
-    every_module,
-    fold_records,
-    load_folds,
-    missing_folds,
-    on_device,
-    require_folds,
-    train_folds,
-    with_fold_fingerprint,
-)
+from veracity.engine.crosstrain.folds import FoldModels, accuracy_notes, check_stability, every_module, fold_records, on_device
+from veracity.engine.crosstrain.training import FoldTraining
 from veracity.engine.executors import Executor, as_executor, check_main
-from veracity.engine.forecast import Forecast, Preliminaries, forecast
-from veracity.engine.learning import learn_all, pending_lessons
+from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.loop import JobRunner
-from veracity.engine.materials import as_checkpoints, as_training, check_needs, check_training
 from veracity.engine.memory import Budget
-from veracity.engine.plan import Job, plan
+from veracity.engine.plan import plan, unfinished
+from veracity.engine.preliminaries import Preliminaries, calibrate_all, known_strengths, learn_all, pending_lessons, skip_impossible
 from veracity.engine.prepare import AuditPlan, check_classes, check_requests, reader_notes
 from veracity.engine.problem import AuditedModel, Problem
-from veracity.engine.progress import LATE, CountingBudget, bar, telling, watching
+from veracity.engine.progress import LATE, JobProgress, bar, weight
 from veracity.engine.resolve import (
     Scores,
     all_scores,
     as_about,
+    as_checkpoints,
     as_inputs,
     as_labels,
     as_models,
     as_outputs,
     as_space,
     as_tensor,
+    as_training,
     as_walk,
     as_whole,
     check_asked,
     check_given,
+    check_needs,
     labelled,
     prepare_explainer,
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.store.mending import mend
-from veracity.engine.trial import try_explainers
+from veracity.engine.trial import admit, check_ready, check_training, first_budget, try_explainers
 from veracity.results import Result
-
-
-def calibrate_plan(prepared: AuditPlan, store: RunFolder, progress: bool) -> tuple[AuditPlan, Strengths]:
-    """The audit planned again, once the strength of every perturbation that depends on the model is known; and those strengths.
-
-    Raises if none of the scores that were asked for could be measured.
-    """
-    found = calibrate_all(prepared.problem, prepared.budgets, store, progress)
-    asked = [(job.model, cell.request.space) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
-    if found.failures and all(found.failure(model, space) for model, space in asked):
-        raise InputError(next(iter(found.failures.values())))
-    return replace(plan_with(found.sigmas, prepared), calibrations=tuple(found.records)), found
-
-
-def plan_with(sigmas: Mapping[tuple[str, str], float], prepared: AuditPlan) -> AuditPlan:
-    """The audit planned again with the strengths that were found."""
-    problem = replace(prepared.problem, calibrations=sigmas)
-    return replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets) if sigmas else prepared.jobs)
-
-
-def drop_failed_paths(jobs: list[Job], strengths: Strengths, store: RunFolder) -> list[Job]:
-    """Jobs without the cells whose path has no end, which are recorded."""
-    reasons = {cell.key: strengths.failure(job.model, cell.request.space) for job in jobs for cell in job.cells}
-    failed = {key: reason for key, reason in reasons.items() if reason is not None}
-    for key, reason in failed.items():
-        store.write_failure(key, reason)
-    return [job for job in (job.without(set(failed)) for job in jobs) if job.cells]
-
-
-def model_on(name: str, model: nn.Module | CrossTrained, where: torch.device, device: str) -> nn.Module | CrossTrained:
-    """A model on a device; copied there if it is elsewhere."""
-    return on_device(model, device) if isinstance(model, CrossTrained) else to_device(name, model, where)
-
-
-@contextmanager
-def resume_hint(folder: str | Path) -> Iterator[None]:
-    """An interruption says how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
-
-
-def cross_trained(audit: Audit) -> dict[str, CrossTrained]:
-    """The models that are trained for each fold of the data, by name."""
-    return {name: model for name, model in as_models(audit.models).items() if isinstance(model, CrossTrained)}
 
 
 @dataclass(frozen=True)
 class AuditSetup:
-    """What an audit is about, before any model is looked at."""
+    """The settings of an audit as components and tensors, before any model is checked."""
 
     inputs: Inputs
     labels: Tensor | None
@@ -137,47 +78,39 @@ class AuditSetup:
     seed: int
 
 
-def load_all_folds(audit: Audit, store: RunFolder | None) -> dict[str, FoldModels]:
-    """The folds' models of every cross-trained model as they lie in the folder, or untrained networks, as far as they are known."""
-    inputs = as_inputs(audit.inputs)
-    labels = as_labels(audit.targets, inputs.size())
-    found = {name: load_folds(model, inputs, labels, store, name) for name, model in cross_trained(audit).items()}
-    return {name: one for name, one in found.items() if one is not None}
+def with_strengths(prepared: AuditPlan, sigmas: Mapping[tuple[str, str], float]) -> AuditPlan:
+    """The audit planned again with calibrated strengths."""
+    problem = replace(prepared.problem, calibrations=sigmas)
+    return replace(prepared, problem=problem, jobs=plan(problem, prepared.budgets) if sigmas else prepared.jobs)
 
 
-def count_missing_folds(audit: Audit, store: RunFolder | None) -> int:
-    """How many folds' models of cross-trained models are not in the folder."""
-    inputs = as_inputs(audit.inputs)
-    labels = as_labels(audit.targets, inputs.size())
-    return sum(missing_folds(model, inputs, labels, store, name) for name, model in cross_trained(audit).items())
+def load_folds(trainings: Mapping[str, FoldTraining], store: RunFolder | None) -> dict[str, FoldModels]:
+    """The stored models of folds, or untrained networks, as far as somebody can build those."""
+    found = {name: training.load(store) for name, training in trainings.items()}
+    return {name: models for name, models in found.items() if models is not None}
 
 
 def rehearse(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progress: bool) -> AuditPlan | None:
-    """The audit, looked at before anything is written; None if its models must be trained first.
+    """Check an audit with cross-trained models before anything is written; None if models must be trained or loaded first.
 
-    Then it is looked at with untrained networks, so that a mistake does not come to light only after the training; where nobody
-    knows them, at least everything that needs no model is.
+    Untrained networks stand in for models that must be trained, so that a mistake shows before the training.
     """
-    models = cross_trained(audit)
-    if not models:
-        return audit.prepare(**settings, progress=progress)
     audit.resolve(**settings)
-    inputs = as_inputs(audit.inputs)
-    labels = as_labels(audit.targets, inputs.size())
-    if not any(missing_folds(model, inputs, labels, store, name) for name, model in models.items()):
-        if all(model.models for model in models.values()):
-            return audit.prepare(**settings, trained=load_all_folds(audit, store), progress=progress)
+    trainings = audit.fold_trainings()
+    if not any(training.missing(store) for training in trainings.values()):
+        if all(training.given.models for training in trainings.values()):
+            return audit.prepare(**settings, trained=load_folds(trainings, store), progress=progress)
         return None
-    stands = load_all_folds(audit, store)
-    if set(stands) == set(models):
+    networks = load_folds(trainings, store)
+    if set(networks) == set(trainings):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Note)
-            audit.prepare(**settings, trained=stands, rehearsal=True, progress=progress)
+            audit.prepare(**settings, trained=networks, rehearsal=True, progress=progress)
     return None
 
 
 RESOLVED = ("models", "inputs", "targets", "explainers", "scores", "reference", "concepts", "checkpoints", "outputs", "about")
-"""What an audit looks at when it resolves names and data."""
+"""Settings that `resolve` checks."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -224,7 +157,7 @@ class Audit:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check every plain setting; what names or holds data is looked at by `resolve`, which knows what to do about it."""
+        """Check the plain settings; `resolve` checks names and data."""
         check_fields(self, "the audit", others=RESOLVED)
 
     def run(
@@ -246,23 +179,24 @@ class Audit:
         store = RunFolder(str(folder))
         store.check_writable(Kind.AUDIT)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
-        ready = rehearse(self, settings, store, progress)
-        with resume_hint(folder), store.writing():
-            mend(store, progress)
-            prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
-            prepared, strengths = calibrate_plan(prepared, store, progress)
-            lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
-            store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
-            finished = store.finished() - store.incomplete()
-            left = [job for job in (job.without(finished) for job in prepared.jobs) if job.cells]
-            runner = JobRunner(prepared.problem, store.root, prepared.budgets)
-            for job in left:
-                if (job.model, job.explainer) in lessons.failures:
-                    runner.fail(job, lessons.failures[job.model, job.explainer])
-            left = [job for job in left if (job.model, job.explainer) not in lessons.failures]
-            left = drop_failed_paths(left, strengths, store)
-            with watching(left, enabled=progress) as watch:
-                chosen.run(left, runner, watch)
+        crossed = any(isinstance(model, CrossTrained) for model in as_models(self.models).values())
+        ready = rehearse(self, settings, store, progress) if crossed else self.prepare(**settings, progress=progress)
+        try:
+            with store.writing():
+                with bar("checking stored files", store.count(), progress) as advance:
+                    store.repair(advance)
+                prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
+                strengths = calibrate_all(prepared.problem, prepared.budgets, store, progress)
+                asked = [(job, cell) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
+                strengths.check((job.model, cell.request.space) for job, cell in asked)
+                prepared = replace(with_strengths(prepared, strengths.sigmas), calibrations=tuple(strengths.records))
+                lessons = learn_all(prepared.problem, prepared.budgets, store, progress)
+                store.write_manifest(replace(prepared, facts=tuple(lessons.facts)).manifest(store))
+                left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
+                with bar("auditing", sum(weight(job.cost) for job in left), progress) as advance:
+                    chosen.run(left, JobRunner(prepared.problem, store.root, prepared.budgets), JobProgress(advance))
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
         result = Result(str(folder))
         for text in lessons.warnings():
             warnings.warn(text, Note, stacklevel=2)
@@ -272,26 +206,34 @@ class Audit:
 
     def on(self, device: str) -> Audit:
         """The same audit with its models on a device; a model that is elsewhere is copied there."""
-        where = as_device(device)
-        return replace(self, models={name: model_on(name, model, where, device) for name, model in as_models(self.models).items()})
+        where, models = as_device(device), as_models(self.models)
+        moved = {
+            name: on_device(model, device) if isinstance(model, CrossTrained) else to_device(name, model, where)
+            for name, model in models.items()
+        }
+        return replace(self, models=moved)
+
+    def fold_trainings(self) -> dict[str, FoldTraining]:
+        """How every cross-trained model is trained, by name."""
+        inputs = as_inputs(self.inputs)
+        labels = as_labels(self.targets, inputs.size())
+        crossed = {name: model for name, model in as_models(self.models).items() if isinstance(model, CrossTrained)}
+        return {name: FoldTraining(model, inputs, labels, name) for name, model in crossed.items()}
 
     def cross_train(self, store: RunFolder, progress: bool) -> dict[str, FoldModels]:
-        """The models of every fold of every cross-trained model: found in the folder, or trained now.
+        """The models of all folds of all cross-trained models, from the folder or trained now.
 
-        Where a single one was not rehearsed, since nobody knows its network, its first model stands in for all.
+        If a single model could not be rehearsed, because its network is unknown, its first trained model is checked in the place of all.
         """
-        models, inputs = cross_trained(self), as_inputs(self.inputs)
-        labels = as_labels(self.targets, inputs.size())
-        unknown = len(models) == 1 and not load_all_folds(self, store)
+        trainings = self.fold_trainings()
+        unknown = len(trainings) == 1 and not load_folds(trainings, store)
 
         def look(first: FoldModels) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Note)
-                self.prepare(trained=dict.fromkeys(models, first), rehearsal=True)
+                self.prepare(trained=dict.fromkeys(trainings, first), rehearsal=True)
 
-        return {
-            name: train_folds(model, inputs, labels, store, progress, name, look if unknown else None) for name, model in models.items()
-        }
+        return {name: training.train(store, progress, look if unknown else None) for name, training in trainings.items()}
 
     def forecast(
         self,
@@ -304,15 +246,16 @@ class Audit:
     ) -> Forecast:
         """What a run would cost: passes, seconds, memory. Nothing is written.
 
-        Strengths that the folder holds are applied, so that cells which rest on them are known; what must be calibrated, learnt or
+        Strengths that the folder holds are used, so that cells which depend on them are known. What must be calibrated, learnt or
         trained first is counted.
         """
-        store = None if folder is None else RunFolder(str(folder))
-        trained = load_all_folds(self, store)
+        store, trainings = None if folder is None else RunFolder(str(folder)), self.fold_trainings()
+        trained = load_folds(trainings, store)
         prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True, progress=progress)
         sigmas, missing = known_strengths(prepared.problem, store)
-        prepared = plan_with(sigmas, prepared)
-        ahead = Preliminaries(missing, pending_lessons(prepared.problem, store), count_missing_folds(self, store))
+        prepared = with_strengths(prepared, sigmas)
+        untrained = sum(training.missing(store) for training in trainings.values())
+        ahead = Preliminaries(missing, pending_lessons(prepared.problem, store), untrained)
         finished = set() if store is None else store.finished()
         return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers, ahead)
 
@@ -326,16 +269,23 @@ class Audit:
         rehearsal: bool = False,
         progress: bool = False,
     ) -> AuditPlan:
-        """Resolve every name, look at every model, and plan; raises on anything that could not work.
+        """Resolve every name, check every model, and plan; raises if anything cannot work.
 
-        `trained` holds the folds' models of every cross-trained one; in a `rehearsal` nothing is said of their predictions.
+        `trained` holds the models of folds by the name of their cross-trained model; a `rehearsal` says nothing about their predictions.
         """
         one = self.resolve(workers=workers, batch=batch, memory=memory)
         inputs, labels = one.inputs, one.labels
         budgets: dict[str, Budget] = {}
         models: dict[str, AuditedModel] = {}
         accuracies: dict[str, float | None] = {}
-        folds = {name: require_folds(name, trained) for name, model in one.models.items() if isinstance(model, CrossTrained)}
+        folds: dict[str, FoldModels] = {}
+        for name in (name for name, model in one.models.items() if isinstance(model, CrossTrained)):
+            if trained is None or name not in trained:
+                raise InputError(
+                    f"The model '{name}' is cross-trained and not trained yet: pass CrossTrained(build=...), which makes its network, or a "
+                    "torch.nn.Module that is trained."
+                )
+            folds[name] = trained[name]
         every = list(every_module(one.models, folds))
         with bar("looking at the models", len(every) * inputs.size(), progress, after=LATE) as advance:
             for name, label, fold, given in every:
@@ -344,10 +294,9 @@ class Audit:
                 advance(0, f"looking at {name}")
                 budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
                 check_training(name, module, one.training, one.explainers)
-                heard = CountingBudget(budgets[name].rows, telling(advance, f"looking at {name}"))
-                admitted, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, heard)
-                budgets[name] = Budget(heard.rows)
-                models[name] = replace(with_fold_fingerprint(admitted, fold, folds), checkpoints=one.checkpoints.get(label, ()), place=fold)
+                model, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, budgets[name], advance)
+                known = folds[label].fingerprints[fold.fold] if fold and folds[label].fingerprints else model.fingerprint
+                models[name] = replace(model, fingerprint=known, checkpoints=one.checkpoints.get(label, ()), place=fold)
         records = fold_records(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
         problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
@@ -355,13 +304,13 @@ class Audit:
         with bar("trying explainers", len(every) * len(one.explainers), progress, after=LATE) as advance:
             problem, notes = try_explainers(problem, budgets, advance)
         with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
-            jobs = plan(problem, budgets, telling(advance, "planning"))
+            jobs = plan(problem, budgets, advance)
         check_requests(problem, jobs, one.scores.asked)
         notes += [] if rehearsal else reader_notes(problem, jobs) + accuracy_notes(records)
         return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
 
     def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> AuditSetup:
-        """Everything that was written, as components and tensors; raises on what could not work, whatever the models do."""
+        """All settings as components and tensors; raises on mistakes that need no model to be found."""
         for what, value in (("batch", batch), ("workers", workers), ("memory", memory)):
             if value is not None:
                 as_whole(value, what, least=1)
@@ -385,9 +334,11 @@ class Audit:
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
+        models = as_models(self.models)
+        crossed = {name: model.spec() for name, model in models.items() if isinstance(model, CrossTrained)}
         found = {
-            "models": list(as_models(self.models)),
-            **({"cross_trained": {name: one.spec() for name, one in folds.items()}} if (folds := cross_trained(self)) else {}),
+            "models": list(models),
+            **({"cross_trained": crossed} if crossed else {}),
             "explainers": {label: one.spec() for label, one in labelled(self.explainers, self.controls).items() if not one.control},
             "symmetry": encode_setting(self.symmetry),
             "scores": encode_setting(self.scores),

@@ -126,7 +126,7 @@ def test_a_question_without_its_parts_is_answered_by_a_sentence(served: TestClie
     for path in ("/api/runs/0/values", "/api/runs/0/samples/one"):
         found = served.get(path)
         assert found.status_code == 422
-        assert "The address is not complete" in found.json()["error"]
+        assert "The address is incomplete" in found.json()["error"]
 
 
 def test_only_reading_is_possible(served: TestClient) -> None:

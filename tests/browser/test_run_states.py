@@ -18,7 +18,7 @@ from veracity.core.wording import MINUS
 from veracity.engine.store import SCHEMA, RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.study import study
-from veracity.scores.robustness.probability import LnPHat
+from veracity.scores.rare_events import LnPHat
 from veracity.walk import SubsetSimulation
 
 Begin = Callable[..., Visit]

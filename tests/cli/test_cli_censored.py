@@ -18,7 +18,7 @@ from veracity.cli.gate import judge
 from veracity.core.errors import Note
 from veracity.core.wording import MINUS
 from veracity.results import Result, compared
-from veracity.scores.robustness.probability import LnPHat
+from veracity.scores.rare_events import LnPHat
 from veracity.walk import SubsetSimulation
 
 BALL = {"radius": 0.3, "range": (0.0, 1.0)}
@@ -101,7 +101,7 @@ def test_the_gate_does_not_hold_an_end_that_is_not_known(pair: tuple[Result, Res
     high = table.loc["gradient", "high"]
     assert code("gate", pair[1].path, "--require", f"ln_p_f_hat<={high + 0.01:.4f}", "--explainer", "gradient") == 0
     few = pair[1].table().assign(low=np.nan, high=np.nan, n=5)
-    assert "5 samples are too few for it, or share a single draw" in judge(few, ["ln_p_f_hat<=0"]).broken[0]
+    assert "5 samples are too few for it, or share a single draw" in judge(few.to_dict("records"), ["ln_p_f_hat<=0"]).failures[0]
 
 
 def test_runs_are_compared_by_medians(pair: tuple[Result, Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

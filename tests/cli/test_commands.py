@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import signal
 import sys
 import time
@@ -47,11 +48,18 @@ def edit(path: Path, before: str, after: str) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("measured")
+    save_file(small_net(seed=4).state_dict(), folder / "net.safetensors")
+    (folder / "series.toml").write_text(FILE)
+    assert code("audit", folder / "series.toml", "--out", folder / "run", "--workers", 1) == 0
+    return folder / "run"
+
+
 @pytest.fixture
-def run(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    assert code("audit", file, "--out", tmp_path / "run", "--workers", 1) == 0
-    capsys.readouterr()
-    return tmp_path / "run"
+def run(measured: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(measured, tmp_path / "run"))
 
 
 def test_audit_prints_a_table_and_writes_a_report(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,8 @@ from veracity.core.errors import InputError, Note
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import TensorInputs
 from veracity.core.targets import ONE_OUTPUT, SUMS_DIFFER, Custom, Outputs, Predicted
-from veracity.engine.admission import admit, check_mixing, check_rows, first_budget
 from veracity.engine.memory import Budget
+from veracity.engine.trial import admit, check_mixing, check_rows, first_budget
 from veracity.perturb import CyclicShift
 
 
@@ -105,7 +105,7 @@ def test_a_model_that_draws_is_refused() -> None:
 
 def test_outputs_that_are_not_scores_need_a_target() -> None:
     inputs = TensorInputs(series_inputs(6))
-    with pytest.raises(InputError, match=r"outputs of shape \(1, 12\) a sample.*pass target="):
+    with pytest.raises(InputError, match=r"outputs of shape \(1, 12\) per sample.*pass target="):
         admit("net", Field(), inputs, None, Predicted(), None, Budget(8))
     model, _ = admit("net", Field(), inputs, None, Custom(function=lambda output: output.sum((1, 2))), None, Budget(8))
     assert model.outputs is Outputs.RAW
@@ -265,7 +265,7 @@ def test_a_model_that_throws_on_a_sample_as_it_is_names_the_sample(tmp_path: Pat
     x[3, 0, 0] = 100.0
     with pytest.raises(InputError) as raised:
         run_of(Refuses(), inputs=x).run(tmp_path)
-    text = "Model 'net' fails on sample 3 with ArithmeticError: too large: leave the sample out, or mend the model."
+    text = "Model 'net' fails on sample 3 with ArithmeticError: too large: leave the sample out, or fix the model."
     assert str(raised.value) == text
 
     class Single(nn.Module):

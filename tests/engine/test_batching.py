@@ -25,7 +25,9 @@ def test_the_work_is_cut_into_slices_that_fit() -> None:
 
 
 def test_an_explanation_larger_than_the_budget_still_goes_alone() -> None:
-    assert Budget(rows=10).per_call(50) == 1
+    rows: list[slice] = []
+    Budget(rows=10).spend(2, 50, rows.append)
+    assert rows == [slice(0, 1), slice(1, 2)]
 
 
 def test_running_out_of_memory_halves_the_rows_and_goes_on() -> None:

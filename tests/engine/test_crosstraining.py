@@ -13,7 +13,7 @@ from torch import nn
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import TensorInputs
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain.folds import load_folds, train_folds
+from veracity.engine.crosstrain.training import FoldTraining
 from veracity.engine.store import RunFolder
 
 
@@ -43,7 +43,7 @@ def plain_fit(inputs, targets, seed):
 
 def run(given, folder, data=None):
     inputs, labels = blobs() if data is None else data
-    return train_folds(given, TensorInputs(inputs), labels, RunFolder(str(folder)), progress=False)
+    return FoldTraining(given, TensorInputs(inputs), labels).train(RunFolder(str(folder)), progress=False)
 
 
 def test_each_model_learns_from_all_folds_but_its_own(tmp_path):
@@ -182,16 +182,16 @@ def test_global_random_states_come_back(tmp_path):
     assert seen == (torch.rand(1).item(), np.random.rand(), random.random())  # noqa: NPY002
 
 
-def test_progress_is_heard_where_the_trainer_reports_it(tmp_path):
-    heard_of = []
+def test_a_trainer_that_takes_progress_gets_a_function_to_report_it(tmp_path):
+    given = []
 
-    def fit(inputs, targets, seed, heard):
-        heard(1, 2, "half")
-        heard_of.append(heard)
+    def fit(inputs, targets, seed, progress):
+        progress(1, 2, "half")
+        given.append(progress)
         return solved(inputs, targets)
 
     run(CrossTrained(fit=fit), tmp_path)
-    assert len(heard_of) == 5
+    assert len(given) == 5
 
 
 def test_splitters_and_given_models(tmp_path):
@@ -222,10 +222,10 @@ def test_trained_models_may_be_kept_elsewhere(tmp_path):
 def test_untrained_networks_stand_in(tmp_path):
     inputs, labels = blobs()
     store = RunFolder(str(tmp_path / "nowhere"))
-    found = load_folds(CrossTrained(fit=plain_fit, build=network), TensorInputs(inputs), labels, store)
+    found = FoldTraining(CrossTrained(fit=plain_fit, build=network), TensorInputs(inputs), labels).load(store)
     assert found is not None
     assert len(found.modules) == 5
-    assert load_folds(CrossTrained(fit=plain_fit), TensorInputs(inputs), labels, store) is None
+    assert FoldTraining(CrossTrained(fit=plain_fit), TensorInputs(inputs), labels).load(store) is None
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -240,7 +240,7 @@ def untrained(inputs, targets, seed):
     [
         (untrained, r"is right on \d+ of 240 samples that it was trained on.*it is untrained"),
         (lambda inputs, targets, seed: "model", "must return a torch.nn.Module, not str"),
-        (lambda inputs, targets, seed: nn.Linear(4, 2), r"gives outputs of shape \(2,\) a sample, not one for each of the 3 classes"),
+        (lambda inputs, targets, seed: nn.Linear(4, 2), r"gives outputs of shape \(2,\) per sample, not one for each of the 3 classes"),
         (lambda inputs, targets, seed: nn.Linear(5, 3), "cannot take the inputs it was given"),
         (lambda inputs, targets, seed: 1 / 0, "fit failed on 240 samples without fold 0 with ZeroDivisionError"),
         (lambda inputs, targets, seed: solved(*blobs(seed=5)), "the same weights for folds 0 and 1"),
@@ -286,7 +286,7 @@ def test_diverged_trainings_are_refused(tmp_path):
             CrossTrained(models=[nn.Linear(9, 3)] * 2, folds=torch.arange(60) % 2),
             "the model of fold 0 fails on the inputs with RuntimeError",
         ),
-        (CrossTrained(fit=plain_fit, data=blobs()), "place=... says where each of the 60 audited inputs"),
+        (CrossTrained(fit=plain_fit, data=blobs()), "place=... must be the index of each of the 60 audited inputs"),
         (CrossTrained(fit=plain_fit, data=blobs(seed=9), place=torch.arange(60)), "are not those that are audited"),
         (CrossTrained(fit=plain_fit, data=blobs(), place=torch.arange(60) + 1), "between 0 and 59"),
         (CrossTrained(fit=plain_fit, data=3), "is a pair"),
@@ -302,7 +302,7 @@ def test_what_cannot_be_cross_trained(tmp_path, given, sentence):
 def test_labels_are_class_numbers(tmp_path, labels):
     inputs, _ = blobs()
     with pytest.raises(InputError, match="cross-trained, which needs"):
-        train_folds(CrossTrained(fit=plain_fit), TensorInputs(inputs), labels, RunFolder(str(tmp_path)), progress=False)
+        FoldTraining(CrossTrained(fit=plain_fit), TensorInputs(inputs), labels).train(RunFolder(str(tmp_path)), progress=False)
 
 
 def slow_fit(inputs, targets, seed):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from small import broken_explainer, small_net
 from veracity import Audit
 from veracity.core.errors import InputError, Note
-from veracity.engine.executors.local import FAILED, KILLED, TRIES, Errors, Worker, pickled
+from veracity.engine.executors.local import FAILED, KILLED, TRIES, ErrorStream, Worker, pickle_runner
 from veracity.engine.loop import JobRunner
 
 
@@ -123,7 +123,7 @@ def test_a_worker_that_ignores_its_end_is_killed(tmp_path: Path) -> None:
     while not (tmp_path / "deaf").exists():
         time.sleep(0.01)
     worker = object.__new__(Worker)
-    worker.process, worker.errors, (worker.pipe, there) = process, Errors(), context.Pipe()
+    worker.process, worker.errors, (worker.pipe, there) = process, ErrorStream(), context.Pipe()
     process.terminate()
     assert worker.end(grace=0.1) == "was killed by signal 9, perhaps out of memory"
     there.close()
@@ -169,14 +169,14 @@ if __name__ == "__main__":
     from dataclasses import replace
     from veracity.engine.executors import Local
     from veracity.engine.loop import JobRunner
-    from veracity.engine.progress import Watch
+    from veracity.engine.progress import JobProgress
     prepared = audit.prepare()
     jobs = [prepared.jobs[0]]
     cells = [cell for job in jobs for cell in job.cells]
-    Local(workers=1).run(jobs, JobRunner(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
+    Local(workers=1).run(jobs, JobRunner(prepared.problem, str(FOLDER / "run"), prepared.budgets), JobProgress(lambda step, text: None))
     print(f"Finished: all {{len(cells)}} cells are measured.")
     (FOLDER / "unlucky").touch()
-    Local(workers=1).run(jobs, JobRunner(prepared.problem, str(FOLDER / "run"), prepared.budgets), Watch(lambda step, text: None))
+    Local(workers=1).run(jobs, JobRunner(prepared.problem, str(FOLDER / "run"), prepared.budgets), JobProgress(lambda step, text: None))
 """
 
 
@@ -194,7 +194,7 @@ def test_two_workers_give_the_numbers_of_one_and_survive_a_killed_worker(make_au
 def test_what_cannot_travel_is_said(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
     prepared = make_audit(explainers=[lambda model, inputs, targets: inputs.clone()]).prepare()
     with pytest.raises(InputError, match="workers=1"):
-        pickled(JobRunner(prepared.problem, str(tmp_path), prepared.budgets))
+        pickle_runner(JobRunner(prepared.problem, str(tmp_path), prepared.budgets))
 
 
 def test_a_failing_explainer_is_a_record_and_the_rest_goes_on(make_audit: Callable[..., Audit], tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_an_explainer_of_plain_tensors_refuses_graphs() -> None:
     graph = type("Graph", (), {"x": torch.ones(2, 3), "edge_index": torch.tensor([[0], [1]])})()
     pair = ([graph, graph], torch.tensor([0, 1]))
     asked = audit(models=Sum(), inputs=[graph], training=pair, symmetry=None, scores=["self_agreement"])
-    with pytest.raises(InputError, match="to_mean explains plain tensors alone"):
+    with pytest.raises(InputError, match="to_mean explains plain tensors only"):
         asked.prepare()
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError
 from veracity.core.inputs import TensorInputs
 from veracity.core.training import Checkpoint, Training
-from veracity.engine.materials import as_checkpoint, as_checkpoints, as_training
+from veracity.engine.resolve import as_checkpoint, as_checkpoints, as_training
 
 X, Y = torch.arange(12.0).reshape(6, 2), torch.tensor([0, 1, 2, 0, 1, 2])
 

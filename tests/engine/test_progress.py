@@ -12,17 +12,19 @@ from torch import Tensor, nn
 
 from small import small_net
 from veracity import Audit, audit
-from veracity.engine import calibration, progress
+from veracity.engine import preliminaries, progress
 from veracity.engine.executors import Inline
 from veracity.engine.loop import JobRunner
-from veracity.engine.progress import Watch, weight
+from veracity.engine.progress import JobProgress, weight
 from veracity.engine.store import RunFolder
 
 
 def test_the_bar_reaches_its_end_exactly_and_moves_within_a_job(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
     prepared = make_audit(explainers=["integrated_gradients"]).prepare(batch=100)
     steps: list[int] = []
-    Inline().run(prepared.jobs, JobRunner(prepared.problem, str(tmp_path), prepared.budgets), Watch(lambda step, text: steps.append(step)))
+    Inline().run(
+        prepared.jobs, JobRunner(prepared.problem, str(tmp_path), prepared.budgets), JobProgress(lambda step, text: steps.append(step))
+    )
     assert sum(steps) == sum(weight(job.cost) for job in prepared.jobs)
     assert len([step for step in steps if step]) > 20
 
@@ -64,10 +66,10 @@ def test_looking_at_a_slow_model_says_how_long_it_will_take(
 def test_a_slow_calibration_says_how_long_it_will_take(
     make_audit: Callable[..., Audit], tmp_path: Path, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LATE", 0.1), ("DRAWS", 4), ("MOST", 4)):
-        monkeypatch.setattr(calibration, name, value)
+    for name, value in (("LATE", 0.1), ("DRAWS", 4), ("MOST_DRAWS", 4)):
+        monkeypatch.setattr(preliminaries, name, value)
     prepared = make_audit(models={"net": Slow()}, explainers=["gradient"], scores=["fast_gef"], controls=False, companions=False).prepare()
-    calibration.calibrate_all(prepared.problem, prepared.budgets, RunFolder(str(tmp_path)))
+    preliminaries.calibrate_all(prepared.problem, prepared.budgets, RunFolder(str(tmp_path)))
     assert time_left(terminal, "calibrating net")
 
 
@@ -80,18 +82,3 @@ def test_a_bar_appears_while_nothing_moves(terminal: io.StringIO) -> None:
     with progress.bar("thinking", 3, after=0.05):
         time.sleep(0.5)
     assert "thinking" in terminal.getvalue()
-
-
-def test_a_budget_that_is_heard_tells_of_every_row_once() -> None:
-    rows: list[int] = []
-    budget = progress.CountingBudget(4, rows.append)
-    failed: list[slice] = []
-
-    def work(part: slice) -> None:
-        if part.stop - part.start > 2:
-            failed.append(part)
-            raise MemoryError
-
-    budget.spend(7, 1, work)
-    assert rows == [2, 2, 2, 1]
-    assert (budget.rows, len(failed)) == (2, 1)

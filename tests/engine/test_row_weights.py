@@ -22,7 +22,7 @@ from veracity.engine.memory import Budget
 from veracity.engine.perturbation import row_weights
 from veracity.engine.perturbation.row_weights import explanations_each, outputs_each
 from veracity.engine.problem import AuditedModel, Problem
-from veracity.engine.reading import Reader
+from veracity.engine.reader import Reader
 from veracity.explain import GradientShap, IntegratedGradients, SmoothGrad
 from veracity.perturb import WeightNeighbourhood
 from veracity.walk import MonteCarlo
@@ -66,7 +66,7 @@ def rows_of(model: nn.Module, count: int = ROWS) -> tuple[WeightNeighbourhood, T
     space = WeightNeighbourhood(sigma=0.3).of(model)
     x = torch.randn(count, 1, 6, 6, generator=torch.Generator().manual_seed(3))
     draws = Draws(11, torch.arange(count) % 3, torch.arange(count) + 1)
-    return space, space.drawn(draws), Signals(x), torch.arange(count) % 3, draws
+    return space, space.sample(draws), Signals(x), torch.arange(count) % 3, draws
 
 
 def by_hand(model: nn.Module, noise: Tensor) -> nn.Module:

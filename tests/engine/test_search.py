@@ -13,13 +13,12 @@ from torch import Tensor, nn
 from search_audits import audit_of, images, tanh_net
 from veracity.core.errors import SpecError
 from veracity.core.walks import Ask, Trace
-from veracity.engine.perturbation import perturbation_of
+from veracity.engine.loop import perturbation_of
 from veracity.engine.perturbation.search import SHOWN, SearchRun, lines_of
-from veracity.engine.reading import Block
+from veracity.engine.reader import Block
 from veracity.engine.store import RunFolder
 from veracity.engine.trial import Guard
-from veracity.scores.robustness.base import SearchScore
-from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.robustness import SearchScore, SolHat, SolTilde, WorstLoss
 from veracity.scores.symmetry import Invariance
 from veracity.walk import Genetic, GradientSearch, SimpleMonteCarlo, SubsetSimulation
 

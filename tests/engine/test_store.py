@@ -11,9 +11,8 @@ import torch
 
 from stored import record
 from veracity.core.errors import Note, StoreError
-from veracity.engine.store import SCHEMA, Place, RunFolder, lock
+from veracity.engine.store import SCHEMA, Place, RunFolder, writers
 from veracity.engine.store.files import Files, write_whole
-from veracity.engine.store.mending import mend
 from veracity.engine.store.records import sealed, unsealed
 
 
@@ -99,7 +98,8 @@ def test_half_written_files_are_never_seen_and_are_swept(tmp_path: Path) -> None
     (tmp_path / "run" / ".gitignore").write_text("mine")
     (tmp_path / "run" / ".ipynb_checkpoints").mkdir()
     assert folder.finished() == {"key"}
-    folder.sweep()
+    with pytest.warns(Note, match="manifest.json"):
+        folder.repair()
     assert [entry.name.split(".")[0] for entry in (tmp_path / "run" / "cells").iterdir()] == ["key"]
     assert sorted(entry.name for entry in (tmp_path / "run").iterdir()) == [".gitignore", ".ipynb_checkpoints", "cells", "run.json"]
 
@@ -230,12 +230,12 @@ def test_a_lost_manifest_is_told_and_a_folder_without_its_run_file_is_measured_a
     write(folder)
     (tmp_path / "report.html").write_text("made from it")
     with pytest.warns(Note, match="One file was damaged or lost in .*; it is made again: manifest.json"):
-        mend(RunFolder(str(tmp_path)), progress=False)
+        RunFolder(str(tmp_path)).repair()
     (tmp_path / "run.json").unlink()
     fresh = RunFolder(str(tmp_path))
     fresh.check_writable()
     with fresh.writing(), pytest.warns(Note, match="2 files were damaged or lost in .*; they are made again: manifest.json, cells/key"):
-        mend(fresh, progress=False)
+        fresh.repair()
     assert fresh.finished() == set()
 
 
@@ -303,7 +303,7 @@ def test_nothing_is_read_or_written_through_a_folder_that_is_a_link(tmp_path: Pa
         lambda: files.sweep("cells"),
         lambda: files.read("cells/kept.json"),
         lambda: files.write("cells/new.json", b"theirs"),
-        lambda: files.create("cells/new.json", b"theirs"),
+        lambda: files.write("cells/new.json", b"theirs", anew=True),
         lambda: files.remove("cells/kept.json"),
     ):
         with pytest.raises(StoreError, match="a link that leads out of the folder"):
@@ -341,7 +341,7 @@ def test_a_disk_without_hard_links_will_do_and_one_without_locks_is_one_sentence
     monkeypatch.setattr(os, "link", unsupported)
     write(RunFolder(str(tmp_path / "run")))
     assert RunFolder(str(tmp_path / "run")).finished() == {"key"}
-    monkeypatch.setattr(lock.fcntl, "flock", unsupported)
+    monkeypatch.setattr(writers.fcntl, "flock", unsupported)
     with pytest.raises(StoreError, match=r"has no locks \(Operation not supported\)"), RunFolder(str(tmp_path / "run")).writing():
         pass
 

@@ -125,7 +125,7 @@ def test_an_explainer_that_changes_the_model_is_refused_and_the_model_comes_back
         audit(Mine(does=does), net).run(tmp_path)
     text = str(raised.value)
     assert text.startswith(f"On model 'net': mine changes the model that it explains ({named}")
-    assert text.endswith("which was brought back: let it work on a copy, copy.deepcopy(model).")
+    assert text.endswith("which was restored: let it work on a copy, copy.deepcopy(model).")
     assert state(net) == before
 
 

@@ -26,7 +26,7 @@ def test_a_copy_has_the_elements_weights_and_the_original_keeps_its_own() -> Non
     space = ParameterScaling(sigma=1.0, steps=2)
     weights = copies.weights(space, [(0, 0), (1, 1)])
     scratch = copies.become(weights, 1)
-    for name, value in space.perturbed(model, 1, 1, seed=3).items():
+    for name, value in space.parameters(model, 1, 1, seed=3).items():
         assert torch.equal(dict(scratch.named_parameters())[name], value)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 

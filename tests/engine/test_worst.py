@@ -4,7 +4,7 @@ import torch
 
 from veracity.core.measures import Direction
 from veracity.core.walks import Ask
-from veracity.engine.tally import Worst
+from veracity.engine.perturbation.base import Worst
 
 
 def test_the_worst_of_a_stream_is_the_worst_of_all() -> None:

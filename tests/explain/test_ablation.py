@@ -81,7 +81,7 @@ def test_every_position_lies_in_as_many_windows(size: int, data: st.DataObject) 
 
 
 def test_misuse_raises(digits: Digits) -> None:
-    with pytest.raises(SpecError, match=r"window of occlusion is 13, which is larger than the input's size \(12, 12\)"):
+    with pytest.raises(SpecError, match=r"window of occlusion is 13, larger than the input's size \(12, 12\)"):
         Occlusion(window=13).check(digits.model, digits.inputs, digits.targets)
     with pytest.raises(SpecError, match="'window' of explainer 'occlusion' must be a whole number"):
         Occlusion(window=0)
@@ -124,7 +124,7 @@ def test_the_reference_set_is_explicit(net: nn.Module) -> None:
     bare = FeaturePermutation()
     with pytest.raises(
         SpecError,
-        match=r"feature_permutation needs a reference set: pass Audit\(reference=...\) or FeaturePermutation\(reference_set=...\).",
+        match=r"feature_permutation needs a reference set: use Audit\(reference=...\) or FeaturePermutation\(reference_set=...\).",
     ):
         bare.bind(None).check(net, X, TARGETS)
     assert bare.bind(REFERENCE).reference_set is REFERENCE

@@ -27,7 +27,7 @@ from veracity.explain import (
     SmoothGrad,
     Symmetrised,
 )
-from veracity.explain.differentiable import differentiable, softened
+from veracity.explain.differentiable import SoftReLU, differentiable
 from veracity.perturb import CyclicShift
 
 ROWS = 3
@@ -139,7 +139,7 @@ def test_a_piecewise_linear_model_has_a_slope_that_bends_only_when_softened(expl
         return found
 
     hard = slope()
-    with softened(5.0):
+    with SoftReLU(5.0):
         soft = slope()
     if explainer == Gradient():
         assert torch.equal(hard, torch.zeros_like(x))

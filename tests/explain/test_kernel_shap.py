@@ -95,9 +95,9 @@ def test_captums_in_the_limit(digits: Digits) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         theirs = captum.attr.KernelShap(digits.model).attribute(
-            x, target=targets, feature_mask=numbers[None, None], n_samples=3000, perturbations_per_eval=500
+            x, target=targets, feature_mask=numbers[None, None], n_samples=1500, perturbations_per_eval=500
         )
-    assert float((theirs - exact).norm() / exact.norm()) < 0.1
+    assert float((theirs - exact).norm() / exact.norm()) < 0.12
 
 
 def test_coalitions_come_in_pairs_with_the_kernels_sizes() -> None:
@@ -123,7 +123,8 @@ def test_the_regression_over_all_coalitions_is_shapley(players: int, seed: int) 
     masks, weights = all_coalitions(players)
     value = torch.randn(2**players, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     number = (masks.long() << torch.arange(players)).sum(1)
-    fitted = shapley_regression(masks.double()[None], value[number][None] - value[0], weights[None], (value[-1] - value[0])[None])
+    gains, total, counts = value[number][None] - value[0], (value[-1] - value[0])[None], torch.tensor([players])
+    fitted = shapley_regression(masks.double()[None], gains, weights[None], total, counts)
     table = {frozenset(p for p in range(players) if index >> p & 1): float(value[index]) for index in range(2**players)}
     assert fitted[0].tolist() == pytest.approx(brute_force(table, players), abs=1e-9)
 

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Size
+from torch import Size, nn
 
 from veracity.core.errors import SpecError
+from veracity.explain.lime import Lime
 from veracity.explain.masking import (
     baseline_row,
     broadcast_channels,
     check_baseline,
-    check_patch,
     patch_count,
     patch_index,
     patch_map,
@@ -51,9 +51,10 @@ def test_maps_broadcast_over_the_channels() -> None:
 
 
 def test_a_patch_larger_than_the_input_is_refused() -> None:
-    check_patch("lime", 8, Size((1, 6, 8)))
-    with pytest.raises(SpecError, match=r"patch of lime is 9, which is larger than the input's size \(6, 8\)"):
-        check_patch("lime", 9, Size((1, 6, 8)))
+    inputs, targets = torch.zeros(1, 1, 6, 8), torch.zeros(1, dtype=torch.long)
+    Lime(patch=8).check(nn.Identity(), inputs, targets)
+    with pytest.raises(SpecError, match=r"patch of lime is 9, larger than the input's size \(6, 8\)"):
+        Lime(patch=9).check(nn.Identity(), inputs, targets)
 
 
 def test_a_baseline_takes_the_inputs_type_and_shape() -> None:

@@ -32,7 +32,7 @@ def test_maps_alone(net: nn.Module) -> None:
     assert explainer.check(net, X[:2], TARGETS[:2]) == ()
     assert explainer.bind(X) is explainer
     assert not explainer.learns
-    assert explainer.settled(net, X, TARGETS) is explainer
+    assert explainer.specialise(net, X, TARGETS) is explainer
     with pytest.raises(InputError, match=r"Scores that explain anything else need the explainer, .*pixel_flipping.* do not"):
         explain(explainer, net, X, TARGETS)
 

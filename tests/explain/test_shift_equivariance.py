@@ -1,6 +1,6 @@
 """Table 1 and Propositions D.5 to D.8 of the symmetry paper, on a trained CNN that is exactly invariant under cyclic shifts.
 
-Every sample, every one of the 144 shifts; cosine(e(g x), g e(x)).
+cosine(e(g x), g e(x)) for 72 of the 144 shifts: every second row, every column.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ EXACT = [
     (InputXGradient(), 6),
     (GuidedBackprop(), 6),
     (Deconvolution(), 6),
-    (DeepLift(), 6),
+    (DeepLift(), 3),
     (GradCam(), 6),
-    (IntegratedGradients(steps=20), 2),
-    (FeatureAblation(), 2),
-    (Occlusion(), 2),
+    (IntegratedGradients(steps=20), 1),
+    (FeatureAblation(), 1),
+    (Occlusion(), 1),
 ]
 
 
 def orbit(x: Tensor) -> Tensor:
-    """All cyclic shifts of N signals: (N, 144, ...)."""
-    return torch.stack([x.roll((i, j), (-2, -1)) for i in range(x.shape[-2]) for j in range(x.shape[-1])], dim=1)
+    """Cyclic shifts of N signals: (N, 72, ...)."""
+    return torch.stack([x.roll((i, j), (-2, -1)) for i in range(0, x.shape[-2], 2) for j in range(x.shape[-1])], dim=1)
 
 
 def cosine(a: Tensor, b: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
 
 
 def equivariance(explainer: Explainer, digits: Digits, samples: int, common: bool = True) -> Tensor:
-    """Cosines (samples, 144) of the maps that are not zero; fails if there are such zero maps."""
+    """Cosines (samples, 72) of the maps that are not zero; fails if there are such zero maps."""
     x, targets = digits.inputs[:samples], digits.targets[:samples]
     number = torch.arange(samples)
     moved = orbit(x)
@@ -85,7 +85,7 @@ def self_agreement(explainer: Explainer, digits: Digits, samples: int, repeats: 
 def test_the_model_is_trained_and_invariant(digits: Digits) -> None:
     assert digits.accuracy > 0.8
     with torch.no_grad():
-        scores = digits.model(orbit(digits.inputs[:3]).flatten(0, 1)).unflatten(0, (3, 144))
+        scores = digits.model(orbit(digits.inputs[:3]).flatten(0, 1)).unflatten(0, (3, 72))
     torch.testing.assert_close(scores, scores[:, :1].expand_as(scores), rtol=1e-5, atol=1e-5)
 
 
@@ -96,7 +96,7 @@ def test_equivariant_by_theory(digits: Digits, explainer: Explainer, samples: in
 
 @pytest.mark.parametrize("explainer", [Constant(), EdgeFilter()], ids=lambda explainer: explainer.name)
 def test_controls_that_say_nothing_are_exactly_equivariant(digits: Digits, explainer: Explainer) -> None:
-    torch.testing.assert_close(equivariance(explainer, digits, 6), torch.ones(6, 144).double(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(equivariance(explainer, digits, 6), torch.ones(6, 72).double(), rtol=0, atol=1e-12)
 
 
 def test_random_controls_are_not(digits: Digits) -> None:
@@ -107,7 +107,7 @@ def test_random_controls_are_not(digits: Digits) -> None:
 
 def test_a_baseline_that_moves_breaks_integrated_gradients(digits: Digits) -> None:
     ramp = torch.linspace(0, 1, 12).expand(1, 12, 12)
-    assert equivariance(IntegratedGradients(baseline=ramp, steps=20), digits, 2).mean() < 0.95
+    assert equivariance(IntegratedGradients(baseline=ramp, steps=20), digits, 1).mean() < 0.95
 
 
 def test_reference_rows_break_feature_permutation(digits: Digits) -> None:
@@ -128,13 +128,13 @@ def test_the_window_that_does_not_wrap_breaks_occlusion(digits: Digits) -> None:
 def test_gradient_shap_from_zero_is_noisy_and_not_asymmetric(digits: Digits) -> None:
     """With common draws it is exact; with fresh draws it agrees with itself as much under shifts as without them."""
     explainer = GradientShap()
-    assert equivariance(explainer, digits, 4).min() >= 0.9999
-    shifted, still = equivariance(explainer, digits, 4, common=False), self_agreement(explainer, digits, 4, 144)
+    assert equivariance(explainer, digits, 2).min() >= 0.9999
+    shifted, still = equivariance(explainer, digits, 2, common=False), self_agreement(explainer, digits, 2, 72)
     assert still.mean() < 0.99
-    noise = ((shifted.var(1) + still.var(1)) / 144).sqrt()
+    noise = ((shifted.var(1) + still.var(1)) / 72).sqrt()
     assert ((shifted.mean(1) - still.mean(1)).abs() <= 4 * noise).all()
 
 
 def test_gradient_shap_from_data_is_asymmetric(digits: Digits) -> None:
     explainer = GradientShap(baselines=digits.inputs[10:])
-    assert equivariance(explainer, digits, 6).mean() < 0.8
+    assert equivariance(explainer, digits, 3).mean() < 0.8

@@ -10,8 +10,8 @@ from veracity.core.errors import SpecError
 from veracity.core.explainers import Context
 from veracity.core.randomness import Draws
 from veracity.explain import Gradient, GradientShap, IntegratedGradients, SmoothGrad
+from veracity.explain.gradients import BLOCK, item_noise
 from veracity.explain.passes import gradients, pairs
-from veracity.explain.smooth_grad import BLOCK, item_noise
 
 
 class Cubic(nn.Module):
@@ -49,12 +49,12 @@ def test_no_noise_is_the_gradient(digits: Digits) -> None:
 def test_captums_in_expectation(digits: Digits) -> None:
     x, targets = digits.inputs[:1], digits.targets[:1]
     spread = 0.15 * float(x.max() - x.min())
-    ours = explain(SmoothGrad(draws=3000), digits.model, x, targets)
+    ours = explain(SmoothGrad(draws=1500), digits.model, x, targets)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         tunnel = captum.attr.NoiseTunnel(captum.attr.Saliency(digits.model))
-        theirs = tunnel.attribute(x, nt_samples=3000, nt_samples_batch_size=500, stdevs=spread, target=targets, abs=False)
-    assert float((theirs - ours).norm() / ours.norm()) < 0.1
+        theirs = tunnel.attribute(x, nt_samples=1500, nt_samples_batch_size=500, stdevs=spread, target=targets, abs=False)
+    assert float((theirs - ours).norm() / ours.norm()) < 0.14
 
 
 @pytest.mark.parametrize("size", [3, BLOCK // 2, BLOCK + 1], ids=["one block", "two blocks", "one by one"])
@@ -105,21 +105,22 @@ def test_gradient_shap_is_the_slow_loop(digits: Digits) -> None:
 
 
 def test_many_draws_from_zero_are_integrated_gradients(digits: Digits) -> None:
-    x, targets = digits.inputs[:2], digits.targets[:2]
+    x, targets = digits.inputs[:1], digits.targets[:1]
     exact = explain(IntegratedGradients(steps=200), digits.model, x, targets)
-    assert relative(explain(GradientShap(draws=2000), digits.model, x, targets), exact) < 0.05
+    assert relative(explain(GradientShap(draws=2500), digits.model, x, targets), exact) < 0.05
     assert relative(explain(GradientShap(draws=5), digits.model, x, targets), exact) > 0.05
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_captums_in_distribution(digits: Digits) -> None:
     x, targets, baselines = digits.inputs[:1], digits.targets[:1], digits.inputs[10:14]
-    ours = explain(GradientShap(draws=3000, baselines=baselines), digits.model, x, targets)
+    ours = explain(GradientShap(draws=1500, baselines=baselines), digits.model, x, targets)
     exact = torch.stack([explain(IntegratedGradients(baseline=b), digits.model, x, targets) for b in baselines]).mean(0)
     with torch.random.fork_rng(devices=[]):
-        theirs = captum.attr.GradientShap(digits.model).attribute(x, baselines=baselines, target=targets, n_samples=3000, stdevs=0.0)
-    assert relative(ours, exact) < 0.06
-    assert relative(theirs.detach(), ours) < 0.09
+        torch.manual_seed(0)
+        theirs = captum.attr.GradientShap(digits.model).attribute(x, baselines=baselines, target=targets, n_samples=1500, stdevs=0.0)
+    assert relative(ours, exact) < 0.09
+    assert relative(theirs.detach(), ours) < 0.13
 
 
 def test_rows_of_the_same_sample_differ_by_their_draw(digits: Digits) -> None:

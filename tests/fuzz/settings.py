@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from veracity.core.randomness import Draws
 from veracity.core.registry import REGISTRIES
 from veracity.core.spaces import GraphSpace, GuidedSpace, InputSpace, RangedSpace
 
@@ -59,7 +60,7 @@ def acts(random: Random, space: InputSpace) -> None:
     if fitted.latents * shape.numel() > 10**6:
         return
     x = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
-    elements = fitted.sample(2, torch.Generator().manual_seed(0))
+    elements = fitted.sample(Draws.of(0, torch.arange(2)))
     if not isinstance(fitted, GuidedSpace | GraphSpace):
         moved = fitted.act(fitted.at(elements, torch.zeros(2, dtype=torch.long)), x)
         if len(moved) != 2:

@@ -28,7 +28,7 @@ class Hungry(nn.Module):
 
 
 def test_running_out_of_memory_halves_the_batch(tmp_path: Path) -> None:
-    found = digits_like(models={"a": Hungry(3)}, explainers=["gradient"]).run(tmp_path / "hungry", progress=False)
+    found = digits_like(models={"a": Hungry(3)}, explainers=["gradient"]).run(tmp_path / "hungry", batch=16, progress=False)
     expected = digits_like(models={"a": linear()}, explainers=["gradient"]).run(tmp_path / "fed", progress=False)
     assert found.failures().empty
     for metric in ("confidence", "equivariance: gradient"):

@@ -278,7 +278,7 @@ def test_where_memory_runs_out_batches_are_halved(tmp_path: Path) -> None:
 
     evaluation = digits_like(models={"net": hungry})
     assert np.allclose(
-        run(evaluation, tmp_path / "hungry").values("net", "confidence"),
+        run(evaluation, tmp_path / "hungry", batch=24).values("net", "confidence"),
         run(digits_like(models={"net": net}), tmp_path / "fed").values("net", "confidence"),
         atol=1e-6,
     )

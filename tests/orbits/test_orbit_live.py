@@ -62,7 +62,7 @@ def test_attributions_are_of_the_moved_input_for_the_class_of_the_unmoved_one(tm
     evaluation = digits_like(models={"a": linear(0)}, explainers=["gradient"], orbit=RotationOrbit(step=90.0))
     evaluation.run(tmp_path, progress=False)
     live = Live(evaluation, tmp_path)
-    assert live.explainers == ("gradient",)
+    assert tuple(live.plan.explainers) == ("gradient",)
     chosen = int(evaluation.models["a"](images()[3:4]).argmax())
     found = live.answer(3, [90.0], explainer="gradient").attributions["a"]
     assert np.allclose(found, evaluation.models["a"][1].weight[chosen].detach().reshape(4, 4).numpy(), atol=1e-6)

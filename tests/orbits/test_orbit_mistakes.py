@@ -45,7 +45,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "other classes": (
         {"models": {"a": linear(), "b": linear(classes=5)}, "task": Classification()},
-        "Model 'b' gives outputs of shape (5,) a sample and model 'a' of (3,): models that are compared must give the same.",
+        "Model 'b' gives outputs of shape (5,) per sample and model 'a' of (3,): models that are compared must give the same.",
     ),
     "class out of range": (
         {"targets": labels() + 1, "task": Classification()},
@@ -85,7 +85,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"task": Classification(metrics=())},
         "The metrics of a task need names of their own without @ and :, one at least, not [].",
     ),
-    "metric's shape": ({"task": Classification(metrics=(LATE,))}, "The metric 'late' must give one number a row"),
+    "metric's shape": ({"task": Classification(metrics=(LATE,))}, "The metric 'late' must give one number per row"),
     "a metric that fails": (
         {"task": Classification(metrics=(Metric(name="far", function=lambda p, y: p[:, 99]),))},
         "The metric 'far' failed for outputs (",
@@ -145,9 +145,12 @@ def test_metrics_are_metrics(metrics: Any) -> None:
         ),
         (lambda: detection(models={"a": lambda x: x}), "Model 'a': The detector must give a tensor (rows, detections, 6)"),
         (lambda: detection(models={"a": Brightest(kind=float("inf"))}), "Model 'a' returns NaN or infinity for sample 0 as it is"),
-        (lambda: flow(targets=torch.zeros(3, 2, 4, 4)), "The targets have shape (2, 4, 4) a sample, but model 'gradient' gives (2, 8, 8)"),
+        (
+            lambda: flow(targets=torch.zeros(3, 2, 4, 4)),
+            "The targets have shape (2, 4, 4) per sample, but model 'gradient' gives (2, 8, 8)",
+        ),
         (lambda: flow(inputs=torch.zeros(3, 2, 8, 6)), "FlowOrbit() needs pairs of square frames"),
-        (lambda: flow(task=Regression(), targets=torch.zeros(3, 1)), "The targets have shape (1,) a sample"),
+        (lambda: flow(task=Regression(), targets=torch.zeros(3, 1)), "The targets have shape (1,) per sample"),
         (lambda: flow(models={"a": lambda x: x[:, :1]}, task=Flow()), "Model 'a': Vector fields have shape (rows, 2, height, width)"),
         (lambda: digits_like(inputs=torch.rand(3, 1, 4, 5), targets=labels(3)), "Dihedral(axes=(-2, -1)) needs square inputs"),
     ],

@@ -12,7 +12,7 @@ from veracity import OrbitResult
 from veracity.core.errors import InputError, SpecError
 from veracity.engine.store.files import Files
 from veracity.orbits import RotationOrbit
-from veracity.orbits.statistics import mean_along, summarised
+from veracity.orbits.statistics import mean_along, summary
 
 HIGHER = {"low": 0.0, "high": 1.0, "higher_is_better": True}
 
@@ -43,14 +43,14 @@ def test_the_mean_along_an_orbit_against_the_slow_way() -> None:
 def test_intervals_are_cut_to_the_bounds_of_the_metric() -> None:
     values = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     assert mean_along(values, bounds=(0.0, 1.0))["high"].tolist() == [1.0, 1.0]
-    found = summarised(values, HIGHER, 0, ("0°", "90°"), 0.95)
+    found = summary(values, HIGHER, 0, ("0°", "90°"), 0.95)
     assert found["high"] == 1.0
     assert (found["identity"], found["worst"], found["worst_at"]) == (1.0, pytest.approx(2 / 3), "90°")
     assert found["spread"] == pytest.approx(1 / 3)
-    assert summarised(values, {**HIGHER, "higher_is_better": False}, 0, ("0°", "90°"), 0.95)["worst_at"] == "0°"
-    empty = summarised(np.full((2, 2), np.nan), HIGHER, 0, ("0°", "90°"), 0.95)
+    assert summary(values, {**HIGHER, "higher_is_better": False}, 0, ("0°", "90°"), 0.95)["worst_at"] == "0°"
+    empty = summary(np.full((2, 2), np.nan), HIGHER, 0, ("0°", "90°"), 0.95)
     assert (empty["undefined"], empty["worst_at"]) == (4, "")
-    level = summarised(np.array([[0.4, 0.4 + 1e-8]] * 2), HIGHER, 0, ("0°", "90°"), 0.95)
+    level = summary(np.array([[0.4, 0.4 + 1e-8]] * 2), HIGHER, 0, ("0°", "90°"), 0.95)
     assert (round(level["worst"], 6), level["worst_at"]) == (0.4, "")
     assert np.isnan(empty["spread"])
 

@@ -39,12 +39,12 @@ def test_a_killed_run_goes_on_and_finds_the_same_numbers(tmp_path: Path, monkeyp
     evaluation().run(whole, progress=False)
     write, done = Files.write, []
 
-    def dying(self: Files, name: str, data: bytes) -> None:
+    def dying(self: Files, name: str, data: bytes, **options: bool) -> None:
         if len(done) == writes:
             (Path(self.root) / f".{os.path.basename(name)}.0123abcd.part").write_bytes(data[:3])
             raise Killed
         done.append(name)
-        write(self, name, data)
+        write(self, name, data, **options)
 
     monkeypatch.setattr(Files, "write", dying)
     with pytest.raises(Killed):

@@ -85,7 +85,7 @@ def test_decoding_is_smooth(norm):
 
 def test_misuse_is_refused():
     assert "ball" not in set(GROUPS)
-    with pytest.raises(SpecError, match=r"^The ball does not know the inputs' size yet: call fit\(shape\)"):
+    with pytest.raises(SpecError, match=r"^The space 'ball' does not know the inputs' size yet: call fit\(shape\)"):
         _ = Ball().latents
     with pytest.raises(SpecError, match="Did you mean 'linf'"):
         Ball(norm="inf").fit(torch.Size([3]))
@@ -95,14 +95,16 @@ def test_misuse_is_refused():
     fitted = Ball().fit(torch.Size([2, 2]))
     with pytest.raises(InputError, match=r"made for samples of 4 entries, but one sample has shape \(5,\)"):
         fitted.fit(torch.Size([5]))
-    with pytest.raises(InputError, match=r"^Inputs of shape \(2, 2, 2\) need noise of shape \(2, 4\), but the ball got \(2, 3\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^Inputs of shape \(2, 2, 2\) need noise of shape \(2, 4\), but the space 'ball' got \(2, 3\)\.$"
+    ):
         fitted.act(torch.zeros(2, 3), torch.zeros(2, 2, 2))
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_drawn_noise_fills_the_ball_evenly(norm: str) -> None:
     ball = Ball(radius=0.5, norm=norm).fit(torch.Size([2]))
-    noise = ball.drawn(Draws.of(0, torch.arange(20_000)))
+    noise = ball.sample(Draws.of(0, torch.arange(20_000)))
     length = noise.abs().amax(1) if norm == "linf" else noise.norm(dim=1)
     assert length.max() <= 0.5
     share = (length <= 0.25).double().mean()  # a quarter of the area of a square, or of a disc, of half the size

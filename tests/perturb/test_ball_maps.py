@@ -43,8 +43,7 @@ def test_l1_by_hand():
 
 def test_l1_takes_one_latent_more():
     assert [fitted(norm, 12).latents for norm in NORMS] == [12, 12, 13]
-    assert fitted("l1", 12).drawn(Draws.of(0, torch.arange(4))).shape == (4, 12)
-    assert fitted("l1", 12).sample(4, torch.Generator().manual_seed(0)).shape == (4, 12)
+    assert fitted("l1", 12).sample(Draws.of(0, torch.arange(4))).shape == (4, 12)
 
 
 def test_l1_agrees_with_quantiles_one_at_a_time():
@@ -58,7 +57,7 @@ def test_l1_agrees_with_quantiles_one_at_a_time():
 def test_lengths_are_those_of_uniform_points(norm, size):
     """P(|z| <= t radius) = t^d, by decoding and as drawn."""
     ball = fitted(norm, size)
-    for noise in (ball.decode(drawn(ball, 2000)), ball.drawn(Draws.of(1, torch.arange(2000)))):
+    for noise in (ball.decode(drawn(ball, 2000)), ball.sample(Draws.of(1, torch.arange(2000)))):
         share = LENGTHS[norm](noise) / 0.5
         assert float(share.max()) <= 1 + 1e-12
         assert kstest(share.pow(size).numpy(), "uniform").pvalue > 1e-3
@@ -83,7 +82,7 @@ def test_entries_have_the_exact_marginals(norm, size):
 
 def test_each_direction_of_the_l1_ball_is_as_likely():
     """A quarter of the square |a| + |b| <= 1 lies where |a| + |b| <= 1/2, and half of that where |a| < |b|."""
-    z = fitted("l1", 2, radius=1.0).drawn(Draws.of(0, torch.arange(20_000)))
+    z = fitted("l1", 2, radius=1.0).sample(Draws.of(0, torch.arange(20_000)))
     inner = z.abs().sum(1) <= 0.5
     assert float(inner.double().mean()) == pytest.approx(0.25, abs=0.012)
     assert float((inner & (z[:, 0].abs() < z[:, 1].abs())).double().mean()) == pytest.approx(0.125, abs=0.01)

@@ -74,7 +74,7 @@ def test_the_box_in_range_is_filled_evenly():
     low, high = (x - 0.3).clamp(min=-1), (x + 0.3).clamp(max=1)
     ball = Ball(radius=0.3, range=(-1.0, 1.0)).fit(torch.Size([5]))
     draws = Draws.of(0, torch.arange(4000))
-    for elements in (ball.drawn(draws), ball.decode(draws.normal(5, stream="test"))):
+    for elements in (ball.sample(draws), ball.decode(draws.normal(5, stream="test"))):
         share = (ball.act(elements, x.expand(4000, 5)) - low) / (high - low)
         for entry in range(5):
             assert kstest(share[:, entry].numpy(), "uniform").pvalue > 1e-3
@@ -85,8 +85,8 @@ def test_a_range_far_away_changes_nothing():
     x = torch.rand(7, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for norm in NORMS:
         free, wide = (Ball(radius=0.3, norm=norm, range=span).fit(torch.Size([6])) for span in (None, (-9.0, 9.0)))
-        z = free.drawn(Draws.of(0, torch.arange(7)))
-        assert torch.equal(z, wide.drawn(Draws.of(0, torch.arange(7))))
+        z = free.sample(Draws.of(0, torch.arange(7)))
+        assert torch.equal(z, wide.sample(Draws.of(0, torch.arange(7))))
         torch.testing.assert_close(wide.act(z, x), free.act(z, x), rtol=0, atol=1e-14)
         torch.testing.assert_close(wide.project(x + 3 * z, x), free.project(x + 3 * z, x), rtol=0, atol=1e-14)
 

@@ -23,7 +23,7 @@ from veracity.perturb import (
     WindowShift,
     floor,
 )
-from veracity.perturb.groups.base import describe, numbered
+from veracity.perturb.groups.base import check_order, describe
 from veracity.testing import GroupConformance
 
 
@@ -154,13 +154,13 @@ def test_elements_must_pair_with_inputs():
 
 
 def test_an_unfitted_space_says_so():
-    with pytest.raises(SpecError, match=r"CyclicShift\(axes=\(-1,\)\) does not know the inputs' size yet: call fit"):
+    with pytest.raises(SpecError, match="The space 'cyclic_shift' does not know the inputs' size yet: call fit"):
         _ = CyclicShift().order
-    with pytest.raises(SpecError, match=r"Permutations\(axis=-2\) does not know the inputs' size yet"):
+    with pytest.raises(SpecError, match="The space 'permutations' does not know the inputs' size yet"):
         _ = Permutations(axis=-2).latents
 
 
 def test_only_so_many_elements_are_numbered():
-    assert numbered(Permutations(size=12)) == 479_001_600
+    assert check_order(Permutations(size=12)) == 479_001_600
     with pytest.raises(SpecError, match=r"Permutations\(size=13\) has too many elements to number \(a count of 10 digits\)"):
-        numbered(Permutations(size=13))
+        check_order(Permutations(size=13))

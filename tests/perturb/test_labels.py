@@ -52,7 +52,7 @@ def test_labels_state_and_type_stay_as_they_were():
 
 @pytest.mark.parametrize("labels", [torch.rand(4), torch.zeros(2, 2, dtype=torch.long), [0, 1]])
 def test_what_is_no_label_is_refused(labels):
-    with pytest.raises(InputError, match="whole numbers, one a sample"):
+    with pytest.raises(InputError, match="whole numbers, one per sample"):
         wrong_labels(labels, 0.1, 0)
 
 

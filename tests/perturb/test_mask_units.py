@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch import Size
 
 from veracity.core.errors import SpecError
-from veracity.perturb.masks import check_patch, unit_count, unit_numbers, unit_sums
+from veracity.perturb import RandomOrderMasks
+from veracity.perturb.masks import unit_count, unit_numbers, unit_sums
 
 
 def literal_numbers(shape, patch):
@@ -58,6 +59,9 @@ def test_an_image_in_patches_by_hand():
 
 
 def test_patches_that_do_not_fit():
-    check_patch("masks", 5, Size((2, 3, 5)))
-    with pytest.raises(SpecError, match=r"^The patch of masks is 6, larger than the sample's positions \(3, 5\): use a smaller one\.$"):
-        check_patch("masks", 6, Size((2, 3, 5)))
+    RandomOrderMasks(patch=5).fit(Size((2, 3, 5)))
+    with pytest.raises(
+        SpecError,
+        match=r"^The patch of the space 'random_order_masks' is 6, larger than the sample's positions \(3, 5\): use a smaller one\.$",
+    ):
+        RandomOrderMasks(patch=6).fit(Size((2, 3, 5)))

@@ -34,7 +34,7 @@ def test_what_lives_in_the_inputs_frame_moves_along_and_back():
 def test_shifts_within_a_window_are_undone_though_they_are_no_group():
     space, y = WindowShift(margin=2, axes=(-1,)), torch.arange(9.0)[None]
     assert torch.equal(AsInput().undo(space, torch.tensor([[2]]), AsInput().act(space, torch.tensor([[2]]), y)), y)
-    with pytest.raises(SpecError, match="no group"):
+    with pytest.raises(SpecError, match="not a group"):
         AsInput().undo(Crop(window=4, reach=2), torch.tensor([[1, 1]]), torch.rand(1, 1, 4, 4))
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from veracity.core.errors import InputError, SpecError
-from veracity.perturb.path import calibrated
+from veracity.perturb.path import calibrate
 
 
 class Curve:
@@ -30,7 +30,7 @@ class Curve:
 def test_it_finds_where_agreement_falls_to_chance(classes: int, rate: float, precision: float) -> None:
     curve = Curve(classes, rate)
     level = 1 / classes + max(0.1 / classes, 0.01)
-    found = calibrated(curve, classes, precision=precision)
+    found = calibrate(curve, classes, precision=precision)
     assert (1 - precision) * found.sigma <= curve.falls_to(level) <= found.sigma
     assert found.agreement <= found.chance + found.tolerance == pytest.approx(level)
     assert found.agreement == dict(found.curve)[found.sigma]
@@ -39,7 +39,7 @@ def test_it_finds_where_agreement_falls_to_chance(classes: int, rate: float, pre
 
 
 def test_tolerances_by_hand() -> None:
-    assert [calibrated(Curve(c, 1.0), c).tolerance for c in (2, 5, 10, 50)] == pytest.approx([0.05, 0.02, 0.01, 0.01])
+    assert [calibrate(Curve(c, 1.0), c).tolerance for c in (2, 5, 10, 50)] == pytest.approx([0.05, 0.02, 0.01, 0.01])
 
 
 def test_the_search_by_hand() -> None:
@@ -50,7 +50,7 @@ def test_the_search_by_hand() -> None:
         asked.append(sigma)
         return 1.0 if sigma < 3.0 else 0.4
 
-    found = calibrated(step, 2, precision=0.1)
+    found = calibrate(step, 2, precision=0.1)
     assert asked == [0.5, 1.0, 2.0, 4.0, 3.0, 2.5, 2.75]
     assert (found.sigma, found.agreement) == (3.0, 0.4)
     assert found.curve == ((0.5, 1.0), (1.0, 1.0), (2.0, 1.0), (2.5, 1.0), (2.75, 1.0), (3.0, 0.4), (4.0, 0.4))
@@ -58,44 +58,44 @@ def test_the_search_by_hand() -> None:
 
 def test_a_strong_start_goes_down_to_the_same_place() -> None:
     curve = Curve(10, 1.0)
-    up, down = calibrated(curve, 10, precision=1e-3), calibrated(curve, 10, start=50.0, precision=1e-3)
+    up, down = calibrate(curve, 10, precision=1e-3), calibrate(curve, 10, start=50.0, precision=1e-3)
     assert down.sigma == pytest.approx(up.sigma, rel=2e-3)
-    assert calibrated(curve, 10, start=50.0).curve[-1][0] == 50.0
+    assert calibrate(curve, 10, start=50.0).curve[-1][0] == 50.0
 
 
 def test_below_chance_has_reached_it() -> None:
     """One class takes all, and it is a rare one."""
-    found = calibrated(Curve(10, 1.0, floor=0.02), 10)
+    found = calibrate(Curve(10, 1.0, floor=0.02), 10)
     assert found.agreement == pytest.approx(0.11, abs=0.002)
 
 
 def test_the_last_step_up_stops_at_the_most() -> None:
     curve = Curve(2, 0.5)
-    found = calibrated(curve, 2, start=1.0, most=5.0)
+    found = calibrate(curve, 2, start=1.0, most=5.0)
     assert max(curve.asked) == 5.0
     assert found.sigma == pytest.approx(curve.falls_to(0.55), rel=0.02)
 
 
 def test_chance_never_reached_is_said_with_the_curve() -> None:
     with pytest.raises(InputError, match=r"do not fall to chance up to sigma = 4: .* at most 0\.11, and it was 0\.8.* at 0\.5, .* at 4\.$"):
-        calibrated(Curve(10, 1.0, floor=0.6), 10, most=4.0)
-    with pytest.raises(InputError, match=r"already at sigma = .*, so that no path leads there"):
-        calibrated(lambda sigma: 0.1, 10)
+        calibrate(Curve(10, 1.0, floor=0.6), 10, most=4.0)
+    with pytest.raises(InputError, match=r"already at chance at sigma = .*, so there is no path to chance"):
+        calibrate(lambda sigma: 0.1, 10)
 
 
 @pytest.mark.parametrize("classes", [0, 1])
 def test_a_path_needs_two_classes(classes: int) -> None:
     with pytest.raises(InputError, match=f"at least two classes, not {classes}"):
-        calibrated(Curve(2, 1.0), classes)
+        calibrate(Curve(2, 1.0), classes)
 
 
 @pytest.mark.parametrize("share", [math.nan, -0.1, 1.5])
 def test_an_agreement_is_a_share(share: float) -> None:
     with pytest.raises(InputError, match=r"between 0 and 1, but at sigma = 0\.5 it is"):
-        calibrated(lambda sigma: share, 10)
+        calibrate(lambda sigma: share, 10)
 
 
 @pytest.mark.parametrize("settings", [{"start": 0.0}, {"start": 9.0, "most": 8.0}, {"most": math.inf}, {"precision": 0.0}])
 def test_settings_must_make_sense(settings: dict[str, float]) -> None:
     with pytest.raises(SpecError, match="0 < start <= most and a precision between 0 and 1"):
-        calibrated(Curve(2, 1.0), 2, **settings)
+        calibrate(Curve(2, 1.0), 2, **settings)

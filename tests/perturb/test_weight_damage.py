@@ -39,7 +39,7 @@ def literal(model, names, share, sigma, draw, seed):
 @pytest.mark.parametrize(("level", "draw", "seed"), [(0, 0, 0), (1, 2, 0), (2, 1, 5)])
 def test_a_copy_is_what_a_loop_over_entries_makes(level, draw, seed):
     model, space = conv_net(), ConvolutionNoise(sigma=0.3)
-    found, expected = space.perturbed(model, draw, level, seed), literal(model, CONVOLUTIONS, space.shares[level], 0.3, draw, seed)
+    found, expected = space.parameters(model, draw, level, seed), literal(model, CONVOLUTIONS, space.shares[level], 0.3, draw, seed)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value)
@@ -47,7 +47,7 @@ def test_a_copy_is_what_a_loop_over_entries_makes(level, draw, seed):
 
 def test_exactly_the_share_is_hit_and_the_larger_share_contains_the_smaller():
     model, space = large(), ConvolutionNoise(shares=(0.05, 0.1, 0.3, 1.0))
-    changes = [space.perturbed(model, 0, level, 0)["weight"] - model.weight.detach() for level in range(4)]
+    changes = [space.parameters(model, 0, level, 0)["weight"] - model.weight.detach() for level in range(4)]
     hit = [change != 0 for change in changes]
     assert [int(one.sum()) for one in hit] == [900, 1800, 5400, 18000]
     for (one, some), (other, more) in zip(zip(changes, hit, strict=True), list(zip(changes, hit, strict=True))[1:], strict=False):
@@ -57,7 +57,7 @@ def test_exactly_the_share_is_hit_and_the_larger_share_contains_the_smaller():
 
 def test_the_noise_has_the_standard_deviation_of_the_setting():
     model = large()
-    noise = (ConvolutionNoise(shares=(1.0,)).perturbed(model, 0, 0, 0)["weight"] - model.weight.detach()).flatten()
+    noise = (ConvolutionNoise(shares=(1.0,)).parameters(model, 0, 0, 0)["weight"] - model.weight.detach()).flatten()
     assert kstest(noise.numpy() / 0.5, "norm").pvalue > 0.01
     assert float(noise.std()) == pytest.approx(0.5, rel=0.03)
 
@@ -67,8 +67,8 @@ def test_a_copy_depends_on_its_numbers_alone_and_nothing_else_changes():
     pairs = [(draw, level) for draw in (0, 3) for level in range(3)]
     with untouched(model):
         together = stack(space, model, pairs, seed=1)
-        single = [space.perturbed(model, *pair, seed=1) for pair in pairs]
-        other = space.perturbed(model, 0, 2, seed=2)
+        single = [space.parameters(model, *pair, seed=1) for pair in pairs]
+        other = space.parameters(model, 0, 2, seed=2)
     assert sorted(together) == CONVOLUTIONS
     for number, one in enumerate(single):
         assert same({name: value[number] for name, value in together.items()}, one)
@@ -82,7 +82,7 @@ def test_a_view_of_the_model_is_damaged_alike():
             return self.model(x)
 
     model = conv_net()
-    one, other = (ConvolutionNoise().perturbed(item, 0, 2, 0) for item in (model, Seen(model)))
+    one, other = (ConvolutionNoise().parameters(item, 0, 2, 0) for item in (model, Seen(model)))
     assert sorted(other) == [f"model.{name}" for name in sorted(one)]
     assert all(torch.equal(other[f"model.{name}"], value) for name, value in one.items())
 
@@ -91,7 +91,7 @@ def test_models_without_convolutions_ask_for_all_layers():
     model = nn.Sequential(nn.Linear(10, 4), nn.LayerNorm(4))
     with pytest.raises(InputError, match=r"Sequential has no convolution .* ConvolutionNoise\(layers='all'\)"):
         ConvolutionNoise().of(model)
-    found = ConvolutionNoise(layers="all").of(model).perturbed(model, 0, 1, 0)
+    found = ConvolutionNoise(layers="all").of(model).parameters(model, 0, 1, 0)
     assert list(found) == ["0.weight"]
     assert int((found["0.weight"] != model[0].weight).sum()) == 4
     with pytest.raises(InputError, match="has no tensor of weights"):
@@ -101,7 +101,7 @@ def test_models_without_convolutions_ask_for_all_layers():
 def test_reparametrised_and_shared_convolutions_are_damaged_once():
     shared = nn.Conv1d(2, 2, 3, padding=1)
     net = nn.Sequential(shared, nn.utils.parametrizations.weight_norm(nn.Conv1d(2, 2, 3)), shared)
-    assert sorted(ConvolutionNoise().perturbed(net, 0, 2, 0)) == [
+    assert sorted(ConvolutionNoise().parameters(net, 0, 2, 0)) == [
         "0.weight", "1.parametrizations.weight.original0", "1.parametrizations.weight.original1",
     ]  # fmt: skip
 
@@ -121,4 +121,4 @@ def test_settings_that_make_no_damage_are_refused(settings, words):
 
 def test_a_level_that_does_not_exist_is_refused():
     with pytest.raises(SpecError, match="levels 0 to 2, not 3"):
-        ConvolutionNoise().perturbed(conv_net(), 0, 3, 0)
+        ConvolutionNoise().parameters(conv_net(), 0, 3, 0)

@@ -40,7 +40,7 @@ def test_by_hand():
 def test_against_one_entry_at_a_time(relative):
     model = conv_net()
     space = WeightNeighbourhood(sigma=0.3, relative=relative).of(model)
-    elements = space.drawn(Draws.of(4, torch.arange(3)))
+    elements = space.sample(Draws.of(4, torch.arange(3)))
     found = space.parameters(model, elements)
     place = 0
     for name in sorted(name for name, _ in model.named_parameters()):
@@ -59,10 +59,10 @@ def test_it_moves_weights_as_parameter_scaling_does():
     model, unit = conv_net(), conv_net()
     for value in unit.parameters():
         nn.init.ones_(value)
-    noise = ParameterScaling(sigma=0.2, steps=1).perturbed(unit, 7, 0, seed=3)
+    noise = ParameterScaling(sigma=0.2, steps=1).parameters(unit, 7, 0, seed=3)
     elements = torch.cat([(noise[name] - 1).flatten() for name in sorted(noise)]).unsqueeze(0)
     found = WeightNeighbourhood().parameters(model, elements)
-    for name, value in ParameterScaling(sigma=0.2, steps=1).perturbed(model, 7, 0, seed=3).items():
+    for name, value in ParameterScaling(sigma=0.2, steps=1).parameters(model, 7, 0, seed=3).items():
         torch.testing.assert_close(found[name][0], value, rtol=1e-5, atol=1e-6)
 
 
@@ -80,10 +80,10 @@ def test_the_way_out_of_the_model_is_straight(sigma, share, relative):
 def test_draws_are_gaussian_of_the_wanted_size_and_belong_to_their_sample():
     model = nn.Linear(20, 25, bias=False)
     space = WeightNeighbourhood(sigma=0.25).of(model)
-    elements = space.drawn(Draws.of(0, torch.arange(20)))
+    elements = space.sample(Draws.of(0, torch.arange(20)))
     assert abs(float(elements.std()) - 0.25) < 4 * 0.25 / math.sqrt(20_000)
     assert kstest(elements.flatten()[::3].numpy() / 0.25, "norm").pvalue > 1e-3
-    assert torch.equal(space.drawn(Draws.of(0, torch.tensor([7]))), elements[7:8])
+    assert torch.equal(space.sample(Draws.of(0, torch.tensor([7]))), elements[7:8])
     assert (elements[0] != elements[1]).all()
 
 
@@ -135,12 +135,10 @@ def test_what_makes_no_neighbourhood_is_refused():
             SpecError, match=r"^The setting 'sigma' of space 'weight_neighbourhood' must be a positive (finite )?number, not"
         ):
             WeightNeighbourhood(sigma=sigma).of(line())
-    with pytest.raises(
-        InputError, match=r"^The model ReLU has no parameters, so that its weights cannot be perturbed: leave out the scores"
-    ):
+    with pytest.raises(InputError, match=r"^The model ReLU has no parameters that could be perturbed: leave out the scores"):
         WeightNeighbourhood().of(nn.ReLU())
     with pytest.raises(SpecError, match=r"^The space 'weight_neighbourhood' does not know the model's parameters yet: call of\(model\)\.$"):
-        WeightNeighbourhood().drawn(Draws.of(0, torch.arange(2)))
+        WeightNeighbourhood().sample(Draws.of(0, torch.arange(2)))
     with pytest.raises(InputError, match=r"^This weight neighbourhood was made for a model of 4 parameters, but Linear has 3: leave out"):
         WeightNeighbourhood(size=4).of(line())
     with pytest.raises(InputError, match=r"^The elements of 'weight_neighbourhood' must have the shape \(N, 3\), not \(2, 4\)\.$"):

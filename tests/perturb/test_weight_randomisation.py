@@ -40,7 +40,7 @@ def test_the_order_of_layers(direction, layers):
     assert json.loads(json.dumps(space.spec()))["layers"] == list(layers)
     own = dict(model.named_parameters()) | dict(model.named_buffers())
     for level in range(4):
-        copy = space.perturbed(model, 0, level, seed=0)
+        copy = space.parameters(model, 0, level, seed=0)
         statistics = {"norm.running_mean", "norm.running_var"} if "norm" in layers[: level + 1] else set()
         assert set(copy) == {f"{layer}.{part}" for layer in layers[: level + 1] for part in ("weight", "bias")} | statistics
         assert all((value != own[name]).any() for name, value in copy.items())
@@ -49,13 +49,13 @@ def test_the_order_of_layers(direction, layers):
 def test_a_layer_is_the_same_at_all_levels_and_orders():
     model = conv_net()
     down, up, full = (space.of(model) for space in (LayerRandomisation(), LayerRandomisation(direction="bottom_up"), FullRandomisation()))
-    last = down.perturbed(model, 2, 3, seed=0)
+    last = down.parameters(model, 2, 3, seed=0)
     for level in range(4):
-        for name, value in down.perturbed(model, 2, level, seed=0).items():
+        for name, value in down.parameters(model, 2, level, seed=0).items():
             assert torch.equal(value, last[name])
-    assert same(dict(sorted(last.items())), dict(sorted(up.perturbed(model, 2, 3, seed=0).items())))
-    assert same(dict(sorted(last.items())), dict(sorted(full.perturbed(model, 2, 0, seed=0).items())))
-    for other in (down.perturbed(model, 3, 3, seed=0), down.perturbed(model, 2, 3, seed=1)):
+    assert same(dict(sorted(last.items())), dict(sorted(up.parameters(model, 2, 3, seed=0).items())))
+    assert same(dict(sorted(last.items())), dict(sorted(full.parameters(model, 2, 0, seed=0).items())))
+    for other in (down.parameters(model, 3, 3, seed=0), down.parameters(model, 2, 3, seed=1)):
         assert all((other[name] != last[name]).any() for name in ("conv1.weight", "conv2.weight", "fc.weight", "fc.bias"))
 
 
@@ -64,7 +64,7 @@ def test_nothing_but_the_copy_changes(space):
     model = conv_net()
     with untouched(model):
         fitted = space.of(model)
-        copy = fitted.perturbed(model, 0, fitted.levels - 1, seed=0)
+        copy = fitted.parameters(model, 0, fitted.levels - 1, seed=0)
         stack(fitted, model, [(0, 0), (1, fitted.levels - 1)], seed=0)
     x = torch.rand(3, 1, 6, 6, generator=torch.Generator().manual_seed(0))
     assert functional_call(model, copy, x).isfinite().all()
@@ -74,7 +74,7 @@ def test_nothing_but_the_copy_changes(space):
 def test_layers_do_not_share_their_numbers():
     """Two layers of one shape begin anew with different values, whether they are reset or permuted."""
     for model in (nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), nn.ModuleList([Bare(), Bare()])):
-        copy = FullRandomisation().of(model).perturbed(model, 0, 0, seed=0)
+        copy = FullRandomisation().of(model).parameters(model, 0, 0, seed=0)
         assert not torch.equal(copy["0.weight"], copy["1.weight"])
 
 
@@ -84,7 +84,7 @@ def test_layers_begin_anew_as_they_would():
     nn.init.constant_(model[0].weight, 7.0)
     nn.init.constant_(model[1].weight, 3.0)
     nn.init.constant_(model[1].bias, 2.0)
-    copy = FullRandomisation().of(model).perturbed(model, 0, 0, seed=0)
+    copy = FullRandomisation().of(model).parameters(model, 0, 0, seed=0)
     assert kstest(copy["0.weight"].flatten().double().numpy() * 5 + 0.5, "uniform").pvalue > 1e-3
     assert copy["1.weight"].tolist() == [1.0] * 50
     assert copy["1.bias"].tolist() == [0.0] * 50
@@ -94,17 +94,17 @@ def test_what_cannot_be_reset_is_permuted():
     model = Bare()
     space = FullRandomisation().of(model)
     assert space.layers == ("", "inner")
-    found = space.perturbed(model, 0, 0, seed=0)["weight"]
+    found = space.parameters(model, 0, 0, seed=0)["weight"]
     assert torch.equal(found.sort().values, model.weight.detach())
     assert int((found == model.weight).sum()) < 10
-    assert not torch.equal(found, space.perturbed(model, 1, 0, seed=0)["weight"])
+    assert not torch.equal(found, space.parameters(model, 1, 0, seed=0)["weight"])
 
 
 def test_what_cannot_be_copied_is_permuted():
     """A lock cannot be copied, which is a TypeError."""
     model = nn.Linear(6, 5)
     model.lock = threading.Lock()
-    found = FullRandomisation().of(model).perturbed(model, 0, 0, seed=0)
+    found = FullRandomisation().of(model).parameters(model, 0, 0, seed=0)
     assert torch.equal(found["weight"].flatten().sort().values, model.weight.detach().flatten().sort().values)
     assert not torch.equal(found["weight"], model.weight)
 
@@ -121,12 +121,12 @@ def test_what_a_reset_leaves_alone_is_permuted():
             nn.init.normal_(self.known)
 
     model = Half()
-    copy = FullRandomisation().of(model).perturbed(model, 0, 0, seed=0)
+    copy = FullRandomisation().of(model).parameters(model, 0, 0, seed=0)
     assert copy["known"].std() > 0.5
     assert torch.equal(copy["forgotten"].sort().values, model.forgotten.detach())
     assert not torch.equal(copy["forgotten"], model.forgotten)
     normed = nn.utils.parametrizations.weight_norm(nn.Linear(9, 8))
-    fresh = FullRandomisation().of(normed).perturbed(normed, 0, 0, seed=0)
+    fresh = FullRandomisation().of(normed).parameters(normed, 0, 0, seed=0)
     own = dict(normed.named_parameters())
     assert fresh.keys() == own.keys()
     assert all((value != own[name]).any() for name, value in fresh.items())
@@ -137,7 +137,7 @@ def test_shared_weights_belong_to_the_first_layer():
     model[1].weight = model[0].weight
     space = LayerRandomisation().of(model)
     assert space.layers == ("0",)
-    assert set(space.perturbed(model, 0, 0, seed=0)) == {"0.weight", "0.bias"}
+    assert set(space.parameters(model, 0, 0, seed=0)) == {"0.weight", "0.bias"}
 
 
 def test_stacked_copies_are_the_single_ones():
@@ -145,10 +145,10 @@ def test_stacked_copies_are_the_single_ones():
     space = LayerRandomisation().of(model)
     pairs = [(0, 2), (1, 0), (0, 0)]
     together = stack(space, model, pairs, seed=0)
-    assert set(together) == set(space.perturbed(model, 0, 2, seed=0))
+    assert set(together) == set(space.parameters(model, 0, 2, seed=0))
     own = dict(model.named_parameters()) | dict(model.named_buffers())
     for number, (draw, level) in enumerate(pairs):
-        single = space.perturbed(model, draw, level, seed=0)
+        single = space.parameters(model, draw, level, seed=0)
         for name, value in together.items():
             assert torch.equal(value[number], single.get(name, own[name]))
 
@@ -157,7 +157,7 @@ def test_a_view_has_the_same_layers():
     model = conv_net()
     space = LayerRandomisation().of(View(model))
     assert space == LayerRandomisation().of(model)
-    plain, behind = (space.perturbed(part, 0, 1, seed=0) for part in (model, View(model)))
+    plain, behind = (space.parameters(part, 0, 1, seed=0) for part in (model, View(model)))
     assert same({f"model.{name}": value for name, value in plain.items()}, behind)
 
 
@@ -165,7 +165,7 @@ def test_chosen_layers():
     model = conv_net()
     space = LayerRandomisation(layers=("conv1", "fc")).of(model)
     assert space.levels == 2
-    assert set(space.perturbed(model, 0, 0, seed=0)) == {"conv1.weight", "conv1.bias"}
+    assert set(space.parameters(model, 0, 0, seed=0)) == {"conv1.weight", "conv1.bias"}
     with pytest.raises(InputError, match=r"^Unknown layer with parameters 'conv'\. Did you mean 'conv\d'\?$"):
         LayerRandomisation(layers=("conv",)).of(model)
 
@@ -177,9 +177,9 @@ def test_misuse_is_refused():
     with pytest.raises(SpecError, match="Did you mean 'top_down'"):
         LayerRandomisation(direction="topdown").of(model)
     with pytest.raises(SpecError, match="has levels 0 to 3, not 4"):
-        LayerRandomisation().of(model).perturbed(model, 0, 4, seed=0)
-    with pytest.raises(SpecError, match="has the level 0 alone, not 1"):
-        FullRandomisation().of(model).perturbed(model, 0, 1, seed=0)
+        LayerRandomisation().of(model).parameters(model, 0, 4, seed=0)
+    with pytest.raises(SpecError, match="has only level 0, not 1"):
+        FullRandomisation().of(model).parameters(model, 0, 1, seed=0)
 
 
 def literally(model):
@@ -202,8 +202,8 @@ def test_running_statistics_begin_anew_with_their_layer(affine):
     with untouched(model):
         space = LayerRandomisation().of(model)
         assert space.layers == ("3", "1", "0")
-        copies = [space.perturbed(model, 0, level, seed=0) for level in range(3)]
-        whole = FullRandomisation().of(model).perturbed(model, 0, 0, seed=0)
+        copies = [space.parameters(model, 0, level, seed=0) for level in range(3)]
+        whole = FullRandomisation().of(model).parameters(model, 0, 0, seed=0)
         stacked = stack(space, model, [(0, 0), (1, 1)], seed=0)
     assert not any("running" in name for name in copies[0])
     for found in (*copies[1:], whole):

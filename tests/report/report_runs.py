@@ -29,8 +29,7 @@ from veracity.scores.faithfulness.masked import ModelFaithfulness
 from veracity.scores.gef import GEF, FastGEF, PublicFastGEF
 from veracity.scores.randomisation import MPRT
 from veracity.scores.sensitivity import RelativeInputStability
-from veracity.scores.stability.mege import MeGe
-from veracity.scores.stability.reco import ReCo
+from veracity.scores.stability import MeGe, ReCo
 
 NESTED = {"exhaustive": False, "population": None, "anytime": None, "nested": True}
 CROSSED = {**NESTED, "nested": False}

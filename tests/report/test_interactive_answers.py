@@ -108,7 +108,7 @@ def test_a_sample_without_a_class_has_no_label(tmp_path: Path) -> None:
 def test_what_failed_is_said_once() -> None:
     rows = [{"model": "net", "explainer": "lime", "samples": f"{start}-", "error": "no luck"} for start in (0, 64)]
     view: Any = SimpleNamespace(failures=lambda: pd.DataFrame(rows))
-    assert answers.failed(view) == ["net failed for lime: no luck"]
+    assert answers.failure_sentences(view) == ["net failed for lime: no luck"]
 
 
 def test_a_live_answer_leaves_large_fields_out() -> None:

@@ -9,8 +9,7 @@ import pytest
 import report_runs
 
 from veracity.report.answer import answer, no_better_than_random, noise_limited
-from veracity.report.order import COLUMNS
-from veracity.report.rows import Verdict, verdict
+from veracity.report.rows import COLUMNS, Verdict, verdict
 from veracity.results import Row
 
 
@@ -110,7 +109,7 @@ def test_findings_hold_every_explainer_once_best_first() -> None:
         Verdict.BREAKS: ("b", "c"),
         Verdict.UNKNOWN: ("d",),
     }
-    assert (findings[Verdict.KEEPS].phrase, findings[Verdict.BREAKS].phrase) == ("respects it", "fall short")
+    assert (findings[Verdict.KEEPS].phrase, findings[Verdict.BREAKS].phrase) == ("respects the symmetry", "do not respect it")
 
 
 def test_noise_is_told_from_asymmetry() -> None:

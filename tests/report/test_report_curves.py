@@ -16,7 +16,8 @@ from report_runs import Observed, stored
 
 from veracity.core.scores import Score
 from veracity.core.walks import Sampling
-from veracity.report.figures.convergence import Drawn, convergence_data, convergence_sentences, draw_convergence, drawn
+from veracity.report.figures.chart import Scale, exact_scale, tight_scale
+from veracity.report.figures.convergence import DrawKind, convergence_data, convergence_sentences, draw_convergence, random_draws
 from veracity.report.figures.invariance import (
     draw_relaxation,
     draw_training,
@@ -26,10 +27,9 @@ from veracity.report.figures.invariance import (
     training_sentences,
 )
 from veracity.report.figures.panels import Facet, draw_facets
-from veracity.report.figures.plane import Plane, Spot, draw_band, draw_paths, draw_plane, draw_spots, spaced
-from veracity.report.figures.scale import Scale, exact_scale, tight_scale
+from veracity.report.figures.plane import Plane, Spot, draw_band, draw_paths, draw_plane, draw_spots, label_indices
 from veracity.report.figures.sensitivity import draw_sensitivity, sensitivity_data, sensitivity_sentences
-from veracity.report.figures.symmetrisation import draw_symmetrisation, positions, reached, symmetrisation_data
+from veracity.report.figures.symmetrisation import draw_symmetrisation, positions, reach_text, symmetrisation_data
 from veracity.report.reading import read, steps_of
 from veracity.report.wording import bare_label, families, relatives
 from veracity.results import Row
@@ -70,8 +70,8 @@ def test_a_tight_axis_may_be_asked_for_some_width() -> None:
 
 
 def test_texts_of_an_axis_keep_clear_of_one_another() -> None:
-    assert spaced([0.0, 3.0, 8.0, 15.1, 100.0]) == [0, 2, 3, 4]
-    assert spaced([]) == []
+    assert label_indices([0.0, 3.0, 8.0, 15.1, 100.0]) == [0, 2, 3, 4]
+    assert label_indices([]) == []
 
 
 def test_points_paths_and_bands_stand_where_the_numbers_say() -> None:
@@ -139,21 +139,22 @@ def test_the_curve_runs_from_the_bare_explainer_to_the_whole_group() -> None:
     assert [(step.draws, step.explainer) for step in family.steps] == [(0, "plain cav"), (1, "cav, 1"), (4, "cav, 4"), (None, "cav, all")]
     assert [step.results[0].value for step in family.steps if step.results[0]] == [0.6, 0.7, 0.995, 1.0]
     assert data.places == (0, 1, 4, None)
-    assert reached(family, 0, 0.99) == "0.99 is reached with 4 transforms"
-    assert reached(family, 1, 0.99) == "0.99 is not reached with 1 transform"
+    assert reach_text(family, 0, 0.99) == "0.99 is reached with 4 transforms"
+    assert reach_text(family, 1, 0.99) == "0.99 is not reached with 1 transform"
 
 
 def test_the_smallest_number_is_the_first_whose_lower_end_reaches_the_mark() -> None:
     rows = {item.explainer: item for item in symmetrised()}
     wide = [row("m", "cav, 4", 0.995, 0.006, frame="concepts") if name == "cav, 4" else item for name, item in rows.items()]
     (family,) = symmetrisation_data(wide, "symmetry", ["m"], SPECS).families
-    assert reached(family, 0, 0.99) == "0.99 is reached over the whole group"
+    assert reach_text(family, 0, 0.99) == "0.99 is reached over the whole group"
     bare = [row("m", "plain cav", 1.0, 0.0, frame="concepts"), *(item for name, item in rows.items() if name != "plain cav")]
     (family,) = symmetrisation_data(bare, "symmetry", ["m"], SPECS).families
-    assert reached(family, 0, 0.99) == "0.99 is reached without any transform"
+    assert reach_text(family, 0, 0.99) == "0.99 is reached without any transform"
     undefined = [row("m", name, 0.9, math.nan) for name in ("cav, 1", "cav, all")]
     assert (
-        reached(symmetrisation_data(undefined, "symmetry", ["m"], SPECS).families[0], 0, 0.99) == "0.99 is not reached with the whole group"
+        reach_text(symmetrisation_data(undefined, "symmetry", ["m"], SPECS).families[0], 0, 0.99)
+        == "0.99 is not reached with the whole group"
     )
 
 
@@ -260,11 +261,11 @@ def test_curves_over_the_steps() -> None:
 # --- enough draws (Figure 7)
 
 VALUES = np.array([[1.0, 0.5, 0.0, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5, 0.5]])
-COSINE = Drawn(sampling=Sampling(), bounds=(-1.0, 1.0))
+COSINE = DrawKind(sampling=Sampling(), bounds=(-1.0, 1.0))
 
 
 def test_running_means_and_hoeffdings_error_by_hand() -> None:
-    data = convergence_data({("m", "shap"): VALUES}, {("m", "shap"): COSINE}, "symmetry", ["m"], {"shap": "input"})
+    data = convergence_data({("m", "shap"): VALUES}, {("m", "shap"): COSINE}, ["m"], {"shap": "input"})
     ((label, frame, (found,)),) = data.explainers
     assert (label, frame, found.samples) == ("shap", "input", 2)
     assert found.draws.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
@@ -291,16 +292,16 @@ def test_what_has_settled_or_has_too_few_draws_is_left_out() -> None:
         ("m", "shap"): VALUES,
     }
     frames = dict.fromkeys((*(name for _, name in draws),), "input")
-    data = convergence_data(draws, kinds, "symmetry", ["m", "n"], frames)
+    data = convergence_data(draws, kinds, ["m", "n"], frames)
     assert [label for label, _, _ in data.explainers] == ["shap"]
 
 
 def test_hoeffding_does_not_speak_of_undefined_or_unbounded_values() -> None:
     holes = VALUES.copy()
     holes[0, 1] = np.nan
-    loose = Drawn(sampling=Sampling(), bounds=(-math.inf, math.inf))
+    loose = DrawKind(sampling=Sampling(), bounds=(-math.inf, math.inf))
     for values, kind in ((holes, COSINE), (VALUES, loose)):
-        data = convergence_data({("m", "a"): values}, {("m", "a"): kind}, "symmetry", ["m"], {"a": "input"})
+        data = convergence_data({("m", "a"): values}, {("m", "a"): kind}, ["m"], {"a": "input"})
         assert np.isnan(data.explainers[0][2][0].bound).all()
         assert len(convergence_sentences(data, "95 %")) == 1
         assert 'class="bound" d=""' in str(draw_convergence(data))
@@ -323,8 +324,8 @@ def test_only_random_draws_of_a_mean_can_be_cut_short(
 ) -> None:
     observed = [Observed(model="m", explainer="a", score="own", values=np.full((2, 3), 0.5))]
     run = stored(tmp_path, {"own": score}, observed, sampling={**report_runs.NESTED, **sampling}, spec=spec)
-    found = drawn(read(run), "own")
-    assert found == ({("m", "a"): Drawn(sampling=Sampling(), bounds=(-1.0, 1.0))} if kept else {})
+    found = random_draws(read(run), "own")
+    assert found == ({("m", "a"): DrawKind(sampling=Sampling(), bounds=(-1.0, 1.0))} if kept else {})
 
 
 # --- sensitivity against symmetry (Figure 8)

@@ -43,7 +43,7 @@ TRENDS = pd.DataFrame(
 
 def test_there_is_one_panel_a_score_and_damage_and_one_line_an_explainer() -> None:
     data = damage_data(TABLE)
-    assert [(one.score, one.damage) for one in data.panels] == [("mu_fidelity", "weights"), ("model_invariance", "labels")]
+    assert [one.title for one in data.panels] == ["MuFidelity ↑, weights", "Model invariance ↑, labels"]
     assert data.explainers == ("saliency", "random", "the model")
     first = data.panels[0]
     assert [(line.label, line.index) for line in first.lines] == [("saliency", 0), ("random", 1)]
@@ -76,8 +76,8 @@ def test_intervals_of_two_explainers_do_not_hide_each_other() -> None:
 
 def test_the_page_says_who_follows_and_prints_every_trend() -> None:
     page = Page(degradation_page(TABLE, TRENDS, NOTHING, "Well?"))
-    assert "MuFidelity follows the damage of weights on 1 of 2 explainers ( saliency ); 1 undefined." in page.text
-    assert "Model invariance follows the damage of labels on 1 of 1 explainer." in page.text
+    assert "MuFidelity follows the damage of weights for 1 of 2 explainers ( saliency ); 1 undefined." in page.text
+    assert "Model invariance follows the damage of labels for 1 of 1 explainer." in page.text
     (table,) = page.tables
     saliency = ["MuFidelity", "weights", "saliency", "follows", "\N{MINUS SIGN}1.500", "\N{MINUS SIGN}2.000 to \N{MINUS SIGN}1.000"]
     assert [*saliency, "0.0100", "0.0200", "0.500", ""] in table
@@ -117,7 +117,7 @@ def test_the_page_is_written_where_it_should_be(tmp_path: Path) -> None:
     rows = [
         {"damage": damage, "share": share, "seed": seed, "value": 0.5 - share, **shared} for damage, share in levels for seed in range(3)
     ]
-    study = DegradationResult(pd.DataFrame(rows), ("weights",), {}, NOTHING, "Title")
+    study = DegradationResult(pd.DataFrame(rows), ("weights",), {}, NOTHING, title="Title")
     file = study.save_report(tmp_path / "deep" / "page.html")
     assert file.read_text(encoding="utf-8") == degradation_page(study.table(), study.trends(), NOTHING, "Title")
     with pytest.raises(StoreError, match="needs a file to write to"):

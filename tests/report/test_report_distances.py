@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from report_pages import EVIL, EVIL_TOO, Page, drawings
 
-from veracity.report import render_distances
-from veracity.report.distances import distances_data, draw_distances
+from veracity.report.distances import distances_data, draw_distances, render_distances
 from veracity.studies.distance_check import DistanceResult
 from veracity.studies.distances import DistanceCurve
 

@@ -9,9 +9,8 @@ import torch
 from report_pages import EVIL, Page
 from report_runs import kind_pairs
 
-from veracity.report.figures.exhibit import Layout, draw_points, formulas_of, group_names, layout_of
-from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
-from veracity.report.figures.images import draw_bars, largest, reach, signed_png
+from veracity.report.figures.gallery import draw_gallery, formulas_of, gallery_data, gallery_notes, group_names
+from veracity.report.figures.images import Layout, draw_bars, draw_points, largest, layout_of, reach, signed_png
 from veracity.results import WorstPair
 
 
@@ -113,7 +112,7 @@ def test_graphs_are_sheets_without_their_empty_rows() -> None:
     assert html.count('class="grey sheet"') == 2
     kept = e[[2, 7, 11]].double().numpy()
     assert html.count(signed_png(kept, reach(kept, kept, kept))) == 3
-    assert notes == ["Matrices are drawn row by row without their empty rows, one row a node, point or token."]
+    assert notes == ["Matrices are drawn row by row without their empty rows, one row per node, point or token."]
 
 
 def test_tokens_are_summed_over_the_vocabulary() -> None:

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from report_runs import digits_run
 
 from veracity.report.figures.boxes import POINTS, box_of, boxes_data, draw_boxes
+from veracity.report.figures.chart import colour_class, key, scale_for, shape_of
 from veracity.report.figures.ranking import draw_ranking, ranking_data
-from veracity.report.figures.scale import colour_class, key, scale_for, shape_of
-from veracity.report.figures.tables import draw_matrix, matrix_data
-from veracity.report.order import COLUMNS
+from veracity.report.figures.tables import matrix_data
+from veracity.report.html import draw
+from veracity.report.rows import COLUMNS
 from veracity.results import Row
 
 
@@ -180,7 +181,7 @@ def test_the_matrix_marks_what_differs() -> None:
         ("m", "a", "c", 0.1, -0.1, 0.3, 8, False),
         ("m", "b", "c", math.nan, math.nan, math.nan, 0, False),
     )
-    drawn = str(draw_matrix(matrix_data(frame, "m", ["a", "b", "c"])))
+    drawn = str(draw("matrix", matrix_data(frame, "m", ["a", "b", "c"])))
     cells = re.findall(r'<td class="(\w+)"[^>]*>(.*?)</td>', drawn)
     assert cells == [
         ("none", ""), ("up", ".25"), ("same", ".10"),

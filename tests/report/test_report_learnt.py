@@ -10,8 +10,9 @@ import pytest
 from report_pages import EVIL, EVIL_TOO, Page
 from report_runs import advice, concept_fact
 
-from veracity.report.figures.advice import advice_data, draw_advice, robust_sentence
-from veracity.report.figures.facts import draw_facts, facts_data, facts_sentence
+from veracity.report.figures.advice import advice_data, robust_sentence
+from veracity.report.figures.facts import facts_data, facts_sentence
+from veracity.report.html import draw
 
 
 def facts(*rows: dict[str, object]) -> pd.DataFrame:
@@ -27,8 +28,8 @@ def test_an_accuracy_stands_with_its_interval_and_trust_comes_last() -> None:
 
 def test_what_is_not_trusted_is_marked_with_its_warning() -> None:
     tables = facts_data(facts(*(concept_fact("net", name, "striped") for name in ("cav-equiv", "cav-inv"))))
-    assert facts_sentence(tables) == "Of 2 rows, 1 cannot be trusted and takes no part."
-    html = str(draw_facts(tables))
+    assert facts_sentence(tables) == "Of 2 rows, 1 cannot be trusted and is not used."
+    html = str(draw("learnt", tables))
     assert re.findall(r'<tr class="doubtful"><td>(.*?)</td><td>(.*?)</td>', html) == [("net", "cav-equiv")]
     assert (
         '<tr class="warning"><td colspan="8">The concept &#39;striped&#39; cannot be told from the layer &#39;conv3&#39;.</td></tr>' in html
@@ -69,7 +70,7 @@ def test_an_accuracy_that_could_not_be_measured_is_undefined() -> None:
 
 def test_long_tables_fold_away_but_doubts_stay_in_the_open() -> None:
     rows = [concept_fact(f"net-{place}", "cav-equiv", concept) for place in range(8) for concept in ("top", "striped")]
-    html = str(draw_facts(facts_data(facts(*rows))))
+    html = str(draw("learnt", facts_data(facts(*rows))))
     head, folded = html.split("<details>")
     assert head.count("<tr") == 1 + 2 * 8
     assert "<summary>All 16 rows</summary>" in folded
@@ -77,7 +78,7 @@ def test_long_tables_fold_away_but_doubts_stay_in_the_open() -> None:
 
 def test_nothing_learnt_is_nothing_shown() -> None:
     assert facts_data(pd.DataFrame()) == ()
-    assert draw_facts(()) == ""
+    assert draw("learnt", ()) == ""
 
 
 def test_cases_that_call_for_one_change_stand_together() -> None:
@@ -95,7 +96,7 @@ def test_cases_that_call_for_one_change_stand_together() -> None:
 
 
 def test_a_remedy_shows_branch_assumption_change_and_gain() -> None:
-    html = str(draw_advice(advice_data([advice("m")], ["m"])))
+    html = str(draw("remedies", advice_data([advice("m")], ["m"])))
     page = Page(html)
     assert re.findall(r"<h3>(.*?)</h3>", html) == ["Use the layer &#39;dense1&#39;."]
     assert re.findall(r"<dt>(.*?)</dt>", html) == ["Branch", "What fails", "Why", "Guideline"]
@@ -113,7 +114,7 @@ def test_a_remedy_shows_branch_assumption_change_and_gain() -> None:
 @pytest.mark.parametrize("empty", [None, math.nan])
 def test_what_was_not_measured_again_says_so(empty: float | None) -> None:
     names = ("after", "after_low", "after_high", "gain", "gain_low", "gain_high")
-    html = str(draw_advice(advice_data([advice("m", after_label=None, guideline=empty, **dict.fromkeys(names, empty))], ["m"])))
+    html = str(draw("remedies", advice_data([advice("m", after_label=None, guideline=empty, **dict.fromkeys(names, empty))], ["m"])))
     assert "not measured again" in html
     assert 'class="dot"' not in html
     assert "Guideline" not in html
@@ -121,7 +122,7 @@ def test_what_was_not_measured_again_says_so(empty: float | None) -> None:
 
 
 def test_advice_without_a_change_or_an_interval() -> None:
-    html = str(draw_advice(advice_data([advice("m", change="", before_low=None, before_high=None)], ["m"])))
+    html = str(draw("remedies", advice_data([advice("m", change="", before_low=None, before_high=None)], ["m"])))
     assert "Nothing is known that would help" in html
     assert "0.660</td>" in html
 
@@ -131,19 +132,19 @@ def test_robust_explainers_share_a_sentence() -> None:
         return re.sub("<[^>]*>", "", str(robust_sentence(advice_data(list(records), models))))
 
     ok = {"robust": True}
-    assert said(advice("m", "a", **ok), models=("m",)) == "Nothing needs to be done about a: it respects the symmetry."
+    assert said(advice("m", "a", **ok), models=("m",)) == "No change is needed for a: it respects the symmetry."
     both = [advice(model, name, **ok) for model in "mn" for name in "ab"]
-    assert said(*both) == "Nothing needs to be done about a and b on m and n: they respect the symmetry."
-    assert said(*both[:3]) == "Nothing needs to be done about a and b on m; a on n: they respect the symmetry."
+    assert said(*both) == "No change is needed for a and b on m and n: they respect the symmetry."
+    assert said(*both[:3]) == "No change is needed for a and b on m; a on n: they respect the symmetry."
     assert robust_sentence(advice_data([], ["m"])) == ""
-    assert not advice_data([], ["m"]).any
+    assert not advice_data([], ["m"]).remedies
 
 
 def test_advice_and_facts_are_escaped() -> None:
     hostile = dict.fromkeys(("branch", "assumption", "measured", "reason", "change", "after_label"), EVIL)
-    html = str(draw_advice(advice_data([advice(EVIL_TOO, EVIL, **hostile)], [EVIL_TOO, "n"])))
+    html = str(draw("remedies", advice_data([advice(EVIL_TOO, EVIL, **hostile)], [EVIL_TOO, "n"])))
     html += str(robust_sentence(advice_data([advice(EVIL, EVIL_TOO, robust=True)], [EVIL, "n"])))
-    html += str(draw_facts(facts_data(facts({"model": EVIL, "explainer": EVIL_TOO, EVIL: EVIL, "warning": EVIL, "trusted": False}))))
+    html += str(draw("learnt", facts_data(facts({"model": EVIL, "explainer": EVIL_TOO, EVIL: EVIL, "warning": EVIL, "trusted": False}))))
     page = Page(html)
     assert not [tag for tag, attributes in page.tags if tag in {"script", "img"} or "onerror" in attributes]
     assert page.unbalanced == []

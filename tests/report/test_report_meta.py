@@ -45,7 +45,7 @@ def test_bars_are_as_long_as_the_numbers_say() -> None:
 
 def test_the_page_prints_every_number_and_says_which_is_best() -> None:
     page = Page(meta_page(TABLE, "Which?"))
-    assert "The spread over iterations is not known, so scores cannot be told apart: run more iterations." in page.text
+    assert "The spread over iterations is unknown, so scores cannot be told apart: run more iterations." in page.text
     (table,) = page.tables
     assert table[0] == ["Score", "Test", "MC", "SD", "IAC, minor", "IAC, disruptive", "IEC, minor", "IEC, disruptive"]
     assert ["Fast-GEF", "IPT", "0.750", "0.100", "0.750", "0.500", "1.000", "0.250"] in table
@@ -83,8 +83,8 @@ def test_one_score_alone_is_drawn_without_a_verdict() -> None:
     ("sd", "told"),
     [
         (0.1, "Of 2 scores, under both , GEF (0.900 of 1) is more consistent than MPRT (0.500)."),
-        (0.3, "Of 2 scores, under both , none can be told from another: their spreads over iterations overlap."),
-        (math.nan, "The spread over iterations is not known, so scores cannot be told apart: run more iterations."),
+        (0.3, "Of 2 scores, under both , no two can be told apart: their spreads over iterations overlap."),
+        (math.nan, "The spread over iterations is unknown, so scores cannot be told apart: run more iterations."),
     ],
 )
 def test_scores_are_ranked_only_where_their_spreads_lie_apart(sd: float, told: str) -> None:

@@ -17,7 +17,8 @@ from report_runs import Observed, stored
 from veracity.core.scores import Score
 from veracity.report.answer import answer
 from veracity.report.figures.ranking import draw_ranking, ranking_data
-from veracity.report.figures.tables import draw_overview, overview_data
+from veracity.report.figures.tables import overview_data
+from veracity.report.html import draw
 from veracity.report.page import failing, leaders
 from veracity.report.reading import comparable
 from veracity.report.rows import Verdict, against_chance
@@ -209,7 +210,7 @@ def test_every_row_has_its_own_best_and_controls_never_are() -> None:
     (data,) = overview_data(ROWS, ["fast_gef", "ris", "mprt", "absent"], ["net", "other"], FAILS)
     assert data.explainers == ("a", "b", "random_gaussian", "edge_filter")
     assert data.controls == 2
-    assert data.wins == {"a": 2, "b": 1}
+    assert [sum(row.cells[place].best for row in data.rows) for place in range(4)] == [2, 1, 0, 0]
     assert [row.score for row in data.rows] == ["fast_gef", "ris", "mprt"]
     first, ris, mprt = data.rows
     assert [cell.value for cell in first.cells] == ["0.800", "0.900", "0.950", "no response"]
@@ -218,25 +219,25 @@ def test_every_row_has_its_own_best_and_controls_never_are() -> None:
     assert [cell.value for cell in ris.cells] == ["40000", "50000", "", ""]
     assert all(cell.faint for cell in mprt.cells[:2])
     tied = overview_data([*ROWS[:2], row("edge_filter", 0.9, control=True)], ["fast_gef"], ["net"], ())[0]
-    assert tied.wins == {"b": 1}
+    assert [cell.best for cell in tied.rows[0].cells] == [True, False, False]
     assert (ris.assumption, ris.chance, mprt.chance) == ("12 of 64", "50000", "0.100 to 0.200")
 
 
 def test_the_table_is_drawn_with_its_arrows() -> None:
     (data,) = overview_data(ROWS, ["fast_gef", "ris"], ["net"], FAILS)
-    tree = ElementTree.fromstring(str(draw_overview(data)))
+    tree = ElementTree.fromstring(str(draw("overview", data)))
     lines = [[" ".join("".join(cell.itertext()).split()) for cell in line] for line in tree.iter("tr")]
     assert lines[0] == ["Score", "Assumption fails", "Chance", "a", "b", "random_gaussian control", "edge_filter control"]
     assert lines[1][:4] == ["Fast-GEF ↑", "", "0.000", "0.8000.750 to 0.850"]
     assert lines[2][:2] == ["Ris ↓", "12 of 64"]
     assert [cell.get("class") for cell in tree.iter("td")][3] == "best"
     (bare,) = overview_data(ROWS, ["fast_gef"], ["net"], ())
-    assert "Assumption" not in str(draw_overview(bare))
+    assert "Assumption" not in str(draw("overview", bare))
 
 
 def test_names_in_the_table_are_escaped() -> None:
     (data,) = overview_data([row(EVIL, 0.5, EVIL_TOO, EVIL), row("b", 0.5, EVIL_TOO, EVIL)], [EVIL_TOO], [EVIL], ())
-    drawn = str(draw_overview(data)) + "".join(leaders([data, data]))
+    drawn = str(draw("overview", data)) + "".join(leaders([data, data]))
     assert "<script" not in drawn
     assert "<img" not in drawn
     ElementTree.fromstring(f"<div>{drawn}</div>")

@@ -23,19 +23,20 @@ from veracity.core.wording import MINUS
 from veracity.measure import mse
 from veracity.report.answer import answer
 from veracity.report.figure import shared_figure
-from veracity.report.figures.adversaries import NONE, NOT_KEPT, Kept, Point, adversaries_data, draw_adversaries, kept_of
-from veracity.report.figures.panels import SEEDS, shown
+from veracity.report.figures.adversaries import NONE, NOT_KEPT, EventPairs, Point, adversaries_data, draw_adversaries, event_pairs
+from veracity.report.figures.panels import SEEDS, some_seeds
 from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.figures.robustness import dots_data, draw_profiles, profile_data
 from veracity.report.figures.search import course, descent, middle, search_data, titles
-from veracity.report.figures.tables import draw_matrix, matrix_data
-from veracity.report.order import COLUMNS
+from veracity.report.figures.tables import matrix_data
+from veracity.report.html import draw
 from veracity.report.reading import read
+from veracity.report.rows import COLUMNS
 from veracity.report.section import section
 from veracity.results import Result, Row
 from veracity.results.words import cost
-from veracity.scores.robustness.probability import LnPHat, LnPMisclassified, LnPTilde
-from veracity.scores.robustness.worst import SolHat, SolTilde, WorstLoss
+from veracity.scores.rare_events import LnPHat, LnPMisclassified, LnPTilde
+from veracity.scores.robustness import SolHat, SolTilde, WorstLoss
 from veracity.walk import Genetic, GradientSearch, Strongest, SubsetSimulation
 
 SEARCH = Strongest(searches=(Genetic(population=8, generations=4, elites=2), GradientSearch(population=2, steps=4)))
@@ -141,12 +142,12 @@ def test_a_search_gets_worse_and_ends_at_the_score(result: Result) -> None:
             lines = [course(score, one.measured, search) for search in range(2)]
             assert all(line is not None and (np.diff(line.evaluations) > 0).all() for line in lines)
             ends = np.array([line.seeds[:, -1] for line in lines if line is not None])
-            worst = np.fmin(*ends) if score.kept else np.fmax(*ends)
+            worst = np.fmin(*ends) if score.same_label else np.fmax(*ends)
             np.testing.assert_allclose(worst, [values[one.explainer, sample] for sample in range(5)], atol=1e-12)
             for line in lines:
                 assert line is not None
                 steps = np.diff(line.seeds, axis=1)
-                assert np.nanmax(steps * (1 if score.kept else -1), initial=0.0) <= 1e-12
+                assert np.nanmax(steps * (1 if score.same_label else -1), initial=0.0) <= 1e-12
     data = search_data(SCORES["sol_f_hat"], [one for one in result.series if one.score == "sol_f_hat"], reading.models, EXPLAINERS)
     assert [panel.title for panel in data.panels] == ["Genetic", "Gradient"]
     assert [fan.label for fan in data.panels[0].fans] == EXPLAINERS
@@ -169,7 +170,7 @@ def test_seeds_without_a_feasible_point_count_as_harmless() -> None:
 @pytest.mark.parametrize("score", [SolHat(), SolTilde(), SolHat(measure=mse), SolTilde(measure=mse)])
 def test_merit_and_agreement_are_each_others_inverse(score: SolHat | SolTilde) -> None:
     agreement = torch.tensor([0.05, 0.4, 0.9], dtype=torch.float64)
-    merit = score.merit(torch.stack((agreement, torch.full((3,), -1.0 if score.kept else 1.0, dtype=torch.float64)), dim=1))
+    merit = score.merit(torch.stack((agreement, torch.full((3,), -1.0 if score.same_label else 1.0, dtype=torch.float64)), dim=1))
     np.testing.assert_allclose(score.objective_at(merit.numpy()), agreement.numpy())
     assert np.isnan(score.objective_at(np.array([-0.1, np.nan]))).all()
 
@@ -245,14 +246,14 @@ def test_the_radius_profile_takes_scores_that_differ_by_it_alone(result: Result)
 
 def test_the_gallery_shows_seed_f_hat_and_f_tilde(result: Result, html: str) -> None:
     reading = read(result)
-    kept = kept_of(reading, "sol_f_tilde")
+    kept = event_pairs(reading, "sol_f_tilde")
     assert kept.pairs
     frame = result.samples("sol_f_tilde").set_index(["explainer", "sample"])
     for (model, label, sample), pair in kept.pairs.items():
         before, after = kept.labels[model, label, sample]
         assert before != after
         assert pair.value == pytest.approx(frame["value"][label, sample], abs=1e-6)
-    hat = kept_of(reading, "sol_f_hat wide")
+    hat = event_pairs(reading, "sol_f_hat wide")
     assert all(before == after for before, after in hat.labels.values())
     found = shared_figure(reading, "adversaries")
     assert found is not None
@@ -267,10 +268,10 @@ def test_the_gallery_shows_seed_f_hat_and_f_tilde(result: Result, html: str) -> 
 
 
 def test_a_missing_event_says_so_and_names_are_escaped(result: Result) -> None:
-    pair = next(iter(kept_of(read(result), "sol_f_hat wide").pairs.values()))
+    pair = next(iter(event_pairs(read(result), "sol_f_hat wide").pairs.values()))
     subject, other = ("net", EVIL, 3), ("net", "ig", 3)
-    hat = Kept(pairs={subject: pair, other: pair}, labels={subject: (3, 3)}, none=frozenset())
-    tilde = Kept(pairs={}, labels={}, none=frozenset({subject}))
+    hat = EventPairs(pairs={subject: pair, other: pair}, labels={subject: (3, 3)}, none=frozenset())
+    tilde = EventPairs(pairs={}, labels={}, none=frozenset({subject}))
     data = adversaries_data({"F-hat": hat, "F-tilde": tilde}, ["net"], [EVIL, "ig"], signed=False, share=False)
     ((_, items),) = data.models
     assert [dict(item.events)["F-tilde"] for item in items] == [NONE, NOT_KEPT]
@@ -283,11 +284,11 @@ def test_a_missing_event_says_so_and_names_are_escaped(result: Result) -> None:
 
 def test_sections_say_where_they_looked(result: Result) -> None:
     made = section(read(result), "ln_p_f_hat")
-    assert made.middle == "median"
+    assert made.first.middle == "median"
     assert made.searched
     assert made.gallery == ()
     walked, event = made.notes[0].split("; ")
-    assert walked == "Here the walk subset simulation looked within 0.2 of the input (L-infinity), comparing absolute maps"
+    assert walked == "Here the walk subset simulation searched within 0.2 of the input (L-infinity), comparing absolute maps"
     assert event == "F-hat is an agreement below 0.9."
     assert SolTilde(measure=mse).setting().endswith("F-tilde is an agreement below 0.6.")
     rows = [Row(model=model, explainer="", score="worst_loss", value=0.5, evaluations=5) for model in "ab"]
@@ -296,7 +297,7 @@ def test_sections_say_where_they_looked(result: Result) -> None:
 
 def test_of_many_seeds_some_are_drawn() -> None:
     paths = [((0.0, float(seed)),) for seed in range(100)]
-    kept = shown(paths)
+    kept = some_seeds(paths)
     assert len(kept) == SEEDS
     assert (kept[0], kept[-1]) == (paths[0], paths[-1])
 
@@ -347,7 +348,7 @@ def test_a_matrix_of_differences_shows_bounds_on_both_sides() -> None:
             },
         ]
     )
-    drawn = draw_matrix(matrix_data(rows, "net", ["a", "b", "c"])).replace(MINUS, "-")
+    drawn = draw("matrix", matrix_data(rows, "net", ["a", "b", "c"])).replace(MINUS, "-")
     assert ">≥ 10.50<" in drawn
     assert ">≤ -10.50<" in drawn
     assert "a minus b: ≥ 10.500, ≥ 2.000, 9 samples" in drawn

@@ -26,28 +26,27 @@ from veracity.report.distances import distance_sentences
 from veracity.report.figures.advice import advice_data, robust_sentence
 from veracity.report.figures.alignment import alignment_data, alignment_sentences
 from veracity.report.figures.calibration import calibration_data, calibration_sentences
+from veracity.report.figures.chart import Axis, exact_scale
 from veracity.report.figures.convergence import ConvergenceData, convergence_sentences
 from veracity.report.figures.curves import curves_data, curves_sentences
 from veracity.report.figures.facts import facts_data, facts_sentence
 from veracity.report.figures.folds import Fold, ModelFolds, fold_sentence
 from veracity.report.figures.invariance import relaxation_data, relaxation_sentences, training_data, training_sentences
 from veracity.report.figures.panels import Fan, Panel, path
-from veracity.report.figures.scale import Axis, exact_scale
 from veracity.report.figures.search import SearchData, search_sentences
 from veracity.report.figures.sensitivity import Cloud, SensitivityData, sensitivity_sentences
 from veracity.report.figures.tables import Cell, OverviewData, OverviewRow, overview_data
 from veracity.report.meta import meta_data, meta_sentences
-from veracity.report.order import COLUMNS
 from veracity.report.page import failing, leaders
 from veracity.report.reading import read
+from veracity.report.rows import COLUMNS
 from veracity.report.stability import stability_sentences, undefined_pairs
 from veracity.results import Result, Row
 from veracity.results.words import Assumed, cost
 from veracity.scores import Equivariance
 from veracity.scores.common import Curve
 from veracity.scores.faithfulness.curves import PixelFlipping
-from veracity.scores.stability.mege import MeGe
-from veracity.scores.stability.reco import ReCo
+from veracity.scores.stability import MeGe, ReCo
 from veracity.statistics.intervals import Interval
 from veracity.statistics.trend import FOLLOWS, UNDEFINED
 from veracity.studies.distances import Verdict as DistanceVerdict
@@ -150,7 +149,7 @@ RANKS = ("ahead", "behind", "best", "worst", "comes first")
         ([row("ig", 0.5, frame="input"), row("cav", 0.1, frame="concepts")], ""),
         (
             [row("ig", 5.0, in_map_units=True), row("ig / 100", 0.05, in_map_units=True)],
-            "Pixel flipping is in the map's own units: it compares samples and models, not explainers.",
+            "Pixel flipping has the units of the map, so it compares samples and models, not explainers.",
         ),
     ],
 )
@@ -164,12 +163,12 @@ def test_ranks_need_paired_differences() -> None:
     rows = [row("ig", 0.9), row("gradient", 0.5), row("lime", 0.1)]
     none = differences(("ig", "gradient", False), ("ig", "lime", False), ("gradient", "lime", False))
     assert said(rows, pairs=none) == (
-        "By pixel flipping, ig, gradient and lime cannot be told apart: none of their paired differences is certain."
+        "By pixel flipping, ig, gradient and lime cannot be told apart: none of their paired differences excludes zero."
     )
     some = differences(("ig", "gradient", False), ("ig", "lime", True), ("gradient", "lime", False))
     assert said(rows, pairs=some) == (
-        "By pixel flipping, ig comes first with 0.900 (0.850 to 0.950) and is ahead of lime, but cannot be told from gradient. Of 3 pairs, "
-        "1 can be told apart."
+        "By pixel flipping, ig comes first with 0.900 (0.850 to 0.950) and is ahead of lime, but cannot be told apart from gradient. Of 3 "
+        "pairs, 1 can be told apart."
     )
     every = differences(("ig", "gradient", True), ("ig", "lime", True), ("gradient", "lime", True))
     assert said(rows, pairs=every) == (
@@ -183,7 +182,7 @@ def test_ranks_need_paired_differences() -> None:
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([row("a", 1.0, math.nan, score="equivariance", n=1)], "No explainer has an interval of equivariance, so nobody can tell"),
+        ([row("a", 1.0, math.nan, score="equivariance", n=1)], "No explainer has an interval of equivariance, so it is unknown"),
         (
             [row("a", 1.0, 0.0, score="equivariance"), row("b", 0.2, math.nan, score="equivariance")],
             "1 of 1 explainer respects the symmetry",
@@ -213,7 +212,7 @@ def fan(*middle: float) -> Fan:
 
 def searched(*fans: Fan) -> list[str]:
     panel = Panel(title="Genetic", fans=fans, across=Axis(scale=UNIT, labels=()), up=UNIT)
-    return [str(one.striptags()) for one in search_sentences(SearchData(panels=(panel,), up="the agreement"))]
+    return [str(one.striptags()) for one in search_sentences(SearchData(panels=(panel,), axis="the agreement"))]
 
 
 @pytest.mark.parametrize("records", range(8))
@@ -271,7 +270,7 @@ def test_a_training_needs_two_steps_and_two_explainers_to_change_most() -> None:
     assert training_sentences(training_data([row("ig", 0.5, model="a", score="symmetry")], "symmetry", {"a": 1.0}, ["ig"])) == []
     rows = [row("ig", value, model=model, score="symmetry") for model, value in (("a", 0.5), ("b", 0.7))]
     (told,) = training_sentences(training_data(rows, "symmetry", {"a": 1.0, "b": 2.0}, ["ig"]))
-    assert told.striptags() == "From step 1 to step 2 ig goes from 0.500 to 0.700."
+    assert told.striptags() == "From step 1 to step 2, ig goes from 0.500 to 0.700."
 
 
 def test_predictions_fall_to_chance_only_if_they_do() -> None:
@@ -306,7 +305,7 @@ def test_a_correlation_needs_three_samples(found: list[float], expected: list[st
 
 
 def test_convergence_relaxation_and_what_was_learnt_need_something() -> None:
-    assert convergence_sentences(ConvergenceData(score="symmetry", models=("net",), explainers=()), "95 %") == []
+    assert convergence_sentences(ConvergenceData(models=("net",), explainers=()), "95 %") == []
     own = [row("", 1.0, 0.0, model=model, score="model_invariance") for model in "ab"]
     rows = [row("ig", 1.0, math.nan, model=model, score="symmetry") for model in "ab"]
     assert relaxation_sentences(relaxation_data([*own, *rows], "symmetry", ["a", "b"], ["ig"]), ["a", "b"]) == []
@@ -319,9 +318,9 @@ def test_studies_say_nothing_of_nothing() -> None:
     assert degradation_sentences(pd.DataFrame(columns=columns)) == []
     lost = pd.DataFrame([["mege", "weights", name, UNDEFINED] for name in "ab"], columns=columns)
     (told,) = degradation_sentences(lost)
-    assert told.striptags() == "Whether MeGe follows the damage of weights cannot be told: no explainer has a value for enough seeds."
+    assert told.striptags() == "It is unknown whether MeGe follows the damage of weights: no explainer has values for enough seeds."
     (told,) = degradation_sentences(pd.concat([lost, pd.DataFrame([["mege", "weights", "c", FOLLOWS]], columns=columns)]))
-    assert told.striptags() == "MeGe follows the damage of weights on 1 of 1 explainer; 2 undefined."
+    assert told.striptags() == "MeGe follows the damage of weights for 1 of 1 explainer; 2 undefined."
     nothing = pd.DataFrame(columns=["test", "distance", "verdict"])
     assert distance_sentences(nothing) == []
     undefined = pd.DataFrame([["noise", "l2", DistanceVerdict.UNDEFINED]], columns=nothing.columns)
@@ -359,7 +358,7 @@ def test_while_an_explainer_is_pending_nobody_leads_and_orders_hold_so_far(tmp_p
     half = read(run_of(tmp_path / "half", values, "pixel_flipping", ["lime"])).rows
     first = f"0.150 ({done[0].ends()})"
     assert [one.leads for one in done] == [True, False]
-    assert not any(one.leads or one.trails for one in half)
+    assert not any(one.leads for one in half)
     (told,) = leaders(overview_data(done, scores, ["net"], ()))
     assert told.striptags() == "By pixel flipping, ig is ahead of every other explainer."
     assert leaders(overview_data(half, scores, ["net"], ()), whole=False) == []
@@ -412,7 +411,7 @@ def test_a_model_without_a_number_says_why(state: str, expected: str) -> None:
 def test_folds_are_comparable_only_where_two_accuracies_are_known(accuracies: tuple[float, ...]) -> None:
     folds = tuple(Fold(fold=place, samples=10, accuracy=value, seconds=1.0) for place, value in enumerate(accuracies))
     told = fold_sentence(ModelFolds(model="net", place=0, folds=folds))
-    assert told == "" if not accuracies else "not known" in told
+    assert told == "" if not accuracies else "unknown" in told
 
 
 @pytest.mark.parametrize("rows", [[], [row("ig", math.nan, score="reco", pooled=True)], [row("ig", 0.5, score="reco", pooled=True)]])

@@ -15,9 +15,9 @@ from report_runs import stable_run
 
 from veracity.report.figures.folds import draw_folds, folds_data
 from veracity.report.figures.histograms import best_cut, captions, draw_histograms, histograms_data
-from veracity.report.figures.selection import BROAD, NARROW, Box, Label, draw_selection, placed, selection_data
+from veracity.report.figures.selection import BROAD, NARROW, Box, Label, draw_selection, place_labels, selection_data
 from veracity.report.reading import read
-from veracity.scores.stability.reco import relative_consistency
+from veracity.scores.distance_sets import relative_consistency
 
 SAME, DIFFER = np.array([0.05, 0.15, 0.15, 0.35]), np.array([0.35, 0.95, np.nan])
 
@@ -131,7 +131,7 @@ def meets(one: Box, other: Box, widths: Any) -> bool:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["rise", "saliency", "grad_cam_plus_plus"]), st.floats(0, 100), st.floats(0, 260)), max_size=8))
 def test_labels_that_claim_to_be_clear_never_meet_at_any_width(points: list[tuple[str, float, float]]) -> None:
-    labels = placed(points, 260.0)
+    labels = place_labels(points, 260.0)
     assert [label.text for label in labels] == [name for name, _, _ in points]
     for place, one in enumerate(labels):
         for other in labels[:place]:
@@ -143,7 +143,7 @@ def test_crowded_labels_do_not_collide() -> None:
     points = [
         (name, 50.0 + place, 100.0 + 3 * place) for place, name in enumerate(["saliency", "gradient", "rise", "grad_cam", "smooth_grad"])
     ]
-    labels = placed(points, 260.0)
+    labels = place_labels(points, 260.0)
     boxes = [label.box for label in labels]
     assert all(one.clear_of(other) for place, one in enumerate(boxes) for other in boxes[:place])
     assert any(label.far for label in labels)
@@ -166,18 +166,18 @@ def test_the_plane_has_both_intervals_and_controls_as_rings(tmp_path: Path) -> N
     assert len(data.panels[0].points) == 9
     drawing = draw_selection(data)
     first = drawing.split("<figure")[1]
-    point = next(item for item in data.panels[0].points if item.explainer == "grad_cam")
-    x, left, right = (data.across.percent(value) for value in (point.fidelity.value, point.fidelity.low, point.fidelity.high))
+    fidelity, mege = next(pair for pair in data.panels[0].points if pair[0].explainer == "grad_cam")
+    x, left, right = (data.across.percent(value) for value in (fidelity.value, fidelity.low, fidelity.high))
     assert f'<line class="ends" x1="{left}%" x2="{right}%"' in first
     assert f'<line class="ends" x1="{x}%" x2="{x}%"' in first
     assert first.count('class="ring"') == 2
     assert first.count('class="point"') == 9
-    assert f"MeGe {point.score.value:.3f}" in first
+    assert f"MeGe {mege.value:.3f}" in first
     assert "edge_filter (control)" in first
 
 
 def test_points_without_both_numbers_are_left_out(tmp_path: Path) -> None:
     run = stable_run(tmp_path)
     rows = [row for row in read(run).rows if not (row.score == "mu_fidelity" and row.explainer == "rise")]
-    assert "rise" not in [item.explainer for item in selection_data(rows, "mu_fidelity", ["mege"], ["resnet"]).panels[0].points]
+    assert "rise" not in [row.explainer for row, _ in selection_data(rows, "mu_fidelity", ["mege"], ["resnet"]).panels[0].points]
     assert selection_data(rows, "", ["mege"], ["resnet"]).panels == ()

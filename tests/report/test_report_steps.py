@@ -39,7 +39,7 @@ def test_words_and_bounds_are_the_scores() -> None:
     assert Insertion(steps=4).curve((8,), 5).across == "the share of the input that is inserted"
     assert not Insertion(steps=4).curve((8,), 5).masking
     regions = RegionPerturbation(patch_size=2).curve((1, 4, 4), 4)
-    assert "dropped" in regions.up
+    assert "mean drop of" in regions.up
     assert (regions.bounds, regions.masking) == ((-1.0, 1.0), False)
     assert MPRT().curve((5,), 4).bounds == (-1.0, 1.0)
 

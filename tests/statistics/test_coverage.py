@@ -59,7 +59,7 @@ def play(walk: Walk, table: np.ndarray, samples: Tensor) -> tuple[Walker, np.nda
 
 
 def test_interval_over_draws_covers_the_exhaustive_mean(table: np.ndarray) -> None:
-    """Fifty distinct draws of 441 a sample, 800 repeats: the 95 % interval holds in 93 to 97.5 %."""
+    """Fifty distinct draws of 441 a sample, 400 repeats: the 95 % interval holds in 93 to 97.5 %."""
     walk = MonteCarlo(draws=50)
     truth, sampling = table.mean(), walk.sampling(Shifts())
     assert sampling.population == ORDER
@@ -102,7 +102,7 @@ def test_adaptive_mean_covers_the_exhaustive_mean(table: np.ndarray) -> None:
 
 
 def test_population_interval_covers_the_mean_of_the_population() -> None:
-    """A hundred samples from a population of 20,000, ten draws each, 800 repeats: 93 to 97.5 %."""
+    """A hundred samples from a population of 20,000, ten draws each, 400 repeats: 93 to 97.5 %."""
     population = similarities(20_000, 21)[:, :200]
     generator = np.random.default_rng(22)
     truth, sampling = population.mean(), MonteCarlo(draws=10).sampling(Shifts())

@@ -129,7 +129,8 @@ def test_too_few_samples_have_no_interval() -> None:
     assert math.isnan(gone[0].difference)
 
 
-def test_many_explainers_fit_into_memory() -> None:
+def test_many_explainers_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("veracity.statistics.differences.SIMULATED", 1000)
     rows = mean_differences(explainers(40, 50))
     assert len(rows) == 780
 
@@ -141,8 +142,8 @@ def test_lengths_must_match() -> None:
 
 def test_simultaneous_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six explainers with unequal spread and correlation: all fifteen intervals hold at once in 95 % of repeats."""
-    monkeypatch.setattr("veracity.statistics.differences.SIMULATED", 4000)
-    repeats, held, plain = 500, 0, 0
+    monkeypatch.setattr("veracity.statistics.differences.SIMULATED", 2000)
+    repeats, held, plain = 250, 0, 0
     centre = np.array([0.9, 0.9, 0.7, 0.5, 0.45, 0.0])
     for repeat in range(repeats):
         values = explainers(6, 40, seed=repeat)

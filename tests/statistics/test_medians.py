@@ -72,7 +72,7 @@ def test_a_censored_value_that_can_reach_the_low_end_opens_it() -> None:
 def test_medians_of_censored_values_cover() -> None:
     generator = np.random.default_rng(5)
     truth, hits, opened = -np.log(2.0), 0, 0
-    for _ in range(1500):
+    for _ in range(700):
         values = -generator.exponential(size=15)
         stopped = -generator.exponential(2.0, size=15)  # where each search gives up, be it above or below the median
         censored = values < stopped
@@ -80,7 +80,7 @@ def test_medians_of_censored_values_cover() -> None:
         hits += found.low <= truth <= found.high
         opened += np.isinf(found.low)
         assert found.value >= np.median(values) or not found.bound
-    assert hits / 1500 > 0.95
+    assert hits / 700 > 0.95
     assert opened > 0
 
 
@@ -178,7 +178,7 @@ def test_a_difference_that_is_known_on_neither_side() -> None:
 def test_censored_differences_cover_and_hardly_ever_invent_one() -> None:
     generator = np.random.default_rng(7)
     covered = false = 0
-    for _ in range(1500):
+    for _ in range(700):
         shared = generator.normal(-10.0, 3.0, 25)
         truths = {"a": shared + generator.normal(0.0, 1.0, 25), "b": shared + generator.normal(0.0, 1.0, 25)}
         floor = {"a": -9.0, "b": -11.0}  # floors that differ: dropped by outcome, samples would speak for one of them
@@ -186,8 +186,8 @@ def test_censored_differences_cover_and_hardly_ever_invent_one() -> None:
         (row,) = median_differences(values, {name: table < floor[name] for name, table in truths.items()})
         covered += row.low <= 0.0 <= row.high
         false += row.differs
-    assert covered / 1500 > 0.95
-    assert false / 1500 < 0.05
+    assert covered / 700 > 0.95
+    assert false / 700 < 0.05
 
 
 def test_medians_of_separate_groups() -> None:

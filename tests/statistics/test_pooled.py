@@ -9,8 +9,7 @@ from scipy import stats
 from interval_oracles import skewed
 from veracity.core.errors import InputError, SpecError
 from veracity.core.scores import Measured
-from veracity.scores.stability.mege import MeGe
-from veracity.scores.stability.reco import ReCo, ReCoAUC, ReCoKS
+from veracity.scores.stability import MeGe, ReCo, ReCoAUC, ReCoKS
 from veracity.statistics import resampling
 from veracity.statistics.pooled import bootstrap_values, permutation_null, pooled_differences, pooled_estimate, pooled_value
 from veracity.statistics.resampling import expanded_hull, permutations, resamplings
@@ -145,13 +144,13 @@ def test_mege_has_no_null() -> None:
 
 
 def test_no_signal_gives_uniform_p_values_by_sample_and_not_by_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    """500 data sets whose distances, and whose labels, go together within a sample, but not with each other.
+    """250 data sets whose distances, and whose labels, go together within a sample, but not with each other.
 
     ReCo has few values where the largest distances decide it, so that ties are broken at random before p is held against uniform.
     """
     monkeypatch.setattr(resampling, "REPLICATES", 99)
     generator = np.random.default_rng(9)
-    sets = [drawn(generator, samples=40, pairs=3) for _ in range(500)]
+    sets = [drawn(generator, samples=40, pairs=3) for _ in range(250)]
     (orders,) = permutations(np.ones(40, dtype=bool))
     for score in CONSISTENCY:
         values, nulls = (
@@ -162,8 +161,8 @@ def test_no_signal_gives_uniform_p_values_by_sample_and_not_by_pair(monkeypatch:
         null = permutation_null(score, sets[0], float(values[0, 0]))
         assert null is not None
         assert null.p_value == pytest.approx((1 + above[0] + tied[0]) / 100)
-        assert stats.kstest((above + generator.random(500) * (1 + tied)) / 100, "uniform").pvalue > 0.01
-    single = [Measured({name: values.reshape(-1, 1, 1) for name, values in one.quantities.items()}) for one in sets[:250]]
+        assert stats.kstest((above + generator.random(250) * (1 + tied)) / 100, "uniform").pvalue > 0.01
+    single = [Measured({name: values.reshape(-1, 1, 1) for name, values in one.quantities.items()}) for one in sets[:125]]
     wrong = [permutation_null(ReCoAUC(), one, pooled_value(ReCoAUC(), one)) for one in single]
     assert np.mean([null.p_value <= 0.05 for null in wrong if null is not None]) > 0.12
 

@@ -62,7 +62,7 @@ def test_a_monotone_score_has_the_smallest_p_there_is():
 
 def test_without_a_trend_p_is_at_most_alpha_in_alpha_of_the_cases():
     generator = np.random.default_rng(2)
-    p = np.array([page_p(generator.normal(size=(3, 4))) for _ in range(2000)])
+    p = np.array([page_p(generator.normal(size=(3, 4))) for _ in range(1000)])
     for alpha in (0.01, 0.05, 0.2, 0.5):
         slack = 3 * np.sqrt(alpha * (1 - alpha) / len(p))
         assert 0.6 * alpha - slack < np.mean(p <= alpha) < alpha + slack
@@ -115,11 +115,11 @@ def test_verdicts():
 def test_seeds_that_share_their_undamaged_model_do_not_follow_by_chance_more_often_than_said():
     generator = np.random.default_rng(3)
     follows = 0
-    for _ in range(1500):
+    for _ in range(800):
         values = np.concatenate([np.full((3, 1), generator.normal()), generator.normal(size=(3, 3))], axis=1)
         found = trend(values, DAMAGE, Direction.HIGHER)
         follows += trend_verdict(found.p, found) == "follows"
-    assert follows / 1500 < 0.065
+    assert follows / 800 < 0.065
 
 
 def test_too_few_seeds_and_disordered_damage_are_refused():

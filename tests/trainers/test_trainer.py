@@ -31,13 +31,13 @@ def states(model: nn.Module) -> list[torch.Tensor]:
 
 def test_a_trainer_learns_and_reports_every_epoch() -> None:
     inputs, labels = blobs()
-    heard: list[tuple[int, int, str]] = []
-    model = Trainer(network=net, epochs=6, batch=16, rate=0.02)(inputs, labels, 1, heard=lambda *what: heard.append(what))
+    reports: list[tuple[int, int, str]] = []
+    model = Trainer(network=net, epochs=6, batch=16, rate=0.02)(inputs, labels, 1, progress=lambda *what: reports.append(what))
     assert not model.training
     assert accuracy(model, *blobs(seed=1)) > 0.85
-    assert [(done, total) for done, total, _ in heard] == [(epoch, 6) for epoch in range(1, 7)]
-    assert heard[-1][2].startswith("loss 0.")
-    assert ", validation 0." in heard[-1][2]
+    assert [(done, total) for done, total, _ in reports] == [(epoch, 6) for epoch in range(1, 7)]
+    assert reports[-1][2].startswith("loss 0.")
+    assert ", validation 0." in reports[-1][2]
 
 
 def test_the_seed_decides_all_and_nothing_else_is_touched() -> None:
@@ -72,11 +72,11 @@ def test_untrained_is_where_training_starts() -> None:
 def test_the_best_epochs_weights_are_kept_and_patience_ends_the_training() -> None:
     inputs, _ = blobs()
     noise = torch.randint(3, (240,), generator=torch.Generator().manual_seed(3))  # nothing to learn: the validation loss soon rises
-    heard: list[tuple[int, int, str]] = []
+    reports: list[tuple[int, int, str]] = []
     trainer = Trainer(network=net, epochs=40, rate=0.03, patience=3, validation=0.25)
-    model = trainer(inputs, noise, 0, heard=lambda *what: heard.append(what))
-    assert 20 < len(heard) < 40
-    losses = [float(text.rpartition(" ")[2]) for _, _, text in heard]
+    model = trainer(inputs, noise, 0, progress=lambda *what: reports.append(what))
+    assert 20 < len(reports) < 40
+    losses = [float(text.rpartition(" ")[2]) for _, _, text in reports]
     kept = mean_loss(model, as_inputs(inputs), noise, held_out(noise, 0.25, 0).nonzero().flatten())
     assert f"{kept:.4f}" == f"{min(losses):.4f}"
     assert kept < losses[-1]
@@ -84,10 +84,10 @@ def test_the_best_epochs_weights_are_kept_and_patience_ends_the_training() -> No
 
 def test_without_patience_or_validation_all_epochs_are_run() -> None:
     inputs, labels = blobs(60)
-    heard: list[str] = []
+    reports: list[str] = []
     for settings in ({"patience": None}, {"validation": 0.0}):
-        Trainer(network=net, epochs=5, rate=0.3, **settings)(inputs, labels, 0, heard=lambda done, total, text: heard.append(text))
-    assert ["validation" in text for text in heard] == [True] * 5 + [False] * 5
+        Trainer(network=net, epochs=5, rate=0.3, **settings)(inputs, labels, 0, progress=lambda done, total, text: reports.append(text))
+    assert ["validation" in text for text in reports] == [True] * 5 + [False] * 5
 
 
 def test_best_epoch_counts_from_where_it_is_reported() -> None:
@@ -142,7 +142,7 @@ def test_a_batch_never_holds_a_single_sample() -> None:
 BAD: list[tuple[Callable[[torch.Tensor, torch.Tensor], object], str]] = [
     (lambda x, y: Trainer(network=net)(x, y.float(), 0), "whole numbers"),
     (lambda x, y: Trainer(network=net)(x, y[:5], 0), "whole numbers"),
-    (lambda x, y: Trainer(network=net)(x, y - 1, 0), "numbered from 0"),
+    (lambda x, y: Trainer(network=net)(x, y - 1, 0), "classes from 0 on"),
     (lambda x, y: Trainer(network=net)(x, y * 2, 0), "class 1"),
     (lambda x, y: Trainer(network=net)(x, y * 0, 0), "at least two classes"),
     (lambda x, y: Trainer(network=lambda: nn.Linear(5, 7))(x, y, 0), r"\(2, 7\).*3 classes"),

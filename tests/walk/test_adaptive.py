@@ -11,7 +11,7 @@ from walk_fakes import Line, Ring, by_draw, play
 from veracity.core.errors import SpecError
 from veracity.core.randomness import Draws
 from veracity.core.registry import WALKS
-from veracity.core.walks import Ask, Sampling
+from veracity.core.walks import AdaptiveWalk, Ask, Sampling
 from veracity.walk import Adaptive, MonteCarlo
 from veracity.walk.sampling import AdaptiveWalker
 
@@ -105,7 +105,7 @@ def test_many_samples_are_asked_for_in_turns() -> None:
 
 def test_it_says_what_it_does() -> None:
     walk = Adaptive(confidence=0.9, most=200)
-    assert walk.adaptive
+    assert isinstance(walk, AdaptiveWalk)
     assert walk.sampling(Ring(size=30)) == Sampling(population=30, anytime=0.9)
     assert walk.sampling(Line()) == Sampling(anytime=0.9)
     assert walk.length(Ring(size=30)) == 30

@@ -14,7 +14,7 @@ from veracity.core.registry import WALKS
 from veracity.core.walks import Ask
 from veracity.perturb import Rotation
 from veracity.walk import Genetic, SimpleMonteCarlo
-from veracity.walk.genetic import LARGEST, coins, ranked, share_of
+from veracity.walk.genetic import LARGEST, coins, mutations, parent_ranks
 
 SMALL = Genetic(population=20, generations=8, elites=4)
 
@@ -130,7 +130,7 @@ def test_children_of_few_latents_are_no_copies() -> None:
 
 def test_ranks_fall_linearly() -> None:
     places = (torch.arange(100000).double() + 0.5) / 100000
-    share = torch.bincount(ranked(places, 5), minlength=5).double() / 100000
+    share = torch.bincount(parent_ranks(places, 5), minlength=5).double() / 100000
     assert torch.allclose(share, torch.tensor([5, 4, 3, 2, 1]).double() / 15, atol=1e-4)
 
 
@@ -140,8 +140,8 @@ def test_coins_and_mutations_have_their_shares() -> None:
     assert tossed.shape == (400, 100)
     assert abs(float(tossed.double().mean()) - 0.5) < 0.01
     for rate in (0.1, 0.2, 1.0):
-        assert abs(float(share_of(draws, 101, "genetic.mutate", CPU, rate).double().mean()) - rate) < 0.01
-    assert share_of(draws, 101, "genetic.mutate", CPU, 1e-9).any()
+        assert abs(float(mutations(draws, 101, rate, CPU).double().mean()) - rate) < 0.01
+    assert mutations(draws, 101, 1e-9, CPU).any()
 
 
 def test_evaluations_are_counted_to_the_last_one() -> None:
@@ -201,5 +201,5 @@ def test_settings_that_breed_nothing(settings: dict[str, float], said: str) -> N
 
 def test_it_is_registered_and_cannot_be_walked_without_a_merit() -> None:
     assert WALKS.build(SMALL.spec()) == SMALL
-    with pytest.raises(SpecError, match="'genetic' searches for what hurts a robustness score"):
+    with pytest.raises(SpecError, match="'genetic' searches for the worst case of a robustness score"):
         SMALL.start(unit_box(2), torch.arange(1), 0, (0.0, 1.0))

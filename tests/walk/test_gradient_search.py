@@ -260,14 +260,14 @@ def test_it_needs_slopes() -> None:
     assert walk.points == 2
     searcher = search_of(walk, Line())
     searcher.ask()
-    with pytest.raises(SpecError, match="The walk 'gradient' needs the slopes of the merit, and got none: use the walk 'genetic'"):
+    with pytest.raises(SpecError, match="The walk 'gradient' needs the slopes of the merit, but got none: use the walk 'genetic'"):
         searcher.tell(torch.zeros(6), torch.zeros(6, 1))
 
 
 @pytest.mark.parametrize("space", [Ring(size=5), Line(width=0)], ids=["counted", "empty"])
 def test_a_space_without_slopes_is_one_sentence(space: Space) -> None:
     assert not has_slopes(space)
-    with pytest.raises(SpecError, match=r"climbs slopes, and '(ring|line)' has none to climb"):
+    with pytest.raises(SpecError, match=r"follows slopes, but the elements of '(ring|line)' do not change smoothly"):
         search_of(GradientSearch(), space)
 
 

@@ -4,7 +4,8 @@ import torch
 
 from veracity.core.randomness import Draws
 from veracity.core.walks import Ask
-from veracity.walk.record import Record, draws_of, group
+from veracity.perturb import Redraw
+from veracity.walk.record import Record, RecordedSearch
 
 
 def ask_of(rows: list[int], first: int = 0) -> Ask:
@@ -65,10 +66,10 @@ def test_nothing_seen_is_nothing_found() -> None:
     assert len(Record(4).worst()[0]) == 0
 
 
-def test_groups_and_their_random_numbers() -> None:
-    which, each = group(torch.tensor([7, 7, 7, 2, 2, 2]))
-    assert (which.tolist(), each) == ([7, 2], 3)
-    draws = draws_of(3, torch.tensor([7, 2]), torch.tensor([10, 0]), 2)
+def test_the_random_numbers_of_the_next_evaluations() -> None:
+    search = RecordedSearch(Redraw(), torch.tensor([5, 7, 2]), seed=3, device=torch.device("cpu"))
+    search.record.evaluations[1] = 10
+    draws = search.next_draws(torch.tensor([1, 2]), 2)
     assert draws.sample.tolist() == [7, 7, 2, 2]
     assert draws.draw.tolist() == [10, 11, 0, 1]
     alone = Draws(3, torch.tensor([7]), torch.tensor([11])).words(4, "s")

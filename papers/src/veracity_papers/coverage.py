@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 HEAD = """# Coverage
 
@@ -53,12 +54,16 @@ class Paper:
     rows: tuple[Row, ...]
 
 
+def stored() -> dict[str, Any]:
+    """The content of coverage.toml."""
+    return tomllib.loads(files("veracity_papers").joinpath("coverage.toml").read_text(encoding="utf-8"))
+
+
 def papers() -> tuple[Paper, ...]:
     """All papers, as coverage.toml lists them."""
-    stored = tomllib.loads(files("veracity_papers").joinpath("coverage.toml").read_text(encoding="utf-8"))
     return tuple(
         Paper(**{**paper, "rows": tuple(Row(**{**row, "recipes": tuple(row.get("recipes", ()))}) for row in paper["rows"])})
-        for paper in stored["paper"]
+        for paper in stored()["paper"]
     )
 
 
@@ -80,7 +85,9 @@ def page() -> str:
         parts += ["| | shows | recipe | ours | published | stand-in, or reason |", "|---|---|---|---|---|---|"]
         parts += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row.cells()) + " |" for row in paper.rows]
         parts.append("")
-    return "\n".join(parts)
+    parts += ["## Recipes beyond the papers\n", "| recipe | shows |", "|---|---|"]
+    parts += [f"| `{name}` | {text} |" for name, text in stored()["further"].items()]
+    return "\n".join([*parts, ""])
 
 
 if __name__ == "__main__":

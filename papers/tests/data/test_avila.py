@@ -28,14 +28,6 @@ def test_letters_become_numbers_and_values_stay(tmp_path: Path, monkeypatch: pyt
         avila("test")
 
 
-def test_what_is_missing_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERACITY_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"Looked for .*avila-ts.txt .* get it from archive.ics.uci.edu"):
-        avila()
-    with pytest.raises(InputError, match="There is no split 'val'"):
-        avila("val")
-
-
 @pytest.mark.skipif(files.locate(AVILA_FILES["test"]) is None, reason="needs Avila")
 def test_the_real_rows_are_standardised_together() -> None:
     train, test = avila("train"), avila("test")

@@ -69,10 +69,10 @@ def test_photographs_are_halved_by_means(archive: Path) -> None:
 
 
 def test_what_was_prepared_is_read_without_the_archive(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    boxes, images = bccd.annotated("train"), bccd.photographs("train")
+    boxes, images = bccd.object_boxes("train"), bccd.photographs("train")
     bccd.prepare(tmp_path / "ready")
     monkeypatch.setenv("VERACITY_DATA", str(tmp_path / "ready"))
-    assert torch.equal(bccd.annotated("train"), boxes)
+    assert torch.equal(bccd.object_boxes("train"), boxes)
     read = bccd.photographs("train")
     assert torch.equal(read[..., 19:212, 69:262], images[..., 19:212, 69:262])  # all that a window reaches
     assert not read[..., :10].any()
@@ -96,13 +96,7 @@ def test_key_objects_are_alone_of_their_class_fit_in_and_are_no_red_cells() -> N
     assert bccd.keys(boxed((155.0, 115.0, 162.0, 122.0, 2.0))).tolist() == []  # .3 % of it
 
 
-def test_what_is_missing_or_damaged_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERACITY_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(InputError, match=r"Looked for .*BCCD.zip .* get it from github.com/Shenggan/BCCD_Dataset"):
-        bccd.cells()
-    with pytest.raises(InputError, match="There is no split 'valid': choose train or test"):
-        bccd.photographs("valid")
+def test_a_damaged_annotation_is_one_sentence() -> None:
     for wrong in ("no xml", annotation(("Yeast", *KEY))):
         with pytest.raises(InputError, match="This is no Pascal VOC annotation of RBC, WBC, Platelets"):
             bccd.objects(wrong)
@@ -110,7 +104,7 @@ def test_what_is_missing_or_damaged_is_one_sentence(tmp_path: Path, monkeypatch:
 
 @real
 def test_thirty_five_objects_qualify() -> None:
-    boxes = bccd.annotated("test")
+    boxes = bccd.object_boxes("test")
     assert len(boxes) == 159
     image, row = bccd.keys(boxes).unbind(dim=1)
     assert boxes[image, row, 4].long().bincount().tolist() == [0, 24, 11]

@@ -1,6 +1,6 @@
 import torch
 
-from veracity_papers.data.modelnet import bench, box_surface, chair, furniture, monitor
+from veracity_papers.data.modelnet import furniture
 
 
 def test_clouds_are_centred_and_lie_in_the_unit_ball():
@@ -21,10 +21,3 @@ def test_shapes_have_their_own_proportions():
     longest = [extent[y == label].mean(dim=0).argmax().item() for label in range(3)]
     assert longest == [0, 2, 0], "a bench is wide, a chair is tall, a monitor is wide"
     assert (extent[y == 2, 1] < extent[y == 2, 2]).all(), "and thin"
-
-
-def test_points_fall_on_parts_by_their_surface():
-    assert box_surface(torch.tensor([1.0, 2.0, 3.0])).item() == 11.0
-    for boxes in (bench(), chair(), monitor()):
-        assert boxes.shape == (6, 2, 3)
-        assert (boxes[:, 1] >= 0).all()

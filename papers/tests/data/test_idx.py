@@ -30,16 +30,6 @@ def test_images_and_labels_come_back_padded_and_scaled(tmp_path: Path, monkeypat
     assert y.tolist() == [3, 9]
 
 
-def test_a_missing_file_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERACITY_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"VERACITY_DATA.* found nothing: get it from github.com/zalandoresearch/fashion-mnist"):
-        fashion_mnist("train")
-    monkeypatch.delenv("VERACITY_DATA")
-    monkeypatch.setattr(files, "BESIDE", [tmp_path])
-    with pytest.raises(InputError, match="no VERACITY_DATA is set"):
-        fashion_mnist("train")
-
-
 def test_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"\x01\x02\x03\x04 something else")
     with pytest.raises(InputError, match="is not an idx file"):

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from veracity.core.errors import InputError
-from veracity_papers.data.imdb import imdb, numbered, spelled, vocabulary, words
+from veracity_papers.data.imdb import imdb, token_ids, vocabulary, words
 
 TRAIN = [("A good film, a GOOD film.<br />Good!", 1), ("Bad film; 3 stars", 0)]
 TEST = [("good zebra film a terrible", 0)]
@@ -29,7 +28,6 @@ def test_the_vocabulary_is_the_training_sets_and_other_words_are_skipped(folder:
     # Film and good occur three times, a twice, bad and stars once: bad comes first in the alphabet.
     assert train.inputs.ids.tolist() == [[2, 1, 0, 2], [3, 0, -1, -1]]
     assert test.inputs.ids.tolist() == [[1, 0, 2, -1]]
-    assert spelled(test.inputs.ids[0], size=4) == ["good", "film", "a"]
     assert train.labels.tolist() == [1, 0]
     assert test.inputs.shape == (4, 4)
     assert train.concepts["good"].tolist() == [True, False]
@@ -48,11 +46,5 @@ def test_numbering_against_words() -> None:
     texts = [words("the cat and the dog"), words("dog")]
     known = vocabulary(texts, 3)
     assert known == {"dog": 0, "the": 1, "and": 2}
-    assert numbered(texts, known, 3).tolist() == [[1, 2, 1], [0, -1, -1]]
-    assert numbered([[]], known, 2).dtype == torch.int64
-
-
-def test_a_missing_file_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERACITY_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"Looked for .*imdb_train_5000.jsonl.gz .* found nothing: get it from ai.stanford.edu"):
-        imdb("test")
+    assert token_ids(texts, known, 3).tolist() == [[1, 2, 1], [0, -1, -1]]
+    assert token_ids([[]], known, 2).dtype == torch.int64

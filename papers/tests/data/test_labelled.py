@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import pytest
 import torch
 
-from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import TensorInputs, TokenInputs
-from veracity_papers.data.labelled import Labelled, check_split
+from veracity_papers.data.labelled import Labelled
 
 
 def test_rows_stay_together_whatever_the_inputs_are() -> None:
@@ -45,8 +43,3 @@ def test_the_training_holds_everything() -> None:
     assert training.labels is data.labels
     assert list(training.concepts) == ["odd"]
     assert training.checkpoints == ()
-
-
-def test_an_unknown_split_is_one_sentence() -> None:
-    with pytest.raises(InputError, match="There is no split 'valid': choose train or test"):
-        check_split("valid")

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from veracity.core.errors import InputError
 from veracity_papers.data import files
-from veracity_papers.data.modelnet import CLASSES, cells, distinct, drawn, modelnet, normalised, surface
+from veracity_papers.data.modelnet import CLASSES, cells, distinct, modelnet, normalise, sample_points, surface
 
 REAL = files.locate("modelnet/modelnet10_voxels32_chair_monitor.npz") is not None
 
@@ -38,25 +37,19 @@ def test_points_fill_the_grid_along_their_longest_extent() -> None:
 
 def test_drawn_points_lie_in_occupied_voxels_evenly_and_follow_from_the_seed() -> None:
     grids = np.stack([box(3, 5), box(8, 16)])
-    points = drawn(grids, 4000, seed=0)
+    points = sample_points(grids, 4000, seed=0)
     place = points.astype(np.int64)
     assert grids[np.arange(2)[:, None], place[..., 0], place[..., 1], place[..., 2]].all()
     counts = np.bincount(np.ravel_multi_index(place[0].T - 3, (2, 2, 2)), minlength=8)
     assert counts.min() > 400
-    assert np.array_equal(points, drawn(grids, 4000, seed=0))
-    assert not np.array_equal(points, drawn(grids, 4000, seed=1))
+    assert np.array_equal(points, sample_points(grids, 4000, seed=0))
+    assert not np.array_equal(points, sample_points(grids, 4000, seed=1))
 
 
 def test_clouds_are_centred_within_the_unit_ball() -> None:
-    clouds = normalised(np.random.default_rng(0).random((3, 50, 3)).astype(np.float32) * 9)
+    clouds = normalise(np.random.default_rng(0).random((3, 50, 3)).astype(np.float32) * 9)
     assert np.abs(clouds.mean(axis=1)).max() < 1e-6
     assert np.allclose(np.linalg.norm(clouds, axis=2).max(axis=1), 1.0)
-
-
-def test_missing_files_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERACITY_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"Looked for .*modelnet40_bench.* found nothing: get it from modelnet.cs.princeton.edu"):
-        modelnet("test")
 
 
 def test_copies_are_left_out_and_every_fifth_shape_is_for_testing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

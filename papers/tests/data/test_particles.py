@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from veracity_papers.data.particles import KINDS, SPOT, Flows, flows, painted, particle_pairs
+from veracity_papers.data.particles import KINDS, SPOT, Flows, flows, paint, particle_pairs
 
 
 def still(count: int = 1) -> dict[str, Tensor]:
@@ -61,7 +61,7 @@ def test_spots_are_painted_as_one_after_the_other() -> None:
                     distance = (column + 0.5 - x) ** 2 + (row + 0.5 - y) ** 2
                     fall = math.exp(-distance / (2 * float(width[picture, particle]) ** 2))
                     slow[picture, row, column] += float(light[picture, particle]) * fall if near else 0.0
-    assert torch.allclose(painted(places, width, light, 12), slow, atol=1e-5)
+    assert torch.allclose(paint(places, width, light, 12), slow, atol=1e-5)
 
 
 def test_frames_show_particles_that_moved_with_the_flow() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from veracity.core.errors import InputError
-from veracity_papers.data.scenes import INK, Boxed, clipped, composed, cut, extents, scenes
+from veracity_papers.data.scenes import INK, Boxed, bounding_boxes, clip_boxes, compose, crop, scenes
 
 WINDOW = 32
 
@@ -70,23 +70,23 @@ def test_windows_are_cut_as_slices_are() -> None:
     images = torch.rand(3, 2, 9, 11, generator=torch.Generator().manual_seed(0))
     corners = torch.tensor([[0, 0], [7, 5], [3, 2]])
     slow = torch.stack([image[:, y : y + 4, x : x + 4] for image, (x, y) in zip(images, corners.tolist(), strict=True)])
-    assert torch.equal(cut(images, corners, 4), slow)
+    assert torch.equal(crop(images, corners, 4), slow)
 
 
 def test_what_too_little_is_left_of_is_gone() -> None:
     box = torch.tensor([[[-6.0, 2.0, 2.0, 10.0, 1.0]]])  # a quarter of it is seen
-    assert not clipped(box, 16, visible=0.2).isnan().any()
-    assert clipped(box, 16, visible=0.3).isnan().all()
-    assert clipped(box, 16, least=2.5).isnan().all()
-    assert clipped(torch.full((1, 1, 5), torch.nan), 16).isnan().all()
+    assert not clip_boxes(box, 16, visible=0.2).isnan().any()
+    assert clip_boxes(box, 16, visible=0.3).isnan().all()
+    assert clip_boxes(box, 16, least=2.5).isnan().all()
+    assert clip_boxes(torch.full((1, 1, 5), torch.nan), 16).isnan().all()
 
 
 def test_a_blank_mask_has_no_box() -> None:
-    assert extents(torch.zeros(2, 3, 3, dtype=torch.bool)).isnan().all()
+    assert bounding_boxes(torch.zeros(2, 3, 3, dtype=torch.bool)).isnan().all()
 
 
 def test_mistakes_are_one_sentence() -> None:
     with pytest.raises(InputError, match=r"There are no digits named 'letters' .*: choose mnist or digits\."):
         scenes(1, source="letters")
     with pytest.raises(InputError, match=r"a multiple of 4, not 30"):
-        composed(torch.zeros(1, 1, 8, 8), torch.zeros(1, dtype=torch.long), 1, window=30, generator=torch.Generator())
+        compose(torch.zeros(1, 1, 8, 8), torch.zeros(1, dtype=torch.long), 1, window=30, generator=torch.Generator())

@@ -19,4 +19,4 @@ def test_the_recipe_runs_from_the_command_line_and_again_into_its_folder(tmp_pat
     verdicts = run_recipe("distance-check", folder, Scale.SMOKE, progress=False).verdicts().set_index("distance")
     assert verdicts.loc["signed_rank_distance", "spot, diagonal"] == "passes"
     assert verdicts.loc["rank_distance", "spot, diagonal"] == "fails"
-    assert {path.name for path in folder.iterdir()} == {"findings.json", "lock", "manifest.json", "report.html", "run.json"}
+    assert {path.name for path in folder.iterdir()} == {"findings.json", "lock", "manifest.json", "report.html", "run.json", "summary.json"}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from veracity.core.registry import RECIPES
 from veracity.orbits.layouts import CropOrbit
 from veracity.recipe import Scale, run_recipe
 from veracity_papers.data import bccd, files, particles
+from veracity_papers.recipes import orbits_detection
 
 
 def at_hand(file: str) -> None:
@@ -27,7 +27,7 @@ def by_model(table: Any) -> dict[str, float]:
 
 
 def test_small_detectors_are_trained_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["veracity_papers.recipes.orbits_detection"], "STEPS", 40)
+    monkeypatch.setattr(orbits_detection, "STEPS", 40)
     result = ran("orbits-detection", tmp_path)
     iou = result.table().query("metric == 'iou' and reference == 'truth'").set_index("model")
     assert iou.loc["0 % jitter", "identity"] > 2 * iou.loc["0 % jitter", "value"]  # where it was trained

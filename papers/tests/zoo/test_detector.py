@@ -11,7 +11,18 @@ from veracity_papers.data import files
 from veracity_papers.data.scenes import scenes
 from veracity_papers.zoo.detector import DATA, JITTERS, Detector, Placed, build, peaks, pretrained
 from veracity_papers.zoo.storage import facts
-from veracity_papers.zoo.train_detector import REACH, cell_batches, digit_batches, fit, judged, loss, moved, overlap, targets, turned
+from veracity_papers.zoo.train_detector import (
+    REACH,
+    cell_batches,
+    digit_batches,
+    evaluate,
+    fit,
+    loss,
+    overlap,
+    random_flips,
+    shift_boxes,
+    targets,
+)
 
 real = pytest.mark.skipif(files.locate("mnist/t10k-images-idx3-ubyte.gz") is None, reason="needs MNIST")
 
@@ -94,12 +105,12 @@ def test_boxes_turn_and_shift_with_their_windows() -> None:
     x = torch.zeros(8, 1, 16, 16)
     x[:, 0, 2:7, 9:12] = 1.0
     boxes = torch.tensor([[[9.0, 2.0, 12.0, 7.0, 4.0]]]).repeat(8, 1, 1)
-    seen, objects = turned(x, boxes, torch.Generator().manual_seed(0))
+    seen, objects = random_flips(x, boxes, torch.Generator().manual_seed(0))
     assert len({tuple(one.flatten().tolist()) for one in objects}) > 3
     for picture, (x0, y0, x1, y1, number) in zip(seen, objects[:, 0].tolist(), strict=True):
         assert number == 4.0
         assert float(picture[0, int(y0) : int(y1), int(x0) : int(x1)].sum()) == 15.0
-    assert moved(boxes[:1], torch.tensor([[2, -1]]))[0, 0].tolist() == [7.0, 3.0, 10.0, 8.0, 4.0]
+    assert shift_boxes(boxes[:1], torch.tensor([[2, -1]]))[0, 0].tolist() == [7.0, 3.0, 10.0, 8.0, 4.0]
 
 
 def test_the_overlap_is_that_of_the_surest_box_of_the_class() -> None:
@@ -173,7 +184,7 @@ def test_every_jitter_is_shipped_and_more_of_it_carries_further(data: str) -> No
 @real
 def test_only_the_detector_trained_with_jitter_follows_a_digit() -> None:
     data = scenes(4, seed=5)
-    still, following = (judged(pretrained("digits", jitter), data, REACH["digits"], 32) for jitter in (0, 100))
+    still, following = (evaluate(pretrained("digits", jitter), data, REACH["digits"], 32) for jitter in (0, 100))
     assert still["iou_centre"] > 0.7
     assert following["iou_centre"] > 0.7
     assert following["iou_shifted"] > still["iou_shifted"] + 0.2

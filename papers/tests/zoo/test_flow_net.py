@@ -6,7 +6,7 @@ import torch
 from veracity.core.errors import InputError
 from veracity.trainers.training import initialised
 from veracity_papers.data.particles import particle_pairs
-from veracity_papers.zoo.flow import FlowNet, costs, pretrained, warped
+from veracity_papers.zoo.flow import FlowNet, costs, pretrained, warp
 from veracity_papers.zoo.storage import facts
 from veracity_papers.zoo.train_flow import end_point_error, fit
 
@@ -29,8 +29,8 @@ def test_warping_reads_where_the_flow_points() -> None:
     features = torch.arange(20.0).reshape(1, 1, 4, 5)
     flow = torch.zeros(1, 2, 4, 5)
     flow[:, 0], flow[:, 1] = 1.0, 0.5
-    assert torch.allclose(warped(features, flow)[..., :3, :4], features[..., :3, :4] + 1 + 2.5)
-    assert torch.allclose(warped(features, torch.zeros(1, 2, 4, 5)), features, atol=1e-5)
+    assert torch.allclose(warp(features, flow)[..., :3, :4], features[..., :3, :4] + 1 + 2.5)
+    assert torch.allclose(warp(features, torch.zeros(1, 2, 4, 5)), features, atol=1e-5)
 
 
 def test_the_output_is_a_flow_of_the_frames_size_and_brightness_does_not_matter() -> None:

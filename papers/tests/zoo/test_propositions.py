@@ -31,7 +31,8 @@ from veracity_papers.data.mnist import CONCEPTS, fashion_mnist
 from veracity_papers.data.modelnet import modelnet
 from veracity_papers.data.mutagenicity import mutagenicity
 from veracity_papers.recipes.symmetry_methods import by_concept, by_example
-from veracity_papers.zoo import bag, d4, fashion, graph, series, sets
+from veracity_papers.zoo import d4
+from veracity_papers.zoo.symmetry import BAG, DEEP_SETS, ECG, FASHION, GNN
 
 FEATURES: dict[str, Any] = {
     "gradient": "gradient",
@@ -56,36 +57,22 @@ def setting(name: str) -> dict[str, Any]:
     """A trained network, a few test samples of its modality, what it learnt from, and its symmetry."""
     if name == "series":
         test, data = ecg("test").some(12), ecg("train").some(500)
-        return {
-            "models": {"net": series.pretrained("all-cnn")}, "inputs": test.inputs, "training": data.training(),
-            "checkpoints": {"net": series.checkpoints("all-cnn")}, "symmetry": CyclicShift(axes=(-1,)),
-            "layers": (series.INVARIANT, series.EQUIVARIANT),
-        }  # fmt: skip
+        return {"network": ECG["all-cnn"], "inputs": test.inputs, "training": data.training(), "symmetry": CyclicShift(axes=(-1,))}
     if name == "images":
         (x, _), (x_train, y_train) = fashion_mnist("test", 2), fashion_mnist("train", 2)
+        concepts = {concept: set(labels) for concept, labels in CONCEPTS.items()}
         return {
-            "models": {"net": fashion.pretrained("all-cnn")}, "inputs": x[:6], "training": (x_train[:80], y_train[:80]),
-            "concepts": {concept: set(labels) for concept, labels in CONCEPTS.items()},
-            "checkpoints": {"net": fashion.checkpoints("all-cnn")}, "symmetry": CyclicShift(axes=(-2, -1)),
-            "layers": (fashion.INVARIANT, fashion.EQUIVARIANT),
+            "network": FASHION["all-cnn"], "inputs": x[:6], "training": (x_train[:80], y_train[:80]), "concepts": concepts,
+            "symmetry": CyclicShift(axes=(-2, -1)),
         }  # fmt: skip
     if name == "points":
         test, data = modelnet("test", points=128).some(90), modelnet("train", points=128).some(500)
-        return {
-            "models": {"net": sets.pretrained()}, "inputs": test.inputs, "training": data.training(),
-            "checkpoints": {"net": sets.checkpoints()}, "symmetry": Permutations(axis=-2), "layers": (sets.INVARIANT, sets.EQUIVARIANT),
-        }  # fmt: skip
+        return {"network": DEEP_SETS, "inputs": test.inputs, "training": data.training(), "symmetry": Permutations(axis=-2)}
     if name == "tokens":
         test, data = imdb("test").some(3), imdb("train").some(2500)
-        return {
-            "models": {"net": bag.pretrained()}, "inputs": test.inputs, "training": data.training(),
-            "checkpoints": {"net": bag.checkpoints()}, "symmetry": Permutations(axis=-2), "layers": (bag.INVARIANT, None),
-        }  # fmt: skip
+        return {"network": BAG, "inputs": test.inputs, "training": data.training(), "symmetry": Permutations(axis=-2)}
     test, data = small(mutagenicity("test"), 20).some(6), mutagenicity("train").some(1200)
-    return {
-        "models": {"net": graph.pretrained()}, "inputs": test.inputs, "training": data.training(),
-        "checkpoints": {"net": graph.checkpoints()}, "symmetry": NodePermutations(), "layers": (graph.INVARIANT, None),
-    }  # fmt: skip
+    return {"network": GNN, "inputs": test.inputs, "training": data.training(), "symmetry": NodePermutations()}
 
 
 DATA = {
@@ -104,8 +91,10 @@ def audited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "reviews", cache(reading.reviews))  # both splits ask for the training reviews
         given = setting(request.param)
-    invariant, equivariant = given.pop("layers")
-    others = {**by_example(invariant, equivariant), **by_concept(invariant, equivariant, per_side=20)}
+    network = given.pop("network")
+    given |= {"models": {"net": network.pretrained()}, "checkpoints": {"net": network.checkpoints()}}
+    layers = (network.invariant, network.equivariant)
+    others = {**by_example(*layers), **by_concept(*layers, per_side=20)}
     few = {**given, "inputs": FirstSamples(as_inputs(given["inputs"]), 2)}
     features = FEATURES if request.param == "images" else {**FEATURES, "feature_ablation": "feature_ablation"}
     found = []
@@ -154,7 +143,7 @@ def test_d12_and_d14_say_nothing_of_an_equivariant_layer(audited: pd.DataFrame) 
 @needs(DATA["series"])
 def test_d8_a_window_with_an_invariant_baseline_is_equivariant(tmp_path: Path) -> None:
     audit = Audit(
-        models=series.pretrained("all-cnn"), inputs=ecg("test").some(3).inputs, explainers=[Occlusion(window=5)],
+        models=ECG["all-cnn"].pretrained(), inputs=ecg("test").some(3).inputs, explainers=[Occlusion(window=5)],
         symmetry=CyclicShift(axes=(-1,)),
         walk=MonteCarlo(draws=2), scores=["symmetry"], controls=False,
     )  # fmt: skip
@@ -165,7 +154,7 @@ def test_d8_a_window_with_an_invariant_baseline_is_equivariant(tmp_path: Path) -
 def test_d6_fails_with_a_baseline_that_moves_and_holds_with_common_draws(tmp_path: Path) -> None:
     beats = ecg("train").some(20).inputs.take(torch.arange(20)).values
     audit = Audit(
-        models=series.pretrained("all-cnn"), inputs=ecg("test").some(8).inputs, symmetry=CyclicShift(axes=(-1,)), walk=MonteCarlo(draws=4),
+        models=ECG["all-cnn"].pretrained(), inputs=ecg("test").some(8).inputs, symmetry=CyclicShift(axes=(-1,)), walk=MonteCarlo(draws=4),
         explainers={"zero": GradientShap(), "beats": GradientShap(baselines=beats)}, scores=[Symmetry(common_draws=True)], controls=False,
     )  # fmt: skip
     table = audit.run(tmp_path, progress=False).table().set_index("explainer")
@@ -193,9 +182,9 @@ def whole_group(models: nn.Module, inputs: Any, space: Any, explainers: dict[str
 @needs(DATA["series"])
 def test_d16_on_series(tmp_path: Path) -> None:
     ramp = torch.linspace(0, 1, 180)[None]
-    given = {"cav": CAV(layer=series.EQUIVARIANT, per_side=20), "ramp": IntegratedGradients(steps=2, baseline=ramp)}
+    given = {"cav": CAV(layer="conv3", per_side=20), "ramp": IntegratedGradients(steps=2, baseline=ramp)}
     data, test = ecg("train").some(200), ecg("test").some(2)
-    worst = whole_group(series.pretrained("all-cnn"), test.inputs, CyclicShift(axes=(-1,)), given, tmp_path, training=data.training())
+    worst = whole_group(ECG["all-cnn"].pretrained(), test.inputs, CyclicShift(axes=(-1,)), given, tmp_path, training=data.training())
     assert worst["cav"] >= 1 - 1e-5
     assert worst["ramp"] >= 1 - 1e-5
 
@@ -204,7 +193,7 @@ def test_d16_on_images(tmp_path: Path) -> None:
     """All eight turns and mirror images, on a trained D4-invariant network."""
     x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     ramp = torch.linspace(0, 1, 32).expand(3, 32, 32)
-    net = d4.pretrained("d4")
+    net = d4.NETWORKS["d4"].pretrained()
     plain = Audit(
         models=net, inputs=x, symmetry=Dihedral(), walk=Exhaustive(), scores=["symmetry", "model_invariance"], controls=False,
         explainers={"gradient": "gradient", "ramp": IntegratedGradients(steps=2, baseline=ramp)},

@@ -33,7 +33,7 @@ def test_a_detector_is_trained_from_the_command_line(
 def test_the_flow_network_is_trained_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(train_flow, "judged", lambda model, device: {"epe_generated": 0.5})
+    monkeypatch.setattr(train_flow, "evaluate", lambda model, device: {"epe_generated": 0.5})
     monkeypatch.setattr("sys.argv", ["x", str(tmp_path), "--steps", "1", "--batch", "1", "--device", "cpu"])
     train_flow.main()
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["epe_generated"] == 0.5

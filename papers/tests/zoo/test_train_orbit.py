@@ -35,7 +35,6 @@ TINY = RotationTask(
     names=("plain", "augmented"),
     read=halves,
     build=lambda name: nn.Sequential(nn.Flatten(), nn.Linear(36, 2)),
-    augmentation=lambda name: None if name == "plain" else random_rotation,
     rotate=upside_down,
     epochs=30,
     batch=20,
@@ -66,7 +65,6 @@ def test_every_shipped_network_has_a_task(task: RotationTask) -> None:
     for name in task.names:
         assert checkpoint_names(task.weights(name)) == []
         assert set(facts(task.weights(name))) == {"epochs", "batch", "seed", "test_accuracy", "turned_accuracy"}
-        assert (task.augmentation(name) is None) == (name == "plain")
 
 
 def test_a_training_shape_is_seen_as_eight_clouds(monkeypatch: pytest.MonkeyPatch) -> None:

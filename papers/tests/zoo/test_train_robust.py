@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs
 from veracity.trainers.training import initialised, random_crop, train
-from veracity_papers.zoo import train_robust
-from veracity_papers.zoo.robust import PGD, SCHEMES, HessianPenalty
+from veracity_papers.zoo import lenet5, train_robust
+from veracity_papers.zoo.robust import PGD, HessianPenalty
 
-NAMES = {f"robust-{data}-{scheme}" for data in ("mnist", "cifar") for scheme in SCHEMES} | {"cifar-vgg", "cifar-mobile"}
+NAMES = {f"robust-{data}-{scheme}" for data in ("mnist", "cifar") for scheme in lenet5.ROBUST} | {"cifar-vgg", "cifar-mobile"}
 
 
 def net() -> nn.Sequential:
@@ -102,7 +102,7 @@ def test_a_loss_of_ones_own_sees_no_structure() -> None:
 
 def test_a_job_is_changed_where_asked() -> None:
     job = train_robust.JOBS["robust-mnist-hessian"]
-    assert train_robust.changed(job, None, None) == job
-    assert train_robust.changed(job, 3, 0.5) == replace(job, epochs=3, scheme=HessianPenalty(weight=0.5))
+    assert train_robust.with_changes(job, None, None) == job
+    assert train_robust.with_changes(job, 3, 0.5) == replace(job, epochs=3, scheme=HessianPenalty(weight=0.5))
     plain = train_robust.JOBS["robust-mnist-plain"]
-    assert train_robust.changed(plain, None, 0.5) == plain  # no penalty, no weight
+    assert train_robust.with_changes(plain, None, 0.5) == plain  # no penalty, no weight

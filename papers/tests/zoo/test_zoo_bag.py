@@ -6,7 +6,7 @@ from torch import Tensor
 
 from veracity.core.inputs import TokenInputs
 from veracity.trainers.training import initialised
-from veracity_papers.zoo import bag
+from veracity_papers.zoo.symmetry import BAG
 
 
 def tokens(dtype: torch.dtype) -> Tensor:
@@ -17,7 +17,7 @@ def tokens(dtype: torch.dtype) -> Tensor:
 @pytest.mark.parametrize("trained", [False, True])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
 def test_the_order_of_tokens_does_not_matter_and_which_they_are_does(trained: bool, dtype: torch.dtype, tolerance: float) -> None:
-    net = (bag.pretrained() if trained else initialised(bag.bag_of_words, seed=0).eval()).to(dtype)
+    net = (BAG.pretrained() if trained else initialised(BAG.build, seed=0).eval()).to(dtype)
     x = tokens(dtype)
     for seed in range(5):
         order = torch.randperm(128, generator=torch.Generator().manual_seed(seed))
@@ -26,15 +26,9 @@ def test_the_order_of_tokens_does_not_matter_and_which_they_are_does(trained: bo
 
 
 def test_it_is_a_function_of_counts() -> None:
-    net = bag.pretrained()
+    net = BAG.pretrained()
     x = tokens(torch.float32)
     counts = x.sum(dim=1)
     expected = net.linear2(torch.relu(net.linear1(counts)))
     assert torch.allclose(net(x), expected)
     assert torch.equal(counts.sum(dim=1), (x.sum(dim=2) > 0).sum(dim=1).float())
-
-
-def test_the_checkpoints_end_in_the_trained_network() -> None:
-    found = bag.checkpoints()
-    assert len(found) == 5
-    assert all(torch.equal(found[-1].state[key], value) for key, value in bag.pretrained().state_dict().items())

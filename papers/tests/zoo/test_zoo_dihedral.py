@@ -93,10 +93,10 @@ def test_the_ordinary_network_is_not_invariant() -> None:
 
 
 def test_the_layers_are_what_they_are_called() -> None:
-    net = lived_in(initialised(lambda: d4.build("d4"), seed=0))
+    net = lived_in(initialised(d4.NETWORKS["d4"].build, seed=0))
     x = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     turned = x.rot90(1, (-2, -1))
-    pooled, lifted = (LayerScores(net, layer) for layer in (d4.INVARIANT, d4.EQUIVARIANT))
+    pooled, lifted = (LayerScores(net, layer) for layer in ("pool", "lift"))
     with torch.no_grad():
         assert torch.allclose(pooled(turned), pooled(x), atol=1e-5)
         a, b = lifted(x), lifted(turned)
@@ -106,7 +106,7 @@ def test_the_layers_are_what_they_are_called() -> None:
 
 
 def test_the_networks_are_small_and_alike() -> None:
-    sizes = {name: sum(p.numel() for p in d4.build(name).parameters()) for name in d4.NAMES}
+    sizes = {name: sum(p.numel() for p in network.build().parameters()) for name, network in d4.NETWORKS.items()}
     assert sizes == {"d4": 147_682, "relaxed": 149_362, "augmented": 167_506, "standard": 167_506}
 
 
@@ -116,9 +116,9 @@ def test_the_augmentation_moves_images_by_all_eight_elements() -> None:
     assert seen == {tuple(image.flatten().tolist()) for image in moved(x[:1])}
 
 
-@pytest.mark.parametrize("name", d4.NAMES)
+@pytest.mark.parametrize("name", d4.NETWORKS)
 def test_the_trained_networks(name: str) -> None:
-    net = d4.pretrained(name)
+    net = d4.NETWORKS[name].pretrained()
     assert not net.training
     x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     broken = drift(net, x)
@@ -129,7 +129,7 @@ def test_the_trained_networks(name: str) -> None:
 
 def test_the_relaxed_networks_checkpoints_lose_the_symmetry() -> None:
     x = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    net = d4.build("relaxed").eval()
+    net = d4.NETWORKS["relaxed"].build().eval()
     names = d4.evolution("relaxed")
     assert list(names.values()) == [0, 1, 2, 3, 5, 8, 13, 21]
     drifts = []
@@ -141,11 +141,12 @@ def test_the_relaxed_networks_checkpoints_lose_the_symmetry() -> None:
     assert drifts[2] > 1e-2
 
 
-def test_the_script_writes_weights_and_moments(tmp_path: Path) -> None:
+def test_the_script_writes_weights_and_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(0)
     data = (torch.rand(8, 3, 32, 32, generator=generator), torch.arange(8) % 10)
-    line = train_cifar.fit("augmented", tmp_path, 2, (*data, *data), seed=0)
-    assert line["model"] == "augmented"
+    monkeypatch.setattr(train_cifar, "cifar10", lambda split: data)
+    monkeypatch.setattr("sys.argv", ["x", "--out", str(tmp_path), "--epochs", "2", "--networks", "augmented"])
+    train_cifar.main()
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         "cifar-augmented.0.safetensors",
         "cifar-augmented.1.safetensors",

@@ -9,7 +9,8 @@ from veracity.core.graphs import GraphInputs, OnGraphs
 from veracity.core.inputs import Signals
 from veracity.core.models import LayerScores
 from veracity.trainers.training import initialised
-from veracity_papers.zoo import graph
+from veracity_papers.zoo import symmetry
+from veracity_papers.zoo.symmetry import GNN, GraphNet
 
 pytest.importorskip("torch_geometric")
 
@@ -27,8 +28,8 @@ class Molecule:
 MOLECULES = [Molecule(nodes, seed) for seed, nodes in enumerate((5, 12, 9))]
 
 
-def nets() -> dict[str, graph.GraphNet]:
-    return {"random": initialised(graph.GraphNet, seed=0).eval(), "trained": graph.pretrained()}
+def nets() -> dict[str, GraphNet]:
+    return {"random": initialised(GraphNet, seed=0).eval(), "trained": GNN.pretrained()}
 
 
 def permuted(signals: Signals, order: Tensor) -> Signals:
@@ -75,17 +76,11 @@ def test_the_network_has_the_papers_layers() -> None:
     assert not net.training
     assert sum(p.numel() for p in net.parameters()) == (2 * 14 * 32 + 32) + 4 * (2 * 32 * 32 + 32) + (32 * 32 + 32) + (2 * 32 + 2)
     signals = GraphInputs.of(MOLECULES).take(torch.arange(3))
-    assert signals.through(LayerScores(OnGraphs(net), graph.INVARIANT)).shape == (3, 32)
+    assert signals.through(LayerScores(OnGraphs(net), GNN.invariant)).shape == (3, 32)
     assert len({id(layer) for layer in net.modules() if isinstance(layer, nn.ReLU)}) == 6
 
 
-def test_the_checkpoints_end_in_the_trained_network() -> None:
-    found = graph.checkpoints()
-    assert len(found) == 5
-    assert all(torch.equal(found[-1].state[key], value) for key, value in graph.pretrained().state_dict().items())
-
-
 def test_without_pyg_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "find_spec", lambda name: None)
+    monkeypatch.setattr(symmetry, "find_spec", lambda name: None)
     with pytest.raises(SpecError, match=r"needs torch_geometric, which is not installed: pip install 'veracity\[graphs\]'"):
-        graph.GraphNet()
+        GraphNet()

@@ -6,20 +6,13 @@ import pytest
 import torch
 from torch.nn.functional import avg_pool2d, conv2d, linear
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
 from veracity_papers.zoo import lenet5
-from veracity_papers.zoo.storage import facts, raw
+from veracity_papers.zoo.storage import facts
 
 REAL = files.locate(f"weights/{lenet5.FILE}") is not None and files.locate("mnist/t10k-images-idx3-ubyte.gz") is not None
-
-
-def shipped(name: str) -> bool:
-    try:
-        return bool(raw(name))
-    except InputError:
-        return False
 
 
 def write(content: object, folder: Path) -> None:
@@ -54,11 +47,6 @@ def test_its_size_and_its_maps() -> None:
     assert seen[0].shape == (2, 16, 10, 10)
 
 
-def test_unknown_schemes_are_one_sentence() -> None:
-    with pytest.raises(SpecError, match=r"Unknown training scheme 'gradients'. Did you mean 'gradient'\?"):
-        lenet5.trained("gradients")
-
-
 @pytest.mark.skipif(not REAL, reason="needs the authors' weights and MNIST")
 def test_the_authors_weights_score_as_measured() -> None:
     # 9,905 of all 10,000 images are right, as measured when the file was first loaded; here every fifth.
@@ -67,10 +55,9 @@ def test_the_authors_weights_score_as_measured() -> None:
     assert round(2000 * accuracy(lenet5.pretrained(), x[::5], y[::5])) == 1981
 
 
-@pytest.mark.parametrize("scheme", ["plain", "gradient", "hessian", "pgd"])
+@pytest.mark.skipif(not REAL, reason="needs MNIST")
+@pytest.mark.parametrize("scheme", lenet5.ROBUST)
 def test_shipped_weights_score_as_their_files_say(scheme: str) -> None:
-    name = f"robust-mnist-{scheme}"
-    if not shipped(name) or not REAL:
-        pytest.skip("needs MNIST and the trained weights")
     x, y = (part[::10] for part in lenet5.digits())
-    assert accuracy(lenet5.trained(scheme), x, y) == pytest.approx(float(facts(name)["test_accuracy"]), abs=0.01)
+    network = lenet5.ROBUST[scheme]
+    assert accuracy(network.pretrained(), x, y) == pytest.approx(float(facts(network.weights)["test_accuracy"]), abs=0.01)

@@ -10,7 +10,7 @@ from veracity.core.errors import SpecError
 from veracity.core.registry import TRAINERS
 from veracity.trainers.certified import certified_constant
 from veracity.trainers.training import initialised
-from veracity_papers.zoo.lipschitz import Lipschitz, constrained, plain, released
+from veracity_papers.zoo.lipschitz import Lipschitz, constrain, plain_network, to_plain_layers
 from veracity_papers.zoo.resnet18 import resnet18
 
 SMALL = {"name": "lipschitz", "widths": (4, 6, 6), "epochs": 2, "batch": 16, "rate": 5e-3}
@@ -25,7 +25,7 @@ def largest_slope(model: nn.Module, inputs: Tensor) -> float:
 
 def test_the_bound_holds_where_the_network_is_steepest() -> None:
     inputs = torch.rand(16, 1, 8, 8, generator=torch.Generator().manual_seed(1))
-    ordinary = initialised(lambda: plain(Size((1, 8, 8)), 4, (4, 6, 6)), 0).eval()
+    ordinary = initialised(lambda: plain_network(Size((1, 8, 8)), 4, (4, 6, 6)), 0).eval()
     for layer in ordinary.children():
         if isinstance(layer, (nn.Conv2d, nn.Linear)):
             layer.weight.data *= 4
@@ -41,7 +41,7 @@ def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_table_4() -> None:
-    net = plain(Size((3, 32, 32)), 10)
+    net = plain_network(Size((3, 32, 32)), 10)
     kinds = [type(layer).__name__ for layer in net]
     first = ["Conv2d", "PReLU", "AvgPool2d", "Dropout"]
     assert kinds == [*first, *first, "Conv2d", "AvgPool2d", "Flatten", "Linear"]
@@ -75,12 +75,12 @@ def test_a_trained_network_is_plain_and_1_lipschitz() -> None:
 @pytest.mark.filterwarnings("ignore:Sequential model contains")  # of dropout
 def test_the_plain_layers_compute_what_the_librarys_own_export_does() -> None:
     lip = pytest.importorskip("deel.torchlip")
-    net = initialised(lambda: constrained(plain(Size((1, 8, 8)), 3, (4, 6, 6))), 0)
+    net = initialised(lambda: constrain(plain_network(Size((1, 8, 8)), 3, (4, 6, 6))), 0)
     inputs = torch.randn(5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     net.train()(inputs)
     net.eval()
     theirs = (
         lip.Sequential(*(lip.ScaledAvgPool2d(2) if isinstance(layer, nn.AvgPool2d) else layer for layer in net)).vanilla_export().eval()
     )
-    torch.testing.assert_close(released(net)(inputs), theirs(inputs))
-    torch.testing.assert_close(released(net)(inputs), net(inputs))
+    torch.testing.assert_close(to_plain_layers(net)(inputs), theirs(inputs))
+    torch.testing.assert_close(to_plain_layers(net)(inputs), net(inputs))

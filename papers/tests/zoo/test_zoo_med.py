@@ -11,7 +11,7 @@ from veracity.trainers.training import accuracy
 from veracity_papers.data import files
 from veracity_papers.data.pneumonia import REBUILT, pneumonia_mnist
 from veracity_papers.zoo import storage
-from veracity_papers.zoo.med import LAYER, NAME, med_cnn, pretrained
+from veracity_papers.zoo.med import LAYER, PNEUMONIA, med_cnn
 
 
 def test_the_network_has_the_papers_size() -> None:
@@ -22,7 +22,7 @@ def test_the_network_has_the_papers_size() -> None:
 
 
 def test_the_shipped_network_against_its_formula() -> None:
-    net, state = pretrained(), storage.state(NAME)
+    net, state = PNEUMONIA.pretrained(), storage.state(PNEUMONIA.weights)
     assert not net.training
     x = torch.rand(3, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     slow = x
@@ -43,13 +43,13 @@ def test_the_shipped_network_against_its_formula() -> None:
 
 
 def test_the_buffers_are_learnt_and_the_file_is_small() -> None:
-    state = storage.state(NAME)
+    state = storage.state(PNEUMONIA.weights)
     assert not torch.equal(state["norm1.running_mean"], torch.zeros(16))
     assert int(state["norm1.num_batches_tracked"]) == 8 * 37
-    assert len((package("veracity_papers.zoo") / "weights" / f"{NAME}.safetensors").read_bytes()) < 1_000_000
-    assert storage.facts(NAME)["test_accuracy"] == "0.8542"
+    assert len((package("veracity_papers.zoo") / "weights" / f"{PNEUMONIA.weights}.safetensors").read_bytes()) < 1_000_000
+    assert storage.facts(PNEUMONIA.weights)["test_accuracy"] == "0.8542"
 
 
 @pytest.mark.skipif(files.locate(REBUILT) is None, reason="needs PneumoniaMNIST")
 def test_it_scores_as_measured() -> None:
-    assert accuracy(pretrained(), *pneumonia_mnist()) == pytest.approx(0.8542, abs=4e-3)
+    assert accuracy(PNEUMONIA.pretrained(), *pneumonia_mnist()) == pytest.approx(0.8542, abs=4e-3)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, linear
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.orbits import OrbitEvaluation
 from veracity.orbits.grids import GroupOrbit
 from veracity.orbits.tasks.classification import Classification
@@ -16,8 +16,9 @@ from veracity.perturb import Permutations, Rotations3D
 from veracity.trainers.training import accuracy, initialised
 from veracity_papers.data import files
 from veracity_papers.data.modelnet import CLASSES, modelnet
-from veracity_papers.zoo import pointnet, sets
+from veracity_papers.zoo import pointnet
 from veracity_papers.zoo.pointnet import Among, PointNet
+from veracity_papers.zoo.symmetry import DEEP_SETS
 
 SHAPES = files.locate("modelnet/modelnet10_voxels32_chair_monitor.npz") is not None
 PUBLIC = files.locate(f"weights/{pointnet.FILE}") is not None
@@ -61,7 +62,7 @@ def test_tied_points_share_the_gradient() -> None:
 
 @pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
 def test_orbits_of_set_models_are_flat_under_permutations_and_not_under_rotations(tmp_path: Path) -> None:
-    models: dict[str, nn.Module] = {"pointnet": pointnet.pretrained("plain"), "deep sets": sets.pretrained()}
+    models: dict[str, nn.Module] = {"pointnet": pointnet.NETWORKS["plain"].pretrained(), "deep sets": DEEP_SETS.pretrained()}
     for space, flat in ((Permutations(axis=-2), True), (Rotations3D(), False)):
         evaluation = OrbitEvaluation(
             models=models,
@@ -83,16 +84,11 @@ def test_an_augmentation_turns_clouds_as_a_whole() -> None:
     up = pointnet.random_turn(torch.tensor([[[0.0, 0.0, 1.0]]]).repeat(2000, 1, 1), torch.Generator().manual_seed(0))
     assert up.mean(dim=(0, 1)).abs().max() < 0.05  # every direction comes up
     assert torch.equal(torch.random.get_rng_state(), before)
-    assert pointnet.augmentation("plain") is None
-    assert pointnet.augmentation("augmented") is pointnet.random_turn
 
 
 def test_what_is_wrong_is_one_sentence() -> None:
     with pytest.raises(InputError, match=r"sees clouds \(samples, points, coordinates\), not a tensor of shape \(20, 3\)"):
         net()(clouds()[0])
-    for call in (pointnet.pretrained, pointnet.augmentation):
-        with pytest.raises(SpecError, match=r"Unknown PointNet 'plane'\. Did you mean 'plain'"):
-            call("plane")
 
 
 def test_public_weights_are_read_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +119,7 @@ def some() -> tuple[Tensor, Tensor]:
 def test_the_plain_network_knows_upright_shapes_alone() -> None:
     x, y = some()
     turned = pointnet.random_turn(x, torch.Generator().manual_seed(0))
-    right = {name: [accuracy(pointnet.pretrained(name), one, y) for one in (x, turned)] for name in pointnet.NAMES}
+    right = {name: [accuracy(network.pretrained(), one, y) for one in (x, turned)] for name, network in pointnet.NETWORKS.items()}
     assert right["plain"][0] > 0.97
     assert right["plain"][1] < 0.5
     assert min(right["augmented"]) > 0.9

@@ -10,7 +10,7 @@ from torch.nn.functional import log_softmax
 from veracity.core.errors import InputError, SpecError
 from veracity.perturb import Rotation
 from veracity.trainers.training import initialised
-from veracity_papers.zoo.orbit_digits import RotationAveraged, digit_cnn, turned
+from veracity_papers.zoo.orbit_digits import RotationAveraged, digit_cnn, rotations
 
 
 def images(side: int = 8, count: int = 3, channels: int = 1) -> Tensor:
@@ -24,7 +24,7 @@ def net(side: int = 8) -> nn.Module:
 @pytest.mark.parametrize("turns", [1, 4, 8, 5])
 def test_copies_are_turned_as_rotations_turn_them(turns: int) -> None:
     x = torch.rand(3, 2, 6, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    copies = turned(x, turns)
+    copies = rotations(x, turns)
     assert copies.shape == (3, turns, 2, 6, 9)
     for number in range(turns):
         angle = torch.full((3, 1), 2 * math.pi * number / turns, dtype=torch.float64)

@@ -32,7 +32,7 @@ def blobs(count: int = 60) -> Labelled:
 def test_weights_come_back_with_their_facts(shipped: Path) -> None:
     net = initialised(lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), seed=0)
     storage.save(net.state_dict(), shipped / "net.safetensors", epochs=3, test_accuracy=0.5)
-    again = storage.loaded(initialised(lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), seed=1), "net")
+    again = storage.load_shipped(initialised(lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), seed=1), "net")
     assert not again.training
     assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), again.state_dict().values(), strict=True))
     assert storage.facts("net") == {"epochs": "3", "test_accuracy": "0.5"}
@@ -52,9 +52,9 @@ def test_checkpoints_come_in_their_order(shipped: Path) -> None:
         storage.save({"a": torch.tensor(float(number))}, shipped / f"net.{number}.safetensors", rate=number / 10, epochs=number)
     storage.save({"a": torch.tensor(99.0)}, shipped / "net.safetensors")
     storage.save({"a": torch.tensor(99.0)}, shipped / "net-other.1.safetensors", rate=1)
-    found = storage.checkpoints("net")
+    found = storage.Shipped("net", nn.Identity).checkpoints()
     assert [(float(one.state["a"]), one.rate) for one in found] == [(0.0, 0.0), (2.0, 0.2), (10.0, 1.0)]
-    assert storage.checkpoints("nothing") == ()
+    assert storage.Shipped("nothing", nn.Identity).checkpoints() == ()
 
 
 def test_missing_weights_are_one_sentence() -> None:
@@ -64,10 +64,11 @@ def test_missing_weights_are_one_sentence() -> None:
 
 def test_a_script_writes_weights_checkpoints_and_a_line(tmp_path: Path, shipped: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = blobs()
-    net = train.fit("blobs", shipped, lambda: nn.Sequential(nn.Linear(2, 2)), data, data, epochs=10, keep=5, batch=16, rate=0.1)
+    moments = train.evenly(10, 5)
+    net = train.fit("blobs", shipped, lambda: nn.Sequential(nn.Linear(2, 2)), data, data, epochs=10, moments=moments, batch=16, rate=0.1)
     assert '"test_accuracy": 1.0' in capsys.readouterr().out
     assert storage.facts("blobs")["test_accuracy"] == "1.0"
-    found = storage.checkpoints("blobs")
+    found = storage.Shipped("blobs", nn.Identity).checkpoints()
     assert [storage.facts(name)["epochs"] for name in storage.checkpoint_names("blobs")] == ["2", "4", "6", "8", "10"]
     assert all(torch.equal(found[-1].state[key], value) for key, value in net.state_dict().items())
 

@@ -1,6 +1,6 @@
-"""What the interface shows of runs that are no orbits: an audit's numbers, and reports.
+"""The routes under /api: each looks a run up by its number and answers for it.
 
-The routes under /api: each looks a run up by its number and gives what the interface's answers say.
+Orbit evaluations are answered by `report.interactive.answers`; here are the numbers of an audit, and reports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from veracity.orbits import OrbitResult
 from veracity.report.interactive import answers
 from veracity.report.interactive.packed import encoded
 from veracity.report.wording import title_of
-from veracity.results import Result, Series
+from veracity.results import Result
 
 HELD = 8
 """How many audits' numbers are held at once."""
@@ -34,32 +34,24 @@ def audit(run: Run) -> dict[str, Any]:
 
 
 def study(run: Run) -> dict[str, Any]:
-    """A folder of several runs: its report, or how far it is where there is none yet."""
+    """A folder of several runs: its report, or its progress while there is no report."""
     kind = "report" if run.report() is not None else "waiting"
     return {"kind": kind, "title": run.title, "created": run.created, "state": run.state(), "rows": []}
 
 
 def waiting(run: Run, result: OrbitResult) -> dict[str, Any]:
     """An orbit evaluation that has no plots yet, since models are not measured on every block."""
-    rows = result.standing().to_dict("records")
+    rows = result.states().to_dict("records")
     return {"kind": "waiting", "title": run.title, "created": run.created, "state": run.state(), "rows": rows}
 
 
 def page(run: Run) -> str:
     """The report of a run: the one in its folder, or for an audit that went on since, one made now."""
-    written, now = run.report(), stamp(run.folder, *CHANGING)
-    if run.kind != "audit":
-        if written is None:
-            raise StoreError(f"There is no report in '{run.path}' yet: finish the run by the command that began it.")
-        return stored_report(run)
-    state = run.progress()
-    if written is not None and written.stat().st_mtime_ns >= max(now) and (state is None or state.settled):
-        return stored_report(run)
-    return render_report(run.folder, (*now, state is not None and bool(state.writer)))
-
-
-def stored_report(run: Run) -> str:
-    """The report in a run's folder."""
+    stored, now, state = run.report(), stamp(run.folder, *CHANGING), run.progress()
+    if run.kind != "audit" and stored is None:
+        raise StoreError(f"There is no report in '{run.path}' yet: finish the run by the command that began it.")
+    if run.kind == "audit" and not (stored and stored.stat().st_mtime_ns >= max(now) and (state is None or state.settled)):
+        return render_report(run.folder, (*now, state is not None and bool(state.writer)))
     return Files(str(run.folder)).read(REPORT).decode(errors="replace")
 
 
@@ -73,7 +65,7 @@ def audit_numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
         "models": list(result.manifest["models"]),
         "explainers": list(dict.fromkeys(one.explainer for one in result.series if one.explainer)),
         "scores": [
-            {**score_entry(name, one, in_map_units=result.in_map_units(name)), "low": one.bounds[0], "high": one.bounds[1]}
+            {**score_entry(name, one.direction.value, in_map_units=result.in_map_units(name)), "low": one.bounds[0], "high": one.bounds[1]}
             for name, one in scores.items()
             if name in result.manifest["scores"]
         ],
@@ -83,11 +75,10 @@ def audit_numbers(folder: Path, stamp: tuple[int, ...]) -> dict[str, Any]:
     }
 
 
-def score_entry(score: str, one: Series, *, in_map_units: bool) -> dict[str, str]:
+def score_entry(score: str, direction: str, *, in_map_units: bool) -> dict[str, str]:
     """A score's name, title and better direction; a score in the map's own units has none across explainers."""
-    if in_map_units:
-        return {"name": score, "title": f"{title_of(score)}, in each map's own units", "direction": ""}
-    return {"name": score, "title": title_of(score), "direction": one.direction.value}
+    units = ", in each map's own units" if in_map_units else ""
+    return {"name": score, "title": title_of(score) + units, "direction": "" if in_map_units else direction}
 
 
 def note_sentence(note: Mapping[str, str]) -> str:

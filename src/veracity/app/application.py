@@ -36,60 +36,44 @@ POLICY = (
 
 
 def create(workspace: Workspace, token: str, hosts: frozenset[str] = LOCAL) -> ASGIApp:
-    """The application that serves the runs of a directory to who knows the token."""
+    """The application that serves the runs of a directory to clients that know the token."""
 
     @asynccontextmanager
-    async def living(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        workspace.close()
+        workspace.inference.close()
 
-    app = FastAPI(lifespan=living, docs_url=None, redoc_url=None, openapi_url=None)
-    app.add_exception_handler(VeracityError, known_error)
-    app.add_exception_handler(HTTPException, not_found)
-    app.add_exception_handler(RequestValidationError, invalid_question)
-    app.add_exception_handler(Exception, unexpected_error)
-    for path, (name, kind) in FILES.items():
-        app.add_api_route(path, file(name, kind), methods=["GET"])
+    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    for kind in (VeracityError, HTTPException, RequestValidationError, Exception):
+        app.add_exception_handler(kind, error_response)
+    for path, (name, media_type) in FILES.items():
+        app.add_api_route(path, file_route(name, media_type), methods=["GET"])
     add_answers(app, workspace)
     add_socket(app, workspace)
     return Guard(app=app, token=token, hosts=hosts)
 
 
-def file(name: str, kind: str) -> Callable[[Request], Response]:
+def file_route(name: str, media_type: str) -> Callable[[Request], Response]:
     """A route that serves one of the front end's files."""
 
     def serve(request: Request) -> Response:
         headers = {"content-security-policy": POLICY.format(host=request.headers["host"]), "cache-control": "no-cache"}
-        return Response(bundled(name), headers=headers, media_type=f"{kind}; charset=utf-8")
+        return Response(bundled(name), headers=headers, media_type=f"{media_type}; charset=utf-8")
 
     return serve
 
 
-async def known_error(request: Request, error: Exception) -> Response:
-    """Our own errors in their own words: what there is not is 404, what cannot be read 409."""
-    return error_response(409 if isinstance(error, StoreError) else 404, str(error))
-
-
-async def not_found(request: Request, error: Exception) -> Response:
-    """Whatever else was asked for."""
-    status = error.status_code if isinstance(error, HTTPException) else 404
-    return error_response(status, NOTHING if status == 404 else "Only GET is answered here.")
-
-
-async def invalid_question(request: Request, error: Exception) -> Response:
-    """A question that lacks a part, or holds a wrong one."""
-    parts = error.errors() if isinstance(error, RequestValidationError) else ()
-    names = ", ".join(str(part["loc"][-1]) for part in parts)
-    return error_response(422, f"The address is not complete, or something in it is not what it should be: see to {names}.")
-
-
-async def unexpected_error(request: Request, error: Exception) -> Response:
-    """Whatever else went wrong; the server's own log has the rest."""
-    return error_response(500, f"The server could not answer: {type(error).__name__}: {error}")
-
-
-def error_response(status: int, text: str) -> Response:
-    """One sentence as an answer."""
+async def error_response(request: Request, error: Exception) -> Response:
+    """An error as one sentence: our own errors in their words, 404 for what there is not and 409 for what cannot be read."""
+    if isinstance(error, VeracityError):
+        status, text = 409 if isinstance(error, StoreError) else 404, str(error)
+    elif isinstance(error, HTTPException):
+        status, text = error.status_code, NOTHING if error.status_code == 404 else "Only GET is answered here."
+    elif isinstance(error, RequestValidationError):
+        names = ", ".join(str(part["loc"][-1]) for part in error.errors())
+        status, text = 422, f"The address is incomplete, or a part of it has the wrong form: check {names}."
+    else:
+        status, text = 500, f"The server could not answer: {type(error).__name__}: {error}"
     return Response(encoded({"error": text}), status, {"cache-control": "no-store"}, "application/json")
 
 
@@ -98,11 +82,11 @@ PATIENCE = 10.0
 INTERVAL = 0.5
 """Seconds between two looks at a connection."""
 CONNECTIONS = 256
-"""How many connections may be open; one more takes the place of the one that has waited longest for its client."""
+"""How many connections may be open; a further one replaces the one that has waited longest for its client."""
 
 
 class TimedConnection(H11Protocol):
-    """A connection that is cut once its client has kept it waiting for too long."""
+    """A connection that is closed once its client has kept it waiting for too long."""
 
     since = 0.0
     _seen: tuple[object, ...] = ()

@@ -1,7 +1,7 @@
-"""Who may ask: the right token, the machine's own name, and pages of this server alone.
+"""Who may ask: clients with the right token, under the machine's own name, from pages of this server alone.
 
-A page elsewhere can make a browser send requests here, and a name that it owns can be made to lead here (DNS rebinding). The first
-is known by its Origin, the second by its Host, and neither knows the token.
+A page elsewhere can make a browser send requests here, and its owner can make a domain name point here (DNS rebinding). The Origin header
+gives away the first, the Host header the second, and neither knows the token.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
@@ -27,7 +28,7 @@ REFUSED = {
     401: "The token is missing or wrong: open the address that 'veracity app' printed.",
     403: "A page of another origin asked: open the address that 'veracity app' printed.",
 }
-"""What is said to who may not ask, by the status."""
+"""What a client that may not ask is told, by the status."""
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cross-origin-resource-policy": "same-origin"}
 """What goes with every answer."""
 
@@ -47,7 +48,7 @@ def allowed_hosts(host: str) -> frozenset[str]:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without its port; "" if it is none.
+    """The name in a Host header, without its port; "" if it is not valid.
 
     >>> host_name("LocalHost:8000"), host_name("[::1]:80"), host_name("evil.example/;x")
     ('localhost', '::1', '')
@@ -62,11 +63,9 @@ def is_address(name: str) -> bool:
     >>> is_address("10.0.0.7"), is_address("evil.example")
     (True, False)
     """
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return bool(ipaddress.ip_address(name))
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)

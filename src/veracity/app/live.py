@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from veracity.app.runs import Workspace
 
 Answer = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
-Answering = Callable[[int, Sequence[float], str | None], Answer]
+Answerer = Callable[[int, Sequence[float], str | None], Answer]
 """From a sample, a place along its orbit and an explainer's name to a header and arrays."""
 FORM = 'A question is JSON such as {"seq": 1, "sample": 0, "at": [35.0], "explainer": null}.'
 
@@ -44,7 +44,7 @@ class Question:
 
 
 def question(text: str) -> Question:
-    """A client's message as a question; raises with one sentence if it is none.
+    """A client's message as a question; raises with one sentence if it has another form.
 
     >>> question('{"seq": 4, "sample": 0, "at": [35]}')
     Question(seq=4, sample=0, at=(35.0,), explainer=None)
@@ -63,7 +63,7 @@ def question(text: str) -> Question:
 
 
 def number(text: str) -> int | None:
-    """The number of a message that may be no question, where it can be read.
+    """The number of a message that may not be a question, if it can be read.
 
     >>> number('{"seq": 4}'), number('{"seq": "4"}'), number("{")
     (4, None, None)
@@ -93,8 +93,8 @@ class Inference:
 class Client:
     """One socket: its newest question, and the answers to it."""
 
-    def __init__(self, answering: Answering) -> None:
-        self._answering = answering
+    def __init__(self, answer_to: Answerer) -> None:
+        self._answer_to = answer_to
         self._newest: deque[str] = deque(maxlen=1)
         self._asked = asyncio.Event()
 
@@ -122,7 +122,7 @@ class Client:
         try:
             asked = question(text)
             seq = asked.seq
-            header, arrays = self._answering(asked.sample, asked.at, asked.explainer)
+            header, arrays = self._answer_to(asked.sample, asked.at, asked.explainer)
             return pack({"seq": seq, "at": asked.at, **header, "seconds": time.perf_counter() - started}, arrays)
         except Exception as error:
             return pack({"seq": number(text) if seq is None else seq, "error": error_text(error)}, {})
@@ -130,9 +130,7 @@ class Client:
 
 CLIENTS = 128
 """How many sockets may be open at once."""
-
 FULL = f"{CLIENTS} clients are connected already: close one of them."
-
 TEXT = "A question is text, not bytes."
 
 
@@ -143,37 +141,29 @@ def add_socket(app: FastAPI, workspace: Workspace) -> None:
     async def live(websocket: WebSocket, number: str) -> None:
         await websocket.accept()
         try:
-            client = Client(await asyncio.to_thread(workspace.answering, number))
+            client = Client(await asyncio.to_thread(workspace.answerer, number))
         except VeracityError as error:
-            await farewell(websocket, str(error))
+            await refuse(websocket, str(error))
             return
         if len(workspace.sockets) >= CLIENTS:
-            await farewell(websocket, FULL)
+            await refuse(websocket, FULL)
             return
         workspace.sockets.add(websocket)
-        attending = asyncio.create_task(client.attend(workspace.inference, websocket.send_bytes))
+        answers = asyncio.create_task(client.attend(workspace.inference, websocket.send_bytes))
         try:
-            await listen(websocket, client)
+            while (message := await websocket.receive())["type"] != "websocket.disconnect":
+                if message.get("text") is None:
+                    await refuse(websocket, TEXT)
+                    return
+                client.ask(message["text"])
         finally:
             workspace.sockets.discard(websocket)
-            attending.cancel()
+            answers.cancel()
             with suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError, OSError):
-                await attending
+                await answers
 
 
-async def listen(websocket: WebSocket, client: Client) -> None:
-    """Hand every question to the client until the other side leaves."""
-    while True:
-        message = await websocket.receive()
-        if message["type"] == "websocket.disconnect":
-            return
-        if message.get("text") is None:
-            await farewell(websocket, TEXT)
-            return
-        client.ask(message["text"])
-
-
-async def farewell(websocket: WebSocket, sentence: str) -> None:
+async def refuse(websocket: WebSocket, sentence: str) -> None:
     """Say why, and close."""
     await websocket.send_bytes(pack({"seq": None, "error": sentence}, {}))
     await websocket.close(1008)

@@ -1,5 +1,5 @@
-"""The runs that a server shows: the folders of a directory by number, orbit evaluations once they are read, and their models once
-somebody asks them. No path ever comes from a client.
+"""The runs that a server shows: the folders of a directory by number. Orbit evaluations are read, and their models made, on the first
+question about them. Clients send numbers, never paths.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from starlette.websockets import WebSocket
 
-from veracity.app.live import Answer, Answering, Inference
+from veracity.app.live import Answer, Answerer, Inference
 from veracity.core.errors import SpecError, StoreError, VeracityError, error_text
 from veracity.core.registry import RECIPES
 from veracity.engine.store import RunFolder
@@ -28,7 +29,7 @@ from veracity.recipe import Scale, without_training
 from veracity.report.interactive import answers
 
 DEPTH = 3
-"""How deep below the directory run folders are looked for."""
+"""How many levels below the directory are searched for run folders."""
 REPORT = "report.html"
 STUDY, DAMAGED = "report", "damaged"
 """Kinds of the interface beside audits and orbits: a study is shown by its report."""
@@ -89,7 +90,7 @@ class Runs:
     def all(self) -> list[Run]:
         """Every run there is now, by path."""
         with self._lock:
-            folders = sorted(self._found(self.directory, DEPTH))
+            folders = sorted(self._search(self.directory, DEPTH))
             for folder in folders:
                 self._ids.setdefault(folder, str(len(self._ids)))
             return [self._run(folder) for folder in folders]
@@ -100,17 +101,17 @@ class Runs:
             folder = next((path for path, known in self._ids.items() if known == number), None)
             return self._run(folder) if folder is not None and folder.is_dir() else None
 
-    def _found(self, folder: Path, depth: int) -> Iterator[Path]:
+    def _search(self, folder: Path, depth: int) -> Iterator[Path]:
         """Run folders at or below a folder. The runs of a study are listed too; what else lies in a run is its own. No link is followed."""
         if os.path.lexists(folder / MANIFEST):
             yield folder
-            if self._described(folder)[0] != STUDY:
+            if self._describe(folder)[0] != STUDY:
                 return
-        for inner in inside(folder) if depth else ():
+        for inner in entries(folder) if depth else ():
             if os.path.isdir(inner) and not os.path.islink(inner) and not inner.name.startswith("."):
-                yield from self._found(inner, depth - 1)
+                yield from self._search(inner, depth - 1)
 
-    def _described(self, folder: Path) -> Description:
+    def _describe(self, folder: Path) -> Description:
         """What a folder says of itself; read again only where that has changed."""
         now = (changed_at(folder / MANIFEST), changed_at(folder / RUN))
         if folder not in self._known or self._known[folder][0] != now:
@@ -118,24 +119,15 @@ class Runs:
         return self._known[folder][1]
 
     def _run(self, folder: Path) -> Run:
-        kind, about, why = self._described(folder)
+        kind, about, why = self._describe(folder)
         path = folder.relative_to(self.directory).as_posix()
-        shown = printable(self.directory.resolve().name if path == "." else path)
-        title = about.get("title")
-        created = about.get("created")
-        return Run(
-            id=self._ids[folder],
-            kind=kind,
-            title=str(title) if title else shown,
-            created=None if created is None else str(created),
-            folder=folder,
-            path=shown,
-            about=about,
-            why=printable(why),
-        )
+        path = printable(self.directory.resolve().name if path == "." else path)
+        title, created = str(about.get("title") or path), None if about.get("created") is None else str(about["created"])
+        number = self._ids[folder]
+        return Run(id=number, kind=kind, title=title, created=created, folder=folder, path=path, about=about, why=printable(why))
 
 
-def inside(folder: Path) -> list[Path]:
+def entries(folder: Path) -> list[Path]:
     """What lies in a folder; nothing where it may not be looked into."""
     try:
         return list(folder.iterdir())
@@ -175,7 +167,7 @@ RECIPE = "orbits-"
 """How the names of recipes of orbit evaluations begin; no other is put together because a manifest says so."""
 GOING_AWAY = 1001
 """The code with which a socket is closed when the server ends."""
-ENDING = "The server is ending."
+ENDING = "The server is shutting down."
 ALONE = "This run has no live models: it was not made by a recipe, and no evaluation was given."
 
 
@@ -184,13 +176,12 @@ class Workspace:
 
     def __init__(self, runs: Runs, evaluation: OrbitEvaluation | None = None) -> None:
         self.runs, self.inference = runs, Inference()
-        self._evaluation = evaluation
-        self._views: dict[Path, tuple[tuple[int, ...], OrbitResult]] = {}
-        self._metas: dict[Path, tuple[OrbitResult, dict[str, Any]]] = {}
-        self._lives: dict[Path, tuple[tuple[int, ...], Live]] = {}
-        self._broken: dict[Path, tuple[tuple[int, ...], str]] = {}
-        self._lock = threading.Lock()
         self.sockets: set[WebSocket] = set()
+        self._evaluation = evaluation
+        self._results = lru_cache(maxsize=HELD)(lambda folder, stamp: OrbitResult(folder))
+        self._metas = lru_cache(maxsize=HELD)(answers.meta)
+        self._models: dict[Path, tuple[tuple[int, ...], Live]] = {}
+        self._errors: dict[Path, tuple[tuple[int, ...], str]] = {}
 
     def run(self, number: str) -> Run:
         """The run with this number."""
@@ -210,35 +201,23 @@ class Workspace:
 
     def view(self, run: Run) -> OrbitResult:
         """An orbit evaluation, read again where something was measured since."""
-        now = stamp(run.folder, "orbits", "failed")
-        with self._lock:
-            known, view = self._views.pop(run.folder, (None, None))
-            if view is None or known != now:
-                view = OrbitResult(run.folder)
-            self._views[run.folder] = (now, view)
-            while len(self._views) > HELD:
-                self._views.pop(next(iter(self._views)))
-            return view
+        return self._results(run.folder, stamp(run.folder, "orbits", "failed"))
 
     def meta(self, run: Run) -> dict[str, Any]:
         """What the page needs first of an orbit evaluation; its tables are made once."""
-        view = self.view(run)
-        known = self._metas.get(run.folder)
-        if known is None or known[0] is not view:
-            known = self._metas[run.folder] = (view, answers.meta(view, run.id))
-        live = self.live(run)
-        return {**known[1], "state": run.state(), "title": run.title, "live": live, "why": None if live else self._why_broken(run) or ALONE}
+        found, live = self._metas(self.view(run), run.id), self.live(run)
+        return {**found, "state": run.state(), "title": run.title, "live": live, "why": None if live else self._error(run) or ALONE}
 
     def live(self, run: Run) -> bool:
         """Whether a run's models can be asked, as far as is known before they are."""
-        return self._why_broken(run) is None and (self._given(run) or self._recipe(run) is not None)
+        return self._error(run) is None and (self._given(run) or self._recipe(run) is not None)
 
-    def answering(self, number: str) -> Answering:
-        """What answers questions about a run; its models are made when the first question comes."""
+    def answerer(self, number: str) -> Answerer:
+        """The function that answers questions about a run; its models are made when the first question comes."""
         self.orbits(number)
         run = self.run(number)
         if not self.live(run):
-            raise SpecError(self._why_broken(run) or ALONE)
+            raise SpecError(self._error(run) or ALONE)
 
         def answer(sample: int, at: Sequence[float], explainer: str | None) -> Answer:
             return answers.live(self._live(run).answer(sample, at, explainer))
@@ -249,29 +228,25 @@ class Workspace:
         """Tell every client of a socket that the server goes away."""
         await asyncio.gather(*(socket.close(GOING_AWAY, ENDING) for socket in list(self.sockets)), return_exceptions=True)
 
-    def close(self) -> None:
-        """Let the thread of the models end."""
-        self.inference.close()
-
     def _live(self, run: Run) -> Live:
         """A run's models, made once for every manifest; for the thread of the models alone."""
         now = stamp(run.folder, MODELS)
-        known, live = self._lives.get(run.folder, (None, None))
+        known, live = self._models.get(run.folder, (None, None))
         if live is None or known != now:
-            self._lives.pop(run.folder, None)
+            self._models.pop(run.folder, None)
             try:
-                live = Live(self._made(run), run.folder)
+                live = Live(self._assemble(run), run.folder)
             except Exception as error:
-                self._broken[run.folder] = (now, f"The models of this run could not be made again: {error_text(error)}")
+                self._errors[run.folder] = (now, f"The models of this run could not be made again: {error_text(error)}")
                 raise
-            self._lives[run.folder] = (now, live)
-            while len(self._lives) > HELD:
-                self._lives.pop(next(iter(self._lives)))
+            self._models[run.folder] = (now, live)
+            while len(self._models) > HELD:
+                self._models.pop(next(iter(self._models)))
         return live
 
-    def _why_broken(self, run: Run) -> str | None:
+    def _error(self, run: Run) -> str | None:
         """Why a run's models could not be made, unless it was run again since."""
-        known, why = self._broken.get(run.folder, (None, None))
+        known, why = self._errors.get(run.folder, (None, None))
         return why if known == stamp(run.folder, MODELS) else None
 
     def _given(self, run: Run) -> bool:
@@ -285,16 +260,15 @@ class Workspace:
         known = name.startswith(RECIPE) and name in RECIPES and scale in list(Scale)
         return (name, Scale(scale)) if known else None
 
-    def _made(self, run: Run) -> OrbitEvaluation:
+    def _assemble(self, run: Run) -> OrbitEvaluation:
         """The evaluation that made a run: given, or put together by its recipe."""
-        recipe = self._recipe(run)
-        if self._given(run) and self._evaluation is not None:
+        if self._evaluation is not None and self._given(run):
             return self._evaluation
-        if recipe is None:
+        if (recipe := self._recipe(run)) is None:
             raise SpecError(ALONE)
         name, scale = recipe
         with without_training():
-            made = RECIPES[name].assemble(run.folder, scale)
-        if not isinstance(made, OrbitEvaluation):
-            raise SpecError(f"The recipe '{name}' makes several runs, of which this one cannot be told.")
-        return made
+            evaluation = RECIPES[name].assemble(run.folder, scale)
+        if not isinstance(evaluation, OrbitEvaluation):
+            raise SpecError(f"The recipe '{name}' makes several runs, and does not say which one this is.")
+        return evaluation

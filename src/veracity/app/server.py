@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 LARGEST = 64 * 1024
 """The largest message that a client may send, in bytes."""
 QUEUED = 4
-"""How many messages of a client wait unread before it is held back."""
+"""How many messages of a client may wait unread."""
 
 INTERVAL = 0.1
 """Seconds between two looks at whether to stop."""
 KEEP_ALIVE = 5
 """Seconds for which a connection stays open between two requests."""
 GRACE = 1
-"""Seconds for answers that are under way when the server ends."""
+"""Seconds that answers in progress get when the server shuts down."""
 ENOUGH = 1.4
-"""Seconds after which an ending server is left behind."""
+"""Seconds after which a server that does not shut down is left behind."""
 
 
 def serve(
@@ -48,7 +48,7 @@ def serve(
 ) -> None:
     """Measure what a folder does not hold yet of an orbit evaluation, then open the interface with its models live.
 
-    It ends when the process is interrupted. `announce` is told where it is, which is printed otherwise; port 0 is a free one.
+    It ends when the process is interrupted. `announce` gets the address, which is printed by default; port 0 means a free one.
     """
     evaluation.run(folder)
     show(folder, evaluation=evaluation, port=port, host=host, open_browser=open_browser, announce=announce)

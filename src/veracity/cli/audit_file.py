@@ -20,27 +20,17 @@ from veracity.core.registry import TRAINERS, import_object
 from veracity.core.training import CrossTrained
 from veracity.engine.resolve import as_tensor
 
-KEYS = {
-    "title": str,
-    "data": str,
-    "reference": str,
-    "training": str,
-    "concepts": dict,
-    "checkpoints": dict,
-    "examples": int,
-    "explainers": (list, dict),
-    "scores": (list, dict),
-    "symmetry": (str, dict),
-    "walk": (str, dict),
+KEYS: dict[str, Any] = {
+    **dict.fromkeys(("title", "data", "reference", "training", "outputs", "out"), str),
+    **dict.fromkeys(("concepts", "checkpoints", "models"), dict),
+    **dict.fromkeys(("explainers", "scores"), (list, dict)),
+    **dict.fromkeys(("symmetry", "walk"), (str, dict)),
+    **dict.fromkeys(("examples", "seed"), int),
+    **dict.fromkeys(("controls", "companions"), bool),
     "target": (str, int, dict),
-    "controls": bool,
-    "companions": bool,
-    "outputs": str,
-    "seed": int,
     "confidence": (float, int),
-    "out": str,
-    "models": dict,
 }
+"""The keys of an audit file and the types of their values."""
 MODEL_KEYS = {"build": str, "weights": str, "settings": dict}
 CROSSED_KEYS = {"fit": (str, dict), "folds": int, "build": str, "seed": int, "reseed": bool, "folder": str}
 KIND_NAMES = {str: "text", list: "a list", dict: "a table", bool: "true or false", int: "a whole number", float: "a number"}
@@ -66,12 +56,12 @@ def read(path: Path) -> tuple[Audit, Path]:
     models = {name: model(name, entry, here) for name, entry in content.pop("models").items()}
     reference = content.pop("reference", None)
     given: dict[str, Any] = {
+        "reference": None if reference is None else as_tensor(data(reference)[0], f"reference '{reference}'"),
         "training": data(content.pop("training")) if "training" in content else None,
         "concepts": {name: concept(name, entry) for name, entry in content.pop("concepts", {}).items()},
         "checkpoints": {name: checkpoints(name, listed, here) for name, listed in content.pop("checkpoints", {}).items()},
     }
-    about = {"data": path.name}
-    return Audit(models=models, inputs=inputs, targets=targets, reference=loaded(reference), about=about, **given, **content), out
+    return Audit(models=models, inputs=inputs, targets=targets, about={"data": path.name}, **given, **content), out
 
 
 def checkpoints(name: str, listed: Any, here: Path) -> list[Any]:
@@ -98,7 +88,7 @@ def concept(name: str, entry: Any) -> Any:
 
 
 def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
-    """Every key known (else a suggestion) and of the right kind."""
+    """Raise unless every key is known and its value has the right type."""
     for key, value in content.items():
         if key not in known:
             raise unknown(f"key in {where}:", key, known)
@@ -110,24 +100,21 @@ def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> N
 
 def data(where: str) -> tuple[Any, Tensor | None]:
     """Inputs (a tensor, graphs, or an Inputs), or inputs and targets, from a function."""
-    found = called(where, {})
+    found = call(where, {})
     parts = found if isinstance(found, tuple) else (found, None)
     if len(parts) != 2:
         raise InputError(f"'{where}' must give inputs, or (inputs, targets), not {len(parts)} things.")
     if parts[0] is None:
         raise InputError(f"'{where}' gave no inputs.")
-    inputs = parts[0] if hasattr(parts[0], "take") and hasattr(parts[0], "adapt") else as_given(parts[0], where)
-    return inputs, as_tensor(parts[1], f"data of '{where}'")
-
-
-def as_given(inputs: Any, where: str) -> Any:
-    """Graphs as they are, anything else as a tensor."""
+    inputs, targets = parts
     first = inputs[0] if isinstance(inputs, (list, tuple)) and inputs else inputs
-    return inputs if hasattr(first, "edge_index") else as_tensor(inputs, f"data of '{where}'")
+    if not hasattr(first, "edge_index") and not (hasattr(inputs, "take") and hasattr(inputs, "adapt")):
+        inputs = as_tensor(inputs, f"data of '{where}'")
+    return inputs, as_tensor(targets, f"data of '{where}'")
 
 
-def called(where: str, settings: Mapping[str, Any]) -> Any:
-    """What `module:name` gives, called if it is a function; a failure of the user's code is told in its own words."""
+def call(where: str, settings: Mapping[str, Any]) -> Any:
+    """The object `module:name`, or what it returns if it is a function; an error of the user's code keeps its own words."""
     found = import_object(where)
     if isinstance(found, (nn.Module, Tensor)) or not callable(found):
         return found
@@ -137,27 +124,19 @@ def called(where: str, settings: Mapping[str, Any]) -> Any:
         raise InputError(f"'{where}' failed with {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
-def loaded(where: str | None) -> Tensor | None:
-    """A reference set from a function."""
-    if where is None:
-        return None
-    reference: Tensor | None = as_tensor(data(where)[0], f"reference '{where}'")
-    return reference
-
-
 def model(name: str, entry: Any, here: Path) -> nn.Module | CrossTrained:
     """A model from its table in the audit file, in evaluation mode if it comes with weights; or a learning algorithm."""
     if not isinstance(entry, Mapping):
         raise SpecError(f'[models.{name}] must be a table such as {{build = "module:function"}}.')
-    return cross_trained(name, entry, here) if "fit" in entry else built(name, entry, here)
+    return cross_trained(name, entry, here) if "fit" in entry else build(name, entry, here)
 
 
-def built(name: str, entry: Mapping[str, Any], here: Path) -> nn.Module:
+def build(name: str, entry: Mapping[str, Any], here: Path) -> nn.Module:
     """A model from the function that builds it, with its weights if they are in a file."""
     check(entry, MODEL_KEYS, f"[models.{name}]")
     if "build" not in entry:
         raise SpecError(f'[models.{name}] needs build = "module:function".')
-    module = called(entry["build"], entry.get("settings", {}))
+    module = call(entry["build"], entry.get("settings", {}))
     if not isinstance(module, nn.Module):
         raise InputError(f"'{entry['build']}' must give a torch.nn.Module, not {type(module).__name__}.")
     if "weights" in entry:
@@ -168,14 +147,13 @@ def built(name: str, entry: Mapping[str, Any], here: Path) -> nn.Module:
 def cross_trained(name: str, entry: Mapping[str, Any], here: Path) -> CrossTrained:
     """A learning algorithm from its table: `fit` is a trainer's name, a table with its settings, or module:function."""
     check(entry, CROSSED_KEYS, f"[models.{name}]")
-    settings = dict(entry)
-    fit = settings["fit"]
-    settings["fit"] = import_object(fit) if isinstance(fit, str) and ":" in fit else TRAINERS.build(fit)
-    if "build" in settings:
-        settings["build"] = import_object(settings["build"])
-    if "folder" in settings:
-        settings["folder"] = str(here / settings["folder"])
-    return CrossTrained(**settings)
+    fit = entry["fit"]
+    given: dict[str, Any] = {"fit": import_object(fit) if isinstance(fit, str) and ":" in fit else TRAINERS.build(fit)}
+    if "build" in entry:
+        given["build"] = import_object(entry["build"])
+    if "folder" in entry:
+        given["folder"] = str(here / entry["folder"])
+    return CrossTrained(**{**entry, **given})
 
 
 def load_weights(name: str, module: nn.Module, path: Path) -> None:

@@ -1,7 +1,7 @@
 """The command `ls`: which components there are, with a sentence each, without importing any of them.
 
-The names of this package stand in catalogue.json, which `write` makes from the registries and a test checks. Those of other
-distributions come from their entry points, and their sentences from the docstrings in the source files.
+The names of this package are in catalogue.json, which `python -m tests.catalogue` writes and a test compares with the registries.
+Those of other distributions come from their entry points, and their sentences from the docstrings in the source files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -47,7 +46,7 @@ def sentence(point: EntryPoint) -> str:
     try:
         body = ast.parse(source(point.module).read_bytes()).body
         named = next(one for one in body if isinstance(one, (ast.ClassDef, ast.FunctionDef)) and one.name == point.attr)
-        return first_paragraph(ast.get_docstring(named) or "")
+        return (ast.get_docstring(named) or "").split("\n\n")[0].replace("\n", " ")
     except (OSError, SyntaxError, ValueError, StopIteration):
         return f"from the distribution {point.dist.name if point.dist else point.module}"
 
@@ -62,31 +61,3 @@ def source(module: str) -> Path:
     if found is None or found.origin is None:
         raise ValueError(f"there is no source of {module}")
     return Path(found.origin)
-
-
-def first_paragraph(docstring: str) -> str:
-    """The first paragraph in one line.
-
-    >>> first_paragraph("How well maps\\nmove along.\\n\\nMore.")
-    'How well maps move along.'
-    """
-    return docstring.split("\n\n")[0].replace("\n", " ")
-
-
-def registered() -> dict[str, dict[str, str]]:
-    """The names and sentences of this package's own components, by kind; imports all of them."""
-    from veracity.core import registry
-
-    known = {one.plural: one for one in vars(registry).values() if isinstance(one, registry.Registry)}
-    return {plural: {name: item.summary() for name, item in sorted(known[plural].own().items()) if ours(item)} for plural in KINDS}
-
-
-def ours(item: Any) -> bool:
-    """Whether a component is defined in this package."""
-    maker = getattr(item, "assemble", getattr(item, "function", item))
-    return str(maker.__module__).startswith("veracity.")
-
-
-def write() -> None:
-    """Write catalogue.json anew."""
-    FILE.write_text(json.dumps(registered(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

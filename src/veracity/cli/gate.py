@@ -1,14 +1,13 @@
-"""A requirement on a run, judged so that uncertainty counts against it."""
+"""Requirements on a run. The worse end of an interval must meet them."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-
-import pandas as pd
 
 from veracity.core.errors import SpecError, unknown
 from veracity.core.wording import percentage
@@ -24,17 +23,20 @@ HOLDS = {
 }
 
 
+Row = Mapping[Any, Any]
+
+
 @dataclass(frozen=True)
 class Verdict:
     """How many rows were judged, a line for each that did not hold, and one for each that rests on samples that are all equal."""
 
-    judged: int
-    broken: tuple[str, ...]
-    alike: tuple[str, ...] = ()
+    count: int
+    failures: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def judge(
-    table: pd.DataFrame,
+    rows: Sequence[Row],
     rules: Sequence[str],
     explainers: Sequence[str] = (),
     models: Sequence[str] = (),
@@ -43,71 +45,71 @@ def judge(
 ) -> Verdict:
     """Each rule against each row of its score, controls left out: the low end for >=, the high end for <=.
 
-    The choice of explainers is for scores of explanations; scores of models are judged all the same. Without an interval, or
-    where the end that counts is not known, nothing is held. An interval of samples that are all equal has no width: with
-    `max_unseen`, the rule holds only if no larger share of the population may differ unseen.
+    `explainers` restricts scores of explanations; scores of models are always judged. A row without an interval, or without the end
+    that counts, does not hold. If all samples are equal, the interval has no width: with `max_unseen`, the rule then holds only if at most
+    this share of the population may differ unseen.
     """
     if max_unseen is not None and not 0.0 < max_unseen < 1.0:
         raise SpecError(f"--max-unseen is a share between 0 and 1, such as 0.05, not {max_unseen:g}.")
+    own = [row for row in rows if not row["control"]]
     for column, names in (("explainer", explainers), ("model", models)):
-        present = set(table.loc[~table["control"].astype(bool), column]) - {""}
+        present = {row[column] for row in own} - {""}
         for name in names:
             if name not in present:
                 raise unknown(f"{column} of this run", name, present)
-    judged, broken, alike = 0, [], []
+    count, failures, notes = 0, [], []
     for rule in rules:
-        score, sign, bound = parsed(rule)
-        rows = table[(table["score"] == score) & ~table["control"].astype(bool)]
-        if rows.empty:
-            raise unknown("score of this run", score, set(table["score"]))
-        if explainers:
-            rows = rows[rows["explainer"].isin([*explainers, ""])]
-        if models:
-            rows = rows[rows["model"].isin(list(models))]
+        score, sign, bound = parse_rule(rule)
+        mine = [row for row in own if row["score"] == score]
+        if not mine:
+            raise unknown("score of this run", score, {row["score"] for row in rows})
         end = "low" if sign.startswith(">") else "high"
-        for row in rows.to_dict("records"):
-            judged += 1
-            value = row[end]
+        for row in mine:
+            if (explainers and row["explainer"] not in (*explainers, "")) or (models and row["model"] not in models):
+                continue
+            count += 1
             who = " / ".join(part for part in (row.get("audit", ""), row["model"], row["explainer"]) if part)
-            if row["state"] != State.DONE or row["failed"] or not math.isfinite(value) or not HOLDS[sign](value, bound):
-                left = f"pending, {row['cells_measured']} of {row['cells']} cells are measured" if row["state"] == State.PENDING else ""
-                broken.append(f"{score}{sign}{bound:g} for {who}: {left or row['failed'] or why(row, end)}")
-            elif math.isfinite(row["unseen"]):
-                told = f"all {row['n']} samples are equal; up to {percentage(row['unseen'])} of the population may differ unseen"
-                if max_unseen is not None and row["unseen"] > max_unseen:
-                    needed = math.ceil(math.log(1.0 - confidence) / math.log1p(-max_unseen))
-                    broken.append(
-                        f"{score}{sign}{bound:g} for {who}: {told}, more than {100 * max_unseen:g} %; {needed} equal samples are needed"
-                    )
-                else:
-                    alike.append(f"{score} for {who}: {told}")
-    return Verdict(judged, tuple(broken), tuple(alike))
+            equal = math.isfinite(row["unseen"])
+            share = percentage(row["unseen"]) if equal else ""
+            told = f"all {row['n']} samples are equal; up to {share} of the population may differ unseen"
+            reason = reason_against(row, end, sign, bound)
+            if not reason and equal and max_unseen is not None and row["unseen"] > max_unseen:
+                needed = math.ceil(math.log(1.0 - confidence) / math.log1p(-max_unseen))
+                reason = f"{told}, more than {100 * max_unseen:g} %; {needed} equal samples are needed"
+            if reason:
+                failures.append(f"{score}{sign}{bound:g} for {who}: {reason}")
+            elif equal:
+                notes.append(f"{score} for {who}: {told}")
+    return Verdict(count, tuple(failures), tuple(notes))
 
 
-def requirements(result: Any) -> dict[str, Any]:
-    """What is judged of a folder, as plain data: rows, each with whether its score is in the map's own units, and the confidence."""
+def reason_against(row: Row, end: str, sign: str, bound: float) -> str:
+    """Why a row does not hold a rule; "" if it does."""
+    if row["state"] == State.PENDING:
+        return f"pending, {row['cells_measured']} of {row['cells']} cells are measured"
+    if row["failed"]:
+        return str(row["failed"])
+    holds = row["state"] == State.DONE and math.isfinite(row[end]) and HOLDS[sign](row[end], bound)
+    return "" if holds else end_text(row, end)
+
+
+def requirements(result: Any) -> tuple[list[dict[str, Any]], float]:
+    """The rows of a result that a gate judges, marked if their score is in the map's own units, and their confidence."""
     from veracity.results import Result
     from veracity.studies.several import JointResult
 
     runs = {"": result} if isinstance(result, Result) else result.results if isinstance(result, JointResult) else {}
     table = result.table() if isinstance(result, Result) else result.requirements()
     units = {(name, score) for name, run in runs.items() for score in run.manifest["score_specs"] if run.in_map_units(score)}
-    audits = table["audit"] if "audit" in table else [""] * len(table)
-    flags = [one in units for one in zip(audits, table["score"], strict=True)]
-    spec = result.manifest["spec"] if isinstance(result, Result) else {"confidence": result.confidence}
-    return {"rows": table.assign(in_map_units=flags).to_dict("list"), "confidence": float(spec.get("confidence", 0.95))}
+    rows = [{**row, "in_map_units": (row.get("audit", ""), row["score"]) in units} for row in table.to_dict("records")]
+    confidence = result.manifest["spec"].get("confidence", 0.95) if isinstance(result, Result) else result.confidence
+    return rows, float(confidence)
 
 
-def table_of(known: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows that are judged."""
-    return pd.DataFrame(known["rows"])
-
-
-def check_units(table: pd.DataFrame, rules: Sequence[str], explainers: Sequence[str]) -> None:
+def check_units(rows: Sequence[Row], rules: Sequence[str], explainers: Sequence[str]) -> None:
     """Refuse one bound for several explainers by a score in the map's own units."""
-    for score in dict.fromkeys(parsed(rule)[0] for rule in rules):
-        rows = table[(table["score"] == score) & table["in_map_units"].astype(bool) & ~table["control"].astype(bool)]
-        measured = set(rows["explainer"]) - {""}
+    for score in dict.fromkeys(parse_rule(rule)[0] for rule in rules):
+        measured = {row["explainer"] for row in rows if row["score"] == score and row["in_map_units"] and not row["control"]} - {""}
         chosen = measured & set(explainers) if explainers else measured
         if len(chosen) > 1:
             raise SpecError(
@@ -116,11 +118,11 @@ def check_units(table: pd.DataFrame, rules: Sequence[str], explainers: Sequence[
             )
 
 
-def why(row: Mapping[Any, Any], end: str) -> str:
+def end_text(row: Row, end: str) -> str:
     """Why a row does not hold: its end, or that there is none.
 
     >>> row = {"n": 30, "value": -100.0, "bound": True, "low": -math.inf, "high": -9.5}
-    >>> why(row, "low"), why(row, "high")
+    >>> end_text(row, "low"), end_text(row, "high")
     ('low end not known, since samples are censored', 'high end -9.5 of at most -100')
     """
     value = row[end]
@@ -136,16 +138,13 @@ def why(row: Mapping[Any, Any], end: str) -> str:
     return f"{end} end {value:.6g} of {'at most ' if row['bound'] else ''}{row['value']:.6g}"
 
 
-def parsed(rule: str) -> tuple[str, str, float]:
+def parse_rule(rule: str) -> tuple[str, str, float]:
     """A rule's score, sign and bound.
 
-    >>> parsed("equivariance>=0.9")
+    >>> parse_rule("equivariance>=0.9")
     ('equivariance', '>=', 0.9)
     """
-    match = RULE.match(rule)
-    try:
-        if match:
+    with suppress(ValueError):
+        if match := RULE.match(rule):
             return match["score"], match["sign"], float(match["bound"])
-    except ValueError:
-        match = None
     raise SpecError(f"A requirement is written like equivariance>=0.9, not '{rule}'.")

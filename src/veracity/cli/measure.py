@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from veracity.cli.read import own_report, shown
+from veracity.cli.read import own_report
 from veracity.core.errors import SpecError
 from veracity.recipe import Scale
 
@@ -33,14 +33,14 @@ Device = typer.Option("cpu", help="Where the models run, such as cuda.")
 
 
 def default_workers(workers: int | None, device: str = "cpu") -> int:
-    """As many workers as there are cores, within reason; a GPU is kept busy by one."""
+    """The number of workers: as given, or one per core up to 8, or one for a GPU."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return workers if workers is not None else min(8, cores) if device == "cpu" else 1
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Within it, runs remember the command that began them, and an interrupted one says how to go on."""
+    """Runs within it remember the command that started them, and an interrupted one says how to resume."""
     from veracity.engine.store.state import commanded
 
     try:
@@ -53,9 +53,11 @@ def resumable() -> Iterator[None]:
 
 def finish(result: RecipeResult, folder: Path, started: float) -> None:
     """Print the table and where everything is; exit with 1 if something failed."""
+    from veracity.cli.summary import print_page, summary_of
     from veracity.orbits import OrbitResult
 
-    typer.echo(shown(str(folder), result), nl=False)
+    found = summary_of(str(folder), result)
+    print_page(found.page, wrap=found.wrap)
     console = Console()
     console.print(f"{folder / 'report.html'} written; run folder {folder}; {time.perf_counter() - started:.0f} s", soft_wrap=True)
     if isinstance(result, OrbitResult):
@@ -66,11 +68,7 @@ def finish(result: RecipeResult, folder: Path, started: float) -> None:
 
 def demo(out: Path = typer.Option(Path("runs/demo"), help="The run folder."), workers: int | None = Workers) -> None:
     """Train three small networks on digits, audit fourteen explainers, write a report: about a minute."""
-    started = time.perf_counter()
-    with resumable():
-        from veracity.recipe import run_recipe
-
-        finish(run_recipe("symmetry-digits", out, Scale.SMALL, workers=default_workers(workers)), out, started)
+    recipe("symmetry-digits", Scale.SMALL, out, workers, "cpu")
 
 
 def recipe(
@@ -103,7 +101,7 @@ def audit(
     started = time.perf_counter()
     with resumable():
         from veracity.cli import audit_file
-        from veracity.engine.store.marks import made_from
+        from veracity.engine.store.writers import run_from
 
         asked, named = audit_file.read(file)
         folder = out or named
@@ -113,7 +111,7 @@ def audit(
         if dry_run:
             Console().print(costs(asked.forecast(folder, workers=crew, batch=batch, memory=budget)))
             return
-        with made_from(file):
+        with run_from(file):
             result = asked.run(folder, workers=crew, executor=executor, batch=batch, memory=budget)
         result.save_report(own_report(folder))
         finish(result, folder, started)
@@ -121,11 +119,13 @@ def audit(
 
 def costs(cost: Forecast) -> str:
     """A forecast in words."""
+    from veracity.core.wording import count
+
     minutes, seconds = divmod(round(cost.seconds), 60)
     first = [
-        *([f"calibration of {counted(cost.calibrations, 'path')}"] if cost.calibrations else []),
-        *([f"learning by {counted(cost.lessons, 'explainer')}"] if cost.lessons else []),
-        *([f"training of {counted(cost.folds, 'fold')}, which is not counted"] if cost.folds else []),
+        *([f"calibration of {count(cost.calibrations, 'path')}"] if cost.calibrations else []),
+        *([f"learning by {count(cost.lessons, 'explainer')}"] if cost.lessons else []),
+        *([f"training of {count(cost.folds, 'fold')}, which is not counted"] if cost.folds else []),
     ]
     least = "at least " if first else ""
     lines = [
@@ -135,11 +135,6 @@ def costs(cost: Forecast) -> str:
         f"about {minutes} min {seconds} s, {cost.memory / 2**20:,.0f} MiB for the largest batches",
     ]
     return "\n".join(lines)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def scan(
@@ -153,14 +148,15 @@ def scan(
 ) -> None:
     """Find the symmetries that a model keeps: every catalogued one that fits the input, best kept first."""
     with resumable():
-        from veracity.cli import tables
+        from veracity.cli.summary import print_page
+        from veracity.cli.tables import symmetries
         from veracity.studies.symmetry_scan import scan as measured
 
         models, inputs = subjects(file, model, data, weights)
         for name, module in models.items():
             folder = None if out is None else out / name
             found = measured(module, inputs, samples=samples, draws=draws, folder=folder, title=f"{name}: symmetries, best kept first")
-            Console().print(tables.symmetries(found))
+            print_page(symmetries(found))
 
 
 def subjects(file: Path | None, model: str | None, data: str | None, weights: Path | None) -> tuple[dict[str, nn.Module], object]:
@@ -181,7 +177,7 @@ def subjects(file: Path | None, model: str | None, data: str | None, weights: Pa
     if model is None or data is None:
         raise SpecError("A scan needs an audit file, or --model module:function and --data module:function.")
     entry = {"build": model, **({} if weights is None else {"weights": str(weights)})}
-    return {"model": audit_file.built("model", entry, Path.cwd())}, audit_file.data(data)[0]
+    return {"model": audit_file.build("model", entry, Path.cwd())}, audit_file.data(data)[0]
 
 
 def advise(
@@ -214,7 +210,7 @@ def audit_behind(result: Result, folder: Path, file: Path | None = None) -> Audi
     from veracity.audit import Audit
     from veracity.cli import audit_file
     from veracity.core.registry import RECIPES
-    from veracity.engine.store.marks import recorded
+    from veracity.engine.store.writers import mark_of
 
     if file is not None:
         return audit_file.read(file)[0]
@@ -227,7 +223,7 @@ def audit_behind(result: Result, folder: Path, file: Path | None = None) -> Audi
             raise SpecError(f"The recipe '{spec['recipe']}' makes no single audit, so there is no advice on its run.")
         return made
     if "file" in spec:
-        mark = recorded(result.folder.files)
+        mark = mark_of(result.folder.files)
         if mark is None or not mark.file:
             raise SpecError(
                 f"{folder} was not written by a run of yours, or has changed since, so that no code is run for it: name the audit file "

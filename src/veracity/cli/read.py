@@ -8,7 +8,7 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -30,65 +30,20 @@ class Format(StrEnum):
 
 def show(folder: str = Folder, format: Format = typer.Option(Format.TABLE, help="json: one object per line.")) -> None:
     """Print the table of a folder; in json and csv, an end that is not known is empty."""
-    from veracity.cli.cache import answer
+    from veracity.cli.summary import print_page, summary_of
 
+    found = summary_of(folder)
     if format is Format.TABLE:
-        typer.echo(answer(folder, f"table {look()}", lambda: as_table(loaded(folder))), nl=False)
-    else:
-        typer.echo(answer(folder, format.value, lambda: as_rows(loaded(folder), format)), nl=False)
+        print_page(found.page, wrap=found.wrap)
+        return
+    import pandas as pd
 
-
-def shown(folder: str, result: Any) -> str:
-    """A result that was just measured, as `show` prints it; the next `show` and `gate` need not derive it again."""
-    from veracity.cli.cache import answer
-    from veracity.cli.gate import requirements
-    from veracity.orbits import OrbitResult
-    from veracity.results import Result
-    from veracity.studies.result import StudyResult
-
-    if not isinstance(result, (Result, OrbitResult, StudyResult)):
-        return as_table(result)
-    answer(folder, "gate", lambda: requirements(result))
-    text: str = answer(folder, f"table {look()}", lambda: as_table(result))
-    return text
-
-
-def loaded(folder: str) -> Any:
-    """What a folder holds."""
-    from veracity.studies.result import load
-
-    return load(folder)
-
-
-def look() -> str:
-    """What the text of a table depends on besides its numbers: the terminal's width and colours."""
-    from rich.console import Console
-
-    console = Console()
-    return f"{console.width} {console.color_system} {console.encoding}"
-
-
-def as_table(result: Any) -> str:
-    """A result as this terminal shows it."""
-    from rich.console import Console
-
-    from veracity.cli import tables
-
-    console = Console()
-    with console.capture() as capture:
-        console.print(tables.any_result(result), soft_wrap=tables.is_text(result))
-    return capture.get()
-
-
-def as_rows(result: Any, format: Format) -> str:
-    """The table of a result as CSV, or as one JSON object per line."""
+    table = pd.DataFrame(found.table).replace([-math.inf, math.inf], math.nan)
     if format is Format.CSV:
-        return str(result.table().replace([-math.inf, math.inf], math.nan).to_csv(index=False))
-    lines = []
-    for row in result.table().to_dict("records"):
-        known = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
-        lines.append(json.dumps(known, allow_nan=False))
-    return "".join(f"{line}\n" for line in lines)
+        typer.echo(table.to_csv(index=False), nl=False)
+        return
+    for row in table.to_dict("records"):
+        typer.echo(json.dumps({key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}))
 
 
 def report(
@@ -132,43 +87,40 @@ def gate(
     ),
 ) -> None:
     """Exit 1 unless every row holds every requirement at the worse end of its interval."""
-    from veracity.cli.cache import answer
-    from veracity.cli.gate import check_units, judge, requirements, table_of
+    from veracity.cli.gate import check_units, judge
+    from veracity.cli.summary import summary_of
 
-    known = answer(folder, "gate", lambda: requirements(loaded(folder)))
-    rows = table_of(known)
-    check_units(rows, require, explainer)
-    verdict = judge(rows, require, explainer, model, max_unseen, known["confidence"])
-    for line in verdict.alike:
+    found = summary_of(folder)
+    check_units(found.requirements, require, explainer)
+    verdict = judge(found.requirements, require, explainer, model, max_unseen, found.confidence)
+    for line in verdict.notes:
         typer.echo(f"note: {line}")
-    for line in verdict.broken:
+    for line in verdict.failures:
         typer.echo(f"not held: {line}", err=True)
-    if verdict.broken:
+    if verdict.failures:
         raise typer.Exit(1)
-    typer.echo(f"held: {', '.join(require)} ({verdict.judged} judged)")
+    typer.echo(f"held: {', '.join(require)} ({verdict.count} judged)")
 
 
 def diff(
     first: str = typer.Argument(metavar="A", help="A folder."), second: str = typer.Argument(metavar="B", help="Another one.")
 ) -> None:
     """Compare two audits, or several with several, row by row: B minus A, paired by sample where the data are the same."""
-    from rich.console import Console
-
-    from veracity.cli import tables
+    from veracity.cli.summary import print_page
+    from veracity.cli.tables import comparison
     from veracity.results import compared
 
-    runs = [opened_audits(first), opened_audits(second)]
+    runs = [audits(first), audits(second)]
     names = [name for name in runs[0] if name in runs[1]]
     if not names:
         raise InputError(f"{first} and {second} have no audit in common: {', '.join(runs[0])} and {', '.join(runs[1])}.")
     for name in names:
         before, after = (run[name] for run in runs)
-        folded = bool(before.manifest.get("folds") or after.manifest.get("folds"))
-        title = f"{second} minus {first}{f', {name}' if name else ''}"
-        Console().print(tables.comparison(compared(before, after), title, folded=folded))
+        folds = bool(before.manifest.get("folds") or after.manifest.get("folds"))
+        print_page(comparison(compared(before, after), f"{second} minus {first}{f', {name}' if name else ''}", folds=folds))
 
 
-def opened_audits(folder: str) -> dict[str, Result]:
+def audits(folder: str) -> dict[str, Result]:
     """The audits of a folder by name, one alone without a name; raises on a folder that holds something else."""
     from veracity.engine.store import RunFolder
     from veracity.engine.store.manifest import Kind
@@ -180,14 +132,8 @@ def opened_audits(folder: str) -> dict[str, Result]:
             f"{folder} holds {kind.words}, and 'veracity diff' compares audits sample by sample: print both folders with 'veracity show "
             "FOLDER --format csv' and compare the tables."
         )
-    return audits(load(folder))
-
-
-def audits(result: Any) -> dict[str, Result]:
-    """The audits in what a folder holds, by name; one alone has no name."""
-    from veracity.results import Result
-
-    return {"": result} if isinstance(result, Result) else dict(getattr(result, "results", {}))
+    found = load(folder)
+    return {"": found} if kind is Kind.AUDIT else dict(found.results)
 
 
 def interface(
@@ -200,11 +146,6 @@ def interface(
     from veracity.app import show as serve
 
     if serve(folder, port=port, host=host, open_browser=browser):
-        leave()
-
-
-def leave() -> None:
-    """End now: an answer that is still being computed in some thread would keep the process for as long as it takes."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)  # an answer that some thread still computes would keep the process for as long as it takes

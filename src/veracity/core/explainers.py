@@ -12,6 +12,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.component import Component
+from veracity.core.errors import InputError
 from veracity.core.randomness import Draws
 from veracity.core.spaces import InputSpace
 from veracity.core.targets import Outputs
@@ -39,7 +40,7 @@ class Cost:
         return Cost(self.forward + other.forward, self.backward + other.backward)
 
     def __or__(self, other: Cost) -> Cost:
-        """What suffices for both, if they share their passes."""
+        """The cost of both, if they share their passes."""
         return Cost(max(self.forward, other.forward), max(self.backward, other.backward))
 
     def __mul__(self, times: int) -> Cost:
@@ -47,7 +48,7 @@ class Cost:
 
 
 class Need(Enum):
-    """What an explainer must be given besides a model and an input."""
+    """What an explainer may need besides a model and an input."""
 
     TRAINING = "training examples"
     CONCEPTS = "concepts"
@@ -63,10 +64,10 @@ class Context:
 
     draws      its random numbers, one row per input
     batch      how many model rows fit at once
-    structure  what belongs to the inputs but is not explained, each part (N, ...): the model is called as model(inputs, *structure)
-    learnt     what `learn` found out about this model
-    training   what the model learnt from, where the audit was given it
-    outputs    what the model's outputs are
+    structure  parts (N, ...) of the inputs that are not explained: the model is called as model(inputs, *structure)
+    learnt     the tensors that `learn` returned for this model
+    training   the training data of the model, if the audit has it
+    outputs    the kind of the model's outputs
     """
 
     draws: Draws
@@ -76,14 +77,28 @@ class Context:
     training: Training | None = None
     outputs: Outputs = Outputs.LOGITS
 
-    @property
-    def seed(self) -> int:
-        """The audit's seed."""
-        return self.draws.seed
+    def require_training(self, name: str) -> Training:
+        """The training examples; raises if there are none."""
+        if self.training is None:
+            raise InputError(f"{name} needs training examples: pass Audit(training=(inputs, labels)).")
+        return self.training
+
+    def require_concepts(self, name: str) -> Training:
+        """The training examples with their concepts; raises if there are none."""
+        training = self.require_training(name)
+        if not training.concepts:
+            raise InputError(f"{name} needs concepts: pass Audit(concepts={{'name': ...}}) with labels, a mask or a function for each.")
+        return training
+
+    def require_learnt(self, name: str) -> Mapping[str, Tensor]:
+        """The tensors that `learn` returned; raises if there are none."""
+        if not self.learnt:
+            raise InputError(f"{name} must learn about the model first: pass the result of learn(model, context) as Context(learnt=...).")
+        return self.learnt
 
 
 BARE = Context(Draws.of(0, torch.arange(0)), batch=512)
-"""The context where there is nothing but a model and inputs."""
+"""The context for a model and inputs alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +113,8 @@ class Explainer(Component, ABC):
     stochastic   whether it draws random numbers
     categorical  whether explanations are categories, or fractions of them, rather than amounts
     structured   whether it explains inputs with a structure
-    local        whether its only forward pass is one of the inputs themselves, so that it sees their scores
-    signed       whether explanations may be negative, which decides which random control is the fair null
+    local        whether its only forward pass is one of the inputs themselves, which gives their scores too
+    signed       whether explanations may be negative, which decides the fair random control
     """
 
     role = "explainer"
@@ -118,7 +133,7 @@ class Explainer(Component, ABC):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What the audit must bring along: training examples, and concepts, for explanations that refer to them."""
+        """What the audit must provide: training examples and concepts, if explanations refer to them."""
         return NEEDS.get(self.frame, frozenset())
 
     @abstractmethod
@@ -133,35 +148,35 @@ class Explainer(Component, ABC):
         """The explainer with the audit's reference set and symmetry, if it needs them and has none of its own."""
         return self
 
-    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
-        """The explainer with what only a trial on this model can tell (foreign code: whether it is random)."""
+    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
+        """The explainer with settings that depend on the model: whether foreign code is random, the number of checkpoints."""
         return self
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise on misuse before anything runs; return what the reader of the result must know."""
+        """Raise on misuse before anything runs; return notes for the reader of the result."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learner(Explainer, ABC):
-    """An explainer that finds out something about a model before it explains: examples, concepts."""
+    """An explainer that learns about a model before it explains: examples, concepts."""
 
     @property
     def learns(self) -> bool:
-        """Whether it does; an explainer around another one learns only if that one does."""
+        """Whether it learns; an explainer around another one learns only if the inner one does."""
         return True
 
     @property
     def lesson(self) -> Learner:
-        """Whose `learn` is called, so that explainers that learn the same do so once: here its own."""
+        """The explainer whose `learn` is called. Explainers that would learn the same name one of them, so it is learnt once."""
         return self
 
     @abstractmethod
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
-        """What is found out about a model once, before any explanation; stored with the run and handed back as `context.learnt`."""
+        """Tensors about this model, computed once before any explanation, stored with the run and returned as `context.learnt`."""
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
-        """What a reader must know about what was learnt, as rows of plain data; a row may carry a `warning`."""
+        """Rows of plain data that describe what was learnt to a reader; a row may carry a `warning`."""
         return []
 
 
@@ -191,9 +206,9 @@ class GivenMaps(Explainer, ABC):
     @property
     @abstractmethod
     def fixed(self) -> bool:
-        """Whether there is nothing that could explain a perturbed input or model."""
+        """Whether there are only these maps, so that perturbed inputs and models cannot be explained."""
 
 
 def maps_only(explainer: Explainer) -> bool:
-    """Whether an explainer is maps alone, which nothing could make for a perturbed input or model."""
+    """Whether an explainer has only stored maps, so that it cannot explain perturbed inputs and models."""
     return isinstance(explainer, GivenMaps) and explainer.fixed

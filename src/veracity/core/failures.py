@@ -67,22 +67,13 @@ def failures_of(records: Iterable[Mapping[Any, Any]]) -> list[Failure]:
     found: dict[str, list[Mapping[Any, Any]]] = {}
     for record in records:
         found.setdefault(str(record["error"]), []).append(record)
-    return [
-        Failure(
-            error,
-            unique_names(alike, "model"),
-            unique_names(alike, "score"),
-            unique_names(alike, "explainer"),
-            cell_counts(alike),
-            sample_counts(alike),
+    failures = []
+    for error, alike in found.items():
+        models, scores, explainers = (
+            tuple(dict.fromkeys(str(one[key]) for one in alike if one.get(key))) for key in ("model", "score", "explainer")
         )
-        for error, alike in found.items()
-    ]
-
-
-def unique_names(records: Iterable[Mapping[Any, Any]], key: str) -> tuple[str, ...]:
-    """The different values of a key, in their order."""
-    return tuple(dict.fromkeys(str(record[key]) for record in records if record.get(key)))
+        failures.append(Failure(error, models, scores, explainers, cell_counts(alike), sample_counts(alike)))
+    return failures
 
 
 def cell_counts(records: Iterable[Mapping[Any, Any]]) -> dict[str, tuple[int, int]]:
@@ -101,8 +92,5 @@ def sample_counts(records: Iterable[Mapping[Any, Any]]) -> dict[str, tuple[int, 
     for record in (one for one in records if one.get("samples_failed", 0) > 0):
         key = (str(record.get("explainer") or ""), str(record.get("model") or ""))
         most[key] = max(most.get(key, (0, 0)), (int(record["samples_failed"]), int(record["samples"])))
-    found: dict[str, tuple[int, int]] = {}
-    for (name, _), (failed, total) in most.items():
-        before = found.get(name, (0, 0))
-        found[name] = (before[0] + failed, before[1] + total)
-    return found
+    pairs = {name: [pair for (one, _), pair in most.items() if one == name] for name, _ in most}
+    return {name: (sum(failed for failed, _ in counts), sum(total for _, total in counts)) for name, counts in pairs.items()}

@@ -173,16 +173,26 @@ class TokenInputs:
 
 
 @dataclass(frozen=True)
-class FirstSamples:
-    """The first samples of a data set."""
+class Subset:
+    """Samples of another data set, with its shape and its models."""
 
     inputs: Inputs
-    count: int
 
     @property
     def shape(self) -> Size:
         """The shape of one sample."""
         return self.inputs.shape
+
+    def adapt(self, model: nn.Module) -> nn.Module:
+        """As for the whole data set."""
+        return self.inputs.adapt(model)
+
+
+@dataclass(frozen=True)
+class FirstSamples(Subset):
+    """The first samples of a data set."""
+
+    count: int
 
     def size(self) -> int:
         """The number of samples."""
@@ -196,22 +206,12 @@ class FirstSamples:
         """A hash of the content."""
         return fingerprint.of_json([self.inputs.fingerprint(), self.count])
 
-    def adapt(self, model: nn.Module) -> nn.Module:
-        """As for the whole data set."""
-        return self.inputs.adapt(model)
-
 
 @dataclass(frozen=True)
-class SelectedSamples:
+class SelectedSamples(Subset):
     """Samples of a data set selected by their indices (n,)."""
 
-    inputs: Inputs
     index: Tensor
-
-    @property
-    def shape(self) -> Size:
-        """The shape of one sample."""
-        return self.inputs.shape
 
     def size(self) -> int:
         """The number of samples."""
@@ -225,21 +225,18 @@ class SelectedSamples:
         """A hash of the content."""
         return fingerprint.of_json([self.inputs.fingerprint(), fingerprint.of_tensor(self.index)])
 
-    def adapt(self, model: nn.Module) -> nn.Module:
-        """As for the whole data set."""
-        return self.inputs.adapt(model)
-
 
 def check_readable(tensor: Tensor, what: str) -> None:
     """Raise if a tensor is sparse, nested, quantised or without memory; `what` names it in the error."""
-    if tensor.is_nested:
-        raise InputError(f"The {what} are a nested tensor: pad them to one shape with .to_padded_tensor(0.0).")
-    if tensor.layout is not torch.strided:
-        raise InputError(f"The {what} are a sparse tensor: convert them with .to_dense().")
-    if tensor.is_quantized:
-        raise InputError(f"The {what} are a quantised tensor: convert them with .dequantize().")
-    if tensor.is_meta:
-        raise InputError(f"The {what} are on the device 'meta', which holds no numbers: make them on another device, such as 'cpu'.")
+    problems = {
+        "a nested tensor: pad them to one shape with .to_padded_tensor(0.0)": tensor.is_nested,
+        "a sparse tensor: convert them with .to_dense()": tensor.layout is not torch.strided,
+        "a quantised tensor: convert them with .dequantize()": tensor.is_quantized,
+        "on the device 'meta', which holds no numbers: make them on another device, such as 'cpu'": tensor.is_meta,
+    }
+    for problem, found in problems.items():
+        if found:
+            raise InputError(f"The {what} are {problem}.")
 
 
 def check_finite(values: Tensor) -> None:

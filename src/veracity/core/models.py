@@ -17,21 +17,6 @@ from veracity.core.snapshot import TensorSnapshot
 
 
 @contextmanager
-def full_float32() -> Iterator[None]:
-    """Switch TF32 off for GPU convolutions and matrix products; restore the settings on exit."""
-    cudnn: Any = torch.backends.cudnn
-    parts: tuple[Any, ...] = (cudnn.conv, torch.backends.cuda.matmul)
-    before = [part.fp32_precision for part in parts]
-    try:
-        for part in parts:
-            part.fp32_precision = "ieee"
-        yield
-    finally:
-        for part, precision in zip(parts, before, strict=True):
-            part.fp32_precision = precision
-
-
-@contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     """The model in evaluation mode and full float32; modes, gradients, buffers and settings are restored on exit.
 
@@ -40,13 +25,18 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     modes = {module: module.training for module in model.modules()}
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
     buffers = TensorSnapshot(dict(model.named_buffers()))  # a model may count its passes there
+    cudnn: Any = torch.backends.cudnn
+    precisions: dict[Any, str] = {part: part.fp32_precision for part in (cudnn.conv, torch.backends.cuda.matmul)}
     try:
         model.eval()
         for parameter in gradients:
             parameter.grad = None
-        with full_float32():
-            yield model
+        for part in precisions:
+            part.fp32_precision = "ieee"
+        yield model
     finally:
+        for part, precision in precisions.items():
+            part.fp32_precision = precision
         for module, mode in modes.items():
             module.training = mode
         for parameter, gradient in gradients.items():

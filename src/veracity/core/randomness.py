@@ -64,6 +64,15 @@ def philox_on_device(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[
     return c0, c1, c2, c3
 
 
+def box_muller(words: Tensor, out: Tensor) -> None:
+    """Write standard normal numbers (N, 2 n) made from random words (N, 2 n) into `out`, in its precision."""
+    pairs = words.shape[1] // 2
+    u = words.to(out.dtype).add_(0.5).div_(2.0**32)
+    radius, angle = u[:, :pairs].log().mul_(-2.0).sqrt_(), u[:, pairs:].mul_(2.0 * torch.pi)
+    torch.mul(radius, angle.cos(), out=out[:, :pairs])
+    torch.mul(radius, angle.sin_(), out=out[:, pairs:])
+
+
 def stream_number(stream: str) -> int:
     """A 32-bit number for a stream's name, so that two purposes do not share random numbers."""
     return int.from_bytes(hashlib.sha256(stream.encode()).digest()[:4], "big")
@@ -131,10 +140,7 @@ class Draws:
         tall = max(1, DEVICE_CHUNK // max(1, pairs))
         for top in range(0, len(self), tall):
             rows = slice(top, top + tall)
-            u = self[rows].words_on(2 * pairs, stream, device).to(kind).add_(0.5).div_(2.0**32)
-            radius, angle = u[:, :pairs].log().mul_(-2.0).sqrt_(), u[:, pairs:].mul_(2.0 * torch.pi)
-            torch.mul(radius, angle.cos(), out=found[rows, :pairs])
-            torch.mul(radius, angle.sin_(), out=found[rows, pairs:])
+            box_muller(self[rows].words_on(2 * pairs, stream, device), found[rows])
         return found[:, :count]
 
     def uniform(self, *shape: int, stream: str) -> Tensor:
@@ -146,11 +152,8 @@ class Draws:
         """Standard normal numbers by the Box-Muller transform, float64 (N, *shape)."""
         count = int(torch.Size(shape).numel())
         pairs = -(-count // 2)
-        u = self.words(2 * pairs, stream).double().add_(0.5).div_(2.0**32)
-        radius, angle = u[:, :pairs].log().mul_(-2.0).sqrt_(), u[:, pairs:].mul_(2.0 * torch.pi)
         found = torch.empty(len(self), 2 * pairs, dtype=torch.float64)
-        torch.mul(radius, angle.cos(), out=found[:, :pairs])
-        torch.mul(radius, angle.sin_(), out=found[:, pairs:])
+        box_muller(self.words(2 * pairs, stream), found)
         return found[:, :count].reshape(len(self), *shape)
 
     def integers(self, high: int, *shape: int, stream: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a score is: it declares what it needs, observes pairs, and reduces; it never loops over a model."""
+"""Scores: each declares what it needs, observes pairs before and after a perturbation, and reduces them to numbers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 
 
 class Reads(Enum):
-    """What can be read of a subject: its explanations, the model's probabilities, the scores that the target picks from,
-    the input itself, one layer's output, whether the model is right, or the class that it predicts.
+    """What can be read of a subject: its explanation, the model's probabilities, the scores that the target picks from, the input,
+    the output of one layer, whether the prediction is correct, or the predicted class.
     """
 
     EXPLANATION = "explanation"
@@ -37,15 +37,15 @@ class Reads(Enum):
 
 
 OUTPUTS = frozenset({Reads.OUTPUT, Reads.SCORES, Reads.REPRESENTATION})
-"""What one forward pass tells."""
+"""What one forward pass returns."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is scored: a model, and an explainer of it unless the score is about the model alone.
+    """What is scored: a model, and an explainer unless the score is about the model alone.
 
-    `shape` is one sample's; `layers` are the model's layers with weights of their own, by name, in their order; `folds` is in
-    how many folds the data were cut where the model is cross-trained, else 0.
+    `shape` is that of one sample. `layers` are the names of the model's layers with weights, in order. `folds` is the number of folds
+    of a cross-trained model, else 0.
     """
 
     model: str
@@ -57,7 +57,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Smoothing:
-    """Explanations are means over `count` draws of `space` around the input."""
+    """Replaces explanations by their means over `count` draws of `space` around the input."""
 
     space: InputSpace
     count: int
@@ -67,8 +67,8 @@ class Smoothing:
 class Request:
     """Perturb by `space` along `walk`. With `common_draws` the explainer reuses its random numbers of e(x).
 
-    `layer` is the one whose output is read, by name; `smoothing` averages every explanation that is read. `follow` explains
-    the class predicted for the perturbed input instead of the target.
+    `layer` names the layer whose output is read. `smoothing` averages every explanation. With `follow`, the class that is predicted
+    for the perturbed input is explained instead of the target.
     """
 
     space: Space
@@ -80,7 +80,7 @@ class Request:
 
     @property
     def repeats(self) -> int:
-        """How many explanations make one that is read."""
+        """The number of explanations that are averaged to one."""
         return self.smoothing.count if self.smoothing else 1
 
     def spec(self) -> list[Any]:
@@ -90,8 +90,18 @@ class Request:
         return [self.space.spec(), self.walk.spec(), self.common_draws, *beside, *(["follow"] if self.follow else [])]
 
 
+class ReadPart:
+    """An attribute of a reading, which raises if it was not read."""
+
+    def __init__(self, what: Reads) -> None:
+        self.what = what
+
+    def __get__(self, reading: Reading, owner: type[Reading]) -> Tensor:
+        return reading[self.what]
+
+
 class Reading:
-    """What was read of R rows: their targets (R,), and whatever was asked for, each (R, ...)."""
+    """What was read of R rows: their targets (R,), and the requested parts, each (R, ...)."""
 
     def __init__(self, target: Tensor, found: Mapping[Reads, Tensor]) -> None:
         self.target, self.found = target, found
@@ -101,40 +111,20 @@ class Reading:
             raise SpecError(f"The {what.value} was not read: a score that looks at it says so in `before` or `after`.")
         return self.found[what]
 
-    @property
-    def explanation(self) -> Tensor:
-        """e(x), (R, ...)."""
-        return self[Reads.EXPLANATION]
-
-    @property
-    def output(self) -> Tensor:
-        """The model's probabilities (R, C), or its outputs where they are none."""
-        return self[Reads.OUTPUT]
-
-    @property
-    def scores(self) -> Tensor:
-        """All scores that the target picks from, (R, K)."""
-        return self[Reads.SCORES]
-
-    @property
-    def input(self) -> Tensor:
-        """The input, (R, ...)."""
-        return self[Reads.INPUT]
-
-    @property
-    def representation(self) -> Tensor:
-        """One layer's output, (R, units)."""
-        return self[Reads.REPRESENTATION]
-
-    @property
-    def correct(self) -> Tensor:
-        """Whether the model is right about each row, 1 or 0, (R,)."""
-        return self[Reads.CORRECT]
-
-    @property
-    def predicted(self) -> Tensor:
-        """The class that the model predicts for each row, (R,)."""
-        return self[Reads.CLASS]
+    explanation = ReadPart(Reads.EXPLANATION)
+    """e(x), (R, ...)."""
+    output = ReadPart(Reads.OUTPUT)
+    """The model's probabilities (R, C), or its raw outputs."""
+    scores = ReadPart(Reads.SCORES)
+    """All scores that the target picks from, (R, K)."""
+    input = ReadPart(Reads.INPUT)
+    """The input, (R, ...)."""
+    representation = ReadPart(Reads.REPRESENTATION)
+    """The output of one layer, (R, units)."""
+    correct = ReadPart(Reads.CORRECT)
+    """Whether each prediction is correct, 1 or 0, (R,)."""
+    predicted = ReadPart(Reads.CLASS)
+    """The predicted class of each row, (R,)."""
 
     @property
     def score(self) -> Tensor:
@@ -144,11 +134,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class Pair:
-    """R rows before and after a perturbation, the elements that made it (R, q), and how what was read should move along.
+    """R rows before and after a perturbation by `element` (R, q), and how the explanation should move along.
 
-    In the input's frame `move` is what happened to the input; elsewhere nothing moves (rho' is the identity). Along a path of
-    weights `before` may be an earlier level; `start` holds the explanations (R, ...) of the unperturbed model then. What one
-    score has computed for these rows, others find through `once`.
+    `move` applies the perturbation of the input to an explanation in the input's frame, and `undo` its inverse; in other frames both
+    are the identity. Along a path of weights `before` may be an earlier level; then `start` holds the explanations (R, ...) of the
+    unperturbed model. Scores share what they compute for these rows through `once`.
     """
 
     before: Reading
@@ -160,7 +150,7 @@ class Pair:
     known: dict[str, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, key: str, compute: Callable[[], Tensor]) -> Tensor:
-        """What is computed under a key, by the first score that asks."""
+        """The tensor of a key, computed by the first score that asks for it."""
         if key not in self.known:
             self.known[key] = compute()
         return self.known[key]
@@ -168,7 +158,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Defaults:
-    """The audit's choices for scores that were given by name only."""
+    """The space and walk of the audit, for scores that do not set their own."""
 
     space: InputSpace | None
     walk: Walk
@@ -186,11 +176,11 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Score(Component, ABC):
-    """A number with a direction and a range, per sample where that is defined.
+    """A number per sample, or per data set, with a direction and a range.
 
-    `reads` is what the score is about; `before` and `after` are what must be read of the unperturbed and of the perturbed
-    subject, just that unless said otherwise. `quantities` names the columns of what it observes. With `correct_only` it is defined
-    for samples that the model classifies correctly, where their labels are known.
+    `reads` is what the score is about. `before` and `after` are what must be read of the unperturbed and the perturbed subject, by
+    default `reads` alone. `quantities` names the columns that it observes. With `correct_only` it is defined only for samples that the
+    model classifies correctly, if labels are known.
     """
 
     role = "score"
@@ -202,91 +192,87 @@ class Score(Component, ABC):
     pooled: ClassVar[bool] = False
     """Whether the score is one number for the whole data set: see `PooledScore`."""
     title: ClassVar[str] = ""
-    """What the score is called in a sentence, such as "Fast-GEF"; if empty, its name with spaces."""
+    """The name in a sentence, such as "Fast-GEF"; by default the name of the component with spaces."""
     definition: ClassVar[str] = ""
-    """What the report says the score is; if empty, the first sentence of the docstring."""
+    """The definition in the report; by default the first sentence of the docstring."""
     figures: ClassVar[tuple[str, ...]] = ("convergence",)
-    """The figures that tell the score, by their names in the registry `FIGURES`, in the order of the page."""
+    """The figures of the score by their names in the registry `FIGURES`, in the order of the page."""
     beside: ClassVar[tuple[str, ...]] = ("random_control",)
-    """The columns that are on the score's scale and stand beside it: "random_control", "self_agreement"."""
+    """The columns next to the score, on its scale: "random_control", "self_agreement"."""
     mark: ClassVar[float | None] = None
-    """The value from which on a similarity counts as kept; None if there is no such value."""
+    """The smallest value at which an explainer respects the symmetry; None if there is no such value."""
     in_summary: ClassVar[str] = "counted"
-    """What a report on many scores says of it at the top: "paragraph", "counted" (who is ahead how often) or "nothing"."""
+    """How the summary of a report treats the score: a "paragraph" of its own, "counted" among many scores, or "nothing"."""
     measure: Measure | None = None
 
-    def suited(self, subject: Subject) -> Score:
-        """The score as it is measured on this subject: here as it is."""
+    def for_subject(self, subject: Subject) -> Score:
+        """The score with the settings that depend on the subject, such as the size of patches."""
         return self
 
     @property
     def compare(self) -> Measure:
-        """The measure, once there is one."""
+        """The measure; raises if there is none."""
         if self.measure is None:
             raise SpecError(f"The score '{self.name}' has no measure: give it one, such as measure=cosine.")
         return self.measure
 
     @property
     def direction(self) -> Direction:
-        """Which way is better: the measure's."""
+        """Which direction is better; by default that of the measure."""
         return self.compare.direction
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Between which numbers a value lies: the measure's."""
+        """The smallest and the largest possible value; by default those of the measure."""
         return self.compare.range
 
     @property
     def null(self) -> float | None:
-        """What an explanation that has nothing to do with the model scores, where that is known and not zero."""
+        """The score of an explanation that is unrelated to the model, if it is known and not zero."""
         return None
 
     @property
     def in_map_units(self) -> bool:
-        """Whether multiplying the explanation by 100 changes the value. Then no explainers are ranked by it: here as the measure says."""
+        """Whether scaling the explanation changes the value, so that explainers cannot be ranked by it; by default as for the measure."""
         return self.reads is Reads.EXPLANATION and self.measure is not None and self.measure.in_map_units
 
     @property
     def assumption(self) -> Score | None:
-        """The score of the model alone that says, by 1 or 0, on which samples this one means what it says."""
+        """A score of the model alone that says, by 1 or 0, on which samples the assumptions of this score hold."""
         return None
 
     @abstractmethod
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """Which perturbations of this subject the score needs; none if it does not apply."""
+        """The perturbations that the score needs for this subject; none if it does not apply."""
 
     def expected(self, pair: Pair) -> Tensor:
-        """What a perfect subject would show after the perturbation: here what it showed before."""
+        """The reading that a perfect subject would have after the perturbation; by default the same as before."""
         return pair.before[self.reads]
 
     def observe(self, pair: Pair) -> Tensor:
-        """One number per row (R,), or per row and quantity (R, Q); NaN where undefined. Here: the measure of found and expected."""
+        """One number per row (R,), or per row and quantity (R, Q); NaN where undefined. By default the measure of found and expected."""
         return self.compare(pair.after[self.reads], self.expected(pair))
 
     def values(self, measured: Measured) -> Array:
-        """From measurements to one value per draw (samples, draws): here the only quantity at the only level."""
+        """One value per draw (samples, draws) from the quantities; by default the only quantity at the only level."""
         (quantity,) = self.quantities
         return measured[quantity][:, :, 0]
 
     def reduce(self, values: Array) -> Array:
-        """From values (samples, draws), NaN where undefined or not drawn, to one value per sample: here their mean."""
+        """One value per sample from values (samples, draws), NaN where undefined or not drawn; by default their mean."""
         return per_sample_mean(values)
 
     def setting(self) -> str:
-        """Where and how the score looks, in a sentence; "" if there is nothing to say."""
+        """The settings that a reader of the report needs, in a sentence; "" by default."""
         return ""
-
-    def outcome(self, counts: Mapping[str, int]) -> str | None:
-        """How a search ended, from the counts n, undefined, infeasible, censored, stuck, stiff, undefined_draws; None without a search."""
-        return None
 
     @property
     def centre(self) -> str:
-        """How samples are summed up: by their "mean", or by their "median" where values may be censored."""
+        """How samples are summarised: by their "mean", or by their "median" if values may be censored."""
         return "mean"
 
     def about(self) -> dict[str, Any]:
-        """What a reader of the results needs: the spec, whether samples are plain means of their draws, and whether those are derived."""
+        """What readers of a run folder need: the spec, and whether the score has its own `values` or `reduce`."""
         return {
             "spec": self.spec(),
             "reduce": "mean" if type(self).reduce is Score.reduce else "own",
@@ -300,47 +286,51 @@ class Score(Component, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SampleNotes(Score, ABC):
-    """A score that tells more about a sample than its value."""
+    """A score that says more about a sample than its value."""
+
+    def outcome(self, counts: Mapping[str, int]) -> str | None:
+        """How a search ended, from the counts n, undefined, infeasible, censored, stuck, stiff, undefined_draws; None without a search."""
+        return None
 
     def no_response(self, measured: Measured) -> NDArray[np.bool_]:
-        """Samples (samples,) whose explanation did not move at all, so that their value is undefined: here none is singled out."""
+        """Samples (samples,) whose value is undefined because their explanation did not change at all."""
         return np.zeros(len(measured[self.quantities[0]]), dtype=np.bool_)
 
     def errors(self, measured: Measured) -> Array | None:
-        """The standard error (samples,) of each sample's value, if the draws themselves tell; here they do not."""
+        """The standard error (samples,) of each sample's value; None if it does not follow from the draws."""
         return None
 
     def remarks(self, measured: Measured) -> Mapping[str, NDArray[np.bool_]]:
-        """Samples (samples,) that are "censored", "infeasible", "stuck" or "stiff"; here none."""
+        """Samples (samples,) that are "censored", "infeasible", "stuck" or "stiff"."""
         return {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PooledScore(Score, ABC):
-    """A score of the whole data set, which no mean over samples gives. Its interval comes from a bootstrap over the samples."""
+    """A score of the whole data set that is not a mean over samples. Its interval comes from a bootstrap over the samples."""
 
     pooled: ClassVar[bool] = True
     by_ends: ClassVar[bool] = False
-    """Whether a difference is known only by the two values' own intervals, because bootstrap replicates of the value are biased."""
+    """Whether differences follow from the intervals of the two values, because bootstrap replicates are biased."""
 
     @abstractmethod
     def pool(self, measured: Measured, weights: Array) -> Array:
-        """The data set's values (B,) if sample n counts weights[b, n] times; weights (B, samples)."""
+        """B values of the data set, in which sample n counts weights[b, n] times; weights (B, samples)."""
 
     @abstractmethod
     def interval(self, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
         """The interval of a value, from its bootstrap replicates (B,)."""
 
     def permuted(self, measured: Measured, orders: NDArray[np.int64]) -> Array | None:
-        """The values (B,) if sample n had the labels of sample orders[b, n]; None where there is no such null."""
+        """B values, in which sample n has the labels of sample orders[b, n]; None if there is no such null."""
         return None
 
     def sizes(self, measured: Measured) -> tuple[int, ...]:
-        """How many measurements each of the compared sets holds; empty where no sets are compared."""
+        """The number of measurements in each set that is compared; empty if no sets are compared."""
         return ()
 
     def enough(self, measured: Measured) -> bool:
-        """Whether there are enough samples for an interval that covers what it claims."""
+        """Whether there are enough samples for an interval with the nominal coverage."""
         return True
 
 
@@ -355,7 +345,7 @@ def reads_after(score: Score) -> frozenset[Reads]:
 
 
 def per_sample_mean(values: Array) -> Array:
-    """The mean of each row's finite values; NaN for a row without any."""
+    """The mean of the finite values of each row; NaN if there are none."""
     count = np.isfinite(values).sum(axis=1)
     total = np.where(np.isfinite(values), values, 0.0).sum(axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -1,18 +1,21 @@
-"""A space says what can vary: from a standard Gaussian latent to a perturbation."""
+"""Spaces of perturbations: each maps standard Gaussian latents to elements, which perturb an input, a model or a target."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.component import Component
+from veracity.core.errors import SpecError
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
+
+T = TypeVar("T")
 
 
 class Representation(Enum):
@@ -34,44 +37,50 @@ class Space(Component, ABC):
     nested: ClassVar[bool] = True
 
     def fit(self, shape: Size) -> Self:
-        """The space for inputs of this shape (one sample's, without the batch axis); raises if it does not fit."""
+        """The space for inputs whose samples have this shape; raises if they do not fit."""
         return self
 
     @property
     def order(self) -> int | None:
-        """How many elements there are; None if there is no end to them."""
+        """The number of elements; None if it is infinite."""
         return None
 
     @property
     def levels(self) -> int:
-        """At how many levels each draw is visited: steps of one path, from weak to strong."""
+        """The number of levels of each draw: steps of one path, from weak to strong."""
         return 1
 
     def at(self, elements: Tensor, level: Tensor) -> Tensor:
-        """Drawn elements (N, p) at their levels (N,): here the elements themselves."""
+        """Elements (N, p) at their levels (N,); by default a level changes nothing."""
         return elements
-
-    @property
-    def caveat(self) -> str | None:
-        """What a reader must know about how elements are drawn: here nothing."""
-        return None
 
     @property
     @abstractmethod
     def latents(self) -> int:
-        """How many standard Gaussian numbers make one element."""
+        """The number of standard Gaussian numbers that one element is made from."""
 
     @abstractmethod
     def decode(self, latent: Tensor) -> Tensor:
         """Elements (N, p) from Gaussian latents (N, latents); uniform if the latents are standard normal."""
 
-    def drawn(self, draws: Draws) -> Tensor:
-        """The random elements (N, p) that belong to N rows: those of their standard normal latents."""
+    def sample(self, draws: Draws) -> Tensor:
+        """Random elements (N, p), one per row of `draws`."""
         return self.decode(draws.normal(self.latents, stream="walk"))
 
-    def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Uniform elements (count, p), drawn independently."""
-        return self.decode(torch.randn(count, self.latents, generator=generator, dtype=torch.float64))
+
+def check_known(space: Space, value: T | None, what: str, how: str = "fit(shape) with one sample's shape") -> T:
+    """A value that a space gets from the data or the model; raises as long as it is None."""
+    if value is None:
+        raise SpecError(f"The space '{space.name}' does not know {what} yet: call {how}.")
+    return value
+
+
+def check_level(space: Space, level: int) -> int:
+    """A level of the space; raises if there is no such level."""
+    if not 0 <= level < space.levels:
+        known = f"levels 0 to {space.levels - 1}" if space.levels > 1 else "only level 0"
+        raise SpecError(f"The space '{space.name}' has {known}, not {level}.")
+    return level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +89,7 @@ class InputSpace(Space, ABC):
 
     representation: ClassVar[Representation] = Representation.PERMUTATION
     moves_frame: ClassVar[bool] = True
-    """Whether what lives in the input's frame moves along with the input; noise, say, moves nothing."""
+    """Whether an explanation should move along with the input, as it should under shifts but not under noise."""
 
     @abstractmethod
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
@@ -94,13 +103,13 @@ class InputSpace(Space, ABC):
         """Raise if these inputs make the space meaningless (say, if a shift would wrap visible pixels)."""
 
     def words(self, element: Tensor) -> str:
-        """What one element (p,) does, for people; "" where there are no words for it."""
+        """What one element (p,) does, in words; "" if there are none."""
         return ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphSpace(InputSpace, ABC):
-    """A space that moves the structure of graphs along with their nodes; plain tensors make no sense for it."""
+    """A space that moves the structure of graphs along with their nodes."""
 
     @abstractmethod
     def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -113,27 +122,32 @@ class GraphSpace(InputSpace, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class GuidedSpace(InputSpace, ABC):
-    """A space whose elements become concrete by a guide of each sample: its input and, if `by_explanation`, its explanation."""
+    """A space whose elements depend on a guide of each sample: its input and, with `by_explanation`, its explanation."""
 
     by_explanation: ClassVar[bool] = False
 
     @abstractmethod
     def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
-        """The guides of B samples (B, ...), found once per block."""
+        """The guides of B samples (B, ...), computed once per block."""
 
     @abstractmethod
     def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
-        """N elements made concrete by the guides of their samples (N, ...)."""
+        """N elements combined with the guides of their samples (N, ...)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RangedSpace(InputSpace, ABC):
-    """A space that stays within the range of the data, which it learns before it is walked."""
+    """A space that stays within the range of the data, which must be known before elements can act."""
 
     @property
     @abstractmethod
     def needs_range(self) -> bool:
-        """Whether it still waits for the range of the data."""
+        """Whether the range of the data is still unknown."""
+
+    @property
+    def caveat(self) -> str | None:
+        """A warning about how elements are distributed, for readers of the result; None if there is nothing to say."""
+        return None
 
     @abstractmethod
     def within(self, low: float, high: float) -> Self:
@@ -142,15 +156,15 @@ class RangedSpace(InputSpace, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class StrengthPath(Space, ABC):
-    """A path of growing perturbations whose strength may be left open; a calibration finds it for each model."""
+    """A path of growing perturbations whose strength may be left open; then a calibration finds it for each model."""
 
     @abstractmethod
     def endpoint(self, sigma: float) -> Space | None:
-        """The strong end of the path alone, at this strength, if the strength is open; else None."""
+        """The strong end of the path at this strength; None if the strength is not open."""
 
     @abstractmethod
     def with_strength(self, sigma: float) -> Self:
-        """The path with the strength that was found."""
+        """The path with this strength."""
 
 
 def open_end(space: Space, sigma: float) -> Space | None:
@@ -160,16 +174,16 @@ def open_end(space: Space, sigma: float) -> Space | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Countable(Space, ABC):
-    """A space that can be counted out, whatever it acts on."""
+    """A space with finitely many elements, whatever it acts on."""
 
     @property
     @abstractmethod
     def order(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
 
     @abstractmethod
     def unrank(self, index: Tensor) -> Tensor:
-        """Elements (N, p) by their number (N,), from 0 to order - 1; number 0 is the identity where there is one."""
+        """Elements (N, p) by their numbers (N,) from 0 to order - 1; number 0 is the identity, if there is one."""
 
     def enumerate(self) -> Tensor:
         """Every element once, (order, p)."""
@@ -177,7 +191,7 @@ class Countable(Space, ABC):
 
     @property
     def latents(self) -> int:
-        """One latent is enough to number the elements."""
+        """One, for the number of the element."""
         return 1
 
     def decode(self, latent: Tensor) -> Tensor:
@@ -188,14 +202,14 @@ class Countable(Space, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class FiniteSpace(Countable, InputSpace, ABC):
-    """A space of inputs that can be counted out."""
+    """A space with finitely many elements that act on inputs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSpace(Countable, ABC):
-    """A space whose elements change what the model learnt from: a draw is another trained model, shared by all samples.
+    """A space of models that were trained on other data. A draw is one model, shared by all samples.
 
-    The models themselves are artefacts of the run; an element (N, 1) says which of them takes the place of the sample's own.
+    An element (N, 1) says which model replaces the one of the sample.
     """
 
     nested = False
@@ -203,20 +217,20 @@ class TrainingSpace(Countable, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSpace(Space, ABC):
-    """A space whose elements put other samples of the data set, with their own targets, in the place of each one."""
+    """A space whose elements replace a sample by another one of the data set, with its own target."""
 
     @abstractmethod
     def among(self, size: int, content: str) -> Self:
-        """The space for a data set of this many samples; `content` is a hash of samples and targets."""
+        """The space for a data set of `size` samples; `content` is a hash of samples and targets."""
 
     @abstractmethod
     def instead_of(self, samples: Tensor, elements: Tensor) -> Tensor:
-        """The numbers (N,) of the samples that N elements put in the place of these."""
+        """Indices (N,) of the substituted samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSpace(Space, ABC):
-    """A space whose elements choose another output to explain; input and model stay."""
+    """A space whose elements choose another output to explain; input and model stay the same."""
 
     @abstractmethod
     def retarget(self, elements: Tensor, targets: Tensor, classes: int) -> Tensor:
@@ -227,23 +241,19 @@ class TargetSpace(Space, ABC):
 class WeightSpace(Space, ABC):
     """A space whose elements change the model's parameters: a draw is one copy of the model, shared by all samples.
 
-    Elements (N, 2) are the number of the copy and its level. A copy is regenerated from (seed, draw, level) alone, so that
-    none needs to be kept.
+    Elements (N, 2) are the number of the copy and its level. A copy depends on (seed, draw, level) alone, so it can be made again
+    at any time.
     """
 
     nested = False
-
-    @property
-    def latents(self) -> int:
-        """None: a copy is known by its number."""
-        return 0
+    latents = 0
 
     def decode(self, latent: Tensor) -> Tensor:
-        """Empty elements (N, 0): the walk numbers the copies."""
+        """Empty elements (N, 0), because the walk numbers the copies."""
         return torch.zeros(len(latent), 0, dtype=torch.int64)
 
     def at(self, elements: Tensor, level: Tensor) -> Tensor:
-        """(N, 2): the copies' numbers with their levels."""
+        """The numbers of the copies with their levels, (N, 2)."""
         return torch.cat((elements, level.reshape(-1, 1).to(elements)), dim=1)
 
     def of(self, model: nn.Module) -> Self:
@@ -251,11 +261,11 @@ class WeightSpace(Space, ABC):
         return self
 
     def starts(self, level: int) -> bool:
-        """Whether a level is compared with the unperturbed model; else with the last level that leads, along a path."""
+        """Whether a level is compared with the unperturbed model; if not, it is compared with the last level that `leads`."""
         return True
 
     def leads(self, level: int) -> bool:
-        """Whether the levels after it are compared with this one, where they do not start anew."""
+        """Whether the levels after it are compared with this one, unless they are compared with the unperturbed model."""
         return True
 
     def explains(self, level: int) -> bool:
@@ -267,5 +277,5 @@ class WeightSpace(Space, ABC):
         return True
 
     @abstractmethod
-    def perturbed(self, model: nn.Module, draw: int, level: int, seed: int) -> dict[str, Tensor]:
-        """The parameters of one copy by name, those that stay left out; the model itself is never changed."""
+    def parameters(self, model: nn.Module, draw: int, level: int, seed: int) -> dict[str, Tensor]:
+        """The changed parameters of one copy by name; the model itself is never changed."""

@@ -1,14 +1,11 @@
-"""A walk says how to explore a space, by ask and tell.
-
-A search is a walk that follows an objective: it asks, hears how bad what it asked for was, and asks again.
-"""
+"""Walks: how a space is explored, by ask and tell. A search is a walk that maximises an objective."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -20,7 +17,7 @@ from veracity.core.spaces import Space
 
 @dataclass(frozen=True)
 class Ask:
-    """Perturbations to evaluate: row i perturbs the block's sample `row[i]` as its draw `draw[i]`, at `level[i]`, by `element[i]`."""
+    """Perturbations to evaluate: row i perturbs sample `row[i]` of the block by `element[i]`, as its draw `draw[i]` at `level[i]`."""
 
     row: Tensor
     draw: Tensor
@@ -36,12 +33,11 @@ class Ask:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the draws came about, which is what their interval depends on.
+    """How draws were made, which determines their interval.
 
-    `population` is the space's order when draws are distinct (the finite-population correction), None when they are
-    independent. `exhaustive` draws have no error. Draws are `nested` in samples, or shared by all of them. `anytime`
-    holds the confidence level of a walk that stopped by looking at its values; its intervals must be valid at any
-    stopping time.
+    `population` is the order of the space if draws are distinct (for the finite-population correction), None if they are independent.
+    `exhaustive` draws have no error. Draws are `nested` in samples, or shared by all samples. `anytime` is the confidence level of a
+    walk that looks at its values to decide when to stop; its intervals must be valid at any stopping time.
     """
 
     exhaustive: bool = False
@@ -50,49 +46,53 @@ class Sampling:
     nested: bool = True
 
     def noisy(self) -> Sampling:
-        """The same draws when each value carries fresh noise of its own: seeing every element no longer removes the error."""
+        """The same draws for values with noise of their own, whose error remains even if every element is seen."""
         return replace(self, exhaustive=False, population=None)
 
 
 class Walker(Protocol):
-    """One walk under way over one block of samples."""
+    """A walk in progress over one block of samples."""
 
     def ask(self) -> Ask | None:
         """The next perturbations, or None when done."""
         ...
 
     def tell(self, values: Tensor) -> None:
-        """The objective (R,) of what was asked, in its order; NaN where undefined."""
+        """Take the objective (R,) of the last ask; NaN where undefined."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Walk(Component, ABC):
-    """A way through any space."""
+    """A way to explore any space."""
 
     role = "walk"
-    adaptive: ClassVar[bool] = False
 
     @abstractmethod
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
-        """Begin over these samples (their numbers in the data set); `bounds` are the objective's range."""
+        """Start a walk over samples, given by their indices in the data set; `bounds` is the range of the objective."""
 
     @abstractmethod
     def sampling(self, space: Space) -> Sampling:
-        """What kind of draws these are."""
+        """How draws are made in this space."""
 
     @abstractmethod
     def length(self, space: Space) -> int:
-        """How many draws a sample needs at most, each at every level of the space."""
+        """The largest number of draws per sample; each draw visits every level of the space."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveWalk(Walk, ABC):
+    """A walk whose next ask depends on the values that it was told, so it serves one score of one explainer at a time."""
 
 
 NUMBERS = 2**24
-"""How many latent numbers the populations of samples that are searched together hold at most."""
+"""The most latent numbers in the populations of all samples that are searched together."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What a search keeps: row i says of sample `row[i]`, in its run `draw[i]` and at its step `level[i]`, each quantity (T,)."""
+    """The stored history of a search: row i holds each quantity (T,) for sample `row[i]`, in its run `draw[i]`, at its step `level[i]`."""
 
     row: Tensor
     draw: Tensor
@@ -101,16 +101,16 @@ class Trace:
 
 
 class Searcher(Protocol):
-    """One search under way over a group of samples.
+    """A search in progress over a group of samples.
 
-    What it asked for comes back with its `merit` (R,), larger is worse for the explanation: at least 0 where the constraint
-    is kept, and NaN where undefined; with what the score `seen` (R, Q) there; and, where `slopes` says that it wants them,
-    with the merit's slopes along the elements (R, p).
+    It is told the `merit` (R,) of what it asked for, which is larger for worse explanations, at least 0 where the constraint holds,
+    and NaN where undefined; the quantities that the score has `seen` (R, Q); and, if `slopes` is set, the slopes of the merit along
+    the elements (R, p).
     """
 
     @property
     def slopes(self) -> bool:
-        """Whether it wants the merit's slopes along what it asks next."""
+        """Whether it needs the slopes of the merit for the next ask."""
         ...
 
     def ask(self) -> Ask | None:
@@ -118,53 +118,51 @@ class Searcher(Protocol):
         ...
 
     def tell(self, merit: Tensor, seen: Tensor, slope: Tensor | None = None) -> None:
-        """How bad what was asked for is, in its order."""
+        """Take the merit of the last ask."""
         ...
 
     def trace(self) -> Trace:
-        """What is kept of the search."""
+        """The history of the search."""
         ...
 
     def worst(self) -> tuple[Ask, Tensor]:
-        """The worst perturbation found of each sample, one row each, with its merit; samples without any are left out."""
+        """The worst perturbation found, and its merit, for each sample that has one."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search(Walk, ABC):
-    """A walk through any space by its Gaussian latents, led by the merit of a score that has one."""
-
-    adaptive: ClassVar[bool] = True
+class Search(AdaptiveWalk, ABC):
+    """A walk that maximises the merit of a score over the Gaussian latents of a space."""
 
     @property
     @abstractmethod
     def points(self) -> int:
-        """How many points of one sample are held at once."""
+        """The number of points per sample that are held at once."""
 
     @abstractmethod
     def searcher(self, space: Space, samples: Tensor, seed: int, event: float, device: torch.device) -> Searcher:
-        """Begin over these samples (their numbers in the data set); the event is a merit of at least `event`.
+        """Start a search over samples, given by their indices in the data set; the event is a merit of at least `event`.
 
-        What is drawn for a sample depends on the seed and its number alone, whatever other samples are searched with it.
+        The draws of a sample depend only on the seed and its index.
         """
 
     @property
     def follows_slopes(self) -> bool:
-        """Whether it needs the merit's slopes."""
+        """Whether it needs the slopes of the merit."""
         return False
 
     def without_slopes(self) -> Search | None:
-        """The search for explainers and spaces without gradients: itself, unless it follows slopes; None if nothing is left."""
+        """Fallback for explainers and spaces without gradients: the search itself, or None if it needs slopes."""
         return None if self.follows_slopes else self
 
     def together(self, space: Space) -> int:
-        """How many samples are searched at once, so that memory does not grow with the data."""
+        """The number of samples that are searched at once, which bounds the memory."""
         return max(1, NUMBERS // max(1, self.points * space.latents))
 
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
-        """A search cannot be walked without an objective."""
+        """Raise, because a search needs the merit of a score."""
         raise SpecError(
-            f"The walk '{self.name}' searches for what hurts a robustness score, such as sol_f_hat, and this score only looks on: "
+            f"The walk '{self.name}' searches for the worst case of a robustness score, such as sol_f_hat, and this score has none: "
             "give it the walk 'monte_carlo'."
         )
 

@@ -10,23 +10,42 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from veracity.core.errors import ChangedModelError, StoreError, VeracityError, error_text
+from veracity.core.errors import ChangedModelError, SpecError, StoreError, VeracityError, error_text
 from veracity.core.models import device_of, evaluating, out_of_memory
 from veracity.core.randomness import gpus_in_use, seeded
 from veracity.core.scores import Reads
-from veracity.engine.learning import recall
-from veracity.engine.memory import Budget
-from veracity.engine.perturbation import perturbation_of
+from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, Space, TargetSpace, TrainingSpace, WeightSpace
+from veracity.core.walks import Search
+from veracity.engine.memory import Budget, Readings
+from veracity.engine.perturbation.base import Measurements, Perturbation, join
+from veracity.engine.perturbation.folds import FoldPerturbation
+from veracity.engine.perturbation.inputs import GuidedPerturbation, InputPerturbation, SamplePerturbation, TargetPerturbation
+from veracity.engine.perturbation.row_weights import RowWeightPerturbation
+from veracity.engine.perturbation.search import SearchRun
+from veracity.engine.perturbation.weights import WeightPerturbation
 from veracity.engine.plan import Cell, Job, fusion
+from veracity.engine.preliminaries import recall
 from veracity.engine.problem import Problem
-from veracity.engine.reading import EXPLANATIONS, FAILED, Block, explanation_key
+from veracity.engine.reader import EXPLANATIONS, FAILED, Block, explanation_key
 from veracity.engine.store import Place, RunFolder
-from veracity.engine.tally import Measurements, join
 from veracity.engine.trial import Guard
+from veracity.perturb.weights import RowWeightSpace
+
+KINDS: tuple[tuple[type[Space], type[Perturbation[Any]]], ...] = (
+    (GuidedSpace, GuidedPerturbation),
+    (InputSpace, InputPerturbation),
+    (SampleSpace, SamplePerturbation),
+    (TargetSpace, TargetPerturbation),
+    (RowWeightSpace, RowWeightPerturbation),
+    (WeightSpace, WeightPerturbation),
+    (TrainingSpace, FoldPerturbation),
+)
+"""How the elements of each kind of space reach a block of samples; the first kind that fits counts."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +113,9 @@ class Outcome:
             if isinstance(lines, str):
                 folder.write_failure(cell.key, lines)
             else:
-                lines.without(failed).write(cell.key, folder, failed, records_of(job, cell))
+                explained = Reads.EXPLANATION in cell.before
+                needed = [Place(EXPLANATIONS, explanation_key(job, cell.request))] if explained else []
+                lines.without(failed).write(cell.key, folder, failed, needed)
         for key, parts in self.maps.items():
             first = next(iter(parts.values()))
             whole = torch.full((len(job.samples), *first.shape[1:]), torch.nan, dtype=first.dtype)
@@ -102,11 +123,6 @@ class Outcome:
                 whole[list(rows)] = maps.cpu()
             missing = {FAILED: torch.tensor(sorted(self.failed))} if self.failed else {}
             folder.write_tensors(EXPLANATIONS, key, {"explanation": whole, **missing})
-
-
-def records_of(job: Job, cell: Cell) -> list[Place]:
-    """The records that belong to a cell: if one is lost, the cell is measured again."""
-    return [Place(EXPLANATIONS, explanation_key(job, cell.request))] if Reads.EXPLANATION in cell.before else []
 
 
 class Bisection:
@@ -176,6 +192,16 @@ def measure(block: Block, cells: Sequence[Cell]) -> list[Measurements | str]:
     with block.guard.watching():
         before = block.read(frozenset[Reads]().union(*(cell.before for cell in cells)), cells[0].request)
         return perturbation_of(block, cells, before).measure()
+
+
+def perturbation_of(block: Block, cells: Sequence[Cell], before: Readings) -> Perturbation[Any]:
+    """How a block is perturbed for cells that share their request, beside what was read `before`."""
+    space = cells[0].request.space
+    kind = next((kind for spaces, kind in KINDS if isinstance(space, spaces)), None)
+    if kind is None:
+        raise SpecError(f"The space '{space.name}' acts on neither inputs, targets nor weights.")
+    found = kind(block, cells, space, before)
+    return SearchRun(found) if isinstance(cells[0].request.walk, Search) else found
 
 
 def merged(parts: Sequence[tuple[tuple[int, ...], list[Measurements | str], Block]], failed: dict[int, str]) -> Outcome:

@@ -27,33 +27,40 @@ class Budget:
 
     rows: int
 
-    def per_call(self, rows_each: int) -> int:
-        """How many explanations go into one call when each needs this many rows."""
-        return max(1, self.rows // max(1, rows_each))
-
     def spend(self, count: int, rows_each: int, work: Callable[[slice], None]) -> None:
-        """Do the work in consecutive slices of 0..count, with half the rows whenever memory runs out."""
+        """Do the work in consecutive slices of 0..count, each item of which needs `rows_each` rows; see `attempt`."""
         start = 0
         while start < count:
-            stop = min(start + self.per_call(rows_each), count)
+            stop = min(start + max(1, self.rows // max(1, rows_each)), count)
             try:
                 work(slice(start, stop))
             except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error) or self.rows == 1:
-                    raise
+                self.check_shrinkable(error)
             else:
                 start = stop
                 continue
-            self.rows = max(1, self.rows // 2)
-            gc.collect()  # out of the except block, whose traceback keeps the tensors of the failed call
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+            self.shrink()
 
     def attempt(self, work: Callable[[], T]) -> T:
-        """What the work gives, tried again with half the rows whenever memory runs out; it reads `rows` anew each time."""
-        found: list[T] = []
-        self.spend(1, 1, lambda _: found.append(work()))
-        return found[0]
+        """Return what the work gives; it is tried again with half the rows whenever memory runs out."""
+        while True:
+            try:
+                return work()
+            except (RuntimeError, MemoryError) as error:
+                self.check_shrinkable(error)
+            self.shrink()
+
+    def check_shrinkable(self, error: BaseException) -> None:
+        """Raise the error that is being handled unless fewer rows may help."""
+        if not out_of_memory(error) or self.rows == 1:
+            raise error
+
+    def shrink(self) -> None:
+        """Halve the rows. Call it outside of the except block, whose traceback holds the tensors of the failed call."""
+        self.rows = max(1, self.rows // 2)
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
 
 @torch.no_grad()
@@ -120,7 +127,7 @@ class Memory:
 
 
 def size(found: Readings) -> int:
-    """How many bytes readings take."""
+    """The bytes of all tensors."""
     return sum(tensor.nbytes for tensor in found.values())
 
 

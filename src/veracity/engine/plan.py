@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,20 +11,21 @@ import torch
 from torch import Tensor
 
 from veracity.core import fingerprint
-from veracity.core.explainers import Cost, Explainer, Need
+from veracity.core.explainers import Cost, Need
 from veracity.core.inputs import Inputs
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
 from veracity.core.spaces import TrainingSpace, WeightSpace
+from veracity.core.walks import AdaptiveWalk
 from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
 
 BLOCK, BLOCKS, MOST = 64, 1024, 4096
-"""How many samples a block holds; more, by doubling, where there would be more than so many blocks; and the most of all."""
+"""Samples per block; the number of blocks above which blocks are doubled; and the most samples per block."""
 LARGEST = 1 << 28
 """The most bytes that the inputs of a block take."""
 ALGORITHMS = 4
-"""To be raised whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
+"""Raise it whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Job:
 
     @cached_property
     def cost(self) -> Cost:
-        """Model passes if nothing is finished yet; cells that share their perturbations are counted once."""
+        """Model passes of all cells; perturbations that cells share are counted once."""
         explaining: dict[str, Cost] = {}
         reading: dict[str, Cost] = {}
         for cell in self.cells:
@@ -77,22 +78,22 @@ class Job:
         return replace(self, cells=tuple(cell for cell in self.cells if cell.key not in finished))
 
 
+def unfinished(jobs: Sequence[Job], finished: set[str]) -> list[Job]:
+    """The jobs without their finished cells, as far as cells are left."""
+    return [job for job in (job.without(finished) for job in jobs) if job.cells]
+
+
 def fusion(cell: Cell) -> str:
-    """Cells with the same value share their perturbed passes. An adaptive walk follows one score's values alone."""
-    request = cell.request
-    alone = cell.key if request.walk.adaptive else ""
-    return fingerprint.of_json([request.spec(), alone])
+    """Cells with the same value share their perturbed passes. An adaptive walk follows the values of a single score."""
+    return fingerprint.of_json([cell.request.spec(), cell.key if isinstance(cell.request.walk, AdaptiveWalk) else ""])
 
 
-def plan(problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int], None] = lambda samples: None) -> list[Job]:
-    """Every job, in a fixed order; `heard` is told of the samples of every block that is planned.
+def plan(problem: Problem, budgets: Mapping[str, Budget], advance: Callable[[int], None] = lambda samples: None) -> list[Job]:
+    """Every job, in a fixed order; `advance` gets the number of samples of every planned block.
 
-    The row budget counts only where numbers depend on the batch.
+    Keys depend on the row budget only if numbers depend on the batch.
     """
-    return list(_jobs(problem, budgets, heard))
-
-
-def _jobs(problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int], None]) -> Iterator[Job]:
+    jobs: list[Job] = []
     training = {(name, label): problem.training_key(name, one) for name in problem.models for label, one in problem.explainers.items()}
     for samples, model_name in blocks(problem):
         model = problem.models[model_name]
@@ -114,12 +115,13 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int]
                 "seed": problem.seed,
             }
             per_map = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
-            scores = {name: score.suited(subject) for name, score in problem.scores.items()}
+            scores = {name: score.for_subject(subject) for name, score in problem.scores.items()}
             wanted = [
                 (name, score, replace(request, space=problem.space_for(model_name, request.space)))
                 for name, score in scores.items()
                 for request in score.requests(subject, problem.defaults)
-                if reached(request, explainer)
+                # perturbed weights do not reach stored checkpoints
+                if not (isinstance(request.space, WeightSpace) and explainer is not None and Need.CHECKPOINTS in explainer.needs)
             ]
             cells = tuple(
                 Cell(
@@ -133,8 +135,9 @@ def _jobs(problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int]
             )
             if cells:
                 passes = per_map * len(samples)
-                yield Job(model_name, label, tuple(samples.tolist()), fingerprint.of_json(base), learnt, passes, cells)
-        heard(len(samples))
+                jobs.append(Job(model_name, label, tuple(samples.tolist()), fingerprint.of_json(base), learnt, passes, cells))
+        advance(len(samples))
+    return jobs
 
 
 def blocks(problem: Problem) -> list[tuple[Tensor, str]]:
@@ -149,7 +152,7 @@ def blocks(problem: Problem) -> list[tuple[Tensor, str]]:
 
 
 def block_size(inputs: Inputs) -> int:
-    """How many samples a block holds: 64, and more of large data, so that it has thousands of files and not millions."""
+    """Samples per block: 64, and more for large data, which then has thousands of files and not millions."""
     size, row = BLOCK, inputs.take(torch.zeros(1, dtype=torch.long)).nbytes
     while inputs.size() > size * BLOCKS and size < MOST and 2 * size * row <= LARGEST:
         size *= 2
@@ -157,21 +160,20 @@ def block_size(inputs: Inputs) -> int:
 
 
 def numbers(samples: Tensor) -> int | list[int]:
-    """Which samples a block holds: its first, where they follow each other."""
+    """The samples of a block: the first one if they are consecutive, else all."""
     first = int(samples[0])
-    together = int(samples[-1]) - first == len(samples) - 1
-    return first if together else samples.tolist()
+    return first if int(samples[-1]) - first == len(samples) - 1 else samples.tolist()
 
 
 def beyond(score: Score, request: Request, model: AuditedModel, samples: Tensor, others: list[Any]) -> list[Any]:
-    """What else a cell depends on: its samples' labels where a score looks at them, and the models of the other folds."""
+    """What else a cell depends on: which samples are classified correctly, and the models of the other folds."""
     right = score.correct_only or Reads.CORRECT in reads_before(score) | reads_after(score)
     found: list[Any] = [model.correct[samples].tolist()] if right and model.correct is not None else []
     return [*found, *others] if isinstance(request.space, TrainingSpace) else found
 
 
 def siblings(problem: Problem, name: str, samples: Tensor) -> list[Any]:
-    """What the models of the other folds are, in the order of a space of folds, and what they say about a block of samples."""
+    """The models of the other folds, in the order of a space of folds, with their outputs for a block of samples."""
     place = problem.models[name].place
     if place is None:
         return []
@@ -179,11 +181,6 @@ def siblings(problem: Problem, name: str, samples: Tensor) -> list[Any]:
     return [
         [one.fingerprint, one.targets[samples].tolist(), [] if one.correct is None else one.correct[samples].tolist()] for one in others
     ]
-
-
-def reached(request: Request, explainer: Explainer | None) -> bool:
-    """Whether a perturbation reaches what is explained: that of the weights does not reach stored checkpoints."""
-    return not (isinstance(request.space, WeightSpace) and explainer is not None and Need.CHECKPOINTS in explainer.needs)
 
 
 def costs(score: Score, request: Request, per_map: Cost, samples: int) -> tuple[Cost, Cost]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import platform
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import Field, asdict, dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -19,9 +19,9 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.scores import Reads, Request
-from veracity.core.spaces import InputSpace, WeightSpace
+from veracity.core.spaces import InputSpace, RangedSpace, WeightSpace
 from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
-from veracity.core.walks import Sampling, Search, Walk
+from veracity.core.walks import AdaptiveWalk, Sampling, Search, Walk
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Cell, Job, fusion
 from veracity.engine.problem import Problem
@@ -39,8 +39,9 @@ BALL = ("radius", "norm", "range")
 def check_search(score: SearchScore, request: Request, target: Target, shape: Size) -> None:
     """Raise if a score of misinterpretation cannot be measured with this space, walk and target on inputs of this shape."""
     space, walk = request.space, request.walk
-    if score.space is not None and (idle := [item.name for item in fields(score) if item.name in BALL and changed(score, item)]):
-        raise SpecError(f"The score '{score.name}' looks in the space '{space.name}', and not in a ball: leave out {', '.join(idle)}.")
+    unused = [item.name for item in fields(score) if item.name in BALL and getattr(score, item.name) != item.default]
+    if score.space is not None and unused:
+        raise SpecError(f"The score '{score.name}' looks in the space '{space.name}', and not in a ball: leave out {', '.join(unused)}.")
     if not isinstance(target, (Predicted, Label, Class)):
         raise SpecError(f"The score '{score.name}' is about predicted classes, and the target '{target.name}' looks at something else.")
     if request.follow and isinstance(target, Class):
@@ -55,25 +56,16 @@ def check_search(score: SearchScore, request: Request, target: Target, shape: Si
         )
     if space.levels > 1:
         raise SpecError(f"The score '{score.name}' looks at one set of points, and the space '{space.name}' has {space.levels} levels.")
-    if walk.adaptive and not isinstance(walk, Search):
+    if isinstance(walk, AdaptiveWalk) and not isinstance(walk, Search):
         raise SpecError(f"The walk '{walk.name}' stops when a mean is known, which '{score.name}' is not: use the walk 'monte_carlo'.")
     if isinstance(score, Misinterpretation):
-        check_threshold(score)
+        value, (low, high) = score.threshold, score.compare.range
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or not low <= value <= high:
+            raise SpecError(
+                f"The threshold of '{score.name}' is a value of its measure '{score.compare.name}', "
+                f"from {low:g} to {high:g}, not {value!r}."
+            )
         score.compare(*torch.rand((2, 1, *shape), generator=torch.Generator().manual_seed(0)))
-
-
-def changed(score: SearchScore, item: Field[Any]) -> bool:
-    """Whether a setting is not the usual one."""
-    return bool(getattr(score, item.name) != item.default)
-
-
-def check_threshold(score: Misinterpretation) -> None:
-    """Raise on a threshold that is no number, or that no agreement could pass."""
-    value, (low, high) = score.threshold, score.compare.range
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or not low <= value <= high:
-        raise SpecError(
-            f"The threshold of '{score.name}' is a value of its measure '{score.compare.name}', from {low:g} to {high:g}, not {value!r}."
-        )
 
 
 def check_classes(problem: Problem, labels: Tensor | None) -> None:
@@ -89,24 +81,37 @@ def check_classes(problem: Problem, labels: Tensor | None) -> None:
 
 
 SHOWN = 10
-"""How many samples are named before the rest is only counted."""
+"""How many samples a note names."""
 
 
 def reader_notes(problem: Problem, jobs: Sequence[Job]) -> list[dict[str, str]]:
-    """Every remark once, as {model, explainer, text}; warned about, too, unless it only says what was chosen."""
-    urgent = unique((*misclassification_notes(problem), *caveat_notes(jobs), *slope_notes(problem, jobs)))
+    """Every note once, as {model, explainer, text}; also a warning, unless it only says which range was chosen."""
+    urgent = list(misclassification_notes(problem))
+    slopes: list[dict[str, str]] = []
+    ranges: list[dict[str, str]] = []
+    for job, cell in [(one, cell) for one in jobs for cell in one.cells]:
+        space, walk = cell.request.space, getattr(cell.score, "walk", None)
+        if isinstance(space, RangedSpace) and space.caveat is not None:
+            urgent.append({"model": "", "explainer": "", "text": space.caveat})
+        control = job.explainer and problem.explainers[job.explainer].control
+        if not control and isinstance(walk, Search) and walk.follows_slopes and walk.spec() != cell.request.walk.spec():
+            sloping = isinstance(space, InputSpace) and has_slopes(space)
+            why = "no differentiable form of the explainer is known" if sloping else "elements of the space do not vary smoothly"
+            text = f"'{cell.name}' is searched without gradients, since {why}: its worst case may be weaker."
+            slopes.append({"model": problem.label(job.model), "explainer": job.explainer, "text": text})
+        ball = isinstance(cell.score, SearchScore) and cell.score.space is None and cell.score.range == "data"
+        if ball and isinstance(space, InputSpace):
+            low, high = problem.span
+            text = f"the data are taken to lie between {low:g} and {high:g}, the smallest and largest value of the inputs (range=...)."
+            ranges.append({"model": "", "explainer": "", "text": text})
+    urgent, ranges = ([*{tuple(note.values()): note for note in notes}.values()] for notes in (urgent + slopes, ranges))
     for note in urgent:
         warnings.warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}", Note, stacklevel=4)
-    return urgent + unique(range_notes(problem, jobs))
-
-
-def unique(notes: Iterable[dict[str, str]]) -> list[dict[str, str]]:
-    """Each of them once, in order."""
-    return list({tuple(one.values()): one for one in notes}.values())
+    return urgent + ranges
 
 
 def misclassification_notes(problem: Problem) -> Iterator[dict[str, str]]:
-    """Scores that start from correctly classified samples leave the others out."""
+    """Which samples are left out of scores that start from correctly classified ones."""
     names = [label for label, score in problem.scores.items() if score.correct_only]
     models = {problem.label(name): problem.correct(problem.label(name)) for name in problem.models}
     known = [correct for correct in models.values() if correct is not None]
@@ -124,44 +129,6 @@ def misclassification_notes(problem: Problem) -> Iterator[dict[str, str]]:
             yield {"model": name, "explainer": "", "text": text}
 
 
-def caveat_notes(jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
-    """How spaces draw."""
-    for job in jobs:
-        for cell in job.cells:
-            if cell.request.space.caveat is not None:
-                yield {"model": "", "explainer": "", "text": cell.request.space.caveat}
-
-
-def range_notes(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
-    """Where the data end, if that was read off the data."""
-    for job in jobs:
-        for cell in job.cells:
-            space = cell.request.space
-            if (
-                isinstance(cell.score, SearchScore)
-                and cell.score.space is None
-                and cell.score.range == "data"
-                and isinstance(space, InputSpace)
-            ):
-                low, high = problem.span
-                text = f"the data are taken to lie between {low:g} and {high:g}, the smallest and largest value of the inputs (range=...)."
-                yield {"model": "", "explainer": "", "text": text}
-
-
-def slope_notes(problem: Problem, jobs: Sequence[Job]) -> Iterator[dict[str, str]]:
-    """Searches that had to do without slopes."""
-    for job in jobs:
-        if job.explainer and problem.explainers[job.explainer].control:
-            continue
-        for cell in job.cells:
-            walk = getattr(cell.score, "walk", None)
-            if isinstance(walk, Search) and walk.follows_slopes and walk.spec() != cell.request.walk.spec():
-                sloping = isinstance(cell.request.space, InputSpace) and has_slopes(cell.request.space)
-                why = "no differentiable form of the explainer is known" if sloping else "elements of the space do not vary smoothly"
-                text = f"'{cell.name}' is searched without gradients, since {why}: its worst case may be weaker."
-                yield {"model": problem.label(job.model), "explainer": job.explainer, "text": text}
-
-
 PACKAGES = (
     *("veracity", "torch", "torch_geometric", "captum", "scikit-learn", "numpy", "scipy", "pandas", "pyarrow", "safetensors"),
     *("opencv-python-headless", "umap-learn"),
@@ -170,7 +137,7 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """An audit that has been looked at and planned."""
+    """An audit that is checked and planned."""
 
     spec: dict[str, Any]
     title: str | None
@@ -267,12 +234,13 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
             warnings.warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.", Note, stacklevel=4)
     requests = {fusion(cell): (cell.request, cell.score) for job in jobs for cell in job.cells}
     for request, score in requests.values():
+        first = torch.zeros(1, dtype=torch.long)
         if isinstance(score, SearchScore):
             check_search(score, request, problem.target, problem.inputs.shape)
-        if isinstance(request.walk, Search) and isinstance(score, SearchScore):
-            request.walk.searcher(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.event, torch.device("cpu"))
-        else:
-            request.walk.start(request.space, torch.zeros(1, dtype=torch.long), problem.seed, score.bounds)
+            if isinstance(request.walk, Search):
+                request.walk.searcher(request.space, first, problem.seed, score.event, torch.device("cpu"))
+                continue
+        request.walk.start(request.space, first, problem.seed, score.bounds)
     for space in {fingerprint.of_json(request.space.spec()): request.space for request, _ in requests.values()}.values():
         if not isinstance(space, InputSpace):
             continue
@@ -283,8 +251,8 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
 def symmetry_text(space: InputSpace, walk: Walk) -> str:
     """The symmetry in words."""
     settings = ", ".join(f"{key} {value}" for key, value in space.spec().items() if key != "name" and value is not None)
-    size = f"{space.order} elements" if space.order is not None and space.order < 10**9 else "more elements than can be counted out"
-    visits = "all of them" if walk.sampling(space).exhaustive else f"{walk.length(space)} draws a sample ({walk.name})"
+    size = f"{space.order} elements" if space.order is not None and space.order < 10**9 else "too many elements to list"
+    visits = "all of them" if walk.sampling(space).exhaustive else f"{walk.length(space)} draws per sample ({walk.name})"
     return f"{space.name}{f' ({settings})' if settings else ''}: {size}, {visits}"
 
 

@@ -1,4 +1,4 @@
-"""Everything a run needs, resolved and checked: what travels to the workers."""
+"""What a run is about, resolved and checked; worker processes get a copy."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from veracity.perturb.weights import RowWeightSpace
 
 @dataclass(frozen=True)
 class AuditedModel:
-    """A model, what its outputs are (and what speaks against it), which output of each sample is explained, and its checkpoints.
+    """A model, the kind of its outputs with a doubt about that, the explained output per sample, and its checkpoints.
 
-    `correct` (samples,) says which samples it classifies correctly, where their labels are known; `classes` is how many outputs
-    a sample has, where they are a row of numbers, and `predicted` (samples,) which of them is the largest. The model of a fold
-    knows its `place` among all models of the folds. `mixing` says how far its outputs depend on the other inputs of a batch, as a
-    share; 0 for models as they should be.
+    correct    which samples (samples,) it classifies correctly, if labels are known
+    classes    the number of outputs per sample, if they are one row of numbers
+    predicted  the largest of those outputs (samples,)
+    place      for the model of a fold: its place among the models of all folds
+    mixing     how far outputs depend on the other inputs of a batch, as a share; should be 0
     """
 
     module: nn.Module
@@ -47,9 +48,9 @@ class AuditedModel:
 
 @dataclass(frozen=True)
 class FoldPlace:
-    """Which model a fold's model belongs to, the number of its fold, the names of all folds' models, and the samples of its own.
+    """The model of a fold: the name of its cross-trained model, its fold, the names of the models of all folds, and its samples.
 
-    It is audited on those alone, which it never saw.
+    It was not trained on those samples, and is audited on no others.
     """
 
     label: str
@@ -62,7 +63,7 @@ class FoldPlace:
 class Problem:
     """Models, data, explainers and scores by label, what the models learnt from, and the seed of every random number.
 
-    `mixing` names the explainers whose rows were seen to depend on each other.
+    `mixing` names the explainers whose rows depend on each other.
     """
 
     models: dict[str, AuditedModel]
@@ -89,12 +90,12 @@ class Problem:
         return self.models[name].mixing > 0 or label in self.mixing or (explainer is not None and explainer.batch_dependent)
 
     def label(self, name: str) -> str:
-        """What a model is called in results: the model of a fold by the name of all of them."""
+        """The name of a model in results; all models of folds have the name of their cross-trained model."""
         place = self.models[name].place
         return name if place is None else place.label
 
     def correct(self, label: str) -> Tensor | None:
-        """Which samples (samples,) a model classifies correctly; a cross-trained one, by the model that never saw each sample."""
+        """Which samples (samples,) a model classifies correctly; for a cross-trained one, by the model that did not see the sample."""
         parts = [model for name, model in self.models.items() if self.label(name) == label]
         found = parts[0].correct
         for model in parts:
@@ -104,14 +105,14 @@ class Problem:
         return found
 
     def sibling(self, name: str, element: int) -> str:
-        """The model that is as many folds further on as the element of a space of folds says, plus one."""
+        """The model that is `element` + 1 folds further on."""
         place = self.models[name].place
         if place is None:
             raise SpecError(f"The model '{name}' is not cross-trained: it has no other folds.")
         return place.siblings[(place.fold + 1 + element) % len(place.siblings)]
 
     def view(self, name: str, module: nn.Module | None = None) -> nn.Module:
-        """A model, or a copy of it with other weights, as a map to the scores that are explained."""
+        """A model, or a copy of it with other weights, as a function from inputs to the explained scores."""
         return self.target.view(self.models[name].module if module is None else module)
 
     def training_of(self, name: str, explainer: Explainer, copy: nn.Module | None = None) -> Training | None:
@@ -128,7 +129,7 @@ class Problem:
         return replace(training, checkpoints=model.checkpoints).seen_by(self.view(name, module), unwrap(module))
 
     def space_for(self, name: str, space: Space) -> Space:
-        """A space as it is walked for one model: with the strength that was found for it."""
+        """A space fitted to one model, with the calibrated strength."""
         fitted = space.of(self.models[name].module) if isinstance(space, (WeightSpace, RowWeightSpace)) else space
         if isinstance(fitted, RangedSpace) and fitted.needs_range:
             fitted = fitted.within(*self.span)
@@ -158,12 +159,12 @@ class Problem:
         return Context(draws, batch, structure, learnt or {}, training, self.models[name].outputs)
 
     def training_key(self, name: str, explainer: Explainer | None) -> str:
-        """What an explainer refers to: a hash of the training examples it gets; empty if it gets none."""
+        """A hash of the training examples that an explainer gets; empty if it gets none."""
         training = None if explainer is None else self.training_of(name, explainer)
         return "" if training is None else training.fingerprint()
 
     def learnt_key(self, name: str, label: str) -> str:
-        """Everything that depends on what an explainer learns about a model; empty if it learns nothing."""
+        """A hash of everything that a lesson depends on; empty if the explainer learns nothing."""
         explainer = learner(self.explainers[label])
         if explainer is None:
             return ""

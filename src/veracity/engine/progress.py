@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich import progress as rich
 from rich.console import Console
 
 from veracity.core.explainers import Cost
-from veracity.engine.memory import Budget
 from veracity.engine.plan import Job
 
 
 def weight(cost: Cost) -> int:
-    """How long passes take, in forward ones; a backward pass costs about two."""
+    """The cost in forward passes; a backward pass costs about two."""
     return cost.forward + 2 * cost.backward
 
 
 LATE = 2.0
-"""After so many seconds the preparation of a run shows how far it is."""
+"""Seconds after which the preparation of a run shows a bar."""
+
+
+class Advance(Protocol):
+    """What moves a bar."""
+
+    def __call__(self, steps: int, text: str = "", /) -> None:
+        """Move the bar by some steps, and change its text if one is given."""
 
 
 @contextmanager
-def bar(description: str, total: int, enabled: bool = True, after: float = 0.0) -> Iterator[Callable[[int, str], None]]:
-    """A bar on the terminal's error stream, silent where there is none; call it to move on.
+def bar(description: str, total: int, enabled: bool = True, after: float = 0.0) -> Iterator[Advance]:
+    """A bar on the error stream, if that is a terminal.
 
-    It appears after some seconds, by itself, even while nothing moves.
+    It appears `after` some seconds, even if nothing has moved.
     """
     console = Console(stderr=True)
     columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TaskProgressColumn(), rich.TimeRemainingColumn())
@@ -36,9 +43,13 @@ def bar(description: str, total: int, enabled: bool = True, after: float = 0.0) 
     task = shown.add_task(description, total=total)
     timer = threading.Timer(after, shown.start)
     timer.daemon = True
+
+    def advance(steps: int, text: str = "", /) -> None:
+        shown.update(task, advance=steps, description=text[:40] or None)
+
     (timer if after and not shown.disable else shown).start()
     try:
-        yield lambda advance, text: shown.update(task, advance=advance, description=text[:40])
+        yield advance
     finally:
         timer.cancel()
         if timer.is_alive():
@@ -46,48 +57,19 @@ def bar(description: str, total: int, enabled: bool = True, after: float = 0.0) 
         shown.stop()
 
 
-def telling(advance: Callable[[int, str], None], text: str) -> Callable[[int], None]:
-    """Move a bar on that always says the same."""
-    return lambda step: advance(step, text)
+class JobProgress:
+    """Moves a bar as executors report how far each job is."""
 
-
-class CountingBudget(Budget):
-    """A row budget that tells how many rows have been spent."""
-
-    def __init__(self, rows: int, heard: Callable[[int], object]) -> None:
-        super().__init__(rows)
-        self.heard = heard
-
-    def spend(self, count: int, rows_each: int, work: Callable[[slice], None]) -> None:
-        """Do the work, and tell of each part that is done."""
-
-        def told(part: slice) -> None:
-            work(part)
-            self.heard(part.stop - part.start)
-
-        super().spend(count, rows_each, told)
-
-
-class Watch:
-    """Told by an executor how far each job is."""
-
-    def __init__(self, advance: Callable[[int, str], None]) -> None:
-        self.advance = advance
+    def __init__(self, move: Callable[[int, str], None]) -> None:
+        self.move = move
         self.done: Counter[str] = Counter()
 
-    def moved(self, job: Job, passes: int) -> None:
-        """A job has made some more of its passes."""
+    def advance(self, job: Job, passes: int) -> None:
+        """Count further passes of a job."""
         step = min(passes, weight(job.cost) - self.done[job.base_key])
         self.done[job.base_key] += step
-        self.advance(step, f"{job.model} / {job.explainer or 'model'}")
+        self.move(step, f"{job.model} / {job.explainer or 'model'}")
 
-    def ended(self, job: Job) -> None:
-        """A job has ended, however many passes it took."""
-        self.moved(job, weight(job.cost))
-
-
-@contextmanager
-def watching(jobs: Sequence[Job], enabled: bool = True) -> Iterator[Watch]:
-    """A bar over jobs."""
-    with bar("auditing", sum(weight(job.cost) for job in jobs), enabled) as advance:
-        yield Watch(advance)
+    def finish(self, job: Job) -> None:
+        """Count all passes of a job, however many it took."""
+        self.advance(job, weight(job.cost))

@@ -1,20 +1,26 @@
-"""From what users write to what the engine runs: names become components, tensors become inputs, mistakes become sentences."""
+"""From what users write to what the engine runs: names become components, tensors become inputs, mistakes become sentences.
+
+From what users give for training examples, concepts and checkpoints to what explainers get.
+"""
 
 from __future__ import annotations
 
 import json
+import pickle
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, SpecError
-from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver, maps_only
+from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver, Need, maps_only
 from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import Inputs, Signals, TensorInputs, check_readable
@@ -24,13 +30,13 @@ from veracity.core.scores import Reads, Score, reads_after
 from veracity.core.settings import Within, check_value, short_repr
 from veracity.core.spaces import GraphSpace, InputSpace, Representation
 from veracity.core.targets import Outputs
-from veracity.core.training import CrossTrained
+from veracity.core.training import Checkpoint, CrossTrained, Training, check_checkpoint
 from veracity.core.walks import Walk
 from veracity.engine.store.manifest import Spec, check
 from veracity.engine.store.records import DEEPEST, UNPRINTABLE, depth
 from veracity.explain import CONTROLS, as_explainer
 from veracity.perturb import Group
-from veracity.scores import ActionFloor, Likeness, SelfAgreement, SymmetryScore
+from veracity.scores import ActionFloor, SelfAgreement, SymmetryScore
 from veracity.scores.common import as_score
 from veracity.walk import Exhaustive, MonteCarlo
 
@@ -78,7 +84,7 @@ def as_tensor(value: Any, what: str) -> Tensor | None:
 
 
 def as_number_tensor(value: Any, what: str, encode: str) -> Tensor:
-    """A tensor that can be read, off the graph; text is told what to do."""
+    """A detached tensor; raises on text and other things that are not numbers."""
     given = value.to_numpy() if hasattr(value, "to_numpy") else value
     if isinstance(given, np.ndarray) and (min(given.strides, default=0) < 0 or not given.flags.writeable):
         given = given.copy()
@@ -132,7 +138,7 @@ def as_about(about: Any, taken: Container[str] = ()) -> dict[str, Any]:
 
 
 def as_labels(targets: Any, size: int) -> Tensor | None:
-    """Labels on the CPU, one a sample."""
+    """Labels on the CPU, one per sample."""
     found = as_tensor(targets, "targets")
     if found is None:
         return None
@@ -143,7 +149,7 @@ def as_labels(targets: Any, size: int) -> Tensor | None:
 
 
 def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
-    """The symmetry, fitted to the inputs and found meaningful on them."""
+    """The symmetry, fitted to the inputs and checked on them."""
     if symmetry is None:
         return None
     space = GROUPS.build(symmetry)
@@ -187,7 +193,7 @@ def check_structure(space: InputSpace, inputs: Inputs) -> None:
 
 
 def as_walk(walk: Any, space: InputSpace | None) -> Walk:
-    """The walk, or else all of a small space and fifty draws from a large one."""
+    """The given walk; by default all of a small space and fifty draws from a large one."""
     if walk is not None:
         built = WALKS.build(walk)
         if not isinstance(built, Walk):
@@ -245,7 +251,7 @@ def check_labels(what: str, labels: Iterable[Any]) -> None:
 
 
 def fair(control: Explainer, explainer: Explainer) -> bool:
-    """Whether a control is a null of an explainer: of its frame, and there of its kind of number."""
+    """Whether a control can be compared with an explainer: same frame, and same kind of numbers."""
     if control.frame is not explainer.frame or control.frame is Frame.INPUT:
         return control.frame is explainer.frame
     return control.categorical == explainer.categorical and (control.categorical or control.signed == explainer.signed)
@@ -280,7 +286,7 @@ def with_settings(explainer: Explainer) -> str:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores by label: those that were asked for, those that come along, and which model score holds whose assumption."""
+    """All scores by label, which of them were requested, and which model score checks the assumption of which score."""
 
     named: dict[str, Score]
     asked: tuple[str, ...]
@@ -288,7 +294,7 @@ class Scores:
 
 
 def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = True) -> Scores:
-    """What was asked for; with its companions: self-agreement, the action's floor and the models' side of every assumption."""
+    """The requested scores and their companions: self-agreement, the floor of the action, and the assumptions about models."""
     if isinstance(scores, str):
         raise SpecError(f"The scores are a list, such as ['{scores}'], not one name.")
     scores = check_value(scores, LISTED, "The setting 'scores'")
@@ -318,7 +324,7 @@ def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = Tru
     if not companions:
         return Scores(named, tuple(asked), {})
     about_maps = [score for score in built if score.reads is Reads.EXPLANATION]
-    alike = next((score.measure for score in about_maps if isinstance(score, Likeness)), None)
+    alike = next((score.measure for score in about_maps if "self_agreement" in score.beside), None)
     symmetric = next((score for score in built if isinstance(score, SymmetryScore)), None)
     if about_maps and "self_agreement" not in named:
         named["self_agreement"] = SelfAgreement(measure=alike)
@@ -329,7 +335,7 @@ def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = Tru
 
 
 def add_assumptions(named: dict[str, Score]) -> dict[str, str]:
-    """Which label holds the assumption of which score; scores of the model that nobody asked for are added."""
+    """Which label checks the assumption of which score; missing scores of the model are added."""
     holds: dict[str, str] = {}
     for label, score in list(named.items()):
         model = score.assumption
@@ -342,7 +348,7 @@ def add_assumptions(named: dict[str, Score]) -> dict[str, str]:
 
 
 def check_asked(scores: Mapping[str, Score], asked: Sequence[str], space: InputSpace | None, explainers: Mapping[str, Explainer]) -> None:
-    """Scores of maps need explainers, and scores of a symmetry need one."""
+    """Raise if a requested score lacks explainers or a symmetry."""
     for name in asked:
         score = scores[name]
         if score.reads is Reads.EXPLANATION and not explainers:
@@ -358,14 +364,144 @@ def check_asked(scores: Mapping[str, Score], asked: Sequence[str], space: InputS
 
 
 def prepare_explainer(inputs: Inputs, explainer: Explainer) -> Explainer:
-    """The explainer once it has looked at all inputs, if it wants to."""
+    """The explainer, after it has seen all inputs if it needs them."""
     if not isinstance(explainer, InputObserver):
         return explainer
     return explainer.prepare(inputs.take(torch.arange(inputs.size())).values)
 
 
 def check_given(explainers: Mapping[str, Explainer], size: int) -> None:
-    """Maps that were made elsewhere belong to these very inputs, one each."""
+    """Raise unless precomputed maps have one map per input."""
     for label, one in explainers.items():
         if isinstance(one, GivenMaps) and len(one.given) != size:
             raise InputError(f"'{label}' has {len(one.given)} maps for {size} inputs: give one map for each input, in their order.")
+
+
+NEEDED = {
+    Need.TRAINING: "training examples: pass Audit(training=(inputs, labels))",
+    Need.CONCEPTS: "concepts: pass Audit(training=(inputs, labels), concepts={'name': {labels that show it}})",
+    Need.CHECKPOINTS: "the model's checkpoints: pass Audit(checkpoints={'model': [state_dict, ...]})",
+}
+
+
+def as_training(training: Any, concepts: Any) -> Training | None:
+    """Training examples and their labels as a pair or a Training, with the concepts that they show."""
+    if concepts is not None and not isinstance(concepts, Mapping):
+        raise InputError(f"The concepts are {{'name': which training examples show it}}, not {type(concepts).__name__}.")
+    if training is None:
+        if concepts:
+            raise InputError("Concepts need examples to learn them from: pass training=(inputs, labels) beside concepts=...")
+        return None
+    found = training if isinstance(training, Training) else from_pair(training)
+    given = {**found.concepts, **(concepts or {})}
+    return replace(found, concepts={name: as_concept(name, one, found) for name, one in given.items()})
+
+
+def from_pair(training: Any) -> Training:
+    """Training examples from (inputs, labels)."""
+    if not isinstance(training, Sequence) or isinstance(training, str) or len(training) != 2:
+        raise InputError(f"The training set is a pair (inputs, labels) or a Training, not {type(training).__name__}.")
+    inputs, labels = as_inputs(training[0]), as_tensor(training[1], "training labels")
+    if labels is None:
+        raise InputError("The training set needs labels: pass training=(inputs, labels).")
+    whole = labels.cpu() if labels.is_floating_point() and not bool((labels == labels.round()).all()) else labels.cpu().long()
+    return Training(inputs, whole)
+
+
+def as_concept(name: str, given: Any, training: Training) -> Tensor:
+    """Which training examples show a concept, from labels, a mask, or a function of (examples, labels)."""
+    size = training.inputs.size()
+    wanted = (
+        f"The concept '{name}' is a set of labels (whole numbers), a function of (examples, labels), or one True or False for each of "
+        f"the {size} training examples, not "
+    )
+    if isinstance(given, (set, frozenset)):
+        if not all(isinstance(label, int) and not isinstance(label, bool) for label in given):
+            raise InputError(f"{wanted}{given!r}.")
+        mask = torch.isin(training.labels, torch.tensor(sorted(given), dtype=torch.long))
+    else:
+        found = concept_mask(name, given, training) if callable(given) else given
+        try:
+            mask = torch.as_tensor(found)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"{wanted}{type(found).__name__}.") from error
+    if mask.shape != (size,) or mask.dtype is not torch.bool:
+        raise InputError(f"{wanted}{mask.dtype} of shape {tuple(mask.shape)}.")
+    if not mask.any() or mask.all():
+        which = "No" if not mask.any() else "Every"
+        raise InputError(f"{which} training example shows the concept '{name}': examples with and without it are needed.")
+    return mask.cpu()
+
+
+def concept_mask(name: str, function: Callable[[Any, Tensor], Any], training: Training) -> Any:
+    """The result of a concept's function for all examples; it gets their values, or Signals if they have structure."""
+    signals = training.inputs.take(torch.arange(training.inputs.size()))
+    try:
+        return function(signals if signals.structure else signals.values, training.labels)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:160]
+        raise InputError(f"The function of concept '{name}' failed with {type(error).__name__}: {reason}") from error
+
+
+def as_checkpoints(checkpoints: Any, modules: Mapping[str, nn.Module]) -> dict[str, tuple[Checkpoint, ...]]:
+    """Checkpoints by model, each of which must fit it."""
+    if checkpoints is not None and not isinstance(checkpoints, Mapping):
+        raise InputError(f"The checkpoints are {{'model': [state_dict, ...]}}, not {type(checkpoints).__name__}.")
+    given = dict(checkpoints or {})
+    for name, listed in given.items():
+        if name not in modules:
+            raise InputError(f"There are checkpoints for a model '{name}' that is not audited; the models are {', '.join(modules)}.")
+        if isinstance(listed, (str, Mapping)) or not isinstance(listed, Sequence):
+            raise InputError(f"The checkpoints of model '{name}' are a list, such as [state_dict, ...], not {type(listed).__name__}.")
+        rated = [isinstance(one, Checkpoint) or (isinstance(one, (tuple, list)) and len(one) == 2) for one in listed]
+        if any(rated) and not all(rated):
+            raise InputError(f"Some checkpoints of model '{name}' have a learning rate and some have none: give all of them one, or none.")
+    found = {name: tuple(as_checkpoint(one) for one in listed) for name, listed in given.items()}
+    for name, checked in found.items():
+        for number, one in enumerate(checked):
+            check_checkpoint(name, number, one, modules[name])
+    return found
+
+
+def as_checkpoint(given: Any) -> Checkpoint:
+    """A checkpoint from a state dict, a file of one, or either with its learning rate."""
+    if isinstance(given, Checkpoint):
+        return given
+    if isinstance(given, (tuple, list)) and len(given) == 2:
+        if isinstance(given[1], bool) or not isinstance(given[1], (int, float)) or not given[1] >= 0:
+            raise InputError(f"A checkpoint's learning rate is a number of at least 0, not {given[1]!r}.")
+        return replace(as_checkpoint(given[0]), rate=float(given[1]))
+    state = state_from(Path(given)) if isinstance(given, (str, Path)) else given
+    inner = [value for value in state.values() if isinstance(value, Mapping)] if isinstance(state, Mapping) else []
+    named = next((part for part in inner if part and all(isinstance(value, Tensor) for value in part.values())), None)
+    state = state if named is None else named
+    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise InputError(f"A checkpoint is a state dict, a file of one, or (state dict, learning rate), not {type(state).__name__}.")
+    return Checkpoint({str(key): value.detach() for key, value in state.items()})
+
+
+def state_from(path: Path) -> Any:
+    """What a safetensors file holds, or one of torch's that holds nothing but tensors."""
+    if not path.exists():
+        raise InputError(f"There is no checkpoint {path}.")
+    try:
+        return load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise InputError(f"The checkpoint {path} holds pickled Python objects: save the weights alone, model.state_dict().") from error
+    except Exception as error:
+        raise InputError(f"The checkpoint {path} cannot be read as weights: {' '.join(str(error).split())[:120]}") from error
+
+
+def check_needs(
+    explainers: Mapping[str, Explainer], training: Training | None, checkpoints: Mapping[str, Any], models: Sequence[str]
+) -> None:
+    """Raise if an explainer lacks something that only the audit can bring."""
+    for label, explainer in explainers.items():
+        for need in sorted(explainer.needs, key=lambda one: one.value):
+            here = {
+                Need.TRAINING: training is not None,
+                Need.CONCEPTS: training is not None and bool(training.concepts),
+                Need.CHECKPOINTS: all(checkpoints.get(name) for name in models),
+            }[need]
+            if not here:
+                raise SpecError(f"{label} needs {NEEDED[need]}.")

@@ -1,7 +1,7 @@
-"""A trial of an explainer on a model, before anything is measured: does it work, and does it leave alone what it should?
+"""Checks before anything is measured: do models take the inputs and give usable outputs, and do explainers work on them?
 
-Code of others may change the model, and may mix the rows of a batch. It is tried on two inputs, together and alone; explainers of
-this package are held to it by their tests.
+Code of others may change the model, or mix the rows of a batch. It is tried on two inputs, together and alone; explainers of this
+package are tested for that.
 """
 
 from __future__ import annotations
@@ -9,45 +9,258 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Size, Tensor, nn
+from torch.jit._trace import TracedModule
 
+from veracity.core import fingerprint
 from veracity.core.errors import ChangedModelError, InputError, Note, SpecError, VeracityError
 from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only
 from veracity.core.fingerprint.origin import in_this_package
-from veracity.core.inputs import Signals
-from veracity.core.models import device_of, evaluating, out_of_memory
+from veracity.core.inputs import Inputs, Signals
+from veracity.core.models import check_weights, device_of, evaluating, out_of_memory
 from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.scores import Reads, reads_after, reads_before
 from veracity.core.snapshot import ModelSnapshot
-from veracity.engine.admission import mixing_note
-from veracity.engine.memory import MEMORY, Budget
-from veracity.engine.problem import Problem
+from veracity.core.targets import Outputs, Target, class_numbers
+from veracity.core.training import Training
+from veracity.engine.memory import MEMORY, Budget, budget_for
+from veracity.engine.problem import AuditedModel, Problem
 from veracity.explain import Foreign
 
-ROWS = 2
-MIXED = 1e-2
-"""From which share of a map on a change is more than rounding, which a ReLU may turn into more than its last bits."""
+FEW = 4
+"""How many inputs a model gets alone and together."""
+MIXED, ROUNDING = 1e-3, 16
+"""A change of outputs is more than rounding above this share of the largest output, and above this multiple of the coarsest precision."""
+MODE_DEPENDENT = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RReLU)
+TRIAL_ROWS = 2
+MIXED_MAPS = 1e-2
+"""A change of a map is more than rounding above this share of its size; a ReLU may enlarge rounding errors."""
 NAMED = 3
-"""How many changed weights are named."""
+"""How many changed weights an error names."""
 
 
-@dataclass(frozen=True)
-class TrialResult:
-    """An explainer as a trial left it, what it has to say, and whether it mixes the rows of a batch."""
+def admit(
+    name: str,
+    module: nn.Module,
+    inputs: Inputs,
+    labels: Tensor | None,
+    target: Target,
+    outputs: Outputs | None,
+    budget: Budget,
+    advance: Callable[[int], None] = lambda rows: None,
+) -> tuple[AuditedModel, float | None]:
+    """The model as it will be audited, and its accuracy if labels are known."""
+    with evaluating(module):
+        scores = sweep(name, module, inputs, budget, advance)
+        mixing = budget.attempt(lambda: check_rows(name, module, take(inputs, slice(0, min(FEW, budget.rows, inputs.size())), module)))
+        view = target.view(module)
+        viewed = scores if view is module else sweep(name, view, inputs, budget)
+    if viewed.ndim != 2:
+        raise InputError(
+            f"Model '{name}' gives outputs of shape {tuple(viewed.shape[1:])} per sample, not (classes,): "
+            "pass target=... as a function of the output."
+        )
+    if not viewed.is_floating_point():
+        what = str(viewed.dtype).removeprefix("torch.")
+        raise InputError(f"The target '{target.name}' gives {what} for model '{name}', not floating point: explain the scores themselves.")
+    kind = outputs or Outputs.detect(scores)
+    doubt = None if outputs else kind.doubt(scores)
+    classes = scores.shape[1] if scores.ndim == 2 else None
+    correct = None if labels is None or classes is None or classes < 2 else correct_samples(name, scores, labels, outputs)
+    chosen = target.choose(viewed, labels)
+    audited = AuditedModel(
+        module,
+        fingerprint.of_model(module),
+        kind,
+        chosen.cpu(),
+        doubt,
+        correct=correct,
+        classes=classes,
+        predicted=None if classes is None else scores.argmax(1),
+        mixing=mixing,
+    )
+    return audited, None if correct is None else float(correct.float().mean())
 
-    explainer: Explainer
-    notes: tuple[str, ...]
-    mixing: bool = False
+
+def correct_samples(name: str, scores: Tensor, labels: Tensor, outputs: Outputs | None) -> Tensor | None:
+    """Which samples (samples,) are classified correctly by scores (samples, K).
+
+    Raises on a label that is no class; None if the user said that the outputs are "raw", since those do not classify.
+    """
+    fix = "" if outputs else "pass outputs='raw' if it does not classify"
+    try:
+        return scores.argmax(1) == class_numbers(labels, scores.shape[1], f"model '{name}'", fix=fix)
+    except InputError:
+        if outputs is Outputs.RAW:
+            return None
+        raise
+
+
+def check_ready(name: str, module: nn.Module) -> None:
+    """Raise on a model without weights, and on one in train mode whose layers depend on the mode."""
+    check_weights(name, module)
+    if any(isinstance(part, torch.jit.ScriptModule) and not isinstance(part, TracedModule) for part in module.modules()):
+        raise InputError(f"Model '{name}' holds a scripted network, whose layers cannot be watched: pass the network it was made from.")
+    if "eval" in vars(module):
+        raise InputError(f"Model '{name}' is an exported program, whose mode cannot be set: pass the network it was exported from.")
+    layers = sorted({type(part).__name__ for part in module.modules() if part.training and isinstance(part, MODE_DEPENDENT)})
+    if layers:
+        raise InputError(f"Model '{name}' is in train mode and has {', '.join(layers)}: call model.eval() first.")
+
+
+def first_budget(name: str, module: nn.Module, inputs: Inputs, memory: int | None, rows: int | None, workers: int = 1) -> Budget:
+    """The model's row budget, from a first forward pass of one sample."""
+    with evaluating(module):
+        row = take(inputs, slice(0, 1), module)
+        try:
+            output = row.through(module)
+            budget = budget_for(module, row, memory, rows, workers)
+        except VeracityError:
+            raise
+        except Exception as error:
+            raise refusal(name, module, row, error) from error
+    check_output(name, output)
+    return budget
+
+
+def refusal(name: str, module: nn.Module, signals: Signals, error: Exception, what: str = "inputs") -> InputError:
+    """The error for a model that fails on samples, with its own message, and how to convert samples of another type."""
+    shape, kind = tuple(signals.values.shape), str(signals.values.dtype).removeprefix("torch.")
+    own = next((one.dtype for one in module.parameters() if one.is_floating_point()), signals.values.dtype)
+    fix = "" if own is signals.values.dtype else f" (convert them with .to({own}))"
+    return InputError(f"Model '{name}' cannot take {what} of shape {shape} and type {kind}{fix}: {' '.join(str(error).split())[:200]}")
+
+
+def check_output(name: str, output: Any) -> None:
+    """Raise unless a model returns one row of numbers for one input."""
+    if not isinstance(output, Tensor) or output.ndim == 0 or len(output) != 1:
+        what = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else "None" if output is None else f"a {type(output).__name__}"
+        fix = ": wrap it in a module that returns .logits" if isinstance(getattr(output, "logits", None), Tensor) else ""
+        raise InputError(f"Model '{name}' must return one tensor with a row for each input, not {what}{fix}.")
+    if output.layout is not torch.strided or output.is_quantized:
+        kind, fix = ("quantised", "dequantize()") if output.is_quantized else ("sparse", "to_dense()")
+        raise InputError(f"Model '{name}' must return a dense tensor, not a {kind} one: end it with {fix}.")
+    if output.is_complex() or output.numel() == 0:
+        what = f"{output.dtype} of shape {tuple(output.shape)}"
+        raise InputError(f"Model '{name}' must return real numbers, at least one for each input, not {what}.")
+    if not output.is_floating_point():
+        raise InputError(
+            f"Model '{name}' must return scores in floating point, not {output.dtype}: return what comes before argmax or a threshold."
+        )
+
+
+@torch.no_grad()
+def check_rows(name: str, module: nn.Module, few: Signals) -> float:
+    """How far the outputs of a few inputs depend on each other; raises if they are random, or depend on each other too much."""
+    together = few.through(module)
+    if not torch.allclose(together, few.through(module), rtol=1e-3, atol=1e-5):
+        raise InputError(f"Model '{name}' gives different outputs for the same input, even in evaluation mode: make it deterministic.")
+    return check_mixing(name, together, torch.cat([few[slice(row, row + 1)].through(module) for row in range(len(few))]), precision(module))
+
+
+def precision(module: nn.Module) -> float:
+    """The coarsest rounding of a model's weights."""
+    return max((torch.finfo(one.dtype).eps for one in module.parameters() if one.is_floating_point()), default=0.0)
+
+
+def check_mixing(name: str, together: Tensor, alone: Tensor, eps: float = 0.0) -> float:
+    """Difference between the outputs (N, ...) in one batch and alone, as a share of the largest output; 0 if it is only rounding.
+
+    Raises if predictions change, or an output by half of its range.
+    """
+    if len(together) < 2 or together.shape != alone.shape or not together.is_floating_point():
+        return 0.0
+    a, b = (one.double().nan_to_num().flatten(1) for one in (together, alone))
+    moved, largest = float((a - b).abs().max()), float(torch.maximum(a.abs(), b.abs()).max())
+    if moved <= max(MIXED, ROUNDING * max(eps, torch.finfo(together.dtype).eps)) * largest:
+        return 0.0
+    share = moved / largest
+    predicted = together.ndim == 2 and together.shape[1] > 1 and not torch.equal(a.argmax(1), b.argmax(1))
+    if predicted or moved >= float((a.amax(0) - a.amin(0)).max()) / 2:
+        what = "predicts another class for" if predicted else "says something else about"
+        raise InputError(
+            f"Model '{name}' {what} an input when other inputs are in the batch (its outputs change by {share:.0%}), so that every score "
+            "would mix samples: use statistics that do not depend on the batch, or audit it row by row: audit.run(folder, batch=1)."
+        )
+    return share
+
+
+def mixing_note(share: float) -> str:
+    """A sentence about a model whose outputs depend on the batch."""
+    return (
+        f"its outputs change by {share:.1%} when other inputs are in the batch, so that every score mixes samples and depends on the "
+        "batch size: use statistics that do not depend on the batch, or audit it row by row: audit.run(folder, batch=1)."
+    )
+
+
+@torch.no_grad()
+def sweep(name: str, module: nn.Module, inputs: Inputs, budget: Budget, advance: Callable[[int], None] = lambda rows: None) -> Tensor:
+    """The outputs for all unperturbed inputs, on the CPU; raises if the model fails on one, or gives NaN."""
+    parts: list[Tensor] = []
+
+    def some(part: slice) -> None:
+        parts.append(take(inputs, part, module).through(module).detach().cpu())
+        advance(len(parts[-1]))
+
+    try:
+        budget.spend(inputs.size(), 1, some)
+    except VeracityError:
+        raise
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        raise sample_error(name, module, inputs, error) from error
+    outputs = torch.cat(parts)
+    bad = (~outputs.isfinite().reshape(len(outputs), -1).all(dim=1)).nonzero()
+    if len(bad):
+        raise InputError(
+            f"Model '{name}' returns NaN or infinity for {len(bad)} of {len(outputs)} inputs; the first is sample {int(bad[0])}."
+        )
+    return outputs
+
+
+def sample_error(name: str, module: nn.Module, inputs: Inputs, error: Exception) -> InputError:
+    """The error for a model that fails on inputs: it names the first such sample, or says that only batches fail."""
+    for sample in range(inputs.size()):
+        try:
+            take(inputs, slice(sample, sample + 1), module).through(module)
+        except Exception as own:
+            return InputError(f"Model '{name}' fails on sample {sample} with {one_line(own)}: leave the sample out, or fix the model.")
+    return InputError(f"Model '{name}' takes every input alone, but fails on several at once with {one_line(error)}: pass batch=1.")
+
+
+def one_line(error: Exception) -> str:
+    """An error of other people's code, with its type, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def take(inputs: Inputs, part: slice, module: nn.Module) -> Signals:
+    """Some inputs by position, on the model's device."""
+    return inputs.take(torch.arange(part.start, part.stop)).to(device_of(module))
+
+
+def check_training(name: str, module: nn.Module, training: Training | None, explainers: Mapping[str, Explainer]) -> None:
+    """Raise if a model cannot take the training examples that explainers will show it."""
+    if training is None or not any(explainer.needs for explainer in explainers.values()):
+        return
+    first = training.inputs.take(torch.zeros(1, dtype=torch.long)).to(device_of(module))
+    try:
+        with evaluating(module), torch.no_grad():
+            first.through(module)
+    except VeracityError:
+        raise
+    except Exception as error:
+        raise refusal(name, module, first, error, "training examples") from error
 
 
 def of_others(explainer: Explainer) -> bool:
-    """Whether an explainer, or one inside it, is somebody else's code."""
+    """Whether an explainer, or one inside it, comes from outside of this package."""
     if isinstance(explainer, Foreign) or not in_this_package(type(explainer)):
         return True
     inside = [getattr(explainer, item.name) for item in fields(explainer)]
@@ -55,7 +268,7 @@ def of_others(explainer: Explainer) -> bool:
 
 
 class Guard:
-    """Watches a model while somebody's explainer has it; the package's own are trusted, and cost nothing."""
+    """Checks that an explainer from outside leaves the model unchanged; explainers of this package are trusted."""
 
     def __init__(self, label: str, explainer: Explainer | None, module: nn.Module, x: Signals) -> None:
         self.label, self.module, self.x = label, module, x
@@ -63,7 +276,7 @@ class Guard:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Within it the explainer has the model, which is brought back if an error ends it, and checked if none does."""
+        """Use the explainer within this block. The model is restored after an error, and checked otherwise."""
         try:
             yield
         except BaseException:
@@ -74,7 +287,7 @@ class Guard:
         self.check()
 
     def check(self) -> None:
-        """Raise if the model is not what it was, once it is so again; what its own forward pass changes is its own affair."""
+        """Restore a changed model and raise; changes by its own forward pass are allowed."""
         changed = self.before.changes() if self.before is not None else []
         if not changed or self.before is None:
             return
@@ -88,15 +301,18 @@ class Guard:
             MEMORY.forget()
             rest = f" and {len(blamed) - NAMED} more" if len(blamed) > NAMED else ""
             raise ChangedModelError(
-                f"{self.label} changes the model that it explains ({', '.join(blamed[:NAMED])}{rest}), which was brought back: let it work "
+                f"{self.label} changes the model that it explains ({', '.join(blamed[:NAMED])}{rest}), which was restored: let it work "
                 "on a copy, copy.deepcopy(model)."
             )
 
 
-def try_explainer(problem: Problem, name: str, label: str, budget: Budget) -> TrialResult:
-    """One explainer on one model; raises, in a sentence that names both, if it cannot be used."""
+def try_explainer(problem: Problem, name: str, label: str, budget: Budget) -> tuple[Explainer, list[str], bool]:
+    """Try one explainer on one model; raises if it cannot be used.
+
+    Returns the explainer with what it found out about itself, its notes, and whether it mixes the rows of a batch.
+    """
     explainer, model = problem.explainers[label], problem.models[name]
-    x = problem.inputs.take(torch.arange(min(ROWS, problem.inputs.size()))).to(device_of(model.module))
+    x = problem.inputs.take(torch.arange(min(TRIAL_ROWS, problem.inputs.size()))).to(device_of(model.module))
     targets, draws = model.targets[: len(x)].to(x.values.device), Draws.of(problem.seed, torch.arange(len(x)))
     with evaluating(model.module), seeded(problem.seed, gpus_in_use()):
         guard = Guard(label, explainer, model.module, x[:1])
@@ -106,20 +322,20 @@ def try_explainer(problem: Problem, name: str, label: str, budget: Budget) -> Tr
             check_declared(label, explainer, problem.inputs.shape)
             if x.structure and not explainer.structured:
                 raise InputError(
-                    f"{label} explains plain tensors alone, not graphs: an Explainer that does says structured = True and "
+                    f"{label} explains plain tensors only, not graphs: an Explainer for graphs sets structured = True and "
                     "calls model(inputs, *context.structure)."
                 )
             with guard.watching():
                 notes = explainer.check(view, x.values, targets, context)
-                found = explainer.settled(view, x.values, targets, context)
-                said = mixes(problem, name, label, found, ExplainerTrial(problem, name, found, budget, x, targets, draws))
+                found = explainer.specialise(view, x.values, targets, context)
+                remark = mixing_remark(problem, name, label, found, budget, x, targets)
         except VeracityError as error:
             raise type(error)(f"On model '{problem.label(name)}': {error}") from error
-    return TrialResult(found, (*notes, *said), bool(said))
+    return found, [*notes, *([remark] if remark else [])], bool(remark)
 
 
 def check_declared(label: str, explainer: Explainer, shape: Size) -> None:
-    """Raise if what an explainer says about itself is of the wrong kind."""
+    """Raise if an explainer declares something of the wrong type."""
     if not isinstance(explainer.frame, Frame):
         raise SpecError(f"The frame of {label} must be a Frame, such as Frame.TRAINING, not {explainer.frame!r}.")
     if not isinstance(explainer, Learner) and hasattr(explainer, "learn"):
@@ -129,51 +345,36 @@ def check_declared(label: str, explainer: Explainer, shape: Size) -> None:
         raise SpecError(f"The cost of {label} must be a Cost, such as Cost(forward=1), not {cost!r}.")
 
 
-class ExplainerTrial:
-    """An explainer on a few rows of one model."""
-
-    def __init__(
-        self, problem: Problem, name: str, explainer: Explainer, budget: Budget, x: Signals, targets: Tensor, draws: Draws
-    ) -> None:
-        self.problem, self.name, self.explainer, self.budget = problem, name, explainer, budget
-        self.x, self.targets, self.draws = x, targets, draws
-        self.view, self.training = problem.view(name), problem.training_of(name, explainer)
-
-    def explained(self, part: slice, seed: int = 0) -> Tensor:
-        """Maps of some rows, with global random states that follow from a seed."""
-        x = self.x[part]
-        context = self.problem.context(self.name, self.draws[part], self.budget.rows, x.structure, training=self.training)
-        with seeded(seed, gpus_in_use()), torch.enable_grad():
-            return self.explainer.explain(self.view, x.values, self.targets[part], context).detach().double()
-
-    def draws_globally(self, together: Tensor) -> bool:
-        """Whether maps follow from the global random states."""
-        return apart(together, self.explained(slice(None), seed=1)) > MIXED
-
-
-def mixes(problem: Problem, name: str, label: str, explainer: Explainer, trial: ExplainerTrial) -> tuple[str, ...]:
-    """What to say of rows that depend on each other; nothing where that is known, and of what fails, which its cells will tell."""
+def mixing_remark(problem: Problem, name: str, label: str, explainer: Explainer, budget: Budget, x: Signals, targets: Tensor) -> str:
+    """What to say if the rows of an explainer depend on each other; "" if they do not, if that is known, and if the explainer fails."""
     known = problem.models[name].mixing > 0 or explainer.batch_dependent
     if known or not of_others(explainer) or learner(explainer) or maps_only(explainer):
-        return ()
+        return ""
+    view, training, draws = problem.view(name), problem.training_of(name, explainer), Draws.of(problem.seed, torch.arange(len(x)))
+
+    def explain(part: slice, seed: int = 0) -> Tensor:
+        rows = x[part]
+        context = problem.context(name, draws[part], budget.rows, rows.structure, training=training)
+        with seeded(seed, gpus_in_use()), torch.enable_grad():
+            return explainer.explain(view, rows.values, targets[part], context).detach().double()
+
     try:
-        together = trial.explained(slice(None))
-        alone = torch.cat([trial.explained(slice(row, row + 1)) for row in range(len(trial.x))])
-        share = apart(together, alone)
-        if not isinstance(explainer, Foreign) and trial.draws_globally(together):
+        together = explain(slice(None))
+        share = apart(together, torch.cat([explain(slice(row, row + 1)) for row in range(len(x))]))
+        if not isinstance(explainer, Foreign) and apart(together, explain(slice(None), seed=1)) > MIXED_MAPS:
             return (
-                f"{label} draws from the global random state, so that its numbers depend on how the inputs are batched; the same batches "
-                "give the same numbers: let it draw from context.draws.",
+                f"{label} draws from the global random state, so its numbers depend on how the inputs are batched; the same batches "
+                "give the same numbers: let it draw from context.draws."
             )
     except Exception as error:
         if out_of_memory(error):
             raise
-        return ()
-    if share <= MIXED:
-        return ()
+        return ""
+    if share <= MIXED_MAPS:
+        return ""
     return (
         f"{label} explains an input differently when other inputs are in the batch, by {share:.0%} on a trial, so that its scores mix "
-        "samples and depend on the batch size: let it treat each row by itself, without torch.manual_seed.",
+        "samples and depend on the batch size: let it treat each row by itself, without torch.manual_seed."
     )
 
 
@@ -191,26 +392,26 @@ def apart(together: Tensor, alone: Tensor) -> float:
 
 
 def try_explainers(
-    problem: Problem, budgets: Mapping[str, Budget], heard: Callable[[int, str], None] = lambda step, text: None
+    problem: Problem, budgets: Mapping[str, Budget], advance: Callable[[int, str], None] = lambda steps, text: None
 ) -> tuple[Problem, list[dict[str, str]]]:
-    """The problem with its explainers after a trial on each model, and what each has to say; warned about, and kept with the result.
+    """The problem with its explainers after a trial on each model, and notes about them, which are also warnings.
 
-    An explainer is random, or mixes the rows of a batch, if it did so on any model. `heard` is told of every one that is tried.
+    An explainer counts as random, or as mixing the rows of a batch, if it was so on any model.
     """
     notes: list[dict[str, str]] = []
-    settled: dict[str, Explainer] = {}
+    explainers: dict[str, Explainer] = {}
     mixing: set[str] = set()
     for name, model in problem.models.items():
         if model.place is not None and model.place.fold > 0:
             continue
         for label in problem.explainers:
-            heard(0, f"trying {label} on {name}")
-            found = budgets[name].attempt(partial(try_explainer, problem, name, label, budgets[name]))
-            heard(1, f"trying {label} on {name}")
-            notes += [{"model": problem.label(name), "explainer": label, "text": text} for text in found.notes]
-            mixing |= {label} if found.mixing else set()
-            if label not in settled or found.explainer.stochastic:
-                settled[label] = found.explainer
+            advance(0, f"trying {label} on {name}")
+            explainer, texts, mixes = budgets[name].attempt(partial(try_explainer, problem, name, label, budgets[name]))
+            advance(1, f"trying {label} on {name}")
+            notes += [{"model": problem.label(name), "explainer": label, "text": text} for text in texts]
+            mixing |= {label} if mixes else set()
+            if label not in explainers or explainer.stochastic:
+                explainers[label] = explainer
     for name, model in {problem.label(key): model for key, model in problem.models.items()}.items():
         if model.doubt and any(Reads.OUTPUT in reads_before(score) | reads_after(score) for score in problem.scores.values()):
             notes.append({"model": name, "explainer": "", "text": model.doubt})
@@ -218,4 +419,4 @@ def try_explainers(
             notes.append({"model": name, "explainer": "", "text": mixing_note(model.mixing)})
     for note in notes:
         warnings.warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}", Note, stacklevel=4)
-    return replace(problem, explainers=settled, mixing=frozenset(mixing)), notes
+    return replace(problem, explainers=explainers, mixing=frozenset(mixing)), notes

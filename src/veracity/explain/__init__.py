@@ -18,24 +18,24 @@ from veracity.explain.controls import (
 from veracity.explain.deep_lift import DeepLift
 from veracity.explain.examples import InfluenceFunctions, RepresentationSimilarity, SimplEx, TracIn
 from veracity.explain.extremal import ExtremalPerturbation
-from veracity.explain.foreign import CaptumMethod, Foreign, Function
+from veracity.explain.foreign import CaptumMethod, Foreign, Function, as_explainer
 from veracity.explain.full_grad import FullGrad
 from veracity.explain.grad_cam import GradCam, GradCamPlusPlus
 from veracity.explain.gradients import (
     Deconvolution,
     Gradient,
+    GradientShap,
     GuidedBackprop,
     InputXGradient,
     InputXSaliency,
     IntegratedGradients,
     Saliency,
+    SmoothGrad,
 )
 from veracity.explain.kernel_shap import KernelShap, SuperpixelShap
 from veracity.explain.lime import Lime, SuperpixelLime
 from veracity.explain.lrp import LRPEpsilon, LRPZPlus
 from veracity.explain.precomputed import Precomputed
-from veracity.explain.resolve import as_explainer
 from veracity.explain.rise import Rise
-from veracity.explain.smooth_grad import GradientShap, SmoothGrad
 from veracity.explain.stacked import stacked
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family

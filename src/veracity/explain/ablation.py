@@ -82,9 +82,7 @@ class FeaturePermutation(Explainer):
     def reference_rows(self, shape: Size) -> Tensor:
         """The reference set, flattened to (B, numbers). Raises if there is none, or if it does not fit."""
         if self.reference_set is None:
-            raise SpecError(
-                "feature_permutation needs a reference set: pass Audit(reference=...) or FeaturePermutation(reference_set=...)."
-            )
+            raise SpecError("feature_permutation needs a reference set: use Audit(reference=...) or FeaturePermutation(reference_set=...).")
         if self.reference_set.shape[1:] != shape or len(self.reference_set) == 0:
             raise SpecError(
                 f"The reference set of feature_permutation has shape {tuple(self.reference_set.shape)}, but must be inputs of shape "
@@ -131,9 +129,7 @@ class Occlusion(Explainer):
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         size = spatial_shape(inputs.shape[1:])
         if patch_side(inputs.shape[1:], self.window) > min(size):
-            raise SpecError(
-                f"window of occlusion is {self.window}, which is larger than the input's size {tuple(size)}: use a smaller window."
-            )
+            raise SpecError(f"window of occlusion is {self.window}, larger than the input's size {tuple(size)}: use a smaller window.")
         return ()
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:

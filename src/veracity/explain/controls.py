@@ -13,7 +13,6 @@ from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Learner
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
-from veracity.explain.lessons import learnt_values, training_of, training_with_concepts
 from veracity.explain.masking import spatial_shape
 
 
@@ -93,7 +92,7 @@ class RandomTopK(Control):
     """
 
     name = "random_top_k"
-    reference = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignment of Functional Distortions (TMLR 2025), 5.1"
+    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions (TMLR 2025), 5.1"
     stochastic = True
     signed = False
     k: Count = 10
@@ -119,7 +118,7 @@ class RandomExamples(Control):
     stochastic = True
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        return context.draws.normal(training_of(self.name, context).inputs.size(), stream=self.name).to(inputs)
+        return context.draws.normal(context.require_training(self.name).inputs.size(), stream=self.name).to(inputs)
 
 
 @EXPLAINERS.add
@@ -136,7 +135,7 @@ class RandomMixture(Control):
     signed = False
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        exponential = -context.draws.uniform(training_of(self.name, context).inputs.size(), stream=self.name).log()
+        exponential = -context.draws.uniform(context.require_training(self.name).inputs.size(), stream=self.name).log()
         return (exponential / exponential.sum(1, keepdim=True)).to(inputs)
 
 
@@ -148,15 +147,15 @@ class ConceptControl(Learner, Control, ABC):
     stochastic = True
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        training_with_concepts(self.name, context)
+        context.require_concepts(self.name)
         return ()
 
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
-        return {"concepts": torch.tensor(len(training_with_concepts(self.name, context).concepts))}
+        return {"concepts": torch.tensor(len(context.require_concepts(self.name).concepts))}
 
     def count(self, context: Context) -> int:
         """The number of concepts, as `learn` found it."""
-        return int(learnt_values(self.name, context)["concepts"])
+        return int(context.require_learnt(self.name)["concepts"])
 
 
 @EXPLAINERS.add

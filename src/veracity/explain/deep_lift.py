@@ -37,9 +37,6 @@ from veracity.explain.passes import Structure, hooks, in_batches, pick
 CLOSE = 1e-10
 """Inputs closer to their baseline than this keep the plain gradient."""
 
-HookRule = Callable[[nn.Module, Tensor, Tensor], Tensor]
-"""Captum's rule: from a module and the gradients at its input and output to the new gradient at its input."""
-
 GradientRule = Callable[[Tensor], Tensor]
 """From the gradient at a nonlinearity's output to the gradient at its input."""
 
@@ -72,10 +69,10 @@ class DeepLift(GradientBased):
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         super().check(model, inputs, targets, context)
         steps = nonlinear_steps(model, Signals(inputs, context.structure)[:1], has_rule)
-        if steps.reused:
-            first = steps.reused[0]
+        reused = next((name for name, count in steps.calls.items() if count > 1), None)
+        if reused is not None:
             raise InputError(
-                f"deep_lift cannot handle the module '{first}', which this model calls {steps.calls[first]} times in one pass: "
+                f"deep_lift cannot handle the module '{reused}', which this model calls {steps.calls[reused]} times in one pass: "
                 "give each nonlinear step a module of its own."
             )
         missing = steps.outside.total()
@@ -88,12 +85,8 @@ class DeepLift(GradientBased):
         )
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        baseline = baseline_row(self.baseline, inputs)
-
         def explain_rows(x: Tensor, t: Tensor, s: Structure) -> Tensor:
-            method = captum.attr.DeepLift(model)
-            method._backward_hook = independent_rows(method._backward_hook)
-            return attribute(method, x, t, s, baselines=baseline)
+            return attribute(IndependentRows(model), x, t, s, baselines=baseline_row(self.baseline, x))
 
         with preserve_state(model):
             return in_batches(explain_rows, inputs, targets, max(1, context.batch // 2), context.structure)
@@ -104,17 +97,15 @@ def has_rule(module: nn.Module) -> bool:
     return type(module) in SUPPORTED_NON_LINEAR and not module._backward_hooks
 
 
-def independent_rows(rule: HookRule) -> HookRule:
-    """Captum's rule with softmax centred on each row's own mean. Captum takes one mean over the whole batch."""
+class IndependentRows(captum.attr.DeepLift):  # type: ignore[misc]
+    """Captum's DeepLift with softmax centred on each row's own mean. Captum takes one mean over the whole batch."""
 
-    def apply(module: nn.Module, grad_input: Tensor, grad_output: Tensor) -> Tensor:
-        multipliers = rule(module, grad_input, grad_output)
+    def _backward_hook(self, module: nn.Module, grad_input: Tensor, grad_output: Tensor) -> Tensor:
+        multipliers: Tensor = super()._backward_hook(module, grad_input, grad_output)
         if not isinstance(module, nn.Softmax):
             return multipliers
         means = multipliers.flatten(1).mean(1).reshape(2, -1).mean(0).repeat(2)
         return multipliers - means.reshape(-1, *[1] * (multipliers.ndim - 1))
-
-    return apply
 
 
 def differentiable_deep_lift(baseline: Baseline, model: nn.Module, x: Tensor, targets: Tensor, structure: Structure = ()) -> Tensor:

@@ -1,6 +1,6 @@
 """Explanations that can be differentiated in the input they explain, so a search can follow their slope.
 
-Second derivatives of a ReLU network are zero almost everywhere; `softened` replaces ReLU by softplus while it is active.
+Second derivatives of a ReLU network are zero almost everywhere; `SoftReLU` replaces ReLU by softplus while it is active.
 
 >>> from veracity.core.explainers import BARE
 >>> from veracity.explain.gradients import InputXGradient
@@ -29,13 +29,14 @@ from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Explainer
 from veracity.explain.deep_lift import DeepLift, differentiable_deep_lift
 from veracity.explain.grad_cam import GradCam, GradCamPlusPlus, LayerMap, resize
-from veracity.explain.passes import in_batches, pairs, pick, select
+from veracity.explain.masking import Baseline
+from veracity.explain.passes import in_batches
 from veracity.explain.precomputed import Precomputed
 from veracity.explain.stacked import GradientSum, gradient_sum
 from veracity.explain.symmetrised import Symmetrised
 
 Form = Callable[[nn.Module, Tensor, Tensor, Context], Tensor]
-"""From (model, inputs, targets, context) to the explainer's maps, with a graph back to inputs that require gradients."""
+"""From (model, inputs, targets, context) to the explainer's maps, as part of the graph of the inputs."""
 
 Combine = Callable[[Tensor, Tensor], Tensor]
 """From gradients and activations (N, K, ...) to a map (N, 1, ...)."""
@@ -50,52 +51,43 @@ def differentiable(explainer: Explainer) -> Form | None:
     kind = type(explainer)
     if isinstance(explainer, Precomputed):
         return None if explainer.explainer is None else differentiable(explainer.explainer)
-    gradients = gradient_sum(explainer)
-    if gradients is not None:
-        return partial(explain_gradients, gradients)
-    if isinstance(explainer, GradCam) and kind is GradCam:
-        return partial(explain_layer, explainer, explainer.combine)
-    if isinstance(explainer, GradCamPlusPlus) and kind is GradCamPlusPlus:
-        return partial(explain_layer, explainer, combine_plus_plus)
-    if isinstance(explainer, DeepLift) and kind is DeepLift:
-        return partial(explain_deep_lift, explainer)
-    if isinstance(explainer, Symmetrised) and kind is Symmetrised:
+    form: Form | None = None
+    sums = gradient_sum(explainer)
+    if sums is not None:
+        form = partial(explain_gradients, sums)
+    elif isinstance(explainer, GradCam) and kind is GradCam:
+        form = partial(explain_layer, explainer, explainer.combine)
+    elif isinstance(explainer, GradCamPlusPlus) and kind is GradCamPlusPlus:
+        form = partial(explain_layer, explainer, combine_plus_plus)
+    elif isinstance(explainer, DeepLift) and kind is DeepLift:
+        form = partial(explain_deep_lift, explainer.baseline)
+    elif isinstance(explainer, Symmetrised) and kind is Symmetrised:
         inner = differentiable(explainer.inner)
-        return None if inner is None else partial(explain_symmetrised, explainer, inner)
-    return None
+        form = None if inner is None else partial(explainer.mean, inner)
+    return None if form is None else partial(explain_in_graph, form)
 
 
-def in_graph(inputs: Tensor) -> Tensor:
-    """The inputs if they are part of a graph, else a copy that starts one."""
-    return inputs if inputs.requires_grad else inputs.detach().clone().requires_grad_()
-
-
-def explain_gradients(gradients: GradientSum, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-    """A weighted sum of gradients (N, ...). A gradient that does not depend on x, as of a linear model, has slope 0."""
+def explain_in_graph(form: Form, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+    """Maps in the graph of the inputs, or of a copy if they have none. A map that does not depend on x has slope 0."""
+    x = inputs if inputs.requires_grad else inputs.detach().clone().requires_grad_()
     with torch.enable_grad():
-        x = in_graph(inputs)
-        terms, total = gradients.terms(x, context), 0.0 * x
-        for row, item in pairs(len(x), gradients.items, context.batch, x.device):
-            points, weights = terms(row, item)
-            score = pick(model(points.clone(), *select(context.structure, row)), targets[row]).sum()
-            (gradient,) = torch.autograd.grad(score, points, create_graph=True)
-            total = total.index_add(0, row, weights * gradient)
-        return gradients.finish(x, total)
+        return form(model, x, targets, context) + 0.0 * x
 
 
-def explain_deep_lift(explainer: DeepLift, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+def explain_gradients(sums: GradientSum, model: nn.Module, x: Tensor, targets: Tensor, context: Context) -> Tensor:
+    """A weighted sum of gradients, (N, ...)."""
+    return sums.explain(model, x, targets, context, lambda f, points: torch.autograd.grad(f(points), points, create_graph=True)[0])
+
+
+def explain_deep_lift(baseline: Baseline, model: nn.Module, x: Tensor, targets: Tensor, context: Context) -> Tensor:
     """DeepLift's maps (N, ...), three model rows per input at once."""
-    form = partial(differentiable_deep_lift, explainer.baseline, model)
-    with torch.enable_grad():
-        return in_batches(form, in_graph(inputs), targets, max(1, context.batch // 3), context.structure)
+    return in_batches(partial(differentiable_deep_lift, baseline, model), x, targets, max(1, context.batch // 3), context.structure)
 
 
-def explain_layer(explainer: LayerMap, combine: Combine, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-    """The map of a layer's activations and their gradients, (N, ...)."""
-    with torch.enable_grad():
-        x = in_graph(inputs)
-        gradient, activation = explainer.last_activation(*explainer.activations(model, x, targets), graph=True)
-        return resize(combine(gradient, activation).clamp(min=0.0), x.shape[2:]) + 0.0 * x
+def explain_layer(explainer: LayerMap, combine: Combine, model: nn.Module, x: Tensor, targets: Tensor, context: Context) -> Tensor:
+    """The map of a layer's activations and their gradients, (N, 1, ...)."""
+    gradient, activation = explainer.last_activation(*explainer.activations(model, x, targets), graph=True)
+    return resize(combine(gradient, activation).clamp(min=0.0), x.shape[2:])
 
 
 def combine_plus_plus(gradient: Tensor, activation: Tensor) -> Tensor:
@@ -112,14 +104,7 @@ def combine_plus_plus(gradient: Tensor, activation: Tensor) -> Tensor:
     return (weights * positive).sum(1, keepdim=True)
 
 
-def explain_symmetrised(explainer: Symmetrised, inner: Form, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-    """The mean of the inner maps over transforms of the input, (N, ...)."""
-    with torch.enable_grad():
-        x = in_graph(inputs)
-        return explainer.mean(inner, model, x, targets, context) + 0.0 * x
-
-
-def softened(beta: float) -> Softened:
+class SoftReLU(TorchFunctionMode):
     """A context in which every ReLU of a forward pass is a softplus: relu(x) becomes ln(1 + exp(beta x)) / beta.
 
     That is at most ln(2) / beta above relu(x), and curved at zero: second derivatives of a ReLU network are zero
@@ -127,21 +112,16 @@ def softened(beta: float) -> Softened:
     functions, methods and in-place forms are replaced where they are called; the model is neither copied nor changed.
     Max-pooling, leaky ReLU, `clamp` and anything in TorchScript stay as they are.
 
-    >>> with softened(beta=10.0):
+    >>> with SoftReLU(beta=10.0):
     ...     torch.relu(torch.tensor([-0.1, 0.0, 0.1]))
     tensor([0.0313, 0.0693, 0.1313])
     """
-    if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 < beta < math.inf:
-        raise SpecError(f"The sharpness beta of a softened model must be a positive number, such as 20.0, not {beta!r}.")
-    return Softened(float(beta))
-
-
-class Softened(TorchFunctionMode):
-    """While active, ReLU is softplus of this sharpness. Use `softened` to make one."""
 
     def __init__(self, beta: float) -> None:
+        if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 < beta < math.inf:
+            raise SpecError(f"The sharpness beta of SoftReLU must be a positive number, such as 20.0, not {beta!r}.")
         super().__init__()
-        self.beta = beta
+        self.beta = float(beta)
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         soft = SOFT.get(func)
@@ -161,11 +141,6 @@ def soft_hardtanh(beta: float, input: Tensor, min_val: float = -1.0, max_val: fl
     return input.copy_(value) if inplace else value
 
 
-def soft_relu6(beta: float, input: Tensor, inplace: bool = False) -> Tensor:
-    """Soft hardtanh between 0 and 6."""
-    return soft_hardtanh(beta, input, 0.0, 6.0, inplace)
-
-
 SOFT: dict[Any, Callable[..., Tensor]] = {
     torch.relu: soft_relu,
     functional.relu: soft_relu,
@@ -174,6 +149,6 @@ SOFT: dict[Any, Callable[..., Tensor]] = {
     Tensor.relu_: partial(soft_relu, inplace=True),
     functional.hardtanh: soft_hardtanh,
     functional.hardtanh_: partial(soft_hardtanh, inplace=True),
-    functional.relu6: soft_relu6,
+    functional.relu6: lambda beta, input, inplace=False: soft_hardtanh(beta, input, 0.0, 6.0, inplace),
 }
 """The soft form of each function with a bend."""

@@ -1,11 +1,12 @@
-"""Explainers that somebody else wrote: Captum classes, factories of Captum methods, plain functions.
+"""Explainers from what people write: names, settings, Captum classes, factories of Captum methods, plain functions, maps.
 
-They may draw from the global random state, so it is forked and seeded around every call. They may do anything to
-the model and the inputs, so both are protected.
+Foreign code may draw from the global random state, so it is forked and seeded around every call. It may do
+anything to the model and the inputs, so both are protected.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -17,18 +18,28 @@ import numpy as np
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.errors import InputError, VeracityError
+from veracity.core.errors import InputError, SpecError, VeracityError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.models import evaluating, out_of_memory
 from veracity.core.randomness import Draws, gpus_in_use, seeded
-from veracity.core.settings import Whole
+from veracity.core.registry import EXPLAINERS, import_object
+from veracity.core.settings import Whole, short_repr
 from veracity.core.snapshot import preserve_state
 from veracity.explain.deep_lift import DeepLift
 from veracity.explain.gradients import silent_captum
 from veracity.explain.passes import in_batches
+from veracity.explain.precomputed import Precomputed
 from veracity.explain.wrapper import computed
 
 TRIAL_ROWS = 2
+ACCEPTED = (
+    "an Explainer, a name, a table with a name, 'module:attribute', a Captum Attribution class, "
+    "a factory model -> Attribution, a function (model, inputs, targets) -> attributions or a tensor of explanations made elsewhere"
+)
+RANDOM = (
+    *(captum.attr.FeaturePermutation, captum.attr.GradientShap, captum.attr.KernelShap, captum.attr.LimeBase),
+    *(captum.attr.NoiseTunnel, captum.attr.ShapleyValueSampling),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,21 +90,19 @@ class Foreign(Explainer, ABC):
             raise InputError(f"{self.name} returned complex numbers, expected {expected}.")
         axes = zip(maps.shape[1:], inputs.shape[1:], strict=False)
         if maps.ndim != inputs.ndim or len(maps) != len(inputs) or any(size not in (1, full) for size, full in axes):
-            raise InputError(
-                f"{self.name} returned shape {tuple(maps.shape)}, expected {expected}; axes after the first may have size one."
-            )
+            raise InputError(f"{self.name} returned shape {tuple(maps.shape)}, expected {expected}; axes after the first may have size 1.")
         return maps.to(inputs).expand_as(inputs).contiguous()
 
-    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
+    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
         """Not random, if two trials with different seeds agree."""
         if not self.random:
             return self
-        first, second = self.trials(model, inputs, targets, context.batch)
+        first, second = (self.trial(model, inputs, targets, seed, context.batch) for seed in (0, 1))
         return replace(self, random=False) if torch.equal(first.nan_to_num(), second.nan_to_num()) else self
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Run it on a few inputs. Raise if it fails or returns something else; note if it is random."""
-        first, second = self.trials(model, inputs, targets, context.batch)
+        first, second = (self.trial(model, inputs, targets, seed, context.batch) for seed in (0, 1))
         notes = [f"{self.name} returned NaN or infinity for some inputs."] if not first.isfinite().all() else []
         differs = not torch.allclose(first, second, equal_nan=True)
         if differs and not self.random:
@@ -105,13 +114,9 @@ class Foreign(Explainer, ABC):
             )
         return notes
 
-    def trials(self, model: nn.Module, inputs: Tensor, targets: Tensor, batch: int) -> tuple[Tensor, Tensor]:
-        """Two runs on a few inputs with different seeds; raises if one fails or returns something else."""
-        first, second = (self.trial(model, inputs[:TRIAL_ROWS], targets[:TRIAL_ROWS], seed, batch) for seed in (0, 1))
-        return first, second
-
     def trial(self, model: nn.Module, inputs: Tensor, targets: Tensor, seed: int, batch: int) -> Tensor:
-        """One of the two runs."""
+        """One run on the first inputs; raises if it fails or returns something else."""
+        inputs, targets = inputs[:TRIAL_ROWS], targets[:TRIAL_ROWS]
         try:
             with evaluating(model):
                 return self.explain(model, inputs, targets, Context(Draws.of(seed, torch.arange(len(inputs))), batch))
@@ -166,15 +171,91 @@ def display_name(value: Any) -> str:
     ('input_x_gradient', 'lrp', 'lambda')
     """
     value = getattr(value, "func", value)
-    if isinstance(value, type):
-        return snake_case(value.__name__)
-    return str(getattr(value, "__name__", snake_case(type(value).__name__))).strip("<>")
+    if not isinstance(value, type) and hasattr(value, "__name__"):
+        return str(value.__name__).strip("<>")
+    kind = value if isinstance(value, type) else type(value)
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind.__name__).lower()
 
 
-def snake_case(name: str) -> str:
-    """A class name in lower case with underscores.
+def as_explainer(value: Any) -> Explainer:
+    """An explainer from an object, a name, a table of settings, a Captum class, a function or a tensor of maps.
 
-    >>> snake_case("InputXGradient"), snake_case("LRP"), snake_case("DeepLiftShap")
-    ('input_x_gradient', 'lrp', 'deep_lift_shap')
+    >>> as_explainer("saliency").name, as_explainer(captum.attr.LRP).name, as_explainer({"name": "lime", "patch": 2}).patch
+    ('saliency', 'lrp', 2)
     """
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    if isinstance(value, Explainer):
+        return value
+    if isinstance(value, str):
+        return as_explainer({"name": value})
+    if isinstance(value, Mapping):
+        return from_table(value)
+    if isinstance(value, (Tensor, np.ndarray)):
+        return Precomputed(maps=value)  # type: ignore[arg-type]
+    if isinstance(value, type) and issubclass(value, Explainer):
+        return value()
+    if isinstance(value, type) and issubclass(value, captum.attr.Attribution):
+        return from_captum(value)
+    if isinstance(value, captum.attr.Attribution):
+        raise SpecError(f"An explainer must fit any model: pass the class {type(value).__name__}, not an instance made for one model.")
+    if callable(value):
+        return from_callable(value)
+    raise SpecError(f"An explainer is {ACCEPTED}, not {short_repr(value)}.")
+
+
+def from_table(table: Mapping[str, Any]) -> Explainer:
+    """A registered explainer from {name, settings}; a foreign one from {name: import path}, or {name, attribution or function: path}."""
+    settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    name = settings.pop("name", None)
+    for kind, foreign in (("attribution", CaptumMethod), ("function", Function)):
+        if kind in settings:
+            path = settings.pop(kind)
+            path = path.get("import") if isinstance(path, Mapping) else path
+            settings[kind] = import_object(path) if isinstance(path, str) else path
+            return foreign(label=name or "", **settings)
+    if not isinstance(name, str) or ":" not in name:
+        built: Explainer = EXPLAINERS.build(table)
+        return built
+    target = import_object(name)
+    if isinstance(target, type) and issubclass(target, Explainer):
+        return target(**settings)
+    explainer = as_explainer(target)
+    if not settings:
+        return explainer
+    if not isinstance(explainer, CaptumMethod):
+        raise SpecError(f"The explainer '{name}' takes no settings, but got {', '.join(sorted(settings))}.")
+    return CaptumMethod(attribution=target, settings=settings, random=explainer.random)
+
+
+def from_captum(value: type) -> CaptumMethod:
+    """A Captum class; raises unless it explains the input and needs only a model."""
+    if issubclass(value, (captum.attr.LayerAttribution, captum.attr.NeuronAttribution)):
+        raise SpecError(f"{value.__name__} explains a layer or a neuron, not the input: use an attribution of the input.")
+    needed = required_arguments(value) or []
+    if len(needed) > 1 or issubclass(value, captum.attr.NoiseTunnel):
+        raise SpecError(
+            f"{value.__name__} needs more than a model ({', '.join(needed)}): pass a factory, "
+            f"such as lambda model: captum.attr.{value.__name__}(...)."
+        )
+    return CaptumMethod(attribution=value, random=issubclass(value, RANDOM))
+
+
+def from_callable(value: Callable[..., Any]) -> Explainer:
+    """A factory if it takes one argument, a function of (model, inputs, targets) if it takes three."""
+    needed = required_arguments(value)
+    if needed is None or len(needed) == 3:
+        return Function(function=value)
+    if len(needed) == 1:
+        return CaptumMethod(attribution=value)
+    raise SpecError(f"An explainer is {ACCEPTED}; {short_repr(value)} takes {len(needed)} arguments.")
+
+
+def required_arguments(value: Callable[..., Any]) -> list[str] | None:
+    """The required positional arguments; None if they are unknown or any number is accepted."""
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return None
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [parameter.name for parameter in parameters if parameter.kind in positional and parameter.default is parameter.empty]

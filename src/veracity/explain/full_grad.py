@@ -56,11 +56,8 @@ class FullGrad(GradientBased):
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         def explain_rows(x: Tensor, t: Tensor, _: Any) -> Tensor:
             terms = full_gradient(model, x, t)
-            result = scale_to_unit(terms.inputs).sum(1, keepdim=True)
-            for term in terms.spatial:
-                if term.ndim == x.ndim:
-                    result = result + resize(scale_to_unit(term).sum(1, keepdim=True), x.shape[2:])
-            return result.expand_as(x).contiguous()
+            maps = [scale_to_unit(term).sum(1, keepdim=True) for term in (terms.inputs, *terms.spatial) if term.ndim == x.ndim]
+            return sum((resize(one, x.shape[2:]) for one in maps[1:]), maps[0]).expand_as(x).contiguous()
 
         return in_batches(explain_rows, inputs, targets, context.batch)
 
@@ -112,9 +109,8 @@ def full_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> FullGrad
     gradient, *others = torch.autograd.grad(total, [leaf, *(output for output, _, _ in outputs)], allow_unused=True)
     terms = [(slope * bias, spatial) for slope, (_, bias, spatial) in zip(others, outputs, strict=True) if slope is not None]
     first = torch.zeros_like(leaf) if gradient is None else gradient * leaf.detach()
-    return FullGradient(
-        score.detach(), first, tuple(term for term, spatial in terms if spatial), tuple(term for term, spatial in terms if not spatial)
-    )
+    groups = (tuple(term for term, spatial in terms if spatial is kind) for kind in (True, False))
+    return FullGradient(score.detach(), first, *groups)
 
 
 def layer_bias(layer: nn.Module) -> Tensor | None:

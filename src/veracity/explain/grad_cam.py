@@ -62,7 +62,7 @@ class LayerMap(Explainer, ABC):
         return resize(functional.relu(self.combine(gradient, activation)), size).expand_as(inputs).contiguous()
 
     def activations(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The summed score of a forward pass, and the outputs of the candidate layers in the order of execution."""
+        """The summed score of a forward pass, and the outputs of the named layer or of all convolutions, in the order of execution."""
         outputs: list[Tensor] = []
 
         def record(_module: nn.Module, _args: Any, output: Any) -> Any:
@@ -71,17 +71,12 @@ class LayerMap(Explainer, ABC):
             outputs.append(output if output.requires_grad else output.requires_grad_())
             return output.clone()
 
-        with hooks(layer.register_forward_hook(record) for layer in self.candidates(model)), torch.enable_grad():
-            return pick(model(inputs.clone()), targets).sum(), outputs
-
-    def candidates(self, model: nn.Module) -> list[nn.Module]:
-        """The named layer, or all convolutions."""
-        if self.layer is not None:
-            return [layer_of(model, self.layer)]
-        found: list[nn.Module] = [module for module in model.modules() if isinstance(module, CONVOLUTIONS)]
-        if not found:
+        convolutions = (module for module in model.modules() if isinstance(module, CONVOLUTIONS))
+        layers = [*convolutions] if self.layer is None else [layer_of(model, self.layer)]
+        if not layers:
             raise InputError(f"{self.name} found no convolution in this model: name a layer with {type(self).__name__}(layer=...).")
-        return found
+        with hooks(layer.register_forward_hook(record) for layer in layers), torch.enable_grad():
+            return pick(model(inputs.clone()), targets).sum(), outputs
 
     def last_activation(self, score: Tensor, activations: Sequence[Tensor], *, graph: bool = False) -> tuple[Tensor, Tensor]:
         """The gradient and the value of the last activation that the score depends on; with `graph`, both keep their graphs."""

@@ -10,28 +10,18 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import SpecError
-from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
-from veracity.core.settings import Count
-from veracity.explain.masking import (
-    Baseline,
-    baseline_row,
-    check_baseline,
-    check_patch,
-    masked_scores,
-    patch_count,
-    patch_index,
-    patch_map,
-)
-from veracity.explain.superpixels import MaskScores, Superpixels, player_mask
+from veracity.explain.masking import MaskScores, PatchExplainer, patch_count
+from veracity.explain.superpixels import Superpixels, player_mask
 
 ENDS = 2  # the samples of superpixel_shap that are the input and the baseline
 
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class KernelShap(Explainer):
+class KernelShap(PatchExplainer):
     """Shapley values of the patches in the game v(S) = f(x with the patches outside S at the baseline).
 
     Coalitions are sampled in proportion to the Shapley kernel, each together with its complement. If all 2^M - 2 of them
@@ -41,18 +31,13 @@ class KernelShap(Explainer):
 
     name = "kernel_shap"
     reference = "Lundberg and Lee 2017, arXiv:1705.07874; Covert and Lee 2021, arXiv:2012.01536"
-    stochastic = True
-    samples: Count = 200
-    patch: Count = 4
-    baseline: Baseline = 0.0
 
     def cost(self, shape: Size) -> Cost:
         """One pass per coalition, one for the input and one for the baseline."""
         return Cost(forward=2 + coalition_count(patch_count(shape, self.patch), self.samples))
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        check_patch(self.name, self.patch, inputs.shape[1:])
-        check_baseline(self.name, self.baseline, inputs.shape[1:])
+        super().check(model, inputs, targets, context)
         patches = patch_count(inputs.shape[1:], self.patch)
         if coalition_count(patches, self.samples) < self.samples or self.samples >= 2 * patches:
             return ()
@@ -61,18 +46,14 @@ class KernelShap(Explainer):
             "use a larger patch or more samples.",
         )
 
-    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        shape, rows = inputs.shape[1:], len(inputs)
-        index, patches, baseline = patch_index(shape, self.patch), patch_count(shape, self.patch), baseline_row(self.baseline, inputs)
+    def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws) -> Tensor:
+        patches = int(index.max()) + 1
         if 2**patches - 2 <= self.samples:
-            masks, kernel = all_coalitions(patches)
-            present, weights = masks.expand(rows, *masks.shape), kernel.expand(rows, -1)
+            present, weights = (part.expand(len(inputs), *part.shape) for part in all_coalitions(patches))
         else:
-            present = patch_coalitions(context.draws, patches, self.samples)
+            present = patch_coalitions(draws, patches, self.samples)
             weights = torch.ones(present.shape[:2], dtype=torch.float64)
-        ends = torch.stack((torch.zeros(patches, dtype=torch.bool), torch.ones(patches, dtype=torch.bool))).expand(rows, 2, patches)
-        values = masked_scores(model, inputs, targets, torch.cat((ends, present), dim=1), baseline, index, context.batch)
-        return patch_map(shapley_values(values, present, weights).to(inputs), index, shape).contiguous()
+        return shapley_values(score_masks, present, weights, torch.full((len(inputs),), patches))
 
 
 @EXPLAINERS.add
@@ -83,7 +64,7 @@ class SuperpixelShap(Superpixels):
     Two of `samples` masks are the input and the baseline; the others are sampled in proportion to the Shapley kernel, each
     together with its complement. If all 2^M - 2 coalitions fit, they are enumerated and the values are exact; with fewer
     samples than superpixels the values are the shortest solution. They always sum to f(x) - f(baseline). Segmentation and
-    baseline are those of all superpixel methods: quickshift on whatever input is explained, or `fixed_segments`; the
+    baseline are those of all superpixel methods: quickshift on each explained input, or `fixed_segments`; the
     superpixel's mean colour.
     """
 
@@ -97,32 +78,29 @@ class SuperpixelShap(Superpixels):
         return notes
 
     def coefficients(self, score_masks: MaskScores, counts: Tensor, draws: Draws) -> Tensor:
-        present, weights = superpixel_coalitions(draws, counts, self.samples - ENDS)
-        players = player_mask(counts, present.shape[-1]).unsqueeze(1)
-        values = score_masks(torch.cat((torch.zeros_like(players), players, present), dim=1))
-        return shapley_values(values, present, weights, counts)
+        return shapley_values(score_masks, *superpixel_coalitions(draws, counts, self.samples - ENDS), counts)
 
 
-def shapley_values(values: Tensor, present: Tensor, weights: Tensor, counts: Tensor | None = None) -> Tensor:
-    """Shapley values (N, M) from the scores (N, 2 + S) of the empty coalition, the full one and S others (N, S, M)."""
-    empty, full, gains = values[:, 0], values[:, 1], values[:, 2:] - values[:, :1]
-    return shapley_regression(present.double(), gains, weights, full - empty, counts)
+def shapley_values(score_masks: MaskScores, present: Tensor, weights: Tensor, counts: Tensor) -> Tensor:
+    """Shapley values (N, M) from the scores of the empty coalition, the full one and S others (N, S, M) of counts (N,) players."""
+    players = player_mask(counts, present.shape[-1]).unsqueeze(1)
+    values = score_masks(torch.cat((torch.zeros_like(players), players, present), dim=1))
+    return shapley_regression(present.double(), values[:, 2:] - values[:, :1], weights, values[:, 1] - values[:, 0], counts)
 
 
-def shapley_regression(present: Tensor, gains: Tensor, weights: Tensor, total: Tensor, counts: Tensor | None = None) -> Tensor:
-    """N weighted least squares fits whose coefficients sum to `total`: (N, S, M), (N, S), (N, S), (N,) -> (N, M).
+def shapley_regression(present: Tensor, gains: Tensor, weights: Tensor, total: Tensor, counts: Tensor) -> Tensor:
+    """N weighted least squares fits whose coefficients sum to `total`: (N, S, M), (N, S), (N, S), (N,), (N,) -> (N, M).
 
-    Minimises Σ_s w_s (v_s - z_s·φ)² under Σ φ = total, as φ = total/M + the shortest solution that sums to zero. With
-    `counts` (N,), row n has only its first counts[n] players.
+    Minimises Σ_s w_s (v_s - z_s·φ)² under Σ φ = total, as φ = total/M + the shortest solution that sums to zero. Row n has
+    only its first counts[n] players.
 
     >>> z = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]], dtype=torch.float64)
-    >>> values = shapley_regression(z, torch.tensor([[1.0, 4.0]]).double(), torch.ones(1, 2).double(), torch.tensor([7.0]).double())
+    >>> gains, total = torch.tensor([[1.0, 4.0]]).double(), torch.tensor([7.0]).double()
+    >>> values = shapley_regression(z, gains, torch.ones(1, 2).double(), total, counts=torch.tensor([2]))
     >>> [round(value, 9) for value in values[0].tolist()]
     [2.0, 5.0]
     """
-    most = present.shape[-1]
-    count = torch.full((len(present), 1), most) if counts is None else counts.unsqueeze(-1)
-    players = torch.arange(most) < count
+    count, players = counts.unsqueeze(-1), player_mask(counts, present.shape[-1])
     even = total.unsqueeze(-1) / count
     sizes = present.sum(-1)
     centred = (present - (sizes / count).unsqueeze(-1)) * players.unsqueeze(1)

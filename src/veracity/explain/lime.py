@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Size, Tensor, nn
+from torch import Tensor
 
-from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
-from veracity.core.settings import Count, Positive
-from veracity.explain.masking import (
-    Baseline,
-    baseline_row,
-    check_baseline,
-    check_patch,
-    masked_scores,
-    patch_count,
-    patch_index,
-    patch_map,
-    patch_sums,
-)
-from veracity.explain.superpixels import MaskScores, Superpixels, player_mask
+from veracity.core.settings import Positive
+from veracity.explain.masking import MaskScores, PatchExplainer, baseline_row, patch_sums
+from veracity.explain.superpixels import Superpixels, player_mask
 
 
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
-class Lime(Explainer):
+class Lime(PatchExplainer):
     """A linear model of the score in the presence of patches, fitted near the input.
 
     Each of `samples` masks keeps a patch with probability one half and sets the others to the baseline. A mask has the weight
@@ -38,28 +26,13 @@ class Lime(Explainer):
 
     name = "lime"
     reference = "Ribeiro et al. 2016, arXiv:1602.04938"
-    stochastic = True
-    samples: Count = 200
-    patch: Count = 4
     kernel_width: Positive = 0.25
     ridge: Positive = 1.0
-    baseline: Baseline = 0.0
 
-    def cost(self, shape: Size) -> Cost:
-        return Cost(forward=self.samples)
-
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        check_patch(self.name, self.patch, inputs.shape[1:])
-        check_baseline(self.name, self.baseline, inputs.shape[1:])
-        return ()
-
-    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        shape = inputs.shape[1:]
-        index, baseline = patch_index(shape, self.patch), baseline_row(self.baseline, inputs)
-        present = context.draws.uniform(self.samples, patch_count(shape, self.patch), stream="lime") < 0.5
-        values = masked_scores(model, inputs, targets, present, baseline, index, context.batch)
-        weights = input_kernel(present, inputs, baseline.expand_as(inputs), index, self.kernel_width)
-        return patch_map(weighted_ridge(present.double(), values, weights, self.ridge).to(inputs), index, shape).contiguous()
+    def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws) -> Tensor:
+        present = draws.uniform(self.samples, int(index.max()) + 1, stream="lime") < 0.5
+        weights = input_kernel(present, inputs, baseline_row(self.baseline, inputs).expand_as(inputs), index, self.kernel_width)
+        return weighted_ridge(present.double(), score_masks(present), weights, self.ridge)
 
 
 @EXPLAINERS.add
@@ -70,7 +43,7 @@ class SuperpixelLime(Superpixels):
     The first of `samples` masks is the input itself; every other mask keeps a superpixel with probability one half. A mask has
     the weight exp(-d²/(2 `kernel_width`²)) with its cosine distance d to the full mask, and `ridge` is the penalty on the
     squared coefficients, so they are defined with fewer samples than superpixels too. Segmentation and baseline are those of
-    all superpixel methods: quickshift on whatever input is explained, or `fixed_segments`; the superpixel's mean colour.
+    all superpixel methods: quickshift on each explained input, or `fixed_segments`; the superpixel's mean colour.
     """
 
     name = "superpixel_lime"
@@ -83,7 +56,7 @@ class SuperpixelLime(Superpixels):
         return weighted_ridge(present.double(), score_masks(present), mask_kernel(present, counts, self.kernel_width), self.ridge)
 
     def masks(self, counts: Tensor, draws: Draws) -> Tensor:
-        """Which superpixels are present, (N, samples, most); a superpixel's draws do not depend on how many others there are."""
+        """Which superpixels are present, (N, samples, most). A superpixel's draws do not depend on the number of the others."""
         most = int(counts.max())
         present = draws.uniform(most, self.samples, stream=self.name).mT < 0.5
         present[:, 0] = True

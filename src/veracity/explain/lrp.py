@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Positive
 from veracity.core.snapshot import preserve_state
 from veracity.explain.gradients import GradientBased
-from veracity.explain.nonlinear import NonlinearSteps, StepCounter
+from veracity.explain.nonlinear import NonlinearSteps
 from veracity.explain.passes import Structure, in_batches, pick, select
 
 Op = Callable[[Tensor, Tensor, Tensor | None], Tensor]
@@ -63,15 +63,15 @@ class LRP(GradientBased, ABC):
 
     structured = True
 
-    @property
     @abstractmethod
-    def rule(self) -> Rule:
-        """The rule for linear maps."""
+    def rule(self, op: Op, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The value of a linear map, with the gradient of the rule."""
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise if the model has no linear map; count the steps without a rule."""
         super().check(model, inputs, targets, context)
-        with preserve_state(model), evaluating(model), torch.enable_grad(), missing_rules(self.rule) as (relevance, missing):
+        relevance = Relevance(self.rule)
+        with preserve_state(model), evaluating(model), torch.enable_grad(), relevance, relevance.counter:
             model.requires_grad_(False)
             model(inputs[:1].detach().requires_grad_().clone(), *select(context.structure, slice(1)))
         if not relevance.linear:
@@ -79,14 +79,15 @@ class LRP(GradientBased, ABC):
                 f"{self.name} has no rule for any layer of this model: it needs linear layers or convolutions, such as nn.Linear and "
                 "nn.Conv2d, in a model that is not scripted or compiled."
             )
+        missing = {name: count for name, count in relevance.counter.outside.items() if not PROPORTIONAL.fullmatch(name)}
+        missing = Counter(missing) + relevance.products
         if not missing:
             return ()
         steps = ", ".join(f"{name} x{count}" for name, count in sorted(missing.items()))
         return (f"{self.name} has no rule for some steps of this model ({steps}): relevance follows the plain gradient there.",)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        rule = self.rule
-        return in_batches(lambda x, t, s: propagate(model, x, t, s, rule), inputs, targets, context.batch, context.structure)
+        return in_batches(lambda x, t, s: propagate(model, x, t, s, self.rule), inputs, targets, context.batch, context.structure)
 
 
 @EXPLAINERS.add
@@ -94,16 +95,16 @@ class LRP(GradientBased, ABC):
 class LRPEpsilon(LRP):
     """Relevance in proportion to contributions, damped if they cancel: R_i = Σ_j x_i w_ij / (z_j + ε sign z_j) R_j.
 
-    For ReLU networks and ε → 0 it is the input times the gradient. Without biases it sums to the score.
+    z_j = Σ_i x_i w_ij + b_j. For ReLU networks and ε → 0 it is the input times the gradient. Without biases it sums to the score.
     """
 
     name = "lrp_epsilon"
     reference = "Bach et al. 2015, PLOS ONE 10(7), eq. 58"
     epsilon: Positive = 1e-6
 
-    @property
-    def rule(self) -> Rule:
-        return epsilon_rule(self.epsilon)
+    def rule(self, op: Op, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        z = op(x, weight, bias)
+        return with_scaled_gradient(z, z, z / away_from_zero(z, self.epsilon))
 
 
 @EXPLAINERS.add
@@ -118,9 +119,12 @@ class LRPZPlus(LRP):
     name = "lrp_z_plus"
     reference = "Montavon et al. 2017, Pattern Recognition 65; Bach et al. 2015 (alpha 1, beta 0)"
 
-    @property
-    def rule(self) -> Rule:
-        return z_plus_rule
+    def rule(self, op: Op, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        z = op(x.detach(), weight, bias)
+        positive = op(functional.relu(x), weight.clamp(min=0), None if bias is None else bias.clamp(min=0))
+        if bool((x < 0).any()):
+            positive = positive + op(-functional.relu(-x), weight.clamp(max=0), None)
+        return with_scaled_gradient(positive, z, torch.where(positive > LEAST_POSITIVE, z / positive, 0.0))
 
 
 class ScaledGradient(torch.autograd.Function):
@@ -152,25 +156,6 @@ def away_from_zero(values: Tensor, distance: float) -> Tensor:
     return torch.where(values < 0, values - distance, values + distance)
 
 
-def epsilon_rule(epsilon: float) -> Rule:
-    """R_i = Σ_j x_i w_ij / (z_j + ε sign z_j) R_j with z_j = Σ_i x_i w_ij + b_j (Bach et al. 2015, eq. 58)."""
-
-    def rule(op: Op, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        z = op(x, weight, bias)
-        return with_scaled_gradient(z, z, z / away_from_zero(z, epsilon))
-
-    return rule
-
-
-def z_plus_rule(op: Op, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """R_i = Σ_j (x_i w_ij)⁺ / (Σ_i' (x_i' w_i'j)⁺ + b_j⁺) R_j (Montavon et al. 2017), for inputs of either sign."""
-    z = op(x.detach(), weight, bias)
-    positive = op(functional.relu(x), weight.clamp(min=0), None if bias is None else bias.clamp(min=0))
-    if bool((x < 0).any()):
-        positive = positive + op(-functional.relu(-x), weight.clamp(max=0), None)
-    return with_scaled_gradient(positive, z, torch.where(positive > LEAST_POSITIVE, z / positive, 0.0))
-
-
 def has_no_rule(name: str, args: tuple[Any, ...]) -> bool:
     """Whether this is a product of two activations, or a matrix product with weights."""
     matrices = MATRIX_PRODUCTS.fullmatch(name) is not None
@@ -180,30 +165,19 @@ def has_no_rule(name: str, args: tuple[Any, ...]) -> bool:
     return sum(active) > 1 or (matrices and any(active) and any(isinstance(arg, nn.Parameter) for arg in args))
 
 
-class LinearStep(NamedTuple):
-    """The output of a linear map with its version, and the map that made it."""
-
-    output: Tensor
-    version: int
-    op: Op
-    x: Tensor
-    weight: Tensor
-    bias: Tensor | None
-
-
 class Relevance(TorchFunctionMode):
     """While active, linear maps, batch normalisation and curved activations have the gradients of LRP.
 
-    linear     counts the linear maps, by name
-    products   counts the products without a rule, by name
+    linear    counts the linear maps
+    products  counts the products without a rule, by name
+    counter   counts the nonlinear steps outside of the rules, if it is active too
     """
 
-    def __init__(self, rule: Rule, counter: StepCounter | None = None) -> None:
+    def __init__(self, rule: Rule) -> None:
         super().__init__()
-        self.rule, self.counter = rule, counter
-        self.linear: Counter[str] = Counter()
-        self.products: Counter[str] = Counter()
-        self.steps: dict[int, LinearStep] = {}
+        self.rule, self.counter = rule, NonlinearSteps()
+        self.linear, self.products = 0, Counter[str]()
+        self.maps: dict[int, tuple[Tensor, int, Op, Tensor, Tensor, Tensor | None]] = {}  # an output, its version, and the map that made it
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
@@ -223,31 +197,28 @@ class Relevance(TorchFunctionMode):
     @contextmanager
     def uncounted(self) -> Iterator[None]:
         """Operations inside are not counted as steps without a rule."""
-        if self.counter is not None:
-            self.counter.depth += 1
+        self.counter.depth += 1
         try:
             yield
         finally:
-            if self.counter is not None:
-                self.counter.depth -= 1
+            self.counter.depth -= 1
 
     def linear_map(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         """A linear layer or a convolution."""
         names = ("input", "weight", "bias")
-        given: dict[str, Any] = {"bias": None, **kwargs, **dict(zip(names, args, strict=False))}
-        x, weight, bias = (given[name] for name in names)
-        options = {key: value for key, value in kwargs.items() if key not in names}
+        options: dict[str, Any] = {"bias": None, **kwargs, **dict(zip(names, args, strict=False))}
+        x, weight, bias = (options.pop(name) for name in names)
 
         def op(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
             result: Tensor = func(x, weight, bias, *args[3:], **options)
             return result
 
-        self.linear[func.__name__] += 1
+        self.linear += 1
         with self.uncounted():
             weight, bias = weight.detach(), None if bias is None else bias.detach()
             output = self.rule(op, x, weight, bias)
         if func in CONVOLUTIONS or (func is functional.linear and output.ndim == 2):
-            self.steps[id(output)] = LinearStep(output, output._version, op, x, weight, bias)
+            self.maps[id(output)] = (output, output._version, op, x, weight, bias)
         return output
 
     def batch_norm(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
@@ -260,16 +231,12 @@ class Relevance(TorchFunctionMode):
         with self.uncounted():
             scale = (variance + given["eps"]).rsqrt() * (1.0 if given["weight"] is None else given["weight"].detach())
             shift = (0.0 if given["bias"] is None else given["bias"].detach()) - mean * scale
-            step = self.steps.get(id(x))
-            if step is not None and step.version == x._version:
-                weight = step.weight * scale.reshape(-1, *[1] * (step.weight.ndim - 1))
-                return self.rule(step.op, step.x, weight, shift if step.bias is None else step.bias * scale + shift)
+            if id(x) in self.maps and self.maps[id(x)][1] == x._version:
+                _, _, op, before, weight, bias = self.maps[id(x)]
+                weight = weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
+                return self.rule(op, before, weight, shift if bias is None else bias * scale + shift)
             shape = (-1, *[1] * (x.ndim - 2))
-
-            def op(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-                return x * weight if bias is None else x * weight + bias
-
-            return self.rule(op, x, scale.reshape(shape), shift.reshape(shape))
+            return self.rule(lambda x, w, b: x * w if b is None else x * w + b, x, scale.reshape(shape), shift.reshape(shape))
 
     def activation(self, func: Any, x: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         """A curved activation a(z), which passes relevance unchanged: c ⊙ a / z."""
@@ -281,24 +248,13 @@ class Relevance(TorchFunctionMode):
         return x.copy_(result) if in_place else result
 
 
-@contextmanager
-def missing_rules(rule: Rule) -> Iterator[tuple[Relevance, Counter[str]]]:
-    """The rules, and the steps without a rule by name, which are complete when the context ends."""
-    steps, missing = NonlinearSteps(), Counter[str]()
-    counter = StepCounter(steps)
-    with Relevance(rule, counter) as relevance, counter:
-        yield relevance, missing
-    missing.update({name: count for name, count in steps.outside.items() if not PROPORTIONAL.fullmatch(name)})
-    missing.update(relevance.products)
-
-
 def propagate(model: nn.Module, points: Tensor, targets: Tensor, structure: Structure, rule: Rule) -> Tensor:
     """The relevance of each number of a point for the point's score, (R, ...): the point times the rules' gradient.
 
     >>> net = nn.Linear(2, 1, bias=False)
     >>> net.weight.data = torch.tensor([[2.0, -1.0]])
     >>> x, target = torch.tensor([[1.0, 1.0]]), torch.tensor([0])
-    >>> propagate(net, x, target, (), epsilon_rule(1.0)), propagate(net, x, target, (), z_plus_rule)
+    >>> propagate(net, x, target, (), LRPEpsilon(epsilon=1.0).rule), propagate(net, x, target, (), LRPZPlus().rule)
     (tensor([[ 1.0000, -0.5000]]), tensor([[1., 0.]]))
     """
     leaf = points.detach().requires_grad_()

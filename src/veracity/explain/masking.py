@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
 import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
+from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.randomness import Draws
+from veracity.core.settings import Count
 from veracity.explain.passes import scores, value_table
 
 Baseline = float | Tensor
 """The input that stands for "nothing there": a number, or a tensor that broadcasts to one input."""
+
+MaskScores = Callable[[Tensor], Tensor]
+"""From masks (N, S, M) to the scores of the masked inputs, (N, S) float64 on the CPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchExplainer(Explainer, ABC):
+    """A linear model of the score in the presence of square patches; each position gets its patch's coefficient, in every channel."""
+
+    stochastic = True
+    samples: Count = 200
+    patch: Count = 4
+    baseline: Baseline = 0.0
+
+    @abstractmethod
+    def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws) -> Tensor:
+        """The coefficients (N, M) of M patches; `index` is the patch of each position."""
+
+    def cost(self, shape: Size) -> Cost:
+        return Cost(forward=self.samples)
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
+        size = spatial_shape(inputs.shape[1:])
+        if self.patch > max(size):
+            raise SpecError(f"patch of {self.name} is {self.patch}, larger than the input's size {tuple(size)}: use a smaller patch.")
+        check_baseline(self.name, self.baseline, inputs.shape[1:])
+        return ()
+
+    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        index, baseline = patch_index(inputs.shape[1:], self.patch), baseline_row(self.baseline, inputs)
+        score_masks = partial(masked_scores, model, inputs, targets, baseline, index, context.batch)
+        return patch_map(self.coefficients(score_masks, inputs, index, context.draws).to(inputs), index, inputs.shape[1:])
 
 
 def baseline_row(baseline: Baseline, inputs: Tensor) -> Tensor:
@@ -79,20 +119,12 @@ def patch_index(shape: Size, patch: int) -> Tensor:
 
 
 def patch_count(shape: Size, patch: int) -> int:
-    """How many patches cover the positions.
+    """The number of patches that cover the positions.
 
     >>> patch_count(Size((1, 14, 14)), 4)
     16
     """
-    side = patch_side(shape, patch)
-    return Size(-(-size // side) for size in spatial_shape(shape)).numel()
-
-
-def check_patch(name: str, patch: int, shape: Size) -> None:
-    """Raise unless the patch fits into the input."""
-    size = spatial_shape(shape)
-    if patch > max(size):
-        raise SpecError(f"patch of {name} is {patch}, which is larger than the input's size {tuple(size)}: use a smaller patch.")
+    return int(patch_index(shape, patch).max()) + 1
 
 
 def patch_map(values: Tensor, index: Tensor, shape: Size) -> Tensor:
@@ -101,7 +133,7 @@ def patch_map(values: Tensor, index: Tensor, shape: Size) -> Tensor:
     `index` gives the patch of each position, (H, W) for all rows or (N, H, W).
     """
     maps = gather_patches(values, index.to(values.device).expand(len(values), *spatial_shape(shape)))
-    return broadcast_channels(maps, shape).expand(len(values), *shape)
+    return broadcast_channels(maps, shape).expand(len(values), *shape).contiguous()
 
 
 def gather_patches(values: Tensor, index: Tensor) -> Tensor:
@@ -120,9 +152,7 @@ def patch_sums(values: Tensor, index: Tensor, count: int) -> Tensor:
     return torch.zeros(len(values), count, dtype=torch.float64).index_add_(1, index.flatten(), flat)
 
 
-def masked_scores(
-    model: nn.Module, inputs: Tensor, targets: Tensor, present: Tensor, baseline: Tensor, index: Tensor, batch: int
-) -> Tensor:
+def masked_scores(model: nn.Module, inputs: Tensor, targets: Tensor, baseline: Tensor, index: Tensor, batch: int, masks: Tensor) -> Tensor:
     """Scores with absent patches at the baseline: masks (N, S, patches) -> (N, S), float64 on the CPU.
 
     The baseline is (1, ...) for all rows or (N, ...); the patch `index` is (H, W) or (N, H, W).
@@ -131,7 +161,7 @@ def masked_scores(
     index, baseline = index.to(x.device).expand(len(x), *spatial_shape(shape)), baseline.expand_as(x)
 
     def term(row: Tensor, item: Tensor) -> Tensor:
-        mask = gather_patches(present[row.cpu(), item.cpu()].to(x.device), index[row])
+        mask = gather_patches(masks[row.cpu(), item.cpu()].to(x.device), index[row])
         return scores(model, torch.where(broadcast_channels(mask, shape), x[row], baseline[row]), targets[row])
 
-    return value_table(term, len(x), present.shape[1], batch, x.device).double().cpu()
+    return value_table(term, len(x), masks.shape[1], batch, x.device).double().cpu()

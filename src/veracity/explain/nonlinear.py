@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -24,31 +23,21 @@ NONLINEAR = re.compile(
 SUFFIXES = re.compile(r"_(with_indices|forward|kernel|with_noise|for_cpu|efficient|flash)")
 
 
-@dataclass
-class NonlinearSteps:
-    """Nonlinear operations by name, inside and outside of covered modules, and the calls of each covered module."""
+class NonlinearSteps(TorchDispatchMode):
+    """Counts the nonlinear operations that run while it is active, by name: `inside` of covered modules if `depth` > 0, else `outside`.
 
-    inside: Counter[str] = field(default_factory=Counter)
-    outside: Counter[str] = field(default_factory=Counter)
-    calls: Counter[str] = field(default_factory=Counter)
+    `calls` counts the calls of each covered module.
+    """
 
-    @property
-    def reused(self) -> list[str]:
-        """The covered modules that are called more than once."""
-        return [name for name, count in self.calls.items() if count > 1]
-
-
-class StepCounter(TorchDispatchMode):
-    """Counts the nonlinear operations that run while it is active; `depth` > 0 means inside of a covered module."""
-
-    def __init__(self, steps: NonlinearSteps) -> None:
+    def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.steps, self.depth = steps, 0
+        self.depth = 0
+        self.inside, self.outside, self.calls = Counter[str](), Counter[str](), Counter[str]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         name = SUFFIXES.sub("", func.__name__.split(".")[0].strip("_"))
         if NONLINEAR.fullmatch(name):
-            (self.steps.inside if self.depth else self.steps.outside)[name] += 1
+            (self.inside if self.depth else self.outside)[name] += 1
         return func(*args, **(kwargs or {}))
 
 
@@ -61,21 +50,16 @@ def nonlinear_steps(model: nn.Module, inputs: Signals, covered: Callable[[nn.Mod
     ({'relu': 1}, {'softmax': 1})
     """
     steps = NonlinearSteps()
-    counter = StepCounter(steps)
+    names = {module: name for name, module in model.named_modules() if covered(module)}
 
-    def enter(name: str) -> Callable[..., None]:
-        def hook(*_: Any) -> None:
-            counter.depth += 1
-            steps.calls[name] += 1
-
-        return hook
+    def enter(module: nn.Module, _args: Any) -> None:
+        steps.depth += 1
+        steps.calls[names[module]] += 1
 
     def leave(*_: Any) -> None:
-        counter.depth -= 1
+        steps.depth -= 1
 
-    modules = [(name, module) for name, module in model.named_modules() if covered(module)]
-    handles = [module.register_forward_pre_hook(enter(name)) for name, module in modules]
-    handles += [module.register_forward_hook(leave) for _, module in modules]
-    with hooks(handles), evaluating(model), torch.no_grad(), counter:
+    handles = [module.register_forward_pre_hook(enter) for module in names]
+    with hooks([*handles, *(module.register_forward_hook(leave) for module in names)]), evaluating(model), torch.no_grad(), steps:
         Signals(inputs.values.detach().clone(), inputs.structure).through(model)
     return steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import ceil
 
 import torch
@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 Structure = tuple[Tensor, ...]
+
+RowFunction = Callable[[Tensor, Tensor, Structure], Tensor]
+"""From inputs, targets and structure of R rows to values (R, ...)."""
 
 Terms = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """From rows (R,) and items (R,) to points (R, ...) and the weights of the gradients at these points."""
@@ -44,9 +47,7 @@ def gradients(model: nn.Module, points: Tensor, targets: Tensor, structure: Stru
     return gradient
 
 
-def in_batches(
-    function: Callable[[Tensor, Tensor, Structure], Tensor], inputs: Tensor, targets: Tensor, rows: int, structure: Structure = ()
-) -> Tensor:
+def in_batches(function: RowFunction, inputs: Tensor, targets: Tensor, rows: int, structure: Structure = ()) -> Tensor:
     """`function(inputs, targets, structure)` on at most `rows` rows at a time, concatenated."""
     parts = [slice(low, low + rows) for low in range(0, len(inputs), rows)]
     return torch.cat([function(inputs[part], targets[part], select(structure, part)) for part in parts])
@@ -69,16 +70,6 @@ def mean_over_items(term: Callable[[Tensor, Tensor], Tensor], like: Tensor, item
     for row, item in pairs(len(like), items, batch, like.device):
         total.index_add_(0, row, term(row, item))
     return total / items
-
-
-def mean_gradient(model: nn.Module, x: Tensor, targets: Tensor, terms: Terms, items: int, batch: int, structure: Structure = ()) -> Tensor:
-    """The mean over items of w ⊙ ∇f(p), with the points p and weights w of `terms`: (N, ...)."""
-
-    def term(row: Tensor, item: Tensor) -> Tensor:
-        points, weights = terms(row, item)
-        return weights * gradients(model, points, targets[row], select(structure, row))
-
-    return mean_over_items(term, x, items, batch)
 
 
 def value_table(term: Callable[[Tensor, Tensor], Tensor], rows: int, items: int, batch: int, device: torch.device) -> Tensor:
@@ -104,9 +95,7 @@ def batch_shape(rows: int, items: int, batch: int) -> tuple[int, int]:
 @contextmanager
 def hooks(handles: Iterable[RemovableHandle]) -> Iterator[None]:
     """Hooks on modules, removed at the end."""
-    registered = list(handles)
-    try:
+    with ExitStack() as stack:
+        for handle in handles:
+            stack.callback(handle.remove)
         yield
-    finally:
-        for handle in registered:
-            handle.remove()

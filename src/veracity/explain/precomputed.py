@@ -18,7 +18,7 @@ from veracity.explain.wrapper import Wrapper, computed
 
 @dataclass(frozen=True, kw_only=True)
 class NoExplainer(Explainer):
-    """Stands inside `Precomputed` where only the maps are known."""
+    """The inner explainer of `Precomputed` if there are only maps: it can explain nothing else."""
 
     name = "no_explainer"
     structured = True
@@ -71,8 +71,8 @@ class Precomputed(GivenMaps, InputObserver, Wrapper):
         inner = self.explainer
         return replace(self, explainer=inner.prepare(inputs)) if isinstance(inner, InputObserver) else self
 
-    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Precomputed:
-        return self if self.explainer is None else replace(self, explainer=self.explainer.settled(model, inputs, targets, context))
+    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Precomputed:
+        return self if self.explainer is None else replace(self, explainer=self.explainer.specialise(model, inputs, targets, context))
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise unless the maps fit the inputs; note NaN or infinity in them, and what the inner explainer notes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Annotated, Any
 
@@ -22,15 +23,12 @@ MASK_ENTRIES = 2**22  # in memory at once
 LEAST_HIDDEN = 0.02  # the share of an input's variance that mean colours must hide
 LIGHTNESS = 100.0  # the range of Lab's first channel; other channels are scaled to it
 
-MaskScores = Callable[[Tensor], Tensor]
-"""From masks (N, S, M) to the scores of the masked inputs, (N, S) float64 on the CPU."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Superpixels(InputObserver, ABC):
     """A linear model of the score in the presence of superpixels; each position gets its superpixel's coefficient.
 
-    Quickshift (`kernel_size`, `max_dist`, `ratio`) segments whatever input is explained, perturbed ones too. With
+    Quickshift (`kernel_size`, `max_dist`, `ratio`) segments each explained input, also perturbed ones. With
     `fixed_segments`, the superpixels of the unperturbed input are used; `prepare` computes them, or `segments`
     (samples, H, W) gives them. The defaults make about 40 pieces: the median is 35 on MNIST (28 x 28), 40 on MNIST enlarged to
     32 x 32 and 49 on CIFAR-10. An absent superpixel gets the `baseline`, a number or one input; without one, its own mean
@@ -47,8 +45,11 @@ class Superpixels(InputObserver, ABC):
     segments: Tensor | None = None
 
     @abstractmethod
-    def coefficients(self, score_masks: MaskScores, counts: Tensor, draws: Draws) -> Tensor:
-        """The superpixels' coefficients (N, most), for inputs with `counts` (N,) superpixels, the largest of which is `most`."""
+    def coefficients(self, score_masks: Callable[[Tensor], Tensor], counts: Tensor, draws: Draws) -> Tensor:
+        """The superpixels' coefficients (N, most) for inputs with `counts` (N,) superpixels, at most `most`.
+
+        `score_masks` maps masks (N, S, most) to the scores of the masked inputs, (N, S) float64 on the CPU.
+        """
 
     def cost(self, shape: Size) -> Cost:
         return Cost(forward=self.samples)
@@ -57,7 +58,7 @@ class Superpixels(InputObserver, ABC):
         return replace(self, segments=self.segment(inputs)) if self.fixed_segments and self.segments is None else self
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """Raise on settings that do not fit; note too few samples, and mean colours that hide next to nothing."""
+        """Raise on settings that do not fit; note too few samples, and mean colours that hide almost nothing."""
         require_positions(self.name, inputs, ": use lime or kernel_shap for it")
         if self.baseline is not None:
             check_baseline(self.name, self.baseline, inputs.shape[1:])
@@ -73,8 +74,8 @@ class Superpixels(InputObserver, ABC):
             )
         if self.baseline is None and hidden < LEAST_HIDDEN:
             notes.append(
-                f"The superpixels of the first input are so even that their mean colours hide only {hidden:.1%} of its variance, and "
-                f"{self.name} sees next to nothing: give a baseline, such as baseline=0.0."
+                f"The superpixels of the first input are so even that their mean colours hide only {hidden:.1%} of its variance. "
+                f"{self.name} measures almost nothing: give a baseline, such as baseline=0.0."
             )
         return tuple(notes)
 
@@ -86,12 +87,8 @@ class Superpixels(InputObserver, ABC):
 
         def explain_rows(rows: Tensor) -> Tensor:
             here, index = rows.to(x.device), segments[rows]
-
-            def score_masks(present: Tensor) -> Tensor:
-                return masked_scores(model, x[here], targets[here], present, fill[here], index, context.batch)
-
-            values = self.coefficients(score_masks, counts[rows], context.draws[rows])
-            return patch_map(values.to(x), index, x.shape[1:])
+            score_masks = partial(masked_scores, model, x[here], targets[here], fill[here], index, context.batch)
+            return patch_map(self.coefficients(score_masks, counts[rows], context.draws[rows]).to(x), index, x.shape[1:])
 
         rows_at_once = max(1, MASK_ENTRIES // (self.samples * int(counts.max())))
         return torch.cat([explain_rows(rows) for rows in torch.arange(len(x)).split(rows_at_once)])
@@ -111,9 +108,7 @@ class Superpixels(InputObserver, ABC):
                 f"not {given.dtype} of shape {tuple(given.shape)}."
             )
         if len(samples) and int(samples.max()) >= len(given):
-            raise InputError(
-                f"{self.name} has segments of {len(given)} inputs, but sample {int(samples.max())} is explained: give segments of all."
-            )
+            raise InputError(f"{self.name} has segments of {len(given)} inputs, but sample {int(samples.max())} is explained: give more.")
         return given.cpu()[samples.cpu()]
 
 

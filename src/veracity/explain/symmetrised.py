@@ -16,8 +16,8 @@ from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.core.spaces import FiniteSpace, InputSpace
+from veracity.explain.foreign import as_explainer
 from veracity.explain.passes import pairs
-from veracity.explain.resolve import as_explainer
 from veracity.explain.wrapper import Wrapper, computed
 
 MOST_ELEMENTS = 100_000
@@ -28,6 +28,9 @@ SORTED_AT_ONCE = 1_000_000
 
 Elements = Callable[[Tensor, Tensor], Tensor]
 """From rows (R,) and items (R,) to elements (R, p)."""
+
+Explanations = Callable[[nn.Module, Tensor, Tensor, Context], Tensor]
+"""From (model, inputs, targets, context) to explanations (N, ...)."""
 
 
 @runtime_checkable
@@ -86,9 +89,7 @@ class Symmetrised(Wrapper):
         finite = countable(space)
         if self.draws is not None:
             if finite is not None and self.draws > finite.order:
-                raise SpecError(
-                    f"symmetrised cannot draw {self.draws} different elements of {space.name}, which has {finite.order}: pass fewer draws."
-                )
+                raise SpecError(f"symmetrised cannot draw {self.draws} elements of {space.name}, which has {finite.order}: pass fewer.")
             return self.draws
         if finite is None:
             raise SpecError(f"symmetrised cannot average over all of {space.name}, which cannot be enumerated: pass draws=...")
@@ -100,11 +101,11 @@ class Symmetrised(Wrapper):
     def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Symmetrised:
         return replace(self, explainer=self.inner.bind(reference, space), space=space if self.space is None else self.space)
 
-    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Symmetrised:
+    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Symmetrised:
         """As many draws as there are elements are the whole group."""
         finite = countable(self.transforms(inputs.shape[1:]))
         exact = finite is not None and self.draws == finite.order
-        return replace(self, explainer=self.inner.settled(model, inputs, targets, context), draws=None if exact else self.draws)
+        return replace(self, explainer=self.inner.specialise(model, inputs, targets, context), draws=None if exact else self.draws)
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise if the inner explainer does, or if the symmetry does not fit; note a space that is not a group."""
@@ -112,24 +113,13 @@ class Symmetrised(Wrapper):
         self.count(space)
         space.check(inputs)
         notes = self.inner.check(model, inputs, targets, context)
-        if isinstance(space, Invertible):
-            return notes
-        return (
-            *notes,
-            f"symmetrised averages {self.inner.name} over {space.name}, which is not a group: the mean is not exactly invariant.",
-        )
+        inexact = f"symmetrised averages {self.inner.name} over {space.name}, which is not a group: the mean is not exactly invariant."
+        return notes if isinstance(space, Invertible) else (*notes, inexact)
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         return self.mean(lambda *args: self.inner.explain(*args).detach(), model, inputs.detach(), targets, context)
 
-    def mean(
-        self,
-        explain: Callable[[nn.Module, Tensor, Tensor, Context], Tensor],
-        model: nn.Module,
-        x: Tensor,
-        targets: Tensor,
-        context: Context,
-    ) -> Tensor:
+    def mean(self, explain: Explanations, model: nn.Module, x: Tensor, targets: Tensor, context: Context) -> Tensor:
         """The mean of `explain` over the transforms of x, (N, ...); in the graph of x if `explain` is."""
         space, signals = self.transforms(x.shape[1:]), Signals(x, context.structure)
         count, elements = self.count(space), draw_elements(space, context.draws, self.draws)

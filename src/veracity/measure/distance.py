@@ -78,7 +78,7 @@ def mse(a: Tensor, b: Tensor) -> Tensor:
 
 @measure("wasserstein", direction=Direction.LOWER, range=(0.0, math.inf), reference="Vaserstein 1969; Ramdas et al. 2017")
 def wasserstein(a: Tensor, b: Tensor) -> Tensor:
-    """The 1-Wasserstein distance between the values of two explanations, whatever their positions.
+    """The 1-Wasserstein distance between the values of two explanations, regardless of their positions.
 
     mean |sort a - sort b|, the smallest mean change that turns one set of values into the other; from (N, ...) and (N, ...)
     to (N,). It is zero for explanations that are rearrangements of each other.

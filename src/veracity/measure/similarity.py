@@ -112,29 +112,21 @@ def ssim(
     if size < 3 or size % 2 == 0 or size > min(a.shape[2:]):
         extent = " x ".join(str(length) for length in a.shape[2:])
         raise InputError(f"The window of 'ssim' must have an odd size from 3 up to the map's {extent}, not {size}: set size=...")
-    a, b = in_units_of_range(a, b, data_range)
-    moments = window_means(torch.stack((a, b, a * a, b * b, a * b)), window_weights(window, size, sigma, a.device))
+    span: Tensor | float
+    if data_range is None:
+        low, high = torch.aminmax(torch.cat((a, b), dim=1).flatten(1), dim=1)
+        span = (high - low).where(high > low, float("nan")).reshape(-1, *(1,) * (a.ndim - 1))
+    else:
+        span = data_range
+    a, b = a / span, b / span
+    offset = torch.arange(size, dtype=torch.float64, device=a.device) - size // 2
+    taps = torch.exp(-0.5 * (offset / sigma) ** 2) if window == "gaussian" else torch.ones_like(offset)
+    moments = window_means(torch.stack((a, b, a * a, b * b, a * b)), taps / taps.sum())
     mean_a, mean_b, square_a, square_b, product = moments.unbind()
     var_a, var_b, covariance = square_a - mean_a**2, square_b - mean_b**2, product - mean_a * mean_b
     likeness = (2.0 * mean_a * mean_b + C1) * (2.0 * covariance + C2)
     index = likeness / ((mean_a**2 + mean_b**2 + C1) * (var_a + var_b + C2))
     return index.mean(dim=1).clamp(-1.0, 1.0)
-
-
-def in_units_of_range(a: Tensor, b: Tensor, data_range: float | None) -> tuple[Tensor, Tensor]:
-    """Both maps divided by the given range, or by the range of each pair; NaN if a pair has none."""
-    if data_range is not None:
-        return a / data_range, b / data_range
-    low, high = torch.aminmax(torch.cat((a, b), dim=1).flatten(1), dim=1)
-    span = (high - low).where(high > low, float("nan")).reshape(-1, *(1,) * (a.ndim - 1))
-    return a / span, b / span
-
-
-def window_weights(window: str, size: int, sigma: float, device: torch.device) -> Tensor:
-    """The window along one axis, (size,), summing to one."""
-    offset = torch.arange(size, dtype=torch.float64, device=device) - size // 2
-    taps = torch.exp(-0.5 * (offset / sigma) ** 2) if window == "gaussian" else torch.ones_like(offset)
-    return taps / taps.sum()
 
 
 def window_means(maps: Tensor, taps: Tensor) -> Tensor:

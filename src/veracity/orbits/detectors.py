@@ -21,8 +21,8 @@ class TorchvisionDetector(nn.Module):
 
     `labels` are the model's labels of the classes wanted, in the order in which they are numbered here; detections of others are
     left out. Five classes of COCO, say, as in section 3.1 of the NERO paper (car, bottle, cup, chair, book):
-    TorchvisionDetector(fasterrcnn_resnet50_fpn(weights="DEFAULT"), labels=(3, 44, 47, 62, 84)). Grey images are given three times
-    over where `colour` says that the model wants three channels.
+    TorchvisionDetector(fasterrcnn_resnet50_fpn(weights="DEFAULT"), labels=(3, 44, 47, 62, 84)). Grey images are
+    repeated three times if `colour` says that the model wants three channels.
     """
 
     def __init__(self, model: nn.Module, labels: Sequence[int], *, colour: bool = True) -> None:
@@ -35,20 +35,20 @@ class TorchvisionDetector(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Boxes (N, M, 6), M the largest number of detections in a window."""
-        found = self.model(list(coloured(x) if self.colour else x))
+        found = self.model(list(as_colour(x) if self.colour else x))
         if not isinstance(found, Sequence) or len(found) != len(x):
             what = len(found) if isinstance(found, Sequence) else type(found).__name__
             raise InputError(
                 f"A torchvision-style detector gives one result for each image in evaluation mode, but for {len(x)} it gave {what}."
             )
         rows = [torch.cat((one["boxes"], one["scores"][:, None], one["labels"][:, None].to(x)), dim=1) for one in found]
-        return chosen(pad_sequence(rows, batch_first=True, padding_value=torch.nan), self.labels)
+        return select_classes(pad_sequence(rows, batch_first=True, padding_value=torch.nan), self.labels)
 
 
 class TransformersDetector(nn.Module):
     """A detector that takes pixel_values and gives logits and pred_boxes, as DETR, YOLOS and others of transformers do.
 
-    Images in [0, 1] are standardised by `mean` and `deviation`, one a channel, by default those of ImageNet. `score` turns logits
+    Images in [0, 1] are standardised by `mean` and `deviation`, one number per channel, by default those of ImageNet. `score` turns logits
     (N, Q, C) into scores of the classes: a softmax that leaves out the last, "nothing", or `torch.sigmoid` where the model was
     trained so (Deformable DETR, RT-DETR). `labels` are as for TorchvisionDetector.
     """
@@ -72,12 +72,12 @@ class TransformersDetector(nn.Module):
         return f"labels={self.labels}, score={getattr(self.score, '__name__', type(self.score).__name__)}"
 
     def forward(self, x: Tensor) -> Tensor:
-        """Boxes (N, Q, 6), one a query."""
-        found = self.model(pixel_values=(coloured(x) - self.get_buffer("mean")) / self.get_buffer("deviation"))
+        """Boxes (N, Q, 6), one per query."""
+        found = self.model(pixel_values=(as_colour(x) - self.get_buffer("mean")) / self.get_buffer("deviation"))
         score, number = self.score(found.logits).max(dim=2)
         centre, size = found.pred_boxes[..., :2], found.pred_boxes[..., 2:]
         corners = torch.cat((centre - size / 2, centre + size / 2), dim=2) * x.new_tensor([x.shape[-1], x.shape[-2]]).repeat(2)
-        return chosen(torch.cat((corners, score[..., None], number[..., None].to(corners)), dim=2), self.labels)
+        return select_classes(torch.cat((corners, score[..., None], number[..., None].to(corners)), dim=2), self.labels)
 
 
 def without_nothing(logits: Tensor) -> Tensor:
@@ -89,15 +89,15 @@ def without_nothing(logits: Tensor) -> Tensor:
     return logits.softmax(dim=2)[..., :-1]
 
 
-def coloured(x: Tensor) -> Tensor:
-    """Images (N, 3, H, W): those of one channel three times over."""
+def as_colour(x: Tensor) -> Tensor:
+    """Images (N, 3, H, W): a single channel is repeated three times."""
     return x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x
 
 
-def chosen(boxes: Tensor, labels: tuple[int, ...]) -> Tensor:
+def select_classes(boxes: Tensor, labels: tuple[int, ...]) -> Tensor:
     """Boxes (N, M, 6) with their labels' places among the labels as classes; NaN where a label is not among them.
 
-    >>> chosen(torch.tensor([[[0.0, 0.0, 1.0, 1.0, 0.9, 44.0], [0.0, 0.0, 1.0, 1.0, 0.8, 5.0]]]), (3, 44))[0, :, 5]
+    >>> select_classes(torch.tensor([[[0.0, 0.0, 1.0, 1.0, 0.9, 44.0], [0.0, 0.0, 1.0, 1.0, 0.8, 5.0]]]), (3, 44))[0, :, 5]
     tensor([1., nan])
     """
     same = boxes[..., 5, None] == boxes.new_tensor(labels)

@@ -1,4 +1,4 @@
-"""Explanations along orbits: does the explanation of a moved input move along, s[e(g x), g e(x)] at every element?"""
+"""Explanations along orbits: does the explanation move with its input? s[e(g x), g e(x)] at every element."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from veracity.core.models import device_of
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Reading, Reads
 from veracity.core.targets import Label, Outputs, Target
-from veracity.engine.admission import admit
-from veracity.engine.learning import recall
 from veracity.engine.memory import Budget
 from veracity.engine.perturbation.base import pair_of
+from veracity.engine.preliminaries import recall
 from veracity.engine.problem import Problem
 from veracity.engine.progress import weight
-from veracity.engine.reading import Reader
+from veracity.engine.reader import Reader
 from veracity.engine.resolve import labelled, prepare_explainer
 from veracity.engine.store import RunFolder
-from veracity.engine.trial import try_explainers
+from veracity.engine.trial import admit, try_explainers
 from veracity.orbits.grids import Orbit
 from veracity.orbits.models import EvaluatedModel
 from veracity.scores import Equivariance
@@ -65,9 +64,9 @@ def explained_problem(
     seed: int,
     truth: Tensor | None = None,
 ) -> tuple[Problem, list[dict[str, str]]]:
-    """What explainers are asked, as an audit asks them, and what they have to say about it.
+    """The problem that explainers are asked, as in an audit, and the notes of their trial.
 
-    `truth` is what the outputs are judged against; of a classification it is the labels that a target may ask for.
+    The `truth` of a classification are the labels, which a target may ask for.
     """
     audited = {}
     unlabelled = truth is not None and bool((truth < 0).any())
@@ -87,13 +86,13 @@ class OrbitExplainer:
         learnt = recall(store, problem.learnt_key(name, label), device_of(module))
         self.problem, self.name, self.budget, self.device = problem, name, budget, device_of(module)
         self.reader = Reader(problem, name, explainer, budget, learnt)
-        self.score = Equivariance().suited(problem.subject(name, explainer))
+        self.score = Equivariance().for_subject(problem.subject(name, explainer))
         self.rows_each = max(explainer.cost(problem.inputs.shape).forward, explainer.cost(problem.inputs.shape).backward)
         self.weight = weight(explainer.cost(problem.inputs.shape))
 
     @torch.no_grad()
     def equivariance(self, samples: Tensor, orbit: Orbit, elements: Tensor, advance: Callable[[int], None] = lambda rows: None) -> Tensor:
-        """How alike e(g x) and g e(x) are, (n, K), as the score of this name measures it on every element."""
+        """The similarity of e(g x) and g e(x) at every element, (n, K), as the score `equivariance` measures it."""
         x, targets = self.problem.inputs.take(samples).to(self.device), self.problem.models[self.name].targets[samples].to(self.device)
         parts: list[Tensor] = []
         self.budget.spend(len(x), self.rows_each, lambda part: parts.append(self.explanation(x[part], targets[part], samples[part], 0)))
@@ -113,6 +112,6 @@ class OrbitExplainer:
         return found.reshape(len(samples), length)
 
     def explanation(self, x: Signals, targets: Tensor, samples: Tensor, draw: Tensor | int) -> Tensor:
-        """e(x) with the random numbers that belong to a sample and the number of its draw: 0 for the unmoved input."""
+        """e(x) with the random numbers of a sample and a draw; draw 0 is the unmoved input."""
         numbers = torch.full_like(samples, draw) if isinstance(draw, int) else draw
         return self.reader.explanation(x, targets, Draws(self.problem.seed, samples, numbers))

@@ -7,8 +7,7 @@ unmoved output, whether the moved truth is whole, and for an explainer how well 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,20 +54,11 @@ METRICS, OUTPUTS, PICTURES, REDUCTIONS = "orbits", "outputs", "pictures", "reduc
 INDEX = ["sample", "element"]
 
 
-def finished(folder: RunFolder, kind: str) -> set[str]:
-    """The keys of all finished files of a kind."""
-    return folder.records.keys(kind)
-
-
-def has_metrics(folder: RunFolder, key: str) -> bool:
-    """Whether the metrics of a block are there."""
-    return folder.records.has(METRICS, key)
-
-
 def check_measured(folder: RunFolder, key: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """Raise unless a block's metrics are there, and say how far the run came: one that was stopped is not damaged."""
-    if not has_metrics(folder, key):
-        who, there, wanted = folder.writer(), finished(folder, METRICS), [cell["key"] for cell in cells if not cell["explainer"]]
+    if not folder.records.has(METRICS, key):
+        who, there = folder.writer(), folder.records.keys(METRICS)
+        wanted = [cell["key"] for cell in cells if not cell["explainer"]]
         done = sum(one in there for one in wanted)
         raise StoreError(
             f"{done} of {len(wanted)} blocks are measured in {folder.root}: "
@@ -108,43 +98,17 @@ def read_metrics(folder: RunFolder, key: str, wanted: Sequence[str], length: int
         raise StoreError(f"{what}: run the same command again, which measures them.") from error
 
 
-def read_row(folder: RunFolder, kind: str, key: str, row: int) -> dict[str, Array]:
-    """The tensors of one sample of a block; on a disk nothing else is read."""
-    return read_parts(folder, kind, key, lambda file: {part: file.get_slice(part)[row] for part in file.keys()})  # noqa: SIM118
-
-
-def read_part(folder: RunFolder, kind: str, key: str, part: str) -> Array | None:
-    """One tensor of all samples of a block, if it is kept; on a disk nothing else is read."""
-    return read_parts(folder, kind, key, lambda file: {part: file.get_tensor(part)} if part in file.keys() else {}).get(part)  # noqa: SIM118
-
-
-def read_parts(folder: RunFolder, kind: str, key: str, wanted: Callable[[Any], dict[str, Array]]) -> dict[str, Array]:
-    """What is wanted of an open file of tensors; raises if it is not there or cannot be read."""
-    data = None if folder.files.local else folder.records.get(kind, key)
+def read_tensors(folder: RunFolder, kind: str, key: str, *, row: int | None = None, part: str = "") -> dict[str, Array]:
+    """The tensors of a block by name: all of them or one `part`, of all samples or of one `row`; on a disk nothing else is read."""
     path = folder.records.located(kind, key) if folder.files.local else None
-    if data is None and path is None:
+    data = None if folder.files.local else folder.records.get(kind, key)
+    if path is None and data is None:
         raise StoreError(f"{folder.files.path(f'{kind}/{key}')} is not there: run the same command again, which makes it.")
     try:
-        if path is not None:
-            with safe_open(path, framework="np") as file:
-                return wanted(file)
-        return wanted(LoadedTensors(load(data or b"")))
+        if path is None:
+            return {name: value if row is None else value[row] for name, value in load(data or b"").items() if part in ("", name)}
+        with safe_open(path, framework="np") as file:
+            names = [name for name in file.keys() if part in ("", name)]  # noqa: SIM118
+            return {name: file.get_tensor(name) if row is None else file.get_slice(name)[row] for name in names}
     except (SafetensorError, OSError, IndexError, TypeError, ValueError) as error:
         raise StoreError(f"{folder.files.path(f'{kind}/{key}')} cannot be read: run the same command again, which makes it.") from error
-
-
-@dataclass(frozen=True)
-class LoadedTensors:
-    """Tensors in memory, with the interface of an open file."""
-
-    tensors: dict[str, Array]
-
-    def keys(self) -> list[str]:
-        """Their names."""
-        return list(self.tensors)
-
-    def get_slice(self, name: str) -> Array:
-        """One of them, of which rows can be taken."""
-        return self.tensors[name]
-
-    get_tensor = get_slice

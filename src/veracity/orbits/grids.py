@@ -1,7 +1,4 @@
-"""What an orbit is: a grid of transforms, laid out so that it can be drawn, walked through and dragged along.
-
-The orbit of any group or finite space of the package.
-"""
+"""Orbits: a grid of transforms with a layout to draw it in; and the orbit of any group or finite space."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Size, Tensor
@@ -55,7 +52,7 @@ class Axis:
 class Orbit(Component, ABC):
     """K transforms of one input, G(x) = {phi(g, x)}: which they are, where they lie, and what they are called.
 
-    A transform is known by its element (p,) of `space`, and by its coordinates (one a number of `axes`) for people: degrees,
+    A transform is known by its element (p,) of `space`, and by its coordinates (one number per axis of `axes`) for people: degrees,
     pixels, numbers. `locate(coordinates())` are the `elements`.
     """
 
@@ -76,12 +73,12 @@ class Orbit(Component, ABC):
     @property
     @abstractmethod
     def space(self) -> InputSpace:
-        """What its elements belong to, and what moves inputs: `space.move(elements, signals)`."""
+        """The space of its elements, which moves inputs: `space.move(elements, signals)`."""
 
     @property
     @abstractmethod
     def axes(self) -> tuple[Axis, ...]:
-        """What its coordinates mean."""
+        """The meaning of its coordinates."""
 
     @abstractmethod
     def coordinates(self) -> Tensor:
@@ -120,10 +117,10 @@ def turns(orbit: Orbit, step: float, whole: float = WHOLE_TURN) -> Tensor:
     return torch.arange(count, dtype=torch.float64) * (whole / count)
 
 
-def crossed(slow: Tensor, fast: Tensor) -> Tensor:
+def column_first_pairs(slow: Tensor, fast: Tensor) -> Tensor:
     """All pairs (slow x fast, 2) as (fast, slow), the first coordinate turning fastest, as pixels (column, row) of an image.
 
-    >>> crossed(torch.tensor([0., 1.]), torch.tensor([5., 6.])).tolist()
+    >>> column_first_pairs(torch.tensor([0., 1.]), torch.tensor([5., 6.])).tolist()
     [[5.0, 0.0], [6.0, 0.0], [5.0, 1.0], [6.0, 1.0]]
     """
     return torch.stack([part.flatten() for part in torch.meshgrid(slow, fast, indexing="ij")][::-1], dim=1)
@@ -152,11 +149,11 @@ class GroupOrbit(Orbit):
     seed: Whole = 0
 
     def fit(self, shape: Size) -> Self:
-        """The orbit of the fitted space: what kind a product is, it knows from then on."""
+        """The orbit of the fitted space. The kind of a product is known only after the fit."""
         if not isinstance(self.space, Product):
-            self.checked()
+            self.check_space()
         fitted = replace(self, space=self.space.fit(shape))
-        fitted.checked()
+        fitted.check_space()
         return fitted
 
     @property
@@ -184,7 +181,7 @@ class GroupOrbit(Orbit):
     def axes(self) -> tuple[Axis, ...]:
         """dx and dy, a shift, or numbers."""
         if not self.shifts:
-            return (Axis(name="element", label="element", low=0.0, high=float(len(self.listed) - 1), step=1.0),)
+            return (Axis(name="element", label="element", low=0.0, high=float(len(self.members) - 1), step=1.0),)
         names = (("shift", "shift"),) if len(self.shifts) == 1 else (("dx", "shift to the right"), ("dy", "shift down"))
         return tuple(
             Axis(name=name, label=label, low=float(low), high=float(high), period=None if period is None else float(period), step=1.0)
@@ -193,21 +190,21 @@ class GroupOrbit(Orbit):
 
     @property
     def identity(self) -> int:
-        """The first, but for shifts in both directions."""
+        """The element at 0: the first one, except for shifts in both directions."""
         return int((self.coordinates() == 0).all(dim=1).nonzero()[0])
 
     def coordinates(self) -> Tensor:
         """Shifts or numbers, (K, axes)."""
         along = [torch.arange(low, high + 1, dtype=torch.float64) for low, high, _ in self.shifts]
         if len(along) == 2:
-            return crossed(along[1], along[0])
-        return (along[0] if along else torch.arange(len(self.listed), dtype=torch.float64))[:, None]
+            return column_first_pairs(along[1], along[0])
+        return (along[0] if along else torch.arange(len(self.members), dtype=torch.float64))[:, None]
 
     def locate(self, at: Tensor) -> Tensor:
         """The nearest elements."""
         whole = at.double().round().long()
         if not self.shifts:
-            return self.listed[whole[:, 0].clamp(0, len(self.listed) - 1)]
+            return self.members[whole[:, 0].clamp(0, len(self.members) - 1)]
         found = torch.empty_like(whole)
         for column, (place, (low, high, period)) in enumerate(zip(self.places, self.shifts, strict=True)):
             found[:, place] = whole[:, column].remainder(period) if period else whole[:, column].clamp(low, high)
@@ -221,22 +218,19 @@ class GroupOrbit(Orbit):
         return f"shifted by {said[0]}" if self.shifts else self.space.words(self.locate(at[None])[0]) or f"element {said[0]}"
 
     @cached_property
-    def listed(self) -> Tensor:
+    def members(self) -> Tensor:
         """The elements by number, (K, p)."""
-        self.checked()
+        self.check_space()
         space, order = self.space, self.space.order
         if isinstance(space, FiniteSpace) and order is not None and order <= self.most:
             return space.enumerate()
         rows = torch.arange(self.draws - 1)
         found = space.decode(Draws.of(self.seed, rows).normal(space.latents, stream="orbit"))
-        first = space.identity(1) if isinstance(space, Group) else self.unmoved()
-        return torch.cat((first, found))
+        if isinstance(space, FiniteSpace) and not isinstance(space, Group):
+            return torch.cat((space.unrank(torch.zeros(1, dtype=torch.int64)), found))
+        return torch.cat((cast("Group", space).identity(1), found))
 
-    def unmoved(self) -> Tensor:
-        """Number 0 of a finite space that is no group."""
-        return self.space.unrank(torch.zeros(1, dtype=torch.int64)) if isinstance(self.space, FiniteSpace) else torch.empty(0)
-
-    def checked(self) -> None:
+    def check_space(self) -> None:
         """Raise unless the space has an identity and moves inputs within their frame."""
         space = self.space
         moves = isinstance(space, InputSpace) and space.moves_frame

@@ -12,10 +12,10 @@ from typing import Any, Self
 import torch
 from torch import Size, Tensor
 
-from veracity.core.errors import InputError, SpecError, VeracityError
+from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import GROUPS, ORBITS, SPACES
 from veracity.core.settings import Count
-from veracity.orbits.grids import WHOLE_TURN, Axis, GroupOrbit, Layout, Orbit, crossed, turns
+from veracity.orbits.grids import WHOLE_TURN, Axis, GroupOrbit, Layout, Orbit, column_first_pairs, turns
 from veracity.perturb.groups.base import UNMOVED, describe
 from veracity.perturb.groups.dihedral import Dihedral, Mirror
 from veracity.perturb.groups.product import FiniteGroupProduct
@@ -37,15 +37,11 @@ class CropOrbit(Orbit):
 
     name = "crop_orbit"
     reference = "Zhao et al., Evaluating machine learning models with NERO, section 3.1 and Figure 7"
+    layout = Layout.HEATMAP
 
     window: Count = 128
     reach: Count = 64
     step: Count = 4
-
-    @property
-    def layout(self) -> Layout:
-        """A heat map."""
-        return Layout.HEATMAP
 
     @property
     def space(self) -> Crop:
@@ -62,14 +58,15 @@ class CropOrbit(Orbit):
     @property
     def identity(self) -> int:
         """The window at the centre."""
-        half = self.checked()
+        half = self.reach // self.step
         return half * 2 * half + half
 
     def coordinates(self) -> Tensor:
         """(dx, dy) in pixels, (K, 2)."""
-        self.checked()
+        if self.reach % self.step:
+            raise SpecError(f"{describe(self)} needs a reach that is a multiple of the step, such as 64 and 4.")
         along = torch.arange(-self.reach, self.reach, self.step, dtype=torch.float64)
-        return crossed(along, along)
+        return column_first_pairs(along, along)
 
     def locate(self, at: Tensor) -> Tensor:
         """The nearest whole pixels within reach."""
@@ -79,12 +76,6 @@ class CropOrbit(Orbit):
         """(dx, dy), the whole pixels that the window moves by."""
         dx, dy = self.locate(at[None])[0].tolist()
         return f"({dx}, {dy}) px"
-
-    def checked(self) -> int:
-        """How many steps make the reach; raises unless it is a whole number of them."""
-        if self.reach % self.step:
-            raise SpecError(f"{describe(self)} needs a reach that is a multiple of the step, such as 64 and 4.")
-        return self.reach // self.step
 
 
 HALF_TURN = 180.0
@@ -107,38 +98,22 @@ class DiskOrbit(Orbit):
 
     name = "disk_orbit"
     reference = "Zhao et al., Evaluating machine learning models with NERO, section 3.3 and Figure 11"
+    layout, space = Layout.DISK, Rotations3D()
 
     plane: str = "xy"
     step: float = 15.0
 
     @property
-    def layout(self) -> Layout:
-        """A disk."""
-        return Layout.DISK
-
-    @property
-    def space(self) -> Rotations3D:
-        """SO(3)."""
-        return Rotations3D()
-
-    @property
     def axes(self) -> tuple[Axis, ...]:
-        """Where the axis points, and by how much is turned about it."""
-        direction = Axis(
-            name="direction",
-            label=f"direction of the axis in {self.plane}",
-            unit="°",
-            low=0.0,
-            high=WHOLE_TURN - self.step,
-            period=WHOLE_TURN,
-            step=self.step,
-        )
+        """The direction of the axis, and the angle of the rotation about it."""
+        label, last = f"direction of the axis in {self.plane}", WHOLE_TURN - self.step
+        direction = Axis(name="direction", label=label, unit="°", low=0.0, high=last, period=WHOLE_TURN, step=self.step)
         return direction, Axis(name="angle", label="angle of rotation", unit="°", low=0.0, high=HALF_TURN, step=self.step)
 
     def coordinates(self) -> Tensor:
         """(direction, angle) in degrees, (K, 2): the identity, then direction by direction; every rotation once."""
         half = turns(self, self.step, HALF_TURN)
-        disk = torch.cat((torch.zeros(1, 2, dtype=torch.float64), crossed(turns(self, self.step), half + self.step).flip(1)))
+        disk = torch.cat((torch.zeros(1, 2, dtype=torch.float64), column_first_pairs(turns(self, self.step), half + self.step).flip(1)))
         again = (disk > HALF_TURN - self.step / 2).all(dim=1)
         return disk[~again]
 
@@ -173,16 +148,7 @@ class FlowOrbit(Orbit):
 
     name = "flow_orbit"
     reference = "Zhao et al., Evaluating machine learning models with NERO, section 3.2 and Figure 10"
-
-    @property
-    def layout(self) -> Layout:
-        """Tiles."""
-        return Layout.TILES
-
-    @property
-    def space(self) -> FiniteGroupProduct:
-        """Time reversal x D4."""
-        return FiniteGroupProduct(factors=(Mirror(axis=-3), Dihedral()))
+    layout, space = Layout.TILES, FiniteGroupProduct(factors=(Mirror(axis=-3), Dihedral()))
 
     def fit(self, shape: Size) -> Self:
         """The same orbit, if one sample is two square frames."""
@@ -192,7 +158,7 @@ class FlowOrbit(Orbit):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Quarter turns, then whether it is mirrored and reversed."""
+        """Quarter turns, mirrored or not, reversed or not."""
         turn = Axis(name="turn", label="quarter turns", low=0.0, high=3.0, period=4.0, step=1.0)
         mirrored = Axis(name="mirrored", label="mirrored", low=0.0, high=1.0, step=1.0)
         return turn, mirrored, Axis(name="reversed", label="reversed in time", low=0.0, high=1.0, step=1.0)
@@ -226,18 +192,9 @@ class RotationOrbit(Orbit):
 
     name = "rotation_orbit"
     reference = "Zhao et al., Evaluating machine learning models with NERO, Figures 3 and 13 (SO(2))"
+    layout, space = Layout.POLAR, Rotation()
 
     step: float = 5.0
-
-    @property
-    def layout(self) -> Layout:
-        """A polar line."""
-        return Layout.POLAR
-
-    @property
-    def space(self) -> Rotation:
-        """SO(2)."""
-        return Rotation()
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -259,8 +216,6 @@ class RotationOrbit(Orbit):
 
 
 KNOWN: dict[str, type[Orbit]] = {kind.name: kind for kind in (CropOrbit, DiskOrbit, FlowOrbit, GroupOrbit, RotationOrbit)}
-
-
 LENGTHS: dict[str, Callable[[Mapping[str, Any]], float]] = {
     RotationOrbit.name: lambda given: 360.0 / given["step"],
     DiskOrbit.name: lambda given: 360.0 / given["step"] * 180.0 / given["step"] - 180.0 / given["step"],
@@ -290,11 +245,3 @@ def orbit_of(spec: Mapping[str, Any], shape: Size, count: int) -> Orbit:
     if len(orbit.elements) != count:
         raise SpecError(f"The orbit '{name}' does not have the {count} elements of this run.")
     return orbit
-
-
-def orbit_or_none(spec: Mapping[str, Any], shape: Size, count: int) -> Orbit | None:
-    """The orbit, or None where it cannot be made again."""
-    try:
-        return orbit_of(spec, shape, count)
-    except (VeracityError, TypeError, ValueError, KeyError, ArithmeticError):
-        return None

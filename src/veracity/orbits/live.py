@@ -1,4 +1,4 @@
-"""Every model's answer at one place along one sample's orbit: what an interface shows while somebody drags."""
+"""Live answers: what every model gives at one place along a sample's orbit, which the interface shows while you drag."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from veracity.orbits.evaluation import OrbitEvaluation
 from veracity.orbits.explanations import OrbitExplainer
 from veracity.orbits.folder import CONSENSUS, TRUTH
 from veracity.orbits.metrics import arrows, metrics_at, small_errors
-from veracity.orbits.models import EvaluatedModel, read_outputs, run_model
+from veracity.orbits.models import read_outputs, run_model
 from veracity.orbits.pictures import Picture, draw_inputs
 from veracity.orbits.result import MOVED, OrbitResult
 
@@ -35,9 +35,9 @@ REMEMBERED = 64
 
 @dataclass(frozen=True)
 class LiveAnswer:
-    """What every model says about one moved input.
+    """The answers of all models for one moved input.
 
-    `at` are its coordinates and `label` what it is called; `input` is the moved input as it is drawn (images and series; else None).
+    `at` are its coordinates and `label` is its name; `input` is the moved input as it is drawn (images and series; else None).
     By model: `outputs` as the task reads them, `metrics` {metric: {reference: value}}, of a flow `errors` (64, 64) against the truth
     and `consensus_errors`, and `quiver` (2, 16, 16), and the `attributions` (H, W) of the explainer that was asked for. `truth_class`
     is the sample's true class, where models classify and it is known.
@@ -56,7 +56,7 @@ class LiveAnswer:
 
 
 class Live:
-    """An evaluation's models beside the folder of its run; one question at a time, from any thread."""
+    """The models of an evaluation with the folder of its run. It answers one question at a time, from any thread."""
 
     def __init__(self, evaluation: OrbitEvaluation, path: str | Path) -> None:
         self.plan = evaluation.prepare()
@@ -65,11 +65,6 @@ class Live:
         self.references = lru_cache(maxsize=REMEMBERED)(self._references)
         self.explainer = lru_cache(maxsize=None)(self._explainer)
         self.result = self._result(path)
-
-    @property
-    def explainers(self) -> tuple[str, ...]:
-        """The explainers that can be asked for."""
-        return tuple(self.plan.explainers)
 
     def answer(self, sample: int, at: Sequence[float], explainer: str | None = None) -> LiveAnswer:
         """What every model gives for one sample, moved to the coordinates `at`; they need not lie on the grid.
@@ -83,7 +78,10 @@ class Live:
                 stack.enter_context(evaluating(model.module))
             element = plan.orbit.locate(place)
             moved = plan.orbit.space.move(element, plan.inputs.take(torch.tensor([sample])))
-            outputs = {name: self._output(name, model, moved) for name, model in plan.models.items()}
+            outputs = {
+                name: read_outputs(name, model.task, run_model(name, model.module, moved.to(device_of(model.module))), 1).cpu()
+                for name, model in plan.models.items()
+            }
             metrics = {
                 name: metrics_at(plan.models[name].task, plan.orbit.space, element, output, self.references(name, sample))
                 for name, output in outputs.items()
@@ -101,7 +99,7 @@ class Live:
             )
 
     def _place(self, sample: int, at: Sequence[float], explainer: str | None) -> Tensor:
-        """The coordinates (1, axes), if everything that was asked exists."""
+        """The coordinates (1, axes); raises if the sample, the place or the explainer does not exist."""
         plan = self.plan
         if isinstance(sample, bool) or not isinstance(sample, int) or not 0 <= sample < plan.inputs.size():
             raise InputError(f"A sample is known by its number from 0 to {plan.inputs.size() - 1}, not {sample!r}.")
@@ -113,12 +111,8 @@ class Live:
             raise unknown("explainer of this evaluation", explainer, plan.explainers or ["(there is none)"])
         return place
 
-    def _output(self, name: str, model: EvaluatedModel, moved: Signals) -> Tensor:
-        """One model's output as its task reads it, (1, ...), on the CPU."""
-        return read_outputs(name, model.task, run_model(name, model.module, moved.to(device_of(model.module))), 1).cpu()
-
     def _references(self, name: str, sample: int) -> dict[str, Tensor]:
-        """Truth and consensus (1, ...) of one sample, as far as they are known."""
+        """Truth and consensus (1, ...) of one sample, if they are known."""
         task, truth = self.plan.models[name].task, self.plan.truth
         found = {} if truth is None else {TRUTH: truth[sample : sample + 1]}
         kept = {} if self.result is None else self.result.outputs(name, sample)
@@ -157,7 +151,7 @@ class Live:
         return OrbitExplainer(self.plan.problem, name, explainer, self.plan.budgets[name], self.store)
 
     def _result(self, path: str | Path) -> OrbitResult | None:
-        """The run, if the folder holds one; raises unless it is of these very models, inputs, truth and orbit."""
+        """The run in the folder, None without one; raises unless it has the same models, inputs, truth and orbit."""
         if not self.store.files.exists(MANIFEST):
             return None
         found = OrbitResult(path)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,8 +14,8 @@ from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating, out_of_memory
 from veracity.core.randomness import gpus_in_use, seeded
 from veracity.core.spaces import InputSpace
-from veracity.engine.learning import learn_all
 from veracity.engine.memory import Budget, memory_for
+from veracity.engine.preliminaries import learn_all
 from veracity.engine.progress import bar, weight
 from veracity.engine.store import RunFolder
 from veracity.engine.trial import Guard
@@ -37,9 +36,9 @@ def outputs_along(
     budget: Budget,
     advance: Callable[[int], None] = lambda rows: None,
 ) -> dict[str, Tensor]:
-    """What every model gives along the orbits of n samples under K elements (K, p), as its task reads it: {name: (n, K, ...)}.
+    """The outputs of every model along the orbits of n samples under K elements (K, p), as its task reads them: {name: (n, K, ...)}.
 
-    A batch is whole orbits, or a part of one that is too long; `advance` is called with the number of rows that every model has seen.
+    A batch holds whole orbits, or a part of an orbit that is too long. `advance` gets the number of rows that every model has seen.
     """
     device = device_of(next(iter(models.values())).module)
     x, moves, length = signals.to(device), elements.to(device), len(elements)
@@ -70,15 +69,15 @@ def outputs_along(
 
 def repeat_signals(signals: Signals, times: int) -> Signals:
     """Each of n samples repeated this many times; a single one is not copied."""
-    if len(signals) == 1:
-        parts = [part.expand(times, *part.shape[1:]) for part in (signals.values, *signals.structure)]
-    else:
-        parts = [part.repeat_interleave(times, dim=0) for part in (signals.values, *signals.structure)]
-    return Signals(parts[0], tuple(parts[1:]))
+    values, *structure = (
+        part.expand(times, *part.shape[1:]) if len(signals) == 1 else part.repeat_interleave(times, dim=0)
+        for part in (signals.values, *signals.structure)
+    )
+    return Signals(values, tuple(structure))
 
 
 SHARE = 2
-"""Outputs that wait to be measured may take this part of the memory: a half."""
+"""Outputs that wait to be measured may take one half of the memory."""
 
 Advance = Callable[[int], None]
 
@@ -87,8 +86,7 @@ def measure(plan: OrbitPlan, store: RunFolder, progress: bool = True, memory: in
     """Measure what the folder does not hold yet, in about this many bytes beside the outputs of one model on one block."""
     device = device_of(next(iter(plan.models.values())).module)
     room = memory_for(device) if memory is None else memory
-    metrics, outputs, pictures = (files.finished(store, kind) for kind in (files.METRICS, files.OUTPUTS, files.PICTURES))
-    failed = files.finished(store, "failed")
+    metrics, outputs, pictures, failed = map(store.records.keys, (files.METRICS, files.OUTPUTS, files.PICTURES, "failed"))
     left: dict[Block, list[Cell]] = {block: [] for block in plan.blocks}
     for cell in plan.cells:
         if cell.key not in (metrics - failed if cell.explainer else metrics & outputs):
@@ -96,37 +94,25 @@ def measure(plan: OrbitPlan, store: RunFolder, progress: bool = True, memory: in
     if plan.problem is not None:
         learn_all(plan.problem, plan.budgets, store, progress)
     budget = Budget(min(one.rows for one in plan.budgets.values()))
-    with ExitStack() as stack, bar("moving", total(plan, left), progress) as advance:
+    costs = {label: weight(one.cost(plan.inputs.shape)) for label, one in plan.explainers.items()}
+    passes = sum(len(cell.block) * len(plan.elements) * costs.get(cell.explainer, 1) for cells in left.values() for cell in cells)
+    output = 4 * len(plan.elements) * max(1, math.prod(next(iter(plan.models.values())).shape))
+    with ExitStack() as stack, bar("moving", passes, progress) as advance:
         for model in plan.models.values():
             stack.enter_context(evaluating(model.module))
         for block, cells in left.items():
-            report = partial(move_bar, advance, f"samples {block.start} to {block.stop - 1}")
+
+            def report(passes: int, text: str = f"samples {block.start} to {block.stop - 1}") -> None:
+                advance(passes, text)
+
             if block.pictures not in pictures:
                 draw(plan, block, store)
-            for some in shared_passes(plan, [cell for cell in cells if not cell.explainer], room):
-                evaluate(plan, some, budget, room, store, report)
+            own, together = [cell for cell in cells if not cell.explainer], max(1, room // SHARE // (output * len(block)))
+            for start in range(0, len(own), together):
+                evaluate(plan, own[start : start + together], budget, room, store, report)
             for cell in cells:
                 if cell.explainer:
-                    follow(plan, cell, store, report)
-
-
-def total(plan: OrbitPlan, left: Mapping[Block, list[Cell]]) -> int:
-    """How many model passes are still to make, in forward ones."""
-    costs = {label: weight(one.cost(plan.inputs.shape)) for label, one in plan.explainers.items()}
-    return sum(len(block) * len(plan.elements) * costs.get(cell.explainer, 1) for block, cells in left.items() for cell in cells)
-
-
-def move_bar(advance: Callable[[int, str], None], text: str, passes: int) -> None:
-    """Move the progress bar by so many passes."""
-    advance(passes, text)
-
-
-def shared_passes(plan: OrbitPlan, cells: list[Cell], memory: int) -> Iterator[list[Cell]]:
-    """Groups of models that are shown the same moved inputs: as many as have room for their outputs, and at least one."""
-    if cells:
-        each = len(cells[0].block) * len(plan.elements) * 4 * max(1, math.prod(plan.models[cells[0].model].shape))
-        count = max(1, memory // SHARE // each)
-        yield from (cells[start : start + count] for start in range(0, len(cells), count))
+                    explain(plan, cell, store, report)
 
 
 def evaluate(plan: OrbitPlan, cells: list[Cell], budget: Budget, memory: int, store: RunFolder, advance: Advance) -> None:
@@ -144,8 +130,8 @@ def evaluate(plan: OrbitPlan, cells: list[Cell], budget: Budget, memory: int, st
         del columns, details
 
 
-def follow(plan: OrbitPlan, cell: Cell, store: RunFolder, advance: Advance) -> None:
-    """One explainer of one model on a block. What it throws on a sample becomes the record of that sample; on all, of the cell."""
+def explain(plan: OrbitPlan, cell: Cell, store: RunFolder, advance: Advance) -> None:
+    """One explainer of one model on a block. Its error on a sample becomes the record of that sample; on all samples, of the cell."""
     if plan.problem is None:
         return
     failed: dict[int, str] = {}
@@ -155,7 +141,7 @@ def follow(plan: OrbitPlan, cell: Cell, store: RunFolder, advance: Advance) -> N
 
     def along_orbits(samples: Tensor) -> Tensor:
         try:
-            with guard.watching(), seeded(plan.seed, gpus_in_use()):
+            with guard.watching(), seeded(plan.evaluation.seed, gpus_in_use()):
                 return one.equivariance(samples, plan.orbit, plan.elements, advance)
         except (StoreError, ChangedModelError):
             raise

@@ -1,7 +1,5 @@
-"""From one model's outputs along orbits to metrics against the truth and the consensus, to distances from the unmoved output, and to
-the details that are shown: class probabilities, boxes, vector fields in small.
-
-Memory decides how many outputs are measured at once.
+"""From one model's outputs along orbits to metrics against the truth and the consensus, to distances from the unmoved output, and to the
+details that are shown: class probabilities, boxes, small vector fields. Memory decides how many outputs are measured at once.
 """
 
 from __future__ import annotations
@@ -17,20 +15,8 @@ from veracity.core.errors import SpecError
 from veracity.core.spaces import InputSpace
 from veracity.orbits.folder import CONSENSUS, DISTANCE, TRUTH, WHOLE, column
 from veracity.orbits.models import invalid_outputs
-from veracity.orbits.tasks import Metric, Task
+from veracity.orbits.tasks import Task
 from veracity.orbits.tasks.flow import epe_map
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The columns (n, K) of a table of metrics; the consensus (n, ...) and how many of the K outputs are missing from it (n,); and the
-    references moved along, (n, K, ...).
-    """
-
-    columns: dict[str, Tensor]
-    consensus: Tensor
-    missing: Tensor
-    moved: dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -45,18 +31,8 @@ class References:
     truth: Tensor | None
 
 
-def compare(task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None, identity: int) -> Comparison:
-    """Compare outputs (n, K, ...) of n samples under K elements (K, p) with each other, and with their truth (n, ...) if it is known.
-
-    An output that is NaN or infinite has no metric and no distance, and is not part of the consensus.
-    """
-    references = references_of(task, space, elements, outputs, truth, identity)
-    columns, moved = columns_of(task, space, elements, outputs, references)
-    return Comparison(columns, references.consensus, references.missing, moved)
-
-
 def references_of(task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None, identity: int) -> References:
-    """What the outputs (n, K, ...) under all K elements (K, p) are compared with."""
+    """What the outputs (n, K, ...) under all K elements (K, p) are compared with; NaN and infinite ones are not part of the consensus."""
     places = elements.to(outputs.device)
     wrong = invalid_outputs(outputs.flatten(0, 1), task).reshape(*outputs.shape[:2], *[1] * (outputs.ndim - 2))
     sound = outputs.masked_fill(wrong, float("nan")) if wrong.any() else outputs
@@ -68,35 +44,29 @@ def references_of(task: Task, space: InputSpace, elements: Tensor, outputs: Tens
 def columns_of(
     task: Task, space: InputSpace, elements: Tensor, outputs: Tensor, references: References
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The columns (n, k) of outputs (n, k, ...) under any k elements (k, p) of the orbit, and the references moved along, (n, k, ...)."""
+    """The columns (n, k) of outputs (n, k, ...) under any k elements (k, p) of the orbit, and the references moved along, (n, k, ...).
+
+    An output that is NaN or infinite has no metric and no distance.
+    """
     count, length = outputs.shape[:2]
     moves = elements.to(outputs.device).repeat(count, 1)
     rows = outputs.flatten(0, 1)
     wrong = invalid_outputs(rows, task)
     agreed = {CONSENSUS: task.as_truth(references.consensus)}
     named = agreed if references.truth is None else {TRUTH: references.truth, **agreed}
-    moved = {name: task.truth(space, moves, repeat_along(y, length)) for name, y in named.items()}
+    moved = {name: task.truth(space, moves, y.repeat_interleave(length, dim=0)) for name, y in named.items()}
     columns = {
-        column(metric.name, name): metric_values(metric, rows, y, wrong).reshape(count, length)
+        column(metric.name, name): metric.measure(rows, y).masked_fill(wrong, float("nan"))
         for name, y in moved.items()
         for metric in task.metrics
     }
-    away = task.distance(space, moves, rows, repeat_along(references.unmoved, length)).float()
-    lost = wrong | repeat_along(invalid_outputs(references.unmoved, task), length)
-    columns[DISTANCE] = away.masked_fill(lost, float("nan")).reshape(count, length)
+    unmoved = references.unmoved.repeat_interleave(length, dim=0)
+    distances = task.distance(space, moves, rows, unmoved).float()
+    columns[DISTANCE] = distances.masked_fill(wrong | invalid_outputs(unmoved, task), float("nan"))
     if references.truth is not None:
-        columns[WHOLE] = task.whole(space, moves, repeat_along(references.truth, length)).float().reshape(count, length)
-    return columns, {name: y.reshape(count, length, *y.shape[1:]) for name, y in moved.items()}
-
-
-def repeat_along(values: Tensor, length: int) -> Tensor:
-    """The values (n, ...) of n samples, repeated for each of their elements: (n * length, ...)."""
-    return values.repeat_interleave(length, dim=0)
-
-
-def metric_values(metric: Metric, output: Tensor, truth: Tensor, wrong: Tensor) -> Tensor:
-    """A metric of R rows, NaN where the output is invalid."""
-    return metric.measure(output, truth).masked_fill(wrong, float("nan"))
+        columns[WHOLE] = task.whole(space, moves, references.truth.repeat_interleave(length, dim=0)).float()
+    shape = (count, length)
+    return {name: one.unflatten(0, shape) for name, one in columns.items()}, {name: y.unflatten(0, shape) for name, y in moved.items()}
 
 
 def metrics_at(task: Task, space: InputSpace, element: Tensor, output: Tensor, named: dict[str, Tensor]) -> dict[str, dict[str, float]]:
@@ -104,7 +74,7 @@ def metrics_at(task: Task, space: InputSpace, element: Tensor, output: Tensor, n
     wrong = invalid_outputs(output, task)
     moved = {name: task.truth(space, element.to(y.device), y) for name, y in named.items()}
     return {
-        metric.name: {name: float(metric_values(metric, output, y.to(output.device), wrong)) for name, y in moved.items()}
+        metric.name: {name: math.nan if wrong else float(metric.measure(output, y.to(output.device))) for name, y in moved.items()}
         for metric in task.metrics
     }
 
@@ -115,7 +85,7 @@ LARGEST = 4096
 """The most numbers per sample of outputs of no special kind that are stored."""
 
 
-def details_of(kind: str, outputs: Tensor, comparison: Comparison) -> dict[str, Tensor]:
+def details_of(kind: str, outputs: Tensor, references: References, moved: dict[str, Tensor]) -> dict[str, Tensor]:
     """What is stored of outputs (n, K, ...) of a kind of task, one row per sample.
 
     classification  outputs (n, K, C), consensus (n, C)
@@ -127,20 +97,20 @@ def details_of(kind: str, outputs: Tensor, comparison: Comparison) -> dict[str, 
     All have `missing` (n,): how many of the K outputs are missing from the consensus. Probabilities and pictures of fields are
     rounded to float16; boxes and numbers, which may be large, are not.
     """
-    found = {"missing": comparison.missing}
+    found = {"missing": references.missing}
     if kind != "flow":
         small = outputs[0].numel() // outputs.shape[1] <= LARGEST if kind == "regression" else True
         exact = outputs.half() if kind == "classification" else outputs.float()
-        return {**found, "consensus": comparison.consensus.float(), **({"outputs": exact} if small else {})}
+        return {**found, "consensus": references.consensus.float(), **({"outputs": exact} if small else {})}
     rows = outputs.flatten(0, 1)
-    errors = {name: small_errors(rows, y.flatten(0, 1)).reshape(*outputs.shape[:2], *[ERRORS] * 2) for name, y in comparison.moved.items()}
+    errors = {name: small_errors(rows, y.flatten(0, 1)).unflatten(0, outputs.shape[:2]) for name, y in moved.items()}
     return {
         **found,
         "errors": errors.get(TRUTH, errors[CONSENSUS]).half(),
         "consensus_errors": errors[CONSENSUS].half(),
-        "quiver": arrows(rows).reshape(*outputs.shape[:2], 2, ARROWS, ARROWS).half(),
-        "consensus": arrows(comparison.consensus).half(),
-        "field": comparison.consensus.half(),
+        "quiver": arrows(rows).unflatten(0, outputs.shape[:2]).half(),
+        "consensus": arrows(references.consensus).half(),
+        "field": references.consensus.half(),
     }
 
 
@@ -191,19 +161,12 @@ def measure_outputs(
         for some in torch.arange(length).split(max(1, rows // len(part))):
             given = outputs[here, int(some[0]) : int(some[-1]) + 1]
             columns, moved = columns_of(task, space, elements[some], given, references)
-            pieces.append((columns, details_of(task.kind, given, Comparison(columns, references.consensus, references.missing, moved))))
-        found.append((concatenate([one for one, _ in pieces], 1), concatenate_elements([one for _, one in pieces])))
+            pieces.append((columns, details_of(task.kind, given, references, moved)))
+        details = concatenate([{name: one for name, one in part.items() if name in PER_ELEMENT} for _, part in pieces], 1)
+        found.append((concatenate([columns for columns, _ in pieces], 1), {**pieces[0][1], **details}))
     return concatenate([columns for columns, _ in found]), concatenate([details for _, details in found])
-
-
-def concatenate_elements(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Details of consecutive elements of the same samples."""
-    by_element = concatenate([{name: one for name, one in part.items() if name in PER_ELEMENT} for part in parts], 1)
-    return {**parts[0], **by_element}
 
 
 def concatenate(parts: list[dict[str, Tensor]], dim: int = 0) -> dict[str, Tensor]:
     """The tensors of consecutive samples, or with dim=1 of consecutive elements."""
-    if len(parts) == 1:
-        return parts[0]
-    return {name: torch.cat([part[name] for part in parts], dim=dim) for name in parts[0]}
+    return parts[0] if len(parts) == 1 else {name: torch.cat([part[name] for part in parts], dim=dim) for name in parts[0]}

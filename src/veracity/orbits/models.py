@@ -1,4 +1,4 @@
-"""A model is tried before it is evaluated along orbits: does it take the inputs, and what does it give?"""
+"""Try every model before it is evaluated along orbits: does it take the inputs, and what does it return?"""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of, evaluating, out_of_memory
-from veracity.engine.admission import check_mixing, check_ready, precision, refusal
 from veracity.engine.memory import Budget, budget_for
+from veracity.engine.trial import check_mixing, check_ready, precision, refusal
 from veracity.orbits.grids import Orbit
 from veracity.orbits.tasks import Task
 
@@ -48,11 +48,6 @@ class EvaluatedModel:
     shape: Size
     mixing: float = 0.0
 
-    @property
-    def key(self) -> list[Any]:
-        """What numbers depend on, on the side of the model."""
-        return [self.fingerprint, self.task.spec()]
-
     def about(self) -> dict[str, Any]:
         """The model's line in the manifest."""
         outputs = getattr(self.task, "outputs", None)
@@ -71,50 +66,44 @@ def as_modules(models: Any) -> dict[str, nn.Module]:
     return {str(name): model if isinstance(model, nn.Module) else FunctionModel(model) for name, model in named.items()}
 
 
-def content_hash(module: nn.Module) -> str:
-    """A hash of the model, or of the function."""
-    if isinstance(module, FunctionModel):
-        return fingerprint.of_value(["called", module.function])
-    return fingerprint.of_model(module)
-
-
 def examine(
     name: str, module: nn.Module, inputs: Inputs, orbit: Orbit, task: Task, memory: int | None, rows: int | None
 ) -> tuple[EvaluatedModel, Budget, Tensor]:
-    """The model as it will be evaluated, how many of its rows fit into memory at once, and what it gives for a few unmoved samples.
+    """The model with its task, how many of its rows fit into memory at once, and its outputs for a few unmoved samples.
 
-    Raises on what could not work.
+    Raises on a model that cannot be evaluated.
     """
     check_ready(name, module)
-    hashed = content_hash(module)
+    called = isinstance(module, FunctionModel)
+    content = fingerprint.of_value(["called", module.function]) if called else fingerprint.of_model(module)
     with evaluating(module), torch.no_grad():
-        row = unmoved(inputs, orbit, torch.arange(1), module)
+        row = unmoved_signals(inputs, orbit, torch.arange(1), module)
         first = run_model(name, module, row)
-        read_outputs(name, settle_task(name, task, first), first, len(row))
+        read_outputs(name, fit_task(name, task, first), first, len(row))
         budget = budget_for(module, row, memory, rows)
         count = min(inputs.size(), TRIAL_SAMPLES if task.kind == "classification" else FEW)
         parts: list[Signals] = []
         raw: list[Any] = []
 
         def run(part: slice) -> None:
-            signals = unmoved(inputs, orbit, torch.arange(part.start, part.stop), module)
+            signals = unmoved_signals(inputs, orbit, torch.arange(part.start, part.stop), module)
             raw.append(run_model(name, module, signals))
             parts.append(signals)
 
         budget.spend(count, 1, run)
-        settled = settle_task(name, task, torch.cat(raw) if stackable(raw) else raw[0])
-        outputs = [read_outputs(name, settled, one, len(part)) for one, part in zip(raw, parts, strict=True)]
-        again = read_outputs(name, settled, run_model(name, module, parts[0]), len(parts[0]))
+        fitted = fit_task(name, task, torch.cat(raw) if stackable(raw) else raw[0])
+        outputs = [read_outputs(name, fitted, one, len(part)) for one, part in zip(raw, parts, strict=True)]
+        again = read_outputs(name, fitted, run_model(name, module, parts[0]), len(parts[0]))
         few = [parts[0][slice(row, row + 1)] for row in range(min(FEW, len(parts[0])))]
-        alone = [read_outputs(name, settled, run_model(name, module, one), 1) for one in few]
+        alone = [read_outputs(name, fitted, run_model(name, module, one), 1) for one in few]
     output = torch.cat(outputs) if stackable(outputs) else outputs[0]
     if not torch.allclose(outputs[0], again, rtol=1e-3, atol=1e-5, equal_nan=True):
         raise InputError(f"Model '{name}' gives different outputs for the same input, even in evaluation mode: make it deterministic.")
-    wrong = invalid_outputs(output, settled).nonzero()
+    wrong = invalid_outputs(output, fitted).nonzero()
     if len(wrong):
         raise InputError(f"Model '{name}' returns NaN or infinity for sample {int(wrong[0])} as it is: look at the model or the input.")
     mixing = check_mixing(name, outputs[0][: len(alone)], torch.cat(alone), precision(module)) if stackable([outputs[0], *alone]) else 0.0
-    return EvaluatedModel(module, settled, hashed, output.shape[1:], mixing), budget, output[:FEW]
+    return EvaluatedModel(module, fitted, content, output.shape[1:], mixing), budget, output[:FEW]
 
 
 def stackable(parts: Sequence[Any]) -> bool:
@@ -122,15 +111,15 @@ def stackable(parts: Sequence[Any]) -> bool:
     return all(isinstance(one, Tensor) and one.ndim and one.shape[1:] == parts[0].shape[1:] for one in parts)
 
 
-def unmoved(inputs: Inputs, orbit: Orbit, samples: Tensor, module: nn.Module) -> Signals:
-    """Some samples as models see them where the orbit does not move them, on the model's device."""
+def unmoved_signals(inputs: Inputs, orbit: Orbit, samples: Tensor, module: nn.Module) -> Signals:
+    """Some samples under the identity of the orbit, on the model's device."""
     signals = inputs.take(samples).to(device_of(module))
     element = orbit.elements[orbit.identity].to(signals.values.device)
     return orbit.space.move(element.expand(len(signals), -1), signals)
 
 
 def run_model(name: str, module: nn.Module, signals: Signals) -> Any:
-    """What a model gives; raises a sentence on why it cannot take these inputs."""
+    """The output of a model; raises an error that says why the model cannot take these inputs."""
     try:
         return signals.through(module)
     except VeracityError:
@@ -141,10 +130,10 @@ def run_model(name: str, module: nn.Module, signals: Signals) -> Any:
         raise refusal(name, module, signals, error) from error
 
 
-def settle_task(name: str, task: Task, raw: Any) -> Task:
+def fit_task(name: str, task: Task, raw: Any) -> Task:
     """The task for what this model gives."""
     try:
-        return task.settled(raw)
+        return task.fit(raw)
     except VeracityError as error:
         raise type(error)(f"Model '{name}': {error}") from error
 
@@ -167,11 +156,11 @@ def invalid_outputs(output: Tensor, task: Task) -> Tensor:
 
 
 def check_shapes(models: Mapping[str, EvaluatedModel]) -> None:
-    """Raise unless all models give outputs of one shape, so that they can be shown beside each other."""
+    """Raise unless all models give outputs of the same shape, which a comparison needs."""
     (first, one), *others = models.items()
     for name, other in others:
         if other.shape != one.shape:
             raise InputError(
-                f"Model '{name}' gives outputs of shape {tuple(other.shape)} a sample and model '{first}' of {tuple(one.shape)}: models "
+                f"Model '{name}' gives outputs of shape {tuple(other.shape)} per sample and model '{first}' of {tuple(one.shape)}: models "
                 "that are compared must give the same."
             )

@@ -29,9 +29,9 @@ class OutputAction(Component, ABC):
     def act(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
         """phi~(g, y), row by row."""
 
-    @abstractmethod
     def undo(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
-        """phi~(g^-1, y), row by row."""
+        """phi~(g^-1, y), row by row: by default the inverse elements act."""
+        return self.act(space, inverses(space, elements), y)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +44,12 @@ class Fixed(OutputAction):
         """y itself."""
         return y
 
-    def undo(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
-        """y itself."""
-        return y
+    undo = act
 
 
 @dataclass(frozen=True, kw_only=True)
 class AsInput(OutputAction):
-    """Outputs that live in the input's frame and move as it does (equivariance): one a point, a node, a pixel.
+    """Outputs that live in the input's frame and move as it does (equivariance): one per point, node or pixel.
 
     >>> from veracity.perturb.groups.shifts import CyclicShift
     >>> AsInput().undo(CyclicShift(sizes=(3,)), torch.tensor([[1]]), torch.tensor([[1, 2, 3]]))
@@ -63,10 +61,6 @@ class AsInput(OutputAction):
     def act(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
         """rho[g] y."""
         return space.act(elements, y)
-
-    def undo(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
-        """rho[g^-1] y."""
-        return space.act(inverses(space, elements), y)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +77,11 @@ class ShiftedBoxes(OutputAction):
 
     def act(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
         """Boxes moved along."""
-        return moved_boxes(y, shown(space, elements))
+        return move_boxes(y, window_offsets(space, elements))
 
     def undo(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
         """Boxes moved back."""
-        return moved_boxes(y, -shown(space, elements))
+        return move_boxes(y, -window_offsets(space, elements))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,16 +108,12 @@ class TurnedField(OutputAction):
         parts = zip(space.factors, space.split(elements), strict=True) if isinstance(space, Product) else [(space, elements)]
         for factor, part in parts:
             if isinstance(factor, SquareSymmetry):
-                y = torch.einsum("nij,njhw->nihw", turning(part).to(y), factor.act(part, y))
+                y = torch.einsum("nij,njhw->nihw", vector_maps(part).to(y), factor.act(part, y))
             elif isinstance(factor, Mirror) and factor.axis == -3:
                 y = y * (1 - 2 * part.to(y))[:, :, None, None]
             else:
                 raise SpecError(f"A vector field moves under D4 and time reversal alone, not under {describe(factor)}.")
         return y
-
-    def undo(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
-        """The inverse elements act."""
-        return self.act(space, inverses(space, elements), y)
 
 
 def inverses(space: InputSpace, elements: Tensor) -> Tensor:
@@ -132,11 +122,11 @@ def inverses(space: InputSpace, elements: Tensor) -> Tensor:
         return space.inverse(elements)
     if isinstance(space, WindowShift):
         return -elements
-    raise SpecError(f"{describe(space)} is no group, so that nothing undoes it: choose a group, or the output action that belongs to it.")
+    raise SpecError(f"{describe(space)} is not a group, so nothing undoes it: choose a group, or the output action that belongs to it.")
 
 
-def shown(space: InputSpace, elements: Tensor) -> Tensor:
-    """By how much (N, 2), to the right and down, what is seen moves."""
+def window_offsets(space: InputSpace, elements: Tensor) -> Tensor:
+    """By how much what the window shows moves, (N, 2): to the right and down."""
     if isinstance(space, Crop):
         return -elements
     if isinstance(space, WindowShift) and sorted(space.axes) == [-2, -1]:
@@ -144,7 +134,7 @@ def shown(space: InputSpace, elements: Tensor) -> Tensor:
     raise SpecError(f"Boxes shift with Crop(...) or WindowShift(axes=(-2, -1)), not with {describe(space)}.")
 
 
-def moved_boxes(boxes: Tensor, by: Tensor) -> Tensor:
+def move_boxes(boxes: Tensor, by: Tensor) -> Tensor:
     """Boxes (N, M, 4 or more) moved by (N, 2); what follows the corners stays."""
     if boxes.ndim != 3 or boxes.shape[2] < 4:
         raise InputError(f"Boxes have shape (samples, boxes, 4 or more), x0 y0 x1 y1 first, not {tuple(boxes.shape)}.")
@@ -152,7 +142,7 @@ def moved_boxes(boxes: Tensor, by: Tensor) -> Tensor:
     return torch.cat((boxes[..., :4] + offset, boxes[..., 4:]), dim=2)
 
 
-def turning(elements: Tensor) -> Tensor:
+def vector_maps(elements: Tensor) -> Tensor:
     """What k quarter turns after s mirror images, elements k + 4 s (N, 1), do to a vector (right, down): matrices (N, 2, 2)."""
     quarter = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], device=elements.device)
     turned = torch.stack([torch.linalg.matrix_power(quarter, turn) for turn in range(4)])

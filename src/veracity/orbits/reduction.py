@@ -6,8 +6,7 @@ Reference: Zhao et al., Evaluating machine learning models with NERO, section 2.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,7 +46,7 @@ def embed(values: ArrayLike, method: str = "pca", seed: int = 0, models: int = 1
     chosen = np.isfinite(x).any(axis=1) & (subset(len(x) // models, models, most, seed) if method in SLOW else True)
     found = np.full((len(x), 2), np.nan, dtype=np.float32)
     if chosen.any():
-        found[chosen] = reduced(filled(x[chosen]), method, seed)
+        found[chosen] = reduce(impute(x[chosen]), method, seed)
     return found
 
 
@@ -58,7 +57,7 @@ def subset(samples: int, models: int, most: int, seed: int) -> NDArray[np.bool_]
     return np.tile(taken, models)
 
 
-def filled(x: Array) -> Array:
+def impute(x: Array) -> Array:
     """Rows (n, K) without the columns that hold nothing; what else is missing takes its column's mean."""
     there = np.isfinite(x)
     x, there = x[:, there.any(axis=0)], there[:, there.any(axis=0)]
@@ -66,17 +65,39 @@ def filled(x: Array) -> Array:
     return np.where(there, x, mean)
 
 
-def reduced(x: Array, method: str, seed: int) -> Array:
+def reduce(x: Array, method: str, seed: int) -> Array:
     """Points (n, 2) of complete rows (n, K)."""
     scores = principal(x, WIDTH)
     flat = scores[:, :2]
     if method == "pca" or len(np.unique(flat, axis=0)) < FEWEST or not (flat[:, 1] != 0).any():
         return flat
-    if method == "umap" and find_spec("umap") is None:
-        raise missing_extra("umap-learn", "umap")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return upright(BY_METHOD[method](scores, seed))
+        return upright(estimator(method, scores, seed).fit_transform(flat if method == "ica" else scores))
+
+
+def estimator(method: str, scores: Array, seed: int) -> Any:
+    """What brings principal components (n, width) to two dimensions; t-SNE and UMAP begin at the first two of them."""
+    neighbours, flat = min(NEIGHBOURS.get(method, 0), len(scores) - 1), scores[:, :2]
+    if method == "ica":
+        from sklearn.decomposition import FastICA
+
+        return FastICA(n_components=2, whiten="unit-variance", random_state=seed, max_iter=1000)
+    if method == "isomap":
+        from sklearn.manifold import Isomap
+
+        return Isomap(n_neighbors=neighbours, eigen_solver="dense")
+    if method == "tsne":
+        from sklearn.manifold import TSNE
+
+        begin = (flat * (START / scores[:, 0].std())).astype(np.float32)
+        return TSNE(init=begin, perplexity=min(PERPLEXITY, (len(scores) - 1) / 3), random_state=seed)
+    try:
+        from umap import UMAP
+    except ImportError as error:
+        raise missing_extra("umap-learn", "umap") from error
+    begin = (10.0 * flat / np.abs(flat).max()).astype(np.float32)
+    return UMAP(n_neighbors=neighbours, init=begin, random_state=seed, n_jobs=1)
 
 
 def principal(x: Array, width: int = 2) -> Array:
@@ -101,42 +122,3 @@ def upright(axes: Array) -> Array:
         return axes
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
     return axes * np.where(largest < 0, -1.0, 1.0)
-
-
-def ica(scores: Array, seed: int) -> Array:
-    """The two independent components of the first two principal ones, each of unit variance."""
-    from sklearn.decomposition import FastICA
-
-    found: Array = FastICA(n_components=2, whiten="unit-variance", random_state=seed, max_iter=1000).fit_transform(scores[:, :2])
-    return found
-
-
-def isomap(scores: Array, seed: int) -> Array:
-    """Distances along the graph of nearest neighbours, kept as well as two dimensions can."""
-    from sklearn.manifold import Isomap
-
-    found: Array = Isomap(n_neighbors=min(NEIGHBOURS["isomap"], len(scores) - 1), eigen_solver="dense").fit_transform(scores)
-    return found
-
-
-def tsne(scores: Array, seed: int) -> Array:
-    """Neighbours stay neighbours; begins at the principal components."""
-    from sklearn.manifold import TSNE
-
-    begin = scores[:, :2] * (START / scores[:, 0].std())
-    perplexity = min(PERPLEXITY, (len(scores) - 1) / 3)
-    found: Array = TSNE(init=begin.astype(np.float32), perplexity=perplexity, random_state=seed).fit_transform(scores)
-    return found
-
-
-def umap(scores: Array, seed: int) -> Array:
-    """The graph of nearest neighbours laid out in the plane; begins at the principal components."""
-    from umap import UMAP
-
-    begin = 10.0 * scores[:, :2] / np.abs(scores[:, :2]).max()
-    made = UMAP(n_neighbors=min(NEIGHBOURS["umap"], len(scores) - 1), init=begin.astype(np.float32), random_state=seed, n_jobs=1)
-    found: Array = made.fit_transform(scores)
-    return found
-
-
-BY_METHOD: dict[str, Callable[[Array, int], Array]] = {"ica": ica, "isomap": isomap, "tsne": tsne, "umap": umap}

@@ -1,10 +1,10 @@
-"""Noise around the input: every point of a ball is as likely as any other; and the nearest point of a ball to any vector."""
+"""Balls around the input: uniform noise in a ball, and the projection onto a ball."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Size, Tensor
@@ -13,7 +13,8 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.randomness import Draws
 from veracity.core.registry import SPACES
 from veracity.core.settings import Positive
-from veracity.core.spaces import RangedSpace, Representation
+from veracity.core.spaces import RangedSpace
+from veracity.perturb.noise import AddedNoise, uniform_noise
 
 
 def onto_linf(z: Tensor, radius: float) -> Tensor:
@@ -55,25 +56,22 @@ def onto_l1(z: Tensor, radius: float) -> Tensor:
 
 
 PROJECTIONS = {"linf": onto_linf, "l2": onto_l2, "l1": onto_l1}
-NORMS = tuple(PROJECTIONS)
 CENTRAL = -230.0
-"""Below this ln of the chance of a shorter latent the l2 map takes a series: the chance itself would soon be zero."""
+"""If the log probability of a shorter latent is below this, the l2 map uses a series, because the probability would underflow."""
 
 
 @SPACES.add
 @dataclass(frozen=True, kw_only=True)
-class Ball(RangedSpace):
+class Ball(RangedSpace, AddedNoise):
     """Noise of at most `radius` added to the input, uniform in the ball |z| <= radius of the norm "linf", "l2" or "l1": x' = x + z.
 
-    Elements (N, d) are the noise itself, one number for each of the d entries of a sample, in the latents' precision. It
-    is a set of perturbations without algebra: the sum of two may leave the ball, and nothing that lives in the input's
-    frame moves along.
+    Elements (N, d) are the noise itself, in the precision of the latents. Balls are not groups: the sum of two elements may leave
+    the ball.
 
-    `range` keeps x' between two values: (low, high), or "data", the smallest and largest value of the inputs. An element
-    of "linf" is then a place in the box that ball and range have in common, lo = max(x - radius, low) and
-    hi = min(x + radius, high): x' = lo + (hi - lo) (z / radius + 1) / 2, so that every point of it is as likely as any other
-    (and z = 0 is its middle, not x). With "l2" and "l1" x + z is clamped, so that points of the range's walls are likelier
-    than others: see `caveat`.
+    `range` keeps x' between two values: (low, high), or "data", the smallest and largest value of the inputs. With "linf", x' is
+    uniform in the intersection of ball and range, lo = max(x - radius, low) and hi = min(x + radius, high):
+    x' = lo + (hi - lo) (z / radius + 1) / 2, where z = 0 gives the middle of the intersection, not x. With "l2" and "l1", x + z is
+    clamped, which favours points on the boundary of the range: see `caveat`.
 
     >>> ball = Ball(radius=0.1).fit(Size([2]))
     >>> ball.decode(torch.tensor([[0.0, 50.0]]))
@@ -84,25 +82,20 @@ class Ball(RangedSpace):
     """
 
     name = "ball"
-    moves_frame = False
-    representation = Representation.APPROXIMATE
     reference = "Yeh et al., On the (in)fidelity and sensitivity of explanations, NeurIPS 2019"
 
     radius: Positive = 0.02
     norm: str = "linf"
     range: tuple[float, float] | str | None = None
-    size: int | None = None
 
     def fit(self, shape: Size) -> Self:
         """The ball around inputs of this shape."""
-        if self.norm not in NORMS:
-            raise unknown("norm of a ball", str(self.norm), NORMS)
-        if self.size not in (None, math.prod(shape)):
-            raise InputError(f"This ball was made for samples of {self.size} entries, but one sample has shape {tuple(shape)}.")
-        return replace(self, size=math.prod(shape), range=self.range if self.needs_range else self.bounds)
+        if self.norm not in PROJECTIONS:
+            raise unknown("norm of a ball", str(self.norm), PROJECTIONS)
+        return replace(super().fit(shape), range=self.range if self.needs_range else self.bounds)
 
     def within(self, low: float, high: float) -> Self:
-        """The ball for data whose smallest and largest values are these: they become its range where that is "data"."""
+        """The ball for data between `low` and `high`, which become its range if that is "data"."""
         if not self.needs_range:
             return self
         if not -math.inf < low < high < math.inf:
@@ -113,45 +106,43 @@ class Ball(RangedSpace):
 
     @property
     def needs_range(self) -> bool:
-        """Whether the range is still to be read from the data."""
+        """Whether the range is that of the data and still unknown."""
         return isinstance(self.range, str) and self.range == "data"
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Between which values x' stays, once that is known; None if anywhere."""
-        span: Any = self.range
-        if span is None:
+        """The smallest and the largest value of x'; None if there is no range, and an error before `within`."""
+        if self.range is None:
             return None
         if self.needs_range:
             raise SpecError(
                 'The ball does not know the range of the data yet: call within(low, high), or give range=(low, high) for "data".'
             )
-        two = isinstance(span, (tuple, list)) and len(span) == 2 and all(map(number, span))
-        if not two or not -math.inf < span[0] < span[1] < math.inf:
-            raise SpecError(f'The range of a ball must be "data" or two finite numbers, the lower first, such as (0.0, 1.0), not {span!r}.')
-        return float(span[0]), float(span[1])
+        if isinstance(self.range, str) or not self.range[0] < self.range[1]:
+            raise SpecError(
+                f'The range of a ball must be "data" or two finite numbers, the lower first, such as (0.0, 1.0), not {self.range!r}.'
+            )
+        return float(self.range[0]), float(self.range[1])
 
     @property
     def caveat(self) -> str | None:
-        """That points of "l2" and "l1" are clamped to the range, where there is one."""
+        """That points of "l2" and "l1" are clamped to the range, if there is one."""
         if self.range is None or self.norm == "linf":
             return None
         return (
             f"Points are drawn uniformly in the {self.norm} ball and then clamped to the data range, "
-            "so that they are not uniform on what ball and range have in common."
+            "so they are not uniform on the intersection of ball and range."
         )
 
     @property
     def latents(self) -> int:
-        """One for each entry of a sample; one more for "l1", which says how far out to go."""
-        if self.size is None:
-            raise SpecError("The ball does not know the inputs' size yet: call fit(shape) with one sample's shape.")
-        return self.size + (self.norm == "l1")
+        """One per entry of a sample; for "l1" one more, for the distance from the centre."""
+        return self.entries + (self.norm == "l1")
 
-    def drawn(self, draws: Draws) -> Tensor:
-        """Uniform noise; in the cube of "linf" straight from uniform numbers, without the detour over normal ones."""
+    def sample(self, draws: Draws) -> Tensor:
+        """Uniform noise; for "linf" it is made from uniform numbers directly."""
         if self.norm != "linf":
-            return super().drawn(draws)
+            return super().sample(draws)
         return draws.uniform(self.latents, stream="walk").mul_(2.0).sub_(1.0).mul_(self.radius)
 
     def decode(self, latent: Tensor) -> Tensor:
@@ -161,16 +152,13 @@ class Ball(RangedSpace):
         degrees of freedom. l1: z = radius y / (sum |y_i| + E), y_i Laplace and E exponential.
         """
         if self.norm == "linf":
-            return torch.erf(latent / math.sqrt(2.0)) * self.radius
+            return uniform_noise(latent, self.radius)
         noise = radial(latent.double(), self.radius) if self.norm == "l2" else laplacian(latent.double(), self.radius)
         return noise.to(latent.dtype)
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """The inputs with their noise, inside the range where there is one."""
-        needed = (len(x), math.prod(x.shape[1:]))
-        if elements.shape != needed:
-            raise InputError(f"Inputs of shape {tuple(x.shape)} need noise of shape {needed}, but the ball got {tuple(elements.shape)}.")
-        noise, bounds = elements.to(x).reshape(x.shape), self.bounds
+        """The inputs plus their noise, inside the range if there is one."""
+        noise, bounds = self.noise_for(elements, x), self.bounds
         if bounds is None:
             return x + noise
         if self.norm != "linf":
@@ -179,10 +167,10 @@ class Ball(RangedSpace):
         return (low + (high - low) * (0.5 * (noise / self.radius + 1.0))).clamp(low, high)
 
     def project(self, points: Tensor, x: Tensor) -> Tensor:
-        """The nearest point (N, ...) of the ball around x to each of N points, in the Euclidean distance, then of the range.
+        """The Euclidean projection of N points (N, ...) onto the balls around x, then onto the range.
 
-        Exactly the nearest one of what "linf" ball and range have in common. With "l2" and "l1" another may be nearer, but
-        clamping never leaves the ball: for x inside the range it brings every entry closer to that of x.
+        With "linf" this is the nearest point of the intersection. With "l2" and "l1" another point may be nearer, but clamping never
+        leaves the ball: if x lies in the range, it brings every entry closer to x.
         """
         if points.shape != x.shape:
             raise InputError(
@@ -204,16 +192,11 @@ class Ball(RangedSpace):
             )
 
 
-def number(value: Any) -> bool:
-    """Whether a setting is a number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def radial(u: Tensor, radius: float) -> Tensor:
     """Uniform in the l2 ball from Gaussian latents, both (N, d): radius F(|u|^2)^(1/d) u / |u|, F chi-squared with d degrees.
 
-    With a = d / 2 and s = |u|^2 / 2, F = P(a, s) is the regularised incomplete gamma function. Around the centre, where it
-    and its slope leave the range of numbers, P(a, s) = s^a exp(-s) S / Gamma(a + 1) leaves no |u| to divide by, with
+    With a = d / 2 and s = |u|^2 / 2, F = P(a, s) is the regularised incomplete gamma function. Close to the centre, where it
+    underflows, P(a, s) = s^a exp(-s) S / Gamma(a + 1) cancels the division by |u|, with
     S = 1 / (1 - s/a) - (s/a) / (a (1 - s/a)^3) + ... (DLMF, section 8.11(iii)).
     """
     size, half = u.shape[1], 0.5 * u.shape[1]

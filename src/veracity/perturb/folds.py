@@ -1,4 +1,4 @@
-"""Leaving a fold out: which samples lie in which fold, and the space of the models that were trained without one."""
+"""Folds of a data set, and the space of the models that were each trained without one fold."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from veracity.core.spaces import TrainingSpace
 @SPACES.add
 @dataclass(frozen=True, kw_only=True)
 class Folds(TrainingSpace):
-    """The training set without one of k disjoint folds (section 3.3): its elements are models.
+    """Models that were each trained without one of k disjoint folds (section 3.3).
 
-    A sample of fold i belongs to f_i, which was trained without that fold. Element d puts the model of fold (i + 1 + d) mod k in
-    its place, for d = 0 .. k - 2: all the models that saw the sample. Every sample meets the same models, so that draws are
-    crossed with samples.
+    The model of a sample in fold i is f_i, which was not trained on it. Element d = 0 .. k - 2 replaces it by the model of fold
+    (i + 1 + d) mod k; these models were trained on the sample. All samples share the same models, so draws are crossed with samples.
 
     >>> Folds(k=5).order, Folds(k=5).unrank(torch.tensor([3])).tolist()
     (4, [[3]])
@@ -39,38 +38,34 @@ class Folds(TrainingSpace):
         return self.k - 1
 
     def unrank(self, index: Tensor) -> Tensor:
-        """Elements (N, 1): how many folds further on."""
+        """Offsets of the fold, minus 1, (N, 1)."""
         return index.reshape(-1, 1)
 
 
 def members(folds: Any, labels: Tensor, seed: int = 0) -> Tensor:
     """The fold (n,) of each sample, from 0 to k - 1.
 
-    `folds` is how many: then they are stratified by class and shuffled by the seed; or a splitter of scikit-learn, whose test
-    parts they are; or the folds themselves (n,). Raises unless every sample lies in exactly one.
+    `folds` is the number of folds, stratified by class and shuffled by the seed; or a scikit-learn splitter, whose test parts are the
+    folds; or the folds themselves (n,). Raises unless every sample lies in exactly one fold.
 
     >>> members(2, torch.tensor([0, 0, 1, 1])).bincount().tolist()
     [2, 2]
     """
     if isinstance(folds, (int, np.integer)) and not isinstance(folds, bool):
-        found = stratified(int(folds), labels, seed)
-    elif hasattr(folds, "split") and not isinstance(folds, (str, Tensor)):
-        found = by_splitter(folds, labels, seed)
-    else:
-        found = given(folds, len(labels))
-    return found
+        return stratify(int(folds), labels, seed)
+    if hasattr(folds, "split") and not isinstance(folds, (str, Tensor)):
+        return split_by(folds, labels, seed)
+    return check_folds(folds, len(labels))
 
 
-def stratified(k: int, labels: Tensor, seed: int) -> Tensor:
-    """k folds whose sizes differ by one sample at most, as do their shares of every class: the shuffled samples of one class after the
-    other are dealt out in turn.
-    """
+def stratify(k: int, labels: Tensor, seed: int) -> Tensor:
+    """k folds whose sizes, and whose counts of each class, differ by at most one: shuffled samples are dealt out class by class."""
     if not 2 <= k <= len(labels):
         raise InputError(f"{len(labels)} samples cannot be cut into {k} folds: choose from 2 to {len(labels)}.")
     classes, counts = labels.unique(return_counts=True)
     if int(counts.min()) < 2:
         rare = classes[counts.argmin()].item()
-        raise InputError(f"Class {rare} has a single sample, so that the fold that holds it leaves the class out: leave such classes out.")
+        raise InputError(f"Class {rare} has a single sample, so one model would never see the class: leave such classes out.")
     shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     order = shuffled[labels[shuffled].argsort(stable=True)]
     found = torch.empty(len(labels), dtype=torch.long)
@@ -78,10 +73,9 @@ def stratified(k: int, labels: Tensor, seed: int) -> Tensor:
     return found
 
 
-def by_splitter(splitter: Any, labels: Tensor, seed: int) -> Tensor:
-    """Folds that are the test parts of a splitter; one that shuffles without a seed of its own takes this one."""
+def split_by(splitter: Any, labels: Tensor, seed: int) -> Tensor:
+    """The test parts of a splitter as folds; the seed counts if the splitter shuffles without its own."""
     size = len(labels)
-    found = torch.full((size,), -1)
     try:
         with seeded(seed):
             parts = [np.asarray(test) for _, test in splitter.split(np.arange(size)[:, None], labels.numpy())]
@@ -93,22 +87,21 @@ def by_splitter(splitter: Any, labels: Tensor, seed: int) -> Tensor:
             f"The test parts of {type(splitter).__name__} must be at least two disjoint folds that hold every sample once: use KFold or "
             "StratifiedKFold, or give the fold of each sample."
         )
+    found = torch.empty(size, dtype=torch.long)
     for number, part in enumerate(parts):
         found[torch.as_tensor(part)] = number
     return found
 
 
-def given(folds: Any, size: int) -> Tensor:
-    """Folds that somebody chose."""
+def check_folds(folds: Any, size: int) -> Tensor:
+    """The fold of each sample as the user gave it, as int64 (n,); raises if it is invalid."""
     if isinstance(folds, (list, tuple)) and not all(isinstance(one, (int, np.integer)) for one in folds):
-        kinds = sorted({type(one).__name__ for one in folds})
-        what = ", ".join(kinds)
+        what = ", ".join(sorted({type(one).__name__ for one in folds}))
         raise InputError(f"The folds must be one whole number for each of the {size} samples, or a splitter itself, not a list of {what}.")
     try:
         found = torch.as_tensor(folds)
     except (TypeError, ValueError, RuntimeError) as error:
-        kind = type(folds).__name__
-        raise InputError(f"folds=... is a number of folds, a splitter, or the fold of each sample, not {kind}.") from error
+        raise InputError(f"folds=... is a number of folds, a splitter, or the fold of each sample, not {type(folds).__name__}.") from error
     if found.is_floating_point() or found.dtype is torch.bool or found.shape != (size,):
         raise InputError(f"The folds must be one whole number for each of the {size} samples, not {found.dtype} {tuple(found.shape)}.")
     found = found.cpu().long()
@@ -120,16 +113,16 @@ def given(folds: Any, size: int) -> Tensor:
 
 
 def check_classes(folds: Tensor, labels: Tensor) -> None:
-    """Raise if there is one class alone, or if leaving some fold out leaves a class out."""
+    """Raise if there is only one class, or if all samples of a class lie in one fold."""
     classes, place = labels.unique(return_inverse=True)
     if len(classes) < 2:
-        raise InputError(f"All {len(labels)} samples are of class {classes[0].item()}, and there is nothing to learn from a single class.")
+        raise InputError(f"All {len(labels)} samples are of class {classes[0].item()}: training needs at least two classes.")
     table = torch.zeros(int(folds.max()) + 1, len(classes), dtype=torch.long)
     table.index_put_((folds, place), torch.ones_like(folds), accumulate=True)
     alone = (table == table.sum(0)).nonzero()
     if len(alone):
         fold, where = alone[0].tolist()
         raise InputError(
-            f"Every sample of class {classes[where].item()} lies in fold {fold}, so that the model trained without it never sees "
-            "the class: use stratified folds (folds=5), or fewer of them."
+            f"Every sample of class {classes[where].item()} lies in fold {fold}, so the model trained without this fold never sees the "
+            "class: use stratified folds (folds=5), or fewer of them."
         )

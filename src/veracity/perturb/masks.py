@@ -1,13 +1,14 @@
-"""Masks: some entries of a sample give way to a baseline.
+"""Masks: some entries of a sample are replaced by a baseline.
 
-Units that are masked together are single entries or square patches with all their channels. They are chosen at random, all at once,
-or step by step, in the order of an explanation or in a random one.
+Units are masked as a whole: single entries, or square patches with all their channels. They are chosen at random, all at once, or step
+by step in the order of an explanation or in random order.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -18,18 +19,17 @@ from torch.nn.functional import pad
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.randomness import Draws
 from veracity.core.settings import Count
-from veracity.core.spaces import FiniteSpace, GuidedSpace, Representation
+from veracity.core.spaces import FiniteSpace, GuidedSpace, Representation, check_known
 
-BASELINES = ("black", "mean", "white")
+BASELINES: dict[str, Callable[..., Tensor]] = {"black": torch.amin, "mean": torch.mean, "white": torch.amax}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Masks(GuidedSpace, ABC):
-    """Some entries of a sample give way to the `baseline`, the others stay: x'_i = m_i b(x) + (1 - m_i) x_i.
+    """Some entries of a sample are replaced by the `baseline`: x'_i = m_i b(x) + (1 - m_i) x_i.
 
-    The baseline is "black" (the sample's own smallest value), "white" (its largest), "mean" (its mean) or a number. Made
-    concrete, elements are masks (N, d) over a sample's d entries, True where the baseline is put; `act` takes masks over
-    units (N, units) too.
+    The baseline is "black" (the sample's own smallest value), "white" (its largest), "mean" (its mean) or a number. `steer` turns
+    elements into masks (N, d) over a sample's d entries, True where the baseline is put; `act` takes masks over units (N, units) too.
     """
 
     moves_frame = False
@@ -40,29 +40,28 @@ class Masks(GuidedSpace, ABC):
 
     def fit(self, shape: Size) -> Self:
         """The masks of samples of this shape."""
-        check_baseline(self.name, self.baseline)
+        if isinstance(self.baseline, str) and self.baseline not in BASELINES:
+            raise unknown(f"baseline of the space '{self.name}'", self.baseline, BASELINES)
         if self.shape not in (None, tuple(shape)):
             raise InputError(f"These {self.name} were made for samples of shape {self.shape}, but one sample has shape {tuple(shape)}.")
         return replace(self, shape=tuple(shape))
 
     @property
     def known_shape(self) -> Size:
-        """One sample's shape, once it is known."""
-        if self.shape is None:
-            raise SpecError(f"The space '{self.name}' does not know the inputs' shape yet: call fit(shape) with one sample's shape.")
-        return Size(self.shape)
+        """The shape of one sample; raises before `fit`."""
+        return Size(check_known(self, self.shape, "the inputs' shape"))
 
     @property
     @abstractmethod
     def units(self) -> int:
-        """How many units there are to mask."""
+        """The number of units that can be masked."""
 
     @abstractmethod
     def spread(self, masks: Tensor) -> Tensor:
         """Masks over units (N, units) as masks over entries (N, d)."""
 
     def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
-        """Nothing, (B, 1), but masks over units are still to be made masks over entries."""
+        """An empty guide (B, 1); `steer` is needed all the same."""
         return x.new_zeros(len(x), 1)
 
     def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
@@ -70,7 +69,7 @@ class Masks(GuidedSpace, ABC):
         return self.spread(elements)
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """The inputs with the baseline wherever the mask is True."""
+        """The inputs with the baseline where the mask is True."""
         if elements.dtype != torch.bool:
             raise InputError(
                 f"The space '{self.name}' acts by masks of True and False, not by {elements.dtype}: use at(...) and steer(...)."
@@ -86,13 +85,17 @@ class Masks(GuidedSpace, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class PatchMasks(Masks, ABC):
-    """Masks over single entries, or over square patches of `patch` positions a side with all their channels."""
+    """Masks over single entries, or over square patches with sides of `patch` positions and all their channels."""
 
     patch: Count = 1
 
     def fit(self, shape: Size) -> Self:
         """The masks of samples of this shape."""
-        check_patch(f"the space '{self.name}'", self.patch, shape)
+        if self.patch > max(positions(shape), default=1):
+            raise SpecError(
+                f"The patch of the space '{self.name}' is {self.patch}, larger than the sample's positions {tuple(positions(shape))}: "
+                "use a smaller one."
+            )
         return super().fit(shape)
 
     @property
@@ -101,34 +104,23 @@ class PatchMasks(Masks, ABC):
         return unit_count(self.known_shape, self.patch)
 
     def spread(self, masks: Tensor) -> Tensor:
-        """Every entry as its unit."""
+        """Every entry has the value of its unit."""
         return masks if self.patch == 1 else masks[:, unit_numbers(self.known_shape, self.patch).to(masks.device)]
 
 
 def filling(baseline: float | str, x: Tensor) -> Tensor:
-    """The value that stands for "nothing there" in each sample, as it broadcasts against x (N, ...).
+    """The baseline value of each sample, in a shape that broadcasts against x (N, ...).
 
     >>> filling("black", torch.tensor([[1.0, 2.0], [3.0, 5.0]])).flatten()
     tensor([1., 3.])
     """
     if not isinstance(baseline, str):
         return torch.as_tensor(baseline, dtype=x.dtype, device=x.device)
-    flat = x.flatten(1)
-    value = flat.mean(dim=1) if baseline == "mean" else flat.amin(dim=1) if baseline == "black" else flat.amax(dim=1)
-    return value.reshape(-1, *[1] * (x.ndim - 1))
-
-
-def check_baseline(name: str, baseline: float | str) -> None:
-    """Raise unless the baseline is one of the words or a finite number."""
-    if isinstance(baseline, str):
-        if baseline not in BASELINES:
-            raise unknown(f"baseline of the space '{name}'", baseline, BASELINES)
-    elif isinstance(baseline, bool) or not isinstance(baseline, (int, float)) or not math.isfinite(baseline):
-        raise SpecError(f"The baseline of the space '{name}' must be a number, 'black', 'white' or 'mean', not {baseline!r}.")
+    return BASELINES[baseline](x.flatten(1), dim=1).reshape(-1, *[1] * (x.ndim - 1))
 
 
 def positions(shape: Size) -> Size:
-    """The axes that patches run over: the last two of (C, H, W), the last one of (C, T) or of (features,).
+    """The axes that patches cover: the last two of (C, H, W), the last one of (C, T) or (features,).
 
     >>> positions(Size((3, 8, 9))), positions(Size((2, 7)))
     (torch.Size([8, 9]), torch.Size([7]))
@@ -137,7 +129,7 @@ def positions(shape: Size) -> Size:
 
 
 def unit_count(shape: Size, patch: int) -> int:
-    """How many units a sample has; with patches of 1 every entry of every channel is one.
+    """The number of units of a sample; with a patch of 1, every entry of every channel is a unit.
 
     >>> unit_count(Size((3, 8, 9)), 1), unit_count(Size((3, 8, 9)), 4)
     (216, 6)
@@ -146,7 +138,7 @@ def unit_count(shape: Size, patch: int) -> int:
 
 
 def unit_numbers(shape: Size, patch: int) -> Tensor:
-    """The unit of each of the d entries of a flattened sample, (d,); patches at the far edge may be smaller.
+    """The unit of each entry of a flattened sample, (d,); patches at the far edge may be smaller.
 
     >>> unit_numbers(Size((2, 3)), 2)
     tensor([0, 0, 1, 0, 0, 1])
@@ -160,7 +152,7 @@ def unit_numbers(shape: Size, patch: int) -> Tensor:
 
 
 def unit_sums(values: Tensor, patch: int) -> Tensor:
-    """The sum of the values (N, ...) over each unit's entries, (N, units); patches are summed in float64.
+    """The sums of the values (N, ...) over the entries of each unit, (N, units); patches are summed in float64.
 
     >>> unit_sums(torch.tensor([[1.0, 2.0, 4.0]]), 2)
     tensor([[3., 4.]], dtype=torch.float64)
@@ -176,18 +168,12 @@ def unit_sums(values: Tensor, patch: int) -> Tensor:
     return sums.flatten(1)
 
 
-def check_patch(name: str, patch: int, shape: Size) -> None:
-    """Raise unless patches of this size fit into a sample of this shape."""
-    if patch > max(positions(shape), default=1):
-        raise SpecError(f"The patch of {name} is {patch}, larger than the sample's positions {tuple(positions(shape))}: use a smaller one.")
-
-
 @dataclass(frozen=True, kw_only=True)
 class RandomMasks(PatchMasks):
-    """A random subset S of a sample's units, all subsets of its size as likely: the masked inputs of eq. 24.
+    """A random subset S of a sample's units; all subsets of its size are equally likely (eq. 24).
 
-    `size` counts the units of a subset if it is a whole number (224, say), or is their share of all (0.2, say). Units are
-    single entries, or patches with all their channels. Elements (N, units) are True inside the subset.
+    `size` is the number of units of a subset, such as 224, or their share, such as 0.2. Elements (N, units) are True inside the
+    subset.
 
     >>> masks = RandomMasks(size=2).fit(Size([4]))
     >>> masks.decode(torch.tensor([[0.3, -1.0, 2.0, 0.1]]))
@@ -200,9 +186,9 @@ class RandomMasks(PatchMasks):
     size: int | float
 
     def fit(self, shape: Size) -> Self:
-        """The subsets of samples of this shape, if there are that many units."""
+        """The subsets for samples of this shape; raises if they have too few units."""
         size, fitted = self.size, super().fit(shape)
-        if isinstance(size, bool) or not isinstance(size, (int, float)) or not (0 < size < 1 or (isinstance(size, int) and size >= 1)):
+        if not 0 < size < 1 and not (isinstance(size, int) and size >= 1):
             raise SpecError(f"The size of random masks must be a whole number, such as 224, or a share, such as 0.2, not {size!r}.")
         if size > fitted.units:
             raise InputError(
@@ -212,16 +198,16 @@ class RandomMasks(PatchMasks):
 
     @property
     def count(self) -> int:
-        """How many units a subset has: at least one."""
+        """The number of units of a subset, at least 1."""
         return self.size if isinstance(self.size, int) else max(1, round(self.size * self.units))
 
     @property
     def latents(self) -> int:
-        """One for each unit."""
+        """One per unit."""
         return self.units
 
-    def drawn(self, draws: Draws) -> Tensor:
-        """Random subsets; only the order of their latents counts, so that plain random words do."""
+    def sample(self, draws: Draws) -> Tensor:
+        """Random subsets. They are made from random words directly, because only their order counts."""
         return self.decode(draws.words(self.units, stream="walk"))
 
     def decode(self, latent: Tensor) -> Tensor:
@@ -232,40 +218,32 @@ class RandomMasks(PatchMasks):
 
 @dataclass(frozen=True, kw_only=True)
 class FullMask(Masks, FiniteSpace):
-    """Everything is masked: the whole sample gives way to the baseline. There is just this one element, (N, 1).
+    """The whole sample is replaced by the baseline. There is only this one element, (N, 1).
 
     >>> FullMask(baseline="white").fit(Size([3])).act(torch.tensor([[True]]), torch.tensor([[1.0, 2.0, 5.0]]))
     tensor([[5., 5., 5.]])
     """
 
     name = "full_mask"
-
-    @property
-    def order(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def units(self) -> int:
-        """The sample as a whole."""
-        return 1
+    order = 1
+    units = 1
 
     def unrank(self, index: Tensor) -> Tensor:
-        """True, whatever the number."""
+        """Always True."""
         return torch.ones(len(index), 1, dtype=torch.bool)
 
     def spread(self, masks: Tensor) -> Tensor:
-        """The same for every entry."""
+        """Every entry has the value of the only unit."""
         return masks.expand(-1, self.known_shape.numel())
 
 
 @dataclass(frozen=True, kw_only=True)
 class CumulativeMasks(PatchMasks, ABC):
-    """Units are masked in some order, more at each level, until all are.
+    """Units are masked in some order, more at each level, until all are masked.
 
-    `features` is how many units each step masks (the last may mask fewer), one if nothing is said; `steps` alone divides
-    all units into as many equal steps; both together stop after so many steps. With `insertion` everything starts masked
-    and each step brings units back. `origin` adds a level before the first step.
+    Each step masks `features` units, by default one; the last step may mask fewer. `steps` alone divides all units into this many
+    equal steps; both together stop after `steps` steps. With `insertion` all units are masked at first and each step restores some.
+    `origin` adds a level before the first step.
     """
 
     features: Count | None = None
@@ -275,19 +253,19 @@ class CumulativeMasks(PatchMasks, ABC):
 
     @property
     def levels(self) -> int:
-        """One for each step, and one for the origin where it is asked for."""
+        """One per step, and one for the origin."""
         whole = -(-self.units // (self.features or 1))
         return min(whole, self.steps or whole) + self.origin
 
     def count(self, level: Tensor) -> Tensor:
-        """How many units have had their turn at each level (N,)."""
+        """The number of units that are masked, or restored, at each level (N,)."""
         step = level + (not self.origin)
         if self.features is None and self.steps is not None:
             return step * self.units // min(self.steps, self.units)
         return (step * (self.features or 1)).clamp(max=self.units)
 
-    def reached(self, ranks: Tensor, count: Tensor) -> Tensor:
-        """From each unit's place in the order (N, units) and the count (N, 1) to masks (N, units)."""
+    def masks(self, ranks: Tensor, count: Tensor) -> Tensor:
+        """Masks (N, units) from the ranks of the units (N, units) and the counts (N, 1)."""
         return ranks >= count if self.insertion else ranks < count
 
 
@@ -295,9 +273,9 @@ class CumulativeMasks(PatchMasks, ABC):
 class OrderedMasks(CumulativeMasks, FiniteSpace):
     """Units are masked in the order of the sample's own explanation, the most relevant first (section A.4.5, eq. 25, 26).
 
-    A unit's relevance is the sum of the explanation over its entries; equals keep their order in the sample. `ascending`
-    takes the least relevant first. Nothing is random: there is one element, (N, 1), at each level the number of units that
-    have had their turn, and the explanation's order makes it a mask.
+    The relevance of a unit is the sum of the explanation over its entries; equal units keep their order in the sample. With
+    `ascending` the least relevant units come first. Nothing is random: the only element (N, 1) holds the count of its level, and
+    `steer` makes it a mask.
 
     >>> masks = OrderedMasks(features=2).fit(torch.Size([3]))
     >>> x = torch.zeros(1, 3)
@@ -310,38 +288,34 @@ class OrderedMasks(CumulativeMasks, FiniteSpace):
     name = "ordered_masks"
     by_explanation: ClassVar[bool] = True
     reference = "Bach et al., On pixel-wise explanations for non-linear classifier decisions, PLoS ONE 2015"
+    order = 1
 
     ascending: bool = False
 
-    @property
-    def order(self) -> int:
-        """One."""
-        return 1
-
     def unrank(self, index: Tensor) -> Tensor:
-        """Nothing has had its turn."""
+        """Counts of zero, (N, 1)."""
         return torch.zeros(len(index), 1, dtype=torch.int64)
 
     def at(self, elements: Tensor, level: Tensor) -> Tensor:
-        """How many units have had their turn, (N, 1)."""
+        """The count of each level, (N, 1)."""
         return self.count(level)[:, None]
 
     def guide(self, x: Tensor, explanation: Tensor | None) -> Tensor:
-        """Each unit's place in the order of the explanation, (B, units)."""
+        """The rank of each unit in the explanation, (B, units)."""
         if explanation is None:
             raise InputError(f"The space '{self.name}' masks in the order of an explanation, and there is none: give explainers.")
-        return places(unit_sums(like(explanation, x), self.patch), descending=not self.ascending)
+        return ranks(unit_sums(expand_explanation(explanation, x), self.patch), descending=not self.ascending)
 
     def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
         """Masks over entries (N, d)."""
-        return self.spread(self.reached(guide, elements.to(guide.device)))
+        return self.spread(self.masks(guide, elements.to(guide.device)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomOrderMasks(CumulativeMasks):
-    """Units are masked in a random order, shared by all levels of a draw, so that a draw is one path (Assumption 3).
+    """Units are masked in random order. All levels of a draw share the order, so a draw is one path (Assumption 3).
 
-    Drawn elements (N, units) are each unit's place in the order; at a level they are masks.
+    Elements (N, units) are the ranks of the units; `at` makes them masks.
 
     >>> masks = RandomOrderMasks(features=1).fit(torch.Size([3]))
     >>> order = masks.decode(torch.tensor([[0.3, -1.0, 2.0]]))
@@ -350,26 +324,26 @@ class RandomOrderMasks(CumulativeMasks):
     """
 
     name = "random_order_masks"
-    reference = "Hedström et al., Evaluating Interpretable Methods via Geometric Alignment of Functional Distortions (TMLR 2025)"
+    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions (TMLR 2025)"
 
     @property
     def latents(self) -> int:
-        """One for each unit."""
+        """One per unit."""
         return self.units
 
     def decode(self, latent: Tensor) -> Tensor:
-        """Each unit's place in the order of the latents (N, units)."""
-        return places(latent, descending=False)
+        """The ranks of the latents (N, units)."""
+        return ranks(latent, descending=False)
 
     def at(self, elements: Tensor, level: Tensor) -> Tensor:
         """Masks over units (N, units)."""
-        return self.reached(elements, self.count(level)[:, None])
+        return self.masks(elements, self.count(level)[:, None])
 
 
-def places(values: Tensor, *, descending: bool) -> Tensor:
-    """The place of each entry in the order of its row, from 0; equals keep their order: (N, n) int32.
+def ranks(values: Tensor, *, descending: bool) -> Tensor:
+    """The rank of each entry in its row, from 0, int32 (N, n); equal entries keep their order.
 
-    >>> places(torch.tensor([[5.0, 7.0, 5.0]]), descending=True)
+    >>> ranks(torch.tensor([[5.0, 7.0, 5.0]]), descending=True)
     tensor([[1, 0, 2]], dtype=torch.int32)
     """
     order = values.argsort(dim=1, descending=descending, stable=True)
@@ -377,8 +351,8 @@ def places(values: Tensor, *, descending: bool) -> Tensor:
     return torch.empty_like(order, dtype=torch.int32).scatter_(1, order, number.expand_as(order))
 
 
-def like(explanation: Tensor, x: Tensor) -> Tensor:
-    """The explanation in the inputs' shape; one map for all channels counts for each of them."""
+def expand_explanation(explanation: Tensor, x: Tensor) -> Tensor:
+    """The explanation in the shape of the inputs; one map for all channels is repeated."""
     fits = explanation.ndim == x.ndim and all(own in (1, other) for own, other in zip(explanation.shape[1:], x.shape[1:], strict=True))
     if not fits or len(explanation) != len(x):
         raise InputError(

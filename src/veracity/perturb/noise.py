@@ -1,4 +1,4 @@
-"""Noise added to the input: Gaussian, of growing strength along one direction, or uniform."""
+"""Noise added to the input: Gaussian, of growing strength along one direction; or uniform."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from abc import ABC
 from dataclasses import dataclass, replace
 from typing import Self
 
+import torch
 from torch import Size, Tensor
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SPACES
 from veracity.core.settings import Count, Positive
-from veracity.core.spaces import InputSpace, Representation, StrengthPath
-from veracity.perturb.ball import Ball
+from veracity.core.spaces import InputSpace, Representation, StrengthPath, check_known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,24 +35,35 @@ class AddedNoise(InputSpace, ABC):
 
     @property
     def entries(self) -> int:
-        """How many entries a sample has, once that is known."""
-        if self.size is None:
-            raise SpecError(f"The space '{self.name}' does not know the inputs' size yet: call fit(shape) with one sample's shape.")
-        return self.size
+        """The number of entries of a sample; raises before `fit`."""
+        return check_known(self, self.size, "the inputs' size")
 
     @property
     def latents(self) -> int:
-        """One for each entry of a sample."""
+        """One per entry of a sample."""
         return self.entries
 
-    def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """The inputs with their noise."""
+    def noise_for(self, elements: Tensor, x: Tensor) -> Tensor:
+        """The noise in the shape of the inputs."""
         needed = (len(x), math.prod(x.shape[1:]))
         if elements.shape != needed:
             raise InputError(
                 f"Inputs of shape {tuple(x.shape)} need noise of shape {needed}, but the space '{self.name}' got {tuple(elements.shape)}."
             )
-        return x + elements.to(x).reshape(x.shape)
+        return elements.to(x).reshape(x.shape)
+
+    def act(self, elements: Tensor, x: Tensor) -> Tensor:
+        """The inputs plus their noise."""
+        return x + self.noise_for(elements, x)
+
+
+def uniform_noise(latent: Tensor, radius: float) -> Tensor:
+    """Gaussian latents as uniform numbers in (-radius, radius): radius (2 Phi(u) - 1).
+
+    >>> uniform_noise(torch.tensor([0.0, 50.0]), 0.1)
+    tensor([0.0000, 0.1000])
+    """
+    return torch.erf(latent / math.sqrt(2.0)) * radius
 
 
 @SPACES.add
@@ -60,11 +71,10 @@ class AddedNoise(InputSpace, ABC):
 class GaussianNoise(StrengthPath, AddedNoise):
     """Gaussian noise, x' = x + sigma_l eta with eta ~ N(0, 1) and sigma_l = (l + 1) / levels * sigma (section A.5).
 
-    All levels of a draw share one direction eta, so that a draw is one straight path away from the input; `independent`
-    gives each level noise of its own. As long as sigma is None, the space waits for a calibration and cannot act.
-    Drawn elements hold the noise of the last level; with independent noise that of all levels, one after the other.
+    All levels of a draw share one direction eta, so a draw is a straight path away from the input; with `independent` each level has
+    its own direction. A sigma of None is found by a calibration. Elements hold the noise of the last level; with `independent` that
+    of all levels, one after the other.
 
-    >>> import torch
     >>> noise = GaussianNoise(sigma=0.5, levels=2).fit(Size([2]))
     >>> noise.at(noise.decode(torch.tensor([[1.0, -2.0]])), torch.tensor([0]))
     tensor([[ 0.2500, -0.5000]])
@@ -78,7 +88,7 @@ class GaussianNoise(StrengthPath, AddedNoise):
     independent: bool = False
 
     def endpoint(self, sigma: float) -> Self | None:
-        """The last level alone, at this strength, as long as there is no sigma."""
+        """The last level at this strength, if sigma is None."""
         return replace(self, sigma=sigma, levels=1, independent=False) if self.sigma is None else None
 
     def with_strength(self, sigma: float) -> Self:
@@ -87,18 +97,18 @@ class GaussianNoise(StrengthPath, AddedNoise):
 
     @property
     def strength(self) -> float:
-        """Sigma, once there is one."""
+        """Sigma; raises if it is None."""
         if self.sigma is None:
             raise SpecError(f"The space '{self.name}' has no sigma yet: give it one, such as sigma=0.1, or calibrate it first.")
         return self.sigma
 
     @property
     def latents(self) -> int:
-        """One for each entry of a sample, and for each level where levels are independent."""
+        """One per entry of a sample; with `independent` one per entry and level."""
         return self.entries * (self.levels if self.independent else 1)
 
     def decode(self, latent: Tensor) -> Tensor:
-        """The latents, sigma times."""
+        """Sigma times the latents."""
         return latent * self.strength
 
     def at(self, elements: Tensor, level: Tensor) -> Tensor:
@@ -110,7 +120,7 @@ class GaussianNoise(StrengthPath, AddedNoise):
         return elements * share[:, None]
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """The inputs with their noise."""
+        """The inputs plus their noise."""
         _ = self.strength
         return super().act(elements, x)
 
@@ -118,9 +128,8 @@ class GaussianNoise(StrengthPath, AddedNoise):
 @SPACES.add
 @dataclass(frozen=True, kw_only=True)
 class UniformNoise(AddedNoise):
-    """Independent uniform noise in every entry, z ~ U(low, high), or U(-radius, radius) where a radius is given (section A.3).
+    """Independent uniform noise in every entry, z ~ U(low, high), or U(-radius, radius) if a radius is given (section A.3).
 
-    >>> import torch
     >>> UniformNoise(low=0.0, high=4.0).fit(Size([2])).decode(torch.tensor([[0.0, 50.0]]))
     tensor([[2., 4.]])
     """
@@ -139,7 +148,7 @@ class UniformNoise(AddedNoise):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Between which values the noise lies."""
+        """The smallest and the largest value of the noise."""
         if self.radius is not None and self.low is None and self.high is None:
             return -self.radius, self.radius
         if self.radius is not None or self.low is None or self.high is None or not -math.inf < self.low < self.high < math.inf:
@@ -149,6 +158,6 @@ class UniformNoise(AddedNoise):
         return self.low, self.high
 
     def decode(self, latent: Tensor) -> Tensor:
-        """The middle of the interval, and the ball's smooth map of the latents (N, d) around it."""
+        """Uniform noise (N, d) around the middle of the interval."""
         low, high = self.interval
-        return Ball(radius=0.5 * (high - low)).decode(latent) + 0.5 * (low + high)
+        return uniform_noise(latent, 0.5 * (high - low)) + 0.5 * (low + high)

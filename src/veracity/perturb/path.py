@@ -1,4 +1,4 @@
-"""Where a path ends: the smallest noise at which a model's predictions are no better than chance."""
+"""The strength of a path: the smallest noise at which a model's predictions are no better than chance."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """The noise at a path's strong end, and how it was found; it belongs to one model and one data set.
+    """The strength of a path for one model and one data set, and how it was found.
 
-    At `sigma` the mean `agreement` with the unperturbed predictions is at most `chance` + `tolerance`. Chance is 1/C, or, where
-    the agreement `levels_off` above that, the share at which it does. `curve` holds every (sigma, agreement) that was measured,
-    from weak to strong.
+    At `sigma` the mean `agreement` with the unperturbed predictions is at most `chance` + `tolerance`. Chance is 1/C; if the agreement
+    `levels_off` above 1/C, it is the level that it approaches. `curve` holds all measured (sigma, agreement) in ascending order.
     """
 
     sigma: float
@@ -33,7 +32,7 @@ class Calibration:
 
 
 def tolerance(classes: int) -> float:
-    """How far above chance, 1/C, an agreement still counts as chance: max(0.1/C, 0.01).
+    """The distance from 1/C within which an agreement counts as chance: max(0.1/C, 0.01).
 
     >>> tolerance(2), tolerance(100)
     (0.05, 0.01)
@@ -41,7 +40,7 @@ def tolerance(classes: int) -> float:
     return max(0.1 / classes, 0.01)
 
 
-def calibrated(
+def calibrate(
     agreement: Callable[[float], float],
     classes: int,
     *,
@@ -51,16 +50,15 @@ def calibrated(
 ) -> Calibration:
     """The smallest sigma at which the mean agreement falls to chance: at most 1/C + max(0.1/C, 0.01) for C classes.
 
-    `agreement(sigma)` is the share of predictions, over samples and draws, that noise of this strength leaves as they
-    were. From `start` sigma is doubled until chance is reached, or halved until it no longer is, and the bracket is then
-    halved until its width is `precision` of sigma. One-sided: a share below chance, as when one class takes all, has
-    reached it. The agreement should be measured on the same draws at every sigma, and on at least 40, since single draws
-    differ widely.
+    `agreement(sigma)` is the share of predictions, over samples and draws, that noise of this strength does not change. From `start`,
+    sigma is doubled until chance is reached, or halved until it is not. The bracket is then bisected until its width is `precision`
+    times sigma. An agreement below chance counts as chance. Measure the agreement on the same draws at every sigma, and on at least
+    40, because single draws differ widely.
 
-    Where the agreement levels off above that (over two doublings it changes by no more than the tolerance, in the lower half
-    between 1/C and 1), what it levels off at stands for 1/C.
+    If the agreement levels off above chance (two doublings change it by at most the tolerance, and it is closer to 1/C than to 1), this
+    level replaces 1/C.
 
-    >>> found = calibrated(lambda sigma: 0.1 + 0.9 * math.exp(-sigma), classes=10)
+    >>> found = calibrate(lambda sigma: 0.1 + 0.9 * math.exp(-sigma), classes=10)
     >>> round(found.sigma, 2), round(found.agreement, 3), found.chance, found.tolerance
     (4.5, 0.11, 0.1, 0.01)
     """
@@ -88,10 +86,9 @@ def calibrated(
 
 
 def crossing(strengths: Sequence[float], agreements: Sequence[float], target: float) -> float:
-    """The strength at which a measured curve falls to a target, between two strengths on a line over the logarithm of the strength.
+    """The weakest strength at which a measured curve falls to a target, interpolated over the logarithm of the strength.
 
-    The first such place from weak to strong; infinite if the curve stays above the target, and the weakest strength if it is below
-    it throughout.
+    It is infinite if the curve stays above the target, and the weakest measured strength if the curve starts below it.
 
     >>> crossing([1.0, 4.0, 16.0], [0.9, 0.5, 0.1], 0.3), crossing([1.0, 4.0], [0.9, 0.5], 0.3)
     (8.0, inf)
@@ -108,12 +105,11 @@ def crossing(strengths: Sequence[float], agreements: Sequence[float], target: fl
 
 
 def strength_range(kept: Mapping[float, Tensor], classes: int, generator: torch.Generator, confidence: float = 0.95) -> tuple[float, float]:
-    """Between which strengths the crossing lies, by a bootstrap over samples and copies: a percentile interval.
+    """A percentile interval for the strength at which the curve falls to chance, by a bootstrap over samples and copies.
 
-    `kept` holds by strength which predictions were kept, (copies, samples); the copies are the same at every strength, though
-    some strengths may have fewer. Copies and samples are drawn anew together (each counts a Poisson number of times), the curve is
-    averaged again at the strengths that were measured, and the place found where it falls to chance: to 1/C, or, if it stays above
-    that, to its value at the strongest of them, within the tolerance. It costs no pass.
+    `kept` says by strength which predictions did not change, (copies, samples). The copies are the same at every strength, but some
+    strengths may have fewer. Each copy and each sample counts a Poisson number of times. Chance is 1/C, or, if the curve stays above
+    it, its value at the largest strength, each with its tolerance.
     """
     around = tolerance(classes)
     chance = 1.0 / classes + around
@@ -129,21 +125,20 @@ def strength_range(kept: Mapping[float, Tensor], classes: int, generator: torch.
         curves.append(torch.where(total > 0, ((counts @ found) * sample_counts).sum(1) / total, found.mean()))
     redrawn = torch.stack(curves, dim=1).double().tolist()
     ends = [crossing(strengths, curve, chance if min(curve) <= chance else curve[-1] + around) for curve in redrawn]
-    found_at = torch.tensor(ends, dtype=torch.float64)
-    ordered, tail = found_at.sort().values, (1.0 - confidence) / 2.0
-    low, high = (ordered[min(RESAMPLES - 1, round(share * (RESAMPLES - 1)))] for share in (tail, 1.0 - tail))
-    return float(low), float(high)
+    tail = (1.0 - confidence) / 2.0
+    low, high = (sorted(ends)[round(share * (RESAMPLES - 1))] for share in (tail, 1.0 - tail))
+    return low, high
 
 
 class Search:
-    """One search under way: what was measured so far, and the agreement that counts as chance, or that the curve levels off at."""
+    """A search in progress: the agreements measured so far, and the agreement that counts as chance."""
 
     def __init__(self, agreement: Callable[[float], float], target: float) -> None:
         self.agreement, self.target, self.levels_off = agreement, target, False
         self.seen: dict[float, float] = {}
 
     def reached(self, sigma: float) -> bool:
-        """Whether the predictions are down to chance at this strength; it is measured here."""
+        """Measure whether predictions are at chance at this strength."""
         share = float(self.agreement(sigma))
         if not 0.0 <= share <= 1.0:
             raise InputError(f"An agreement is a share between 0 and 1, but at sigma = {sigma:g} it is {share}.")
@@ -151,13 +146,13 @@ class Search:
         return share <= self.target
 
     def bracket(self, start: float, most: float, chance: float, around: float) -> tuple[float, float]:
-        """A strength above chance and the next one that is not, at most twice as large."""
+        """Two strengths, one above chance and one at chance, which is at most twice as large."""
         sigma = start
         if self.reached(sigma):
             while self.reached(sigma / 2.0):
                 sigma /= 2.0
                 if sigma < LEAST * start:
-                    raise self.never(f"are down to chance already at sigma = {sigma:g}, so that no path leads there")
+                    raise self.never(f"are already at chance at sigma = {sigma:g}, so there is no path to chance")
             return sigma / 2.0, sigma
         while sigma < most:
             weaker, sigma = sigma, min(2.0 * sigma, most)
@@ -170,15 +165,15 @@ class Search:
                 if first > 0:
                     return strengths[first - 1], strengths[first]
         if min(self.seen.values()) > 0.99:
-            raise self.never(f"hardly change up to sigma = {most:g}, so that there is no path from stable to random ones")
+            raise self.never(f"hardly change up to sigma = {most:g}, so there is no path from stable to random predictions")
         raise self.never(f"do not fall to chance up to sigma = {most:g}: give the score a sigma of its own, as in FastGEF(sigma=2.0)")
 
     def level(self, sigma: float, chance: float, around: float) -> bool:
-        """Whether the last two doublings changed the agreement by no more than the tolerance, nearer to chance than to 1."""
+        """Whether the last two doublings changed the agreement by at most the tolerance, and it is closer to chance than to 1."""
         last = [share for one, share in self.seen.items() if one >= sigma / 4.0]
         return len(last) > 2 and max(last) - min(last) <= around and self.seen[sigma] <= (1.0 + chance) / 2.0
 
     def never(self, what: str) -> InputError:
-        """The error for a model without a path to chance, with the agreement at each strength."""
+        """The error for a model without a path to chance, with the measured agreements."""
         curve = ", ".join(f"{share:.3g} at {sigma:.3g}" for sigma, share in sorted(self.seen.items()))
         return InputError(f"The predictions {what}; chance is an agreement of at most {self.target:.3g}, and it was {curve}.")

@@ -1,4 +1,4 @@
-"""Perturbations that leave the input as it is: another sample in its place, another output to explain, or only new random numbers."""
+"""Perturbations that replace the sample by another, the explained output by another, or only the explainer's random numbers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from veracity.core.errors import InputError, SpecError
-from veracity.core.spaces import Countable, InputSpace, SampleSpace, TargetSpace
+from veracity.core.errors import InputError
+from veracity.core.spaces import Countable, InputSpace, SampleSpace, TargetSpace, check_known
 
 
 @dataclass(frozen=True, kw_only=True)
 class OtherSample(Countable, SampleSpace):
-    """Each sample gives way to another one of the same data set, with that one's own target; never to itself.
+    """Each sample is replaced by another one of the data set, with its own target.
 
-    Elements (N, 1) are offsets from 1 to size - 1: sample s gives way to sample (s + offset) modulo `size`, the number of
+    Elements (N, 1) are offsets from 1 to size - 1: sample s is replaced by sample (s + offset) modulo `size`, the number of
     samples.
 
-    >>> import torch
     >>> others = OtherSample().among(4, "content")
     >>> others.order, others.instead_of(torch.tensor([2, 2, 2]), others.enumerate())
     (3, tensor([3, 0, 1]))
@@ -32,17 +31,15 @@ class OtherSample(Countable, SampleSpace):
     content: str = ""
 
     def among(self, size: int, content: str) -> Self:
-        """The space over a data set of so many samples, and of this content."""
+        """The space for a data set of `size` samples; `content` is a hash of samples and targets."""
         if size < 2:
             raise InputError(f"Putting another sample in the place of one needs at least 2 samples, not {size}: pass more inputs.")
         return replace(self, size=size, content=content)
 
     @property
     def known_size(self) -> int:
-        """How many samples there are, once that is known."""
-        if self.size is None:
-            raise SpecError(f"The space '{self.name}' does not know how many samples there are yet: call among(size, content).")
-        return self.size
+        """The number of samples; raises before `among`."""
+        return check_known(self, self.size, "how many samples there are", "among(size, content)")
 
     @property
     def order(self) -> int:
@@ -54,13 +51,13 @@ class OtherSample(Countable, SampleSpace):
         return index.long()[:, None] + 1
 
     def instead_of(self, samples: Tensor, elements: Tensor) -> Tensor:
-        """The numbers of the samples (N,) that take the place of these."""
+        """Indices (N,) of the substituted samples."""
         return (samples + elements[:, 0].to(samples)) % self.known_size
 
 
 @dataclass(frozen=True, kw_only=True)
 class OtherClass(TargetSpace):
-    """A random class other than the target, every other one as likely.
+    """A random class other than the target, all equally likely.
 
     Elements (N, 1) are numbers u between 0 and 1; of C classes, the target c becomes c + 1 + floor(u (C - 1)), modulo C.
 
@@ -70,11 +67,7 @@ class OtherClass(TargetSpace):
 
     name = "other_class"
     reference = "Sixt, Granz and Landgraf, When explanations lie: why many modified BP attributions fail, ICML 2020"
-
-    @property
-    def latents(self) -> int:
-        """One."""
-        return 1
+    latents = 1
 
     def decode(self, latent: Tensor) -> Tensor:
         """The latent's quantile, (N, 1)."""
@@ -93,7 +86,7 @@ class OtherClass(TargetSpace):
 
 @dataclass(frozen=True, kw_only=True)
 class Redraw(InputSpace):
-    """Nothing moves; only the explainer's own random numbers change, which is the null of every other space.
+    """Only the explainer's own random numbers change: the null of every other space.
 
     >>> Redraw().decode(torch.zeros(3, 0)).shape
     torch.Size([3, 0])
@@ -101,16 +94,12 @@ class Redraw(InputSpace):
 
     name = "redraw"
     moves_frame = False
-
-    @property
-    def latents(self) -> int:
-        """None: an element holds no numbers."""
-        return 0
+    latents = 0
 
     def decode(self, latent: Tensor) -> Tensor:
         """Empty elements, (N, 0)."""
         return torch.zeros(len(latent), 0, dtype=torch.int64)
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """The signals as they are."""
+        """The signals themselves."""
         return x

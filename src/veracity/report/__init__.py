@@ -1,34 +1,22 @@
 """The pages of results: one HTML file each that needs nothing else.
 
-Importing this package registers a renderer for every kind of result (`RENDERERS`) and the figures that scores name (`FIGURES`).
+Importing this package registers a renderer for every kind of result (`RENDERERS`) and the figures that scores name (`FIGURES`). The
+pages of studies and orbit evaluations are imported when somebody asks for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
 
 from veracity.core.registry import RENDERERS
 from veracity.engine.store.manifest import Kind
-from veracity.report.degradation import render_degradation
-from veracity.report.distances import render_distances
+from veracity.report import figures
 from veracity.report.figure import Figure, Plot, SharedFigure, sign, signs
-from veracity.report.figures import (
-    adversaries,
-    alignment,
-    convergence,
-    curves,
-    histograms,
-    invariance,
-    robustness,
-    search,
-    selection,
-    sensitivity,
-    symmetrisation,
-)
-from veracity.report.html import render_several
-from veracity.report.interactive import render_offline
-from veracity.report.meta import render_meta
 from veracity.report.page import render
 from veracity.report.reading import Reading
 
@@ -41,12 +29,16 @@ class Renderer:
     render: Callable[..., str]
 
 
-for renderer in (
-    Renderer(Kind.AUDIT, render),
-    Renderer(Kind.ORBITS, render_offline),
-    Renderer(Kind.META, render_meta),
-    Renderer(Kind.DEGRADATION, render_degradation),
-    Renderer(Kind.DISTANCES, render_distances),
-    Renderer(Kind.AUDITS, render_several),
-):
-    RENDERERS.add(renderer)
+def render_later(module: str, function: str, result: Any, **options: Any) -> str:
+    """Call a function of a module of this package that is imported only now."""
+    return str(getattr(import_module(f"veracity.report.{module}"), function)(result, **options))
+
+
+for module in iter_modules(figures.__path__):
+    import_module(f"{figures.__name__}.{module.name}")
+RENDERERS.add(Renderer(Kind.AUDIT, render))
+RENDERERS.add(Renderer(Kind.AUDITS, partial(render_later, "html", "render_several")))
+RENDERERS.add(Renderer(Kind.ORBITS, partial(render_later, "interactive.offline", "render_offline")))
+RENDERERS.add(Renderer(Kind.META, partial(render_later, "meta", "render_meta")))
+RENDERERS.add(Renderer(Kind.DEGRADATION, partial(render_later, "degradation", "render_degradation")))
+RENDERERS.add(Renderer(Kind.DISTANCES, partial(render_later, "distances", "render_distances")))

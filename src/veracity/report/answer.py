@@ -1,43 +1,65 @@
-"""What the numbers say, in plain words and no further than they go."""
+"""What the numbers say, in plain words and no further than they go: verdicts, the order of explainers, and chance."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 from markupsafe import Markup
 
 from veracity.core.sentences import tell
-from veracity.core.wording import UNDEFINED, count, interval, number, percentage
+from veracity.core.wording import UNDEFINED, count, decimals, interval, number, percentage
 from veracity.engine.store.state import State
-from veracity.report.order import blind_remarks, chance_sentences, no_differences, order_sentences, pairs_of, place
-from veracity.report.rows import AGAINST_CHANCE, KEPT_OR_NOT, PHRASES, Verdict, against_chance, frames_of, judged, own_invariance, verdict
-from veracity.report.wording import frame_title, listing, name, piece, say, sentences, word_of
+from veracity.report.rows import (
+    AGAINST_CHANCE,
+    ON_SYMMETRY,
+    RANDOM,
+    Pairs,
+    Verdict,
+    against_chance,
+    ahead,
+    badness,
+    behind,
+    differ,
+    finite,
+    frames_of,
+    judged,
+    no_differences,
+    own_invariance,
+    pairs_of,
+    verdict,
+)
+from veracity.report.wording import frame_title, listing, name, piece, say, sentences, title_of, where, word_of
 from veracity.results import Row
 from veracity.results.rows import digits_of
 
 SLACK = 0.01
+FEW = 6
+"""With fewer samples than this, a sentence that explainers cannot be told apart gives their number."""
+NAMED = 4
+"""More explainers than this are counted instead of named."""
+SHOWN = 2
+"""More numbers than this are left out of a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Explainers of one model with the same verdict, by what kind of explanation they give."""
+    """Explainers of one model with the same verdict, by kind of explanation."""
 
     verdict: Verdict
     groups: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them."""
+        """The explainers of all kinds."""
         return tuple(name for _, names in self.groups for name in names)
 
     @property
     def phrase(self) -> str:
         """The verdict in words that suit the number of names."""
-        one, many = PHRASES[self.verdict]
-        return one if len(self.names) == 1 else many
+        return self.verdict.one if len(self.names) == 1 else self.verdict.many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +81,19 @@ class Answer:
     models: tuple[ModelAnswer, ...]
 
     @property
+    def verdicts(self) -> set[Verdict]:
+        """The verdicts on any model."""
+        return {finding.verdict for item in self.models for finding in item.findings}
+
+    @property
     def judged(self) -> bool:
         """Whether any model got verdicts on a symmetry."""
-        return any(finding.verdict in KEPT_OR_NOT for item in self.models for finding in item.findings)
+        return bool(self.verdicts & ON_SYMMETRY)
 
     @property
     def chances(self) -> bool:
         """Whether any model got verdicts against chance."""
-        return any(finding.verdict in AGAINST_CHANCE for item in self.models for finding in item.findings)
+        return bool(self.verdicts & AGAINST_CHANCE)
 
     @property
     def says(self) -> bool:
@@ -85,50 +112,35 @@ def answer(
 ) -> Answer:
     """The answer that one score of explanations gives; `level` is the confidence of the intervals, in words.
 
-    With `chances`, where there is no mark to hold a score against, it is held against chance. Explainers are ranked by their paired
-    `differences` alone.
+    With `chances`, a score without a mark is compared with chance. Explainers are ranked by their paired `differences` alone.
     """
     mine = [row for row in rows if row.score == score and row.explainer and not row.control]
     own = own_invariance(rows)
-    held = [model for model in models if any(row.model == model for row in mine)]
     controls = [row for row in rows if row.score == score and row.control and row.defined and chances]
     answers = [
-        answer_for(
-            model, [row for row in mine if row.model == model], own.get(model), chances, [row for row in controls if row.model == model]
-        )
-        for model in held
+        answer_for(model, here, own.get(model), chances, [row for row in controls if row.model == model])
+        for model in models
+        if (here := [row for row in mine if row.model == model])
     ]
-    apart = no_differences() if differences is None else differences
-    return Answer(score=score, sentences=tuple(lead(mine, score, answers, own, level, chances, apart)), models=tuple(answers))
-
-
-def lead(
-    rows: Sequence[Row],
-    score: str,
-    answers: Sequence[ModelAnswer],
-    own: Mapping[str, Row],
-    level: str,
-    chances: bool,
-    differences: pd.DataFrame,
-) -> list[Markup]:
-    """The answer over all models."""
-    said = models_sentences([own[item.model] for item in answers if item.model in own and any(row.marked for row in rows)])
-    known = [row for row in rows if row.defined]
-    left = pending_sentences(rows, [item.model for item in answers])
+    held, word = [item.model for item in answers], word_of(score)
+    said = models_sentences([own[model] for model in held if model in own and any(row.marked for row in mine)])
+    known, left = [row for row in mine if row.defined], pending_sentences(mine, held)
     if not known:
-        return [*said, *(left or sentences(say("answer.none", word_of(score), asked=len(rows))))]
+        none = left or sentences(say("answer.none", word, asked=len(mine)))
+        return Answer(score=score, sentences=(*said, *none), models=tuple(answers))
     marked = judged(known)
     if marked:
-        counted = [row for row in known if verdict(row) in KEPT_OR_NOT]
-        held = shares([item.model for item in answers], counted) if counted else ""
-        untold = Markup("") if left else say("answer.untold", word_of(score), explainers=len(known))
-        said += sentences(say("answer.respect", held, level, word_of(score), known[0].mark, intervals=len(counted)) or untold)
-    for item in answers:
-        here = [row for row in rows if row.model == item.model]
-        where = place(here, item.model, several=len(answers) > 1)
-        said += order_sentences(here, score, where, pairs_of(differences, item.model), last_only=marked)
-    said = list(dict.fromkeys(said))
-    return [*said, *(chance_sentences(known, [item.model for item in answers], digits_of(known)) if chances else []), *left]
+        counted = [row for row in known if verdict(row) in ON_SYMMETRY]
+        untold = Markup("") if left else say("answer.untold", word, explainers=len(known))
+        respect = shares(held, counted) if counted else ""
+        said += sentences(say("answer.respect", respect, level, word, known[0].mark, intervals=len(counted)) or untold)
+    apart = no_differences() if differences is None else differences
+    for model in held:
+        here = [row for row in mine if row.model == model]
+        place = so_far(here, model, several=len(held) > 1)
+        said += order_sentences(here, score, place, pairs_of(apart, model), last_only=marked)
+    against = chance_sentences(known, held, digits_of(known)) if chances else []
+    return Answer(score=score, sentences=(*dict.fromkeys(said), *against, *left), models=tuple(answers))
 
 
 def pending_sentences(rows: Sequence[Row], models: Sequence[str]) -> list[Markup]:
@@ -136,9 +148,9 @@ def pending_sentences(rows: Sequence[Row], models: Sequence[str]) -> list[Markup
     parts: list[Markup] = []
     for model in models:
         mine = [row for row in rows if row.model == model]
-        left = sum(row.pending for row in mine)
-        where = piece(" on {}", name(model)) if len(models) > 1 else ""
-        parts += [piece("{} of {}{}", left, count(len(mine), "explainer") if not parts else len(mine), where)] if left else []
+        if left := sum(row.pending for row in mine):
+            total = len(mine) if parts else count(len(mine), "explainer")
+            parts.append(piece("{} of {}{}", left, total, where(model, models)))
     return sentences(say("answer.pending", listing(parts), pending=sum(row.pending for row in rows)))
 
 
@@ -158,46 +170,44 @@ def shares(models: Sequence[str], judged: Sequence[Row]) -> Markup:
 
 def models_sentences(rows: Sequence[Row]) -> list[Markup]:
     """Which models keep their output: one sentence, or none if that was not measured."""
-    kinds = {kind: [row.model for row in rows if verdict(row) is kind] for kind in Verdict}
-    keeps, breaks, unsure = kinds[Verdict.KEEPS], kinds[Verdict.BREAKS], kinds[Verdict.OPEN]
+    keeps, breaks, unsure = (
+        [name(row.model) for row in rows if verdict(row) is kind] for kind in (Verdict.KEEPS, Verdict.BREAKS, Verdict.OPEN)
+    )
     said = []
     if keeps:
-        said.append(piece("{} {} output", listing(map(name, keeps)), "keeps its" if len(keeps) == 1 else "keep their"))
+        said.append(piece("{} {} output", listing(keeps), "keeps its" if len(keeps) == 1 else "keep their"))
     if breaks and keeps:
-        said.append(piece("{} {} not", listing(map(name, breaks)), "does" if len(breaks) == 1 else "do"))
-    if breaks and not keeps:
-        said.append(piece("{} {} output", listing(map(name, breaks)), "changes its" if len(breaks) == 1 else "change their"))
+        said.append(piece("{} {} not", listing(breaks), "does" if len(breaks) == 1 else "do"))
+    elif breaks:
+        said.append(piece("{} {} output", listing(breaks), "changes its" if len(breaks) == 1 else "change their"))
     if unsure:
-        said.append(piece("these samples are too few to decide for {}", listing(map(name, unsure))))
+        said.append(piece("these samples are too few to decide for {}", listing(unsure)))
     return sentences(say("answer.models", Markup("; ").join(said), invariances=len(keeps) + len(breaks) + len(unsure)))
 
 
 def answer_for(model: str, rows: Sequence[Row], own: Row | None, chances: bool, controls: Sequence[Row]) -> ModelAnswer:
     """What holds for one model: its own invariance, the verdicts, and what qualifies them."""
-    best_first = sorted(rows, key=lambda row: (not row.defined, 0.0 if row.in_map_units else sign(row) * row.value))
-    kept = judged([row for row in rows if row.defined])
+    best_first = sorted(rows, key=lambda row: (not row.defined, badness(row)))
+    found: tuple[Finding, ...] = ()
+    if chances or judged([row for row in rows if row.defined]):
+        found = findings(best_first, against_chance if chances else verdict)
     return ModelAnswer(
         model=model,
         behaviour=behaviour(own) if own is not None or any(row.marked for row in rows) else "",
-        findings=findings(best_first, against_chance if chances else verdict) if kept or chances else (),
+        findings=found,
         remarks=(*remarks(best_first, own, chances), *blind_remarks(best_first, controls)),
     )
 
 
-def sign(row: Row) -> float:
-    """1 where lower is better, else -1."""
-    return 1.0 if row.direction == "lower" else -1.0
-
-
 def findings(rows: Sequence[Row], judge: Callable[[Row], Verdict]) -> tuple[Finding, ...]:
-    """The explainers of one model by their verdict."""
-    groups = {kind: by_frame([row for row in rows if judge(row) is kind]) for kind in Verdict}
-    return tuple(Finding(verdict=kind, groups=names) for kind, names in groups.items() if names)
-
-
-def by_frame(rows: Sequence[Row]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Explainers under what their explanations are called, in their order."""
-    return tuple((frame_title(frame), tuple(row.explainer for row in rows if row.frame == frame)) for frame in frames_of(rows))
+    """The explainers of one model by their verdict and kind of explanation."""
+    verdicts = [(row, judge(row)) for row in rows]
+    found = []
+    for kind in Verdict:
+        mine = [row for row, own in verdicts if own is kind]
+        groups = [(frame_title(frame), tuple(row.explainer for row in mine if row.frame == frame)) for frame in frames_of(mine)]
+        found += [Finding(verdict=kind, groups=tuple(groups))] if groups else []
+    return tuple(found)
 
 
 def behaviour(own: Row | None) -> str:
@@ -217,21 +227,21 @@ def behaviour(own: Row | None) -> str:
 def remarks(rows: Sequence[Row], own: Row | None, chances: bool) -> list[Markup]:
     """What a reader must hold against the verdicts."""
     reacts = own is not None and verdict(own) is Verdict.BREAKS and all(row.marked for row in rows)
-    noisy = [row for row in rows if noise_limited(row)]
-    pairs = [piece("{} ({}, itself {})", name(row.explainer), number(row.value), number(row.self_agreement)) for row in noisy]
-    lost = [name(row.explainer) for row in rows if no_better_than_random(row) and not chances]
-    partly = [
-        piece("{} ({} of {})", name(row.explainer), row.no_response, row.n + row.undefined)
+    settled = [row for row in rows if row.settled]
+    noisy = [
+        piece("{} ({}, itself {})", name(row.explainer), number(row.value), number(row.self_agreement))
         for row in rows
-        if row.no_response and row.settled
+        if noise_limited(row)
     ]
-    alike = [piece("{} ({})", name(row.explainer), percentage(row.unseen)) for row in rows if row.settled and math.isfinite(row.unseen)]
+    random = [name(row.explainer) for row in rows if no_better_than_random(row) and not chances]
+    silent = [piece("{} ({} of {})", name(row.explainer), row.no_response, row.n + row.undefined) for row in settled if row.no_response]
+    equal = [piece("{} ({})", name(row.explainer), percentage(row.unseen)) for row in settled if math.isfinite(row.unseen)]
     return sentences(
         say("remark.reacts", invariances=int(reacts)),
-        say("remark.unseen", listing(alike), equal=len(alike)),
-        say("remark.noise", SLACK, listing(pairs), agreements=len(pairs)),
-        say("remark.random", listing(lost), randoms=len(lost)),
-        say("remark.silent", listing(partly), silent=len(partly)),
+        say("remark.unseen", listing(equal), equal=len(equal)),
+        say("remark.noise", SLACK, listing(noisy), agreements=len(noisy)),
+        say("remark.random", listing(random), randoms=len(random)),
+        say("remark.silent", listing(silent), silent=len(silent)),
     )
 
 
@@ -244,13 +254,103 @@ def noise_limited(row: Row) -> bool:
 
 def no_better_than_random(row: Row) -> bool:
     """Whether the interval reaches the score of the fair random control."""
-    if not row.defined or not all(math.isfinite(value) for value in (row.low, row.high, row.random_control)):
+    if not row.defined or not finite(row.low, row.high, row.random_control):
         return False
     return row.high >= row.random_control if row.direction == "lower" else row.low <= row.random_control
 
 
-def headcount(rows: Sequence[Row]) -> str:
-    """How many explainers and controls there are."""
-    explainers = {row.explainer for row in rows if row.explainer and not row.control}
-    controls = {row.explainer for row in rows if row.explainer and row.control}
-    return count(len(explainers), "explainer") + (f" and {count(len(controls), 'control')}" if controls else "")
+def blind_remarks(rows: Sequence[Row], controls: Sequence[Row]) -> list[Markup]:
+    """Which controls score no worse than some explainers though they ignore the model; random ones define chance and do not count."""
+    known = [row for row in rows if row.defined and finite(row.low, row.high)]
+    digits = decimals(row.value for row in known)
+    parts = []
+    for control in controls:
+        beaten = sum(badness(control) <= badness(row) for row in known) if finite(control.low, control.high) else 0
+        if beaten and not control.explainer.startswith(RANDOM):
+            parts.append(piece("{} ({}) than {} of {}", name(control.explainer), number(control.value, digits), beaten, len(known)))
+    return sentences(say("chance.blind", listing(parts), controls=len(parts), intervals=len(known)))
+
+
+def chance_sentences(rows: Sequence[Row], models: Sequence[str], digits: int) -> list[Markup]:
+    """How many explainers do better than chance on each model, and what chance is; nothing if that is unknown."""
+    verdicts = [(row, kind) for row in rows if (kind := against_chance(row)) in AGAINST_CHANCE]
+    parts = []
+    for model in models:
+        mine = [kind for row, kind in verdicts if row.model == model]
+        better, total = mine.count(Verdict.AHEAD), len(mine)
+        share = f"all {total}" if better == total > 1 else f"{better or 'none'} of {total}"
+        parts += [piece("{}{}", share, where(model, models))] if total else []
+    chances = list(dict.fromkeys(number(value, digits) for value in sorted({row.chance for row, _ in verdicts})))
+    known = any(math.isfinite(row.null) for row in rows)
+    what = "an explanation that has nothing to do with the model scores" if known else "random explanations score"
+    values = piece(" ({})", listing(map(Markup.escape, chances))) if len(chances) <= SHOWN else ""
+    return sentences(say("chance.share", listing(parts), what, values, chances=len(verdicts)))
+
+
+def so_far(rows: Sequence[Row], model: str, *, several: bool) -> Markup:
+    """The model of some rows if there are `several`, and "so far" while some rows are pending: to stand after the name of a score."""
+    place = piece(" on {}", name(model)) if several else Markup("")
+    return place + (" so far" if any(row.pending and not row.control for row in rows) else "")
+
+
+def order_sentences(rows: Sequence[Row], label: str, place: Markup, pairs: Pairs, *, last_only: bool = False) -> list[Markup]:
+    """Who is ahead of whom on one model, by kind of explanation; with `last_only`, only who is behind all others."""
+    mine = [row for row in rows if row.defined and not row.control]
+    kinds = frames_of(mine)
+    said: list[Markup] = []
+    for frame in kinds:
+        here = [row for row in mine if row.frame == frame]
+        kind = place + (piece(", of {}", frame_title(frame).lower()) if len(kinds) > 1 else Markup(""))
+        said += [] if last_only else sentences(order_sentence(here, label, kind, pairs))
+        last = next((row for row in here if not row.in_map_units and behind(row, here, pairs)), None)
+        if last is not None and (last_only or len(here) > 2):
+            parts = (word_of(label), kind, name(last.explainer), value_text(last, here))
+            said += sentences(say("order.behind", *parts, explainers=len(here), apart=len(here) - 1))
+    return said
+
+
+def order_sentence(rows: Sequence[Row], label: str, place: Markup, pairs: Pairs) -> Markup:
+    """Explainers of one kind on one model in the order that their differences allow."""
+    word = word_of(label)
+    if len(rows) == 1:
+        return say("order.single", word, place, name(rows[0].explainer), value_text(rows[0], rows), explainers=1)
+    if rows[0].in_map_units:
+        return say("order.units", title_of(label), explainers=len(rows))
+    names = {row.explainer for row in rows}
+    compared = [differs for pair, differs in pairs.items() if pair <= names]
+    if not any(compared):
+        return level_sentence(rows, word, place, len(compared))
+    first, *others = sorted(rows, key=badness)
+    apart = sum(compared)
+    rest = say("order.pairs", count(len(compared), "pair"), apart, paired=len(compared), apart=apart)
+    start = (word, place, name(first.explainer), value_text(first, rows))
+    if ahead(first, rows, pairs):
+        return say("order.ahead", *start, rest, explainers=len(rows), apart=apart)
+    beaten = [row for row in others if differ(first, row, pairs)]
+    level = [row for row in others if row not in beaten]
+    over = piece(" and is ahead of {}", names_or_count(beaten)) if beaten else Markup("")
+    return say("order.first", *start, over, names_or_count(level), rest, explainers=len(rows), apart=apart)
+
+
+def level_sentence(rows: Sequence[Row], word: str, place: Markup, compared: int) -> Markup:
+    """That explainers of one kind cannot be told apart, and why."""
+    fewest, found = min(row.n for row in rows), len(rows)
+    if len({row.value for row in rows}) == 1 and all(row.bound for row in rows):
+        return say("order.bounds", word, place, names_or_count(rows), rows[0].middle, rows[0].shown(digits_of(rows)), explainers=found)
+    if fewest < FEW and not rows[0].pooled:
+        return say("order.few", count(fewest, "sample"), names_or_count(rows), word, place, explainers=found)
+    if not compared:
+        return say("order.unpaired", word, place, names_or_count(rows), explainers=found)
+    return say("order.level", word, place, names_or_count(rows), explainers=found, paired=compared)
+
+
+def value_text(row: Row, rows: Sequence[Row]) -> str:
+    """A value with its interval, and how a search ended."""
+    digits = digits_of(rows)
+    ends = "no interval" if math.isnan(row.low) or math.isnan(row.high) else row.ends(digits)
+    return f"{row.shown(digits)} ({ends})" + (f"; {row.outcome}" if row.outcome else "")
+
+
+def names_or_count(rows: Sequence[Row]) -> Markup:
+    """Explainers by name, or their number if they are many."""
+    return listing([name(row.explainer) for row in rows]) if len(rows) <= NAMED else Markup.escape(count(len(rows), "explainer"))

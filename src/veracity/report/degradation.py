@@ -13,9 +13,9 @@ from markupsafe import Markup
 from veracity.core.errors import InputError
 from veracity.core.failures import failures_of
 from veracity.core.wording import compact, count, interval, number
+from veracity.report.figures.chart import Scale, legend, tight_scale
 from veracity.report.figures.panels import Facet, draw_facets
-from veracity.report.figures.plane import Place, Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.figures.scale import Scale, key, tight_scale
+from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots, group
 from veracity.report.html import template
 from veracity.report.wording import ARROWS, as_number, listing, name, piece, say, sentences, title_of
 from veracity.statistics.trend import FOLLOWS, UNDEFINED
@@ -31,7 +31,7 @@ MODEL = "the model"
 
 @dataclass(frozen=True, kw_only=True)
 class DamageLine:
-    """One explainer: its place among all, and the mean with its interval at each share; NaN where undefined."""
+    """One explainer: its place among all, and the mean with its interval at each share; NaN if undefined."""
 
     label: str
     index: int
@@ -42,9 +42,7 @@ class DamageLine:
 class DamagePanel:
     """One score under one damage, and the models' accuracy at each share."""
 
-    score: str
-    damage: str
-    better: str
+    title: str
     lines: tuple[DamageLine, ...]
     accuracies: tuple[float, ...]
     across: Scale
@@ -60,47 +58,44 @@ class DamageData:
 
 
 def damage_data(table: pd.DataFrame) -> DamageData:
-    """From a table with one row a damage, share, score and explainer: value, low, high, accuracy, direction."""
+    """From a table with one row per damage, share, score and explainer: value, low, high, accuracy, direction."""
     lacking = [name for name in COLUMNS if name not in table]
     if lacking:
         raise InputError(f"A table of damage has the columns {', '.join(COLUMNS)}, and this one lacks {', '.join(lacking)}.")
-    explainers = tuple(dict.fromkeys(str(one) or MODEL for one in table["explainer"]))
-    panels = [
-        panel(rows, str(score), str(damage), explainers)
-        for score, alike in table.groupby("score", sort=False)
-        for damage, rows in alike.groupby("damage", sort=False)
-    ]
+    named = table.assign(explainer=[str(one) or MODEL for one in table["explainer"]])
+    explainers = tuple(dict.fromkeys(named["explainer"]))
+    panels = [panel(rows, str(score), str(damage), explainers) for score, damage, rows in by_damage(named)]
     return DamageData(explainers=explainers, panels=tuple(panels))
+
+
+def by_damage(table: pd.DataFrame) -> list[tuple[Any, Any, pd.DataFrame]]:
+    """The rows of each score and damage, in the table's order."""
+    return [
+        (score, damage, rows) for score, alike in table.groupby("score", sort=False) for damage, rows in alike.groupby("damage", sort=False)
+    ]
 
 
 def panel(rows: pd.DataFrame, score: str, damage: str, explainers: tuple[str, ...]) -> DamagePanel:
     """One plot; lines of several explainers stand a little beside each other."""
     shares = sorted({float(share) for share in rows["share"]})
-    here = [one for one in explainers if one in {str(found) or MODEL for found in rows["explainer"]}]
+    here = [one for one in explainers if one in set(rows["explainer"])]
     width = (shares[-1] - shares[0]) or 1.0
     lines = []
     for place, label in enumerate(here):
-        mine = rows[rows["explainer"] == ("" if label == MODEL else label)].sort_values("share")
-        aside = width * APART * (place - (len(here) - 1) / 2)
-        spots = tuple(spot(record, aside, label) for record in mine.to_dict("records"))
-        lines.append(DamageLine(label=label, index=explainers.index(label), spots=spots))
+        spots = []
+        for record in rows[rows["explainer"] == label].sort_values("share").to_dict("records"):
+            share, value, low, high = (as_number(record[name]) for name in ("share", "value", "low", "high"))
+            title = f"{label} at {percent(share)}: {number(value)}, {interval(low, high)}"
+            spots.append(Spot(x=share + width * APART * (place - (len(here) - 1) / 2), y=value, low=low, high=high, title=title))
+        lines.append(DamageLine(label=label, index=explainers.index(label), spots=tuple(spots)))
     margin = width * APART * max(1.0, len(here) / 2)
-    means = rows.groupby("share", sort=True)["accuracy"].mean()
     return DamagePanel(
-        score=score,
-        damage=damage,
-        better=ARROWS.get(str(rows["direction"].iloc[0]), ""),
+        title=f"{title_of(score)} {ARROWS.get(str(rows['direction'].iloc[0]), '')}, {damage}",
         lines=tuple(lines),
-        accuracies=tuple(float(value) for value in means),
+        accuracies=tuple(map(float, rows.groupby("share", sort=True)["accuracy"].mean())),
         across=Scale(shares[0] - margin, shares[-1] + margin, tuple(shares)),
         up=tight_scale([value for line in lines for one in line.spots for value in (one.y, one.low, one.high)]),
     )
-
-
-def spot(record: dict[object, object], aside: float, label: str) -> Spot:
-    """One point of a line."""
-    share, value, low, high = (as_number(record[name]) for name in ("share", "value", "low", "high"))
-    return Spot(x=share + aside, y=value, low=low, high=high, title=f"{label} at {percent(share)}: {number(value)}, {interval(low, high)}")
 
 
 def percent(share: float) -> str:
@@ -113,31 +108,16 @@ def percent(share: float) -> str:
 
 
 def draw_damage(data: DamageData) -> Markup:
-    """Every plot."""
-    return draw_facets([draw_panel(one) for one in data.panels], shown=24, broad=True)
-
-
-def draw_panel(item: DamagePanel) -> Facet:
-    """Lines first, then points with their intervals; below, what the damage does to the accuracy."""
-    plane = Plane(across=item.across, up=item.up, labels=tuple(percent(tick) for tick in item.across.ticks), height=HEIGHT)
-    lines = [group(line.index, draw_paths([path(line)], "curve", plane)) for line in item.lines]
-    dots = [draw_spots([one for one in line.spots if math.isfinite(one.y)], line.index, plane) for line in item.lines]
-    title = f"{title_of(item.score)} {item.better}, {item.damage}"
-    drawing = draw_plane(plane, Markup("").join([*lines, *dots]), f"{title}: score against the share that is damaged")
-    known = [value for value in item.accuracies if math.isfinite(value)]
-    said = f"accuracy {', '.join(number(value) for value in item.accuracies)}" if known else ""
-    return Facet(title=title, frame="", drawing=drawing, captions=(Markup.escape(said),) if said else ())
-
-
-def path(line: DamageLine) -> list[Place]:
-    """The line through an explainer's points."""
-    return [(one.x, one.y) for one in line.spots]
-
-
-def draw_keys(data: DamageData) -> Markup:
-    """Which mark is which explainer."""
-    items = Markup("").join(Markup("<li>{}{}</li>").format(key(index), label) for index, label in enumerate(data.explainers))
-    return Markup('<ul class="legend">{}</ul>').format(items)
+    """Every plot: lines first, then points with their intervals; below, what the damage does to the accuracy."""
+    facets = []
+    for item in data.panels:
+        plane = Plane(across=item.across, up=item.up, labels=tuple(map(percent, item.across.ticks)), height=HEIGHT)
+        lines = [group(line.index, draw_paths([[(one.x, one.y) for one in line.spots]], "curve", plane)) for line in item.lines]
+        dots = [draw_spots([one for one in line.spots if math.isfinite(one.y)], line.index, plane) for line in item.lines]
+        drawing = draw_plane(plane, Markup("").join([*lines, *dots]), f"{item.title}: score against the share that is damaged")
+        said = f"accuracy {', '.join(map(number, item.accuracies))}" if any(map(math.isfinite, item.accuracies)) else ""
+        facets.append(Facet(title=item.title, frame="", drawing=drawing, captions=tuple(map(Markup.escape, filter(None, [said])))))
+    return draw_facets(facets, shown=24, broad=True)
 
 
 TITLE = "Do scores follow the damage?"
@@ -154,7 +134,7 @@ def degradation_page(table: pd.DataFrame, trends: pd.DataFrame, failures: pd.Dat
     return template("degradation.html.j2").render(
         title=title,
         sentences=degradation_sentences(trends),
-        legend=draw_keys(data),
+        legend=legend(data.explainers, always=True),
         plots=draw_damage(data),
         rows=[line(record) for record in trends.to_dict("records")],
         failures=failures_of({**record, "model": record["case"]} for record in failures.to_dict("records")),
@@ -164,12 +144,7 @@ def degradation_page(table: pd.DataFrame, trends: pd.DataFrame, failures: pd.Dat
 def degradation_sentences(trends: pd.DataFrame) -> list[Markup]:
     """For each score and damage, how many explainers follow."""
     said = []
-    groups = [
-        (score, damage, rows)
-        for score, alike in trends.groupby("score", sort=False)
-        for damage, rows in alike.groupby("damage", sort=False)
-    ]
-    for score, damage, rows in groups:
+    for score, damage, rows in by_damage(trends):
         follow = [str(one) or MODEL for one in rows.loc[rows["verdict"] == FOLLOWS, "explainer"]]
         lost = int((rows["verdict"] == UNDEFINED).sum())
         known = len(rows) - lost

@@ -8,78 +8,54 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from veracity.core.scores import Array
 from veracity.core.wording import count, number
-from veracity.report.figures.panels import Facet, draw_grid
+from veracity.report.figures.chart import exact_scale, from_zero
+from veracity.report.figures.panels import Facet, draw_facets, path
 from veracity.report.figures.plane import Plane, draw_band, draw_paths, draw_plane, group
-from veracity.report.figures.scale import Scale, exact_scale, from_zero
 from veracity.report.html import cells, template
 from veracity.report.wording import listing, name, piece, say, sentences
 from veracity.studies.distance_check import DistanceResult
 from veracity.studies.distances import DistanceCurve, Verdict, growth
 
-Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True, kw_only=True)
-class Parted:
-    """One distance in one test: its mean with one standard deviation to either side, its axes and what is said of it."""
+class DistanceData:
+    """One distance in one test: its mean with one standard deviation to either side, and the sentence under its plot."""
 
     distance: str
     at: Array
     mean: Array
     low: Array
     high: Array
-    across: Scale
-    up: Scale
     said: str
 
 
-def distances_data(curves: Sequence[DistanceCurve], test: str) -> tuple[Parted, ...]:
+def distances_data(curves: Sequence[DistanceCurve], test: str) -> tuple[DistanceData, ...]:
     """The curves of one test, in their order."""
-    return tuple(parted(one) for one in curves if one.test == test)
+    made = []
+    for one in curves:
+        if one.test == test:
+            mean, sd, found = one.mean, np.nan_to_num(one.sd), growth(one.at, one.values)
+            top = f"; falls back by {number(100 * found.fall, 0)} %, at its top after {number(100 * found.reach, 0)} % of the way"
+            said = one.error or f"{found.verdict}{top if np.isfinite(found.fall) else ''}"
+            low = np.maximum(mean - sd, np.minimum(mean, 0.0))
+            made.append(DistanceData(distance=one.distance, at=one.at, mean=mean, low=low, high=mean + sd, said=said))
+    return tuple(made)
 
 
-def parted(one: DistanceCurve) -> Parted:
-    """One curve with its own vertical axis: distances have units of their own."""
-    mean, sd = one.mean, np.nan_to_num(one.sd)
-    low, high = np.maximum(mean - sd, np.minimum(mean, 0.0)), mean + sd
-    return Parted(
-        distance=one.distance,
-        at=one.at,
-        mean=mean,
-        low=low,
-        high=high,
-        across=exact_scale(float(one.at[0]), float(one.at[-1])),
-        up=from_zero([float(value) for value in (*low, *high)]),
-        said=verdict(one),
-    )
-
-
-def verdict(one: DistanceCurve) -> str:
-    """What is said under a plot."""
-    found = growth(one.at, one.values)
-    if one.error:
-        return one.error
-    if not np.isfinite(found.fall):
-        return str(found.verdict)
-    return f"{found.verdict}; falls back by {number(100 * found.fall, 0)} %, at its top after {number(100 * found.reach, 0)} % of the way"
-
-
-def draw_distances(data: Sequence[Parted], label: str) -> Markup:
-    """The plots of one test, side by side."""
-    return draw_grid(
-        [Facet(title=one.distance, frame="", drawing=drawn(one, label), captions=(Markup("{}").format(one.said),)) for one in data], False
-    )
-
-
-def drawn(one: Parted, label: str) -> Markup:
-    """One plot: the mean, and the band around it."""
-    plane = Plane(across=one.across, up=one.up)
-    low, mean, high = ([(float(x), float(y)) for x, y in zip(one.at, values, strict=True)] for values in (one.low, one.mean, one.high))
-    content = group(0, draw_band(low, high, plane) + draw_paths([mean], "curve", plane))
-    return draw_plane(plane, content, f"{one.distance} over {label}")
+def draw_distances(data: Sequence[DistanceData], label: str) -> Markup:
+    """The plots of one test, side by side, each with a vertical axis of its own: the mean, and the band around it."""
+    facets = []
+    for one in data:
+        up = from_zero([float(value) for value in (*one.low, *one.high)])
+        plane = Plane(across=exact_scale(float(one.at[0]), float(one.at[-1])), up=up)
+        low, mean, high = (path(one.at, values) for values in (one.low, one.mean, one.high))
+        content = group(0, draw_band(low, high, plane) + draw_paths([mean], "curve", plane))
+        drawing = draw_plane(plane, content, f"{one.distance} over {label}")
+        facets.append(Facet(title=one.distance, frame="", drawing=drawing, captions=(Markup.escape(one.said),)))
+    return draw_facets(facets, shown=len(facets))
 
 
 AXES = {"noise": "standard deviation of the noise"}

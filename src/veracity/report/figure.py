@@ -26,6 +26,7 @@ from veracity.core.registry import FIGURES
 from veracity.report.reading import Reading
 
 EMPTY = Markup("")
+DOT = '<circle class="dot" r="4.2"/>'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +40,21 @@ class Plot:
     keys: Markup = EMPTY
 
 
-class Figure(ABC):
-    """A figure of one score."""
+class BaseFigure(ABC):
+    """The name of a figure, and what a run must have for it."""
 
     name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Properties of `Reading`, such as "steps": the figure is left out if one of them is empty."""
 
     @classmethod
     def summary(cls) -> str:
         """The first sentence of the docstring, for listings."""
         return (cls.__doc__ or "").split("\n\n")[0]
+
+
+class Figure(BaseFigure):
+    """A figure of one score."""
 
     @abstractmethod
     def data(self, reading: Reading, label: str) -> Any:
@@ -58,15 +65,11 @@ class Figure(ABC):
         """The drawing with its words."""
 
 
-class SharedFigure(ABC):
+class SharedFigure(BaseFigure):
     """A figure of all scores that name it, drawn once."""
 
-    name: ClassVar[str]
-
-    @classmethod
-    def summary(cls) -> str:
-        """The first sentence of the docstring, for listings."""
-        return (cls.__doc__ or "").split("\n\n")[0]
+    least: ClassVar[int] = 1
+    """How many scores must name the figure."""
 
     @abstractmethod
     def data(self, reading: Reading, labels: Sequence[str]) -> Any:
@@ -82,15 +85,16 @@ def figures_of(reading: Reading, label: str) -> tuple[Plot, ...]:
     made = []
     for name in reading.score(label).figures:
         figure = FIGURES[name]() if isinstance(FIGURES[name], type) else FIGURES[name]
-        if isinstance(figure, Figure) and (data := figure.data(reading, label)) is not None:
-            made.append(figure.plot(reading, label, data))
+        if isinstance(figure, Figure) and all(getattr(reading, need) for need in figure.needs):
+            data = figure.data(reading, label)
+            made += [] if data is None else [figure.plot(reading, label, data)]
     return tuple(made)
 
 
 def shared_figure(reading: Reading, name: str) -> Any:
-    """The figure of all scores that name it; None if no score does, or the run does not hold it."""
+    """The figure of all scores that name it; None if too few scores do, or the run does not hold it."""
     figure, labels = FIGURES[name](), reading.naming(name)
-    data = figure.data(reading, labels) if labels else None
+    data = figure.data(reading, labels) if len(labels) >= figure.least else None
     return None if data is None else figure.plot(reading, labels, data)
 
 
@@ -100,6 +104,14 @@ def sign(content: str, text: str) -> Markup:
     return Markup("<li>{}{}</li>").format(Markup(drawing).format(Markup(content)), text)
 
 
+def line_sign(css: str, text: str, *, dot: bool = False) -> Markup:
+    """The entry of a line, with a dot on it if wanted."""
+    return sign(f'<line class="{css}" x1="-12" x2="12"/>{DOT if dot else ""}', text)
+
+
 def signs(*items: Markup) -> Markup:
     """A legend of signs."""
     return Markup('<ul class="legend">{}</ul>').format(Markup("").join(items))
+
+
+BEHIND = line_sign("behind", "the other explainers")

@@ -1,12 +1,13 @@
-"""The templates of all pages, and the pages that are tables alone: several audits as one, and an orbit evaluation that waits for plots."""
+"""The templates of all pages, and the pages that are only tables: several audits as one, and an unfinished orbit evaluation."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -14,8 +15,10 @@ from markupsafe import Markup
 
 from veracity.core.wording import compact, count, day, decimals, interval, number
 from veracity.engine.store.state import Progress
-from veracity.report.wording import frame_title, say, title_of
-from veracity.studies.several import JointResult, shown
+from veracity.report.wording import ARROWS, GUIDELINES, frame_title, missing, say, title_of
+
+if TYPE_CHECKING:
+    from veracity.studies.several import JointResult
 
 
 @cache
@@ -27,14 +30,21 @@ def environment() -> Environment:
     made.filters.update(
         number=number, interval=interval, title_of=title_of, compact=compact, count=count, decimals=decimals, frame_title=frame_title
     )
-    made.globals["style"] = Markup(resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8"))
-    made.globals.update(say=say)
+    style = resources.files("veracity.report").joinpath("style.css").read_text(encoding="utf-8")
+    made.globals.update(style=Markup(style), say=say, arrows=ARROWS, guidelines=GUIDELINES)
+    made.tests["finite"] = math.isfinite
     return made
 
 
-def template(name: str = "template.html.j2") -> Template:
+def template(name: str) -> Template:
     """One of the page templates."""
     return environment().get_template(name)
+
+
+def draw(macro: str, *parts: Any) -> Markup:
+    """A table or another part of a page, drawn by the macro of that name in `parts.html.j2`."""
+    drawn: Markup = getattr(template("parts.html.j2").module, macro)(*parts)
+    return drawn
 
 
 def now() -> str:
@@ -42,20 +52,21 @@ def now() -> str:
     return day(datetime.now(UTC).isoformat(timespec="minutes"))
 
 
-def cell(value: Any) -> str:
-    """A value as a table shows it: nothing for what is missing, three decimals for what is not whole."""
-    if value is None or (isinstance(value, float) and value != value):
-        return ""
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
 def cells(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """A table as its columns and its cells."""
-    return list(table.columns), [[cell(value) for value in row] for row in table.to_numpy(dtype=object)]
+    """A table as its columns and its cells: nothing for what is missing, three decimals for what is not whole."""
+
+    def text(value: Any) -> str:
+        if missing(value):
+            return ""
+        return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+    return list(table.columns), [[text(value) for value in row] for row in table.to_numpy(dtype=object)]
 
 
 def render_several(study: JointResult, links: Mapping[str, str]) -> str:
     """Several audits as one HTML page: links to their reports by name, what they say together, and their tables."""
+    from veracity.studies.several import shown
+
     tables = {} if study.summary is None else {"Taken together": study.summary}
     for (audit, model), rows in study.table().groupby(["audit", "model"], sort=False):
         tables[f"{audit}: {model}"] = shown(rows)

@@ -1,4 +1,4 @@
-"""A run as it is read once for the whole page, without what is pending."""
+"""A run as the page reads it: each part once, without what is pending."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from veracity.core.scores import Score
-from veracity.report.figures.exhibit import group_names
+from veracity.core.scores import Array, Score
+from veracity.report.figures.gallery import group_names
 from veracity.report.figures.ranking import RankingData, ranking_data
-from veracity.report.order import RANDOM, Pairs, ahead, behind, no_differences, pairs_of
-from veracity.report.rows import explanation_scores, frames_of, model_names
-from veracity.report.wording import missing, relatives, specs_of
+from veracity.report.rows import RANDOM, Pairs, ahead, explanation_scores, frames_of, no_differences, pairs_of
+from veracity.report.wording import families, missing, relatives, specs_of
 from veracity.results import Result, Row, Series, WorstPair
 from veracity.results.words import Assumed, assumptions
 
-Array = NDArray[np.float64]
 Subject = tuple[str, str]
 """Model and explainer."""
 
@@ -41,7 +37,7 @@ class Reading:
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """What was run."""
+        """The manifest of the run."""
         return self.run.manifest
 
     @property
@@ -61,13 +57,23 @@ class Reading:
         return f"{100 * self.confidence:g} %"
 
     @property
+    def several(self) -> bool:
+        """Whether there is more than one model."""
+        return len(self.models) > 1
+
+    @property
     def steps(self) -> dict[str, float]:
         """Models that are stages of one training, and the step of each."""
         return steps_of(self.spec.get("steps"), self.models)
 
     @property
+    def families(self) -> dict[str, dict[int | None, str]]:
+        """Explainers that differ only in how many transforms they average over; see `wording.families`."""
+        return families(specs_of(self.spec.get("explainers")))
+
+    @property
     def concepts(self) -> dict[Subject, list[str]]:
-        """The concepts that an explanation speaks of, by (model, explainer): those whose classifier can be trusted, in their order."""
+        """The concepts of an explanation, by (model, explainer): those whose classifier can be trusted, in their order."""
         found: dict[Subject, list[str]] = {}
         for fact in self.run.facts().to_dict("records"):
             if not missing(fact.get("concept")) and (missing(fact.get("trusted")) or fact["trusted"]):
@@ -78,7 +84,7 @@ class Reading:
 
     @cached_property
     def assumed(self) -> tuple[Assumed, ...]:
-        """What the scores of explanations take for granted of each model, and on how many samples it holds."""
+        """What the scores of explanations assume of each model, and on how many samples it holds."""
         return assumptions(self.run, explanation_scores(self.rows), self.models)
 
     @cached_property
@@ -96,9 +102,8 @@ class Reading:
         return found
 
     def naming(self, figure: str) -> tuple[str, ...]:
-        """The scores that are told by a figure, in the run's order."""
-        labels = dict.fromkeys(row.score for row in self.rows)
-        return tuple(label for label in labels if figure in self.score(label).figures)
+        """The scores that name a figure, in the run's order."""
+        return tuple(label for label in dict.fromkeys(row.score for row in self.rows) if figure in self.score(label).figures)
 
     def of(self, label: str) -> list[Row]:
         """The rows of a score of explanations."""
@@ -113,15 +118,15 @@ class Reading:
         return {row.explainer: group.frame for group in self.ranking(label).frames for row in group.explainers}
 
     def random_controls(self, label: str) -> list[str]:
-        """The controls that draw their explanations at random."""
+        """The controls with random explanations."""
         return [row.explainer for row in self.ranking(label).controls if row.explainer.startswith(RANDOM)]
 
     def differences(self, label: str) -> pd.DataFrame:
-        """The paired differences between explainers by a score; none of one in the map's own units."""
+        """The paired differences between explainers by a score; none for a score in the map's own units."""
         return self.paired[label] if label in self.paired else no_differences()
 
     def series(self, label: str) -> list[Series]:
-        """What a score observed."""
+        """The measurements of a score."""
         return [one for one in self.run.series if one.score == label and not one.pending]
 
     def samples(self, label: str) -> pd.DataFrame:
@@ -133,7 +138,7 @@ class Reading:
         return [pair for pair in self.run.worst(label, count) if (pair.model, pair.explainer, label) not in self.pending]
 
     def draws(self, label: str) -> dict[Subject, Array]:
-        """Every draw's value by (model, explainer)."""
+        """The values of all draws by (model, explainer)."""
         return {subject: values for subject, values in self.run.draws(label).items() if (*subject, label) not in self.pending}
 
     def sets(self, label: str) -> dict[Subject, tuple[Array, Array]]:
@@ -142,11 +147,10 @@ class Reading:
 
     def groups(self, label: str) -> frozenset[str]:
         """The names of the groups that act on the inputs in a score."""
-        own = (self.about(label).get("spec") or {}).get("space")
-        return group_names(own or self.spec.get("symmetry"))
+        return group_names((self.about(label).get("spec") or {}).get("space") or self.spec.get("symmetry"))
 
     def measure(self, label: str) -> str:
-        """What a score compares by, in words; "" if it does not say."""
+        """The measure of a score, in words; "" if it does not say."""
         found = (self.about(label).get("spec") or {}).get("measure")
         if isinstance(found, Mapping):
             return str(found.get("name") or found.get("import") or "")
@@ -167,17 +171,17 @@ def steps_of(given: Any, models: Sequence[str]) -> dict[str, float]:
 
 
 def read(run: Result) -> Reading:
-    """A run's rows and models, and who leads and trails by paired differences."""
+    """A run's rows and models, and who leads by paired differences."""
     rows = [comparable(row, run.known_score(row.score)) for row in run.rows]
-    ranked = [label for label in explanation_scores(rows) if not run.in_map_units(label)]
-    paired = {label: run.differences(label) for label in ranked}
-    first = Reading(run=run, rows=tuple(rows), models=tuple(model_names(rows, run.manifest)), paired=paired)
-    pairs = {(label, model): pairs_of(paired[label], model) for label in ranked for model in first.models}
-    return replace(first, rows=tuple(standing(row, rows, pairs.get((row.score, row.model), {})) for row in rows))
+    models = list(dict.fromkeys([*(run.manifest.get("models") or {}), *(row.model for row in rows if row.model)]))
+    paired = {label: run.differences(label) for label in explanation_scores(rows) if not run.in_map_units(label)}
+    pairs = {(label, model): pairs_of(table, model) for label, table in paired.items() for model in models}
+    stands = tuple(standing(row, rows, pairs.get((row.score, row.model), {})) for row in rows)
+    return Reading(run=run, rows=stands, models=tuple(models), paired=paired)
 
 
 def comparable(row: Row, score: Score) -> Row:
-    """A row with what stands beside it on the same scale: the random control, self-agreement, both or none."""
+    """A row with only those numbers beside it that are on the same scale: the random control, self-agreement, both or none."""
     shown = score.beside if row.explainer and not row.in_map_units else ()
     return replace(
         row,
@@ -187,14 +191,14 @@ def comparable(row: Row, score: Score) -> Row:
 
 
 def standing(row: Row, rows: Sequence[Row], pairs: Pairs) -> Row:
-    """A row with whether simultaneous paired differences put it ahead of every other explainer of its kind on its model, or behind.
+    """A row that knows whether simultaneous paired differences put it ahead of every other explainer of its kind.
 
     While one of the others is pending, that is not known.
     """
     if not pairs or not row.defined or row.control:
         return row
-    same = [one for one in rows if (one.score, one.model, one.frame) == (row.score, row.model, row.frame)]
-    if any(one.pending and not one.control for one in same):
+    same = [one for one in rows if (one.score, one.model, one.frame) == (row.score, row.model, row.frame) and not one.control]
+    if any(one.pending for one in same):
         return row
-    alike = [one for one in same if one.defined and not one.control]
-    return replace(row, leads=ahead(row, alike, pairs), trails=behind(row, alike, pairs))
+    alike = [one for one in same if one.defined]
+    return replace(row, leads=ahead(row, alike, pairs))

@@ -1,11 +1,12 @@
-"""Rows as the report reads them: which scores and kinds of explanations there are, and how an interval lies to a mark or to chance."""
+"""Rows as the report reads them: scores and kinds of explanations, verdicts against a mark or chance, and who is ahead of whom."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any
+
+import pandas as pd
 
 from veracity.engine.store.state import State
 from veracity.report.wording import in_order
@@ -13,61 +14,66 @@ from veracity.results import Row
 
 BESIDE = "self_agreement"
 ALPHA = 0.05
-"""The p-value up to which a score is told from what permuted labels give."""
+"""The p-value up to which a score differs from what permuted labels give."""
+RANDOM = "random_"
+"""The names of controls whose explanations are random begin with this."""
+COLUMNS = ["model", "first", "second", "difference", "low", "high", "n", "differs"]
+"""The columns of paired differences."""
+
+Pairs = Mapping[frozenset[str], bool]
+"""Whether two explainers differ, for each pair that has a paired difference."""
 
 
 class Verdict(Enum):
-    """How an explainer's interval lies to the mark that stands for "kept"; or, where there is no such mark, to chance."""
+    """How an explainer's interval lies to the mark of its score; or, for a score without a mark, to chance.
 
-    KEEPS = "keeps"
-    OPEN = "open"
-    BREAKS = "breaks"
-    AHEAD = "ahead"
-    LEVEL = "level"
-    BEHIND = "behind"
-    STILL = "still"
-    UNKNOWN = "unknown"
-    FAILED = "failed"
-    PENDING = "pending"
+    Each has a CSS class, and a phrase for one explainer and for many.
+    """
+
+    KEEPS = "keeps", "respects the symmetry", "respect the symmetry"
+    OPEN = "open", "undecided", "undecided"
+    BREAKS = "breaks", "does not respect it", "do not respect it"
+    AHEAD = "ahead", "does better than chance", "do better than chance"
+    LEVEL = "level", "cannot be told from chance", "cannot be told from chance"
+    BEHIND = "behind", "does worse than chance", "do worse than chance"
+    STILL = "still", "does not respond", "do not respond"
+    UNKNOWN = "unknown", "cannot be judged", "cannot be judged"
+    FAILED = "failed", "failed", "failed"
+    PENDING = "pending", "is pending", "are pending"
+
+    def __init__(self, css: str, one: str, many: str) -> None:
+        self.css, self.one, self.many = css, one, many
 
 
-KEPT_OR_NOT = frozenset({Verdict.KEEPS, Verdict.OPEN, Verdict.BREAKS})
-UNMEASURED = {State.FAILED.value: Verdict.FAILED, State.PENDING.value: Verdict.PENDING}
-"""What is said of a row that is not measured, by its state."""
+ON_SYMMETRY = frozenset({Verdict.KEEPS, Verdict.OPEN, Verdict.BREAKS})
 AGAINST_CHANCE = frozenset({Verdict.AHEAD, Verdict.LEVEL, Verdict.BEHIND})
+UNMEASURED = {State.FAILED.value: Verdict.FAILED, State.PENDING.value: Verdict.PENDING}
+"""The verdict on a row that is not measured, by its state."""
 
-PHRASES = {
-    Verdict.KEEPS: ("respects it", "respect it"),
-    Verdict.OPEN: ("undecided", "undecided"),
-    Verdict.BREAKS: ("falls short", "fall short"),
-    Verdict.AHEAD: ("does better than chance", "do better than chance"),
-    Verdict.LEVEL: ("cannot be told from chance", "cannot be told from chance"),
-    Verdict.BEHIND: ("does worse than chance", "do worse than chance"),
-    Verdict.STILL: ("does not respond", "do not respond"),
-    Verdict.UNKNOWN: ("cannot be judged", "cannot be judged"),
-    Verdict.FAILED: ("failed", "failed"),
-    Verdict.PENDING: ("is pending", "are pending"),
-}
+
+def finite(*values: float) -> bool:
+    """Whether all values are finite numbers."""
+    return all(map(math.isfinite, values))
 
 
 def verdict(row: Row) -> Verdict:
-    """Where the interval over the population lies: at or above the mark, below it, or across; or why that cannot be told."""
+    """Whether the interval lies at or above the mark, below it, or across it; or why there is no verdict."""
     if row.state in UNMEASURED:
         return UNMEASURED[row.state]
-    if not row.defined or not all(map(math.isfinite, (row.low, row.high, row.mark))):
+    if not row.defined or not finite(row.low, row.high, row.mark):
         return Verdict.UNKNOWN
     return Verdict.KEEPS if row.low >= row.mark else Verdict.BREAKS if row.high < row.mark else Verdict.OPEN
 
 
 def against_chance(row: Row) -> Verdict:
-    """Where the interval lies to what an explanation that has nothing to do with the model scores; by its p-value if there is one."""
+    """How the interval lies to what an explanation unrelated to the model scores; by its p-value if there is one."""
     if row.state in UNMEASURED:
         return UNMEASURED[row.state]
     if row.still:
         return Verdict.STILL
     if row.defined and math.isfinite(row.p_adjusted):
         return Verdict.AHEAD if row.p_adjusted <= ALPHA else Verdict.LEVEL
-    if not row.defined or not all(math.isfinite(value) for value in (row.low, row.high, row.chance)):
+    if not row.defined or not finite(row.low, row.high, row.chance):
         return Verdict.UNKNOWN
     above, below = row.low > row.chance, row.high < row.chance
     better, worse = (below, above) if row.direction == "lower" else (above, below)
@@ -75,7 +81,7 @@ def against_chance(row: Row) -> Verdict:
 
 
 def judged(rows: Sequence[Row]) -> bool:
-    """Whether the mark means anything here: a similarity with a mark, whose best value is 1."""
+    """Whether the mark applies: every row is of a similarity with a mark, whose best value is 1."""
     return all(row.marked and row.direction == "higher" and not row.value > 1 + 1e-6 for row in rows)
 
 
@@ -85,11 +91,7 @@ def own_invariance(rows: Sequence[Row]) -> dict[str, Row]:
 
 
 def explanation_scores(rows: Sequence[Row]) -> list[str]:
-    """Scores of explanations, in the table's order; self-agreement stands beside the others and is none of them.
-
-    >>> explanation_scores([])
-    []
-    """
+    """Scores of explanations, in the table's order; self-agreement stands beside the others and is not among them."""
     return list(dict.fromkeys(row.score for row in rows if row.explainer and row.score != BESIDE))
 
 
@@ -98,11 +100,37 @@ def frames_of(rows: Sequence[Row]) -> list[str]:
     return in_order(row.frame for row in rows if row.explainer)
 
 
-def model_scores(rows: Sequence[Row]) -> list[str]:
-    """Scores of models alone, in the table's order."""
-    return list(dict.fromkeys(row.score for row in rows if not row.explainer))
+def badness(row: Row) -> float:
+    """The key that sorts rows best first; the same for all rows of a score in the map's own units."""
+    return 0.0 if row.in_map_units else row.value if row.direction == "lower" else -row.value
 
 
-def model_names(rows: Sequence[Row], manifest: Mapping[str, Any]) -> list[str]:
-    """Every model once: those of the manifest, then any other that the table names."""
-    return list(dict.fromkeys([*(manifest.get("models") or {}), *(row.model for row in rows if row.model)]))
+def no_differences() -> pd.DataFrame:
+    """An empty table of paired differences."""
+    return pd.DataFrame(columns=COLUMNS)
+
+
+def pairs_of(differences: pd.DataFrame, model: str) -> dict[frozenset[str], bool]:
+    """The pairs of explainers on a model whose simultaneous paired difference has an interval, and whether that excludes zero."""
+    return {
+        frozenset((str(row["first"]), str(row["second"]))): bool(row["differs"])
+        for row in differences[differences["model"] == model].to_dict("records")
+        if any(math.isfinite(row.get(end, 0.0)) for end in ("low", "high"))
+    }
+
+
+def differ(row: Row, other: Row, pairs: Pairs) -> bool:
+    """Whether the paired difference of two explainers excludes zero."""
+    return pairs.get(frozenset((row.explainer, other.explainer)), False)
+
+
+def ahead(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
+    """Whether paired differences put a row ahead of every other one of its kind, of which there must be some."""
+    others = [one for one in rows if one is not row]
+    return bool(others) and all(badness(row) < badness(one) and differ(row, one, pairs) for one in others)
+
+
+def behind(row: Row, rows: Sequence[Row], pairs: Pairs) -> bool:
+    """Whether paired differences put a row behind every other one of its kind, of which there must be some."""
+    others = [one for one in rows if one is not row]
+    return bool(others) and all(badness(one) < badness(row) and differ(row, one, pairs) for one in others)

@@ -1,30 +1,45 @@
-"""Stability in words: which sets were compared, what is no signal, whose order the differences allow; and the folds of the models."""
+"""Stability in words: the sets that were compared, what no signal scores, and the folds of the models."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from veracity.core.wording import count, number
+from veracity.report.answer import Answer, chance_sentences, names_or_count, order_sentences, pending_sentences, so_far
 from veracity.report.figure import Plot, shared_figure
 from veracity.report.figures.folds import COMPARABLE, fold_sentence, folds_data, folds_plot
 from veracity.report.figures.histograms import DIFFER, SAME
-from veracity.report.order import chance_sentences, named, order_sentences, pairs_of, place
 from veracity.report.reading import Reading
-from veracity.report.rows import ALPHA
-from veracity.report.wording import listing, name, piece, say, sentences, word_of
+from veracity.report.rows import ALPHA, pairs_of
+from veracity.report.wording import listing, name, piece, say, sentences, where, word_of
 from veracity.results import Row
 from veracity.results.rows import digits_of
 
 FLOOR = 0.5
-"""Below this MeGe cannot fall where distances are at most 1."""
+"""MeGe cannot fall below this if distances are at most 1."""
 FEW = 30
 """Fewer distances than this in S!= are few."""
+CAVEAT = (
+    "Stability is necessary, not sufficient. An explanation that never looks at a model, such as an edge filter, is the same for every "
+    "model, and one that is multiplied by the input gains from what all models share. So read MeGe beside fidelity, and ReCo beside "
+    "what it scores when labels are permuted."
+)
+
+
+def stability_answer(reading: Reading, label: str, found: Answer) -> Answer:
+    """The answer of a score of stability: the given one with sentences of its own, and with explainers whose pairs are undefined."""
+    rows, models = reading.of(label), reading.models
+    told = stability_sentences(reading.rows, reading.score(label), label, models, reading.differences(label))
+    left = pending_sentences([row for row in rows if not row.control], models)
+    lost = {model: undefined_pairs([row for row in rows if row.model == model]) for model in models}
+    cards = tuple(replace(item, remarks=(*item.remarks, *lost[item.model])) for item in found.models)
+    return replace(found, sentences=(*told, *left), models=cards)
 
 
 def stability_sentences(rows: Sequence[Row], score: Any, label: str, models: Sequence[str], differences: pd.DataFrame) -> list[Markup]:
@@ -37,35 +52,22 @@ def stability_sentences(rows: Sequence[Row], score: Any, label: str, models: Seq
     said: list[Markup] = []
     for model in held:
         here = [row for row in mine if row.model == model]
-        where = piece(" on {}", name(model)) if len(held) > 1 else Markup("")
-        far = place(here, model, several=len(held) > 1)
-        said += empty_sentences(here, score, label, far)
-        said += few_sentences([row for row in here if not row.control], score, label, far)
-        said += signal_sentences([row for row in here if not row.control], label, far)
-        said += order_sentences(here, label, far, pairs_of(differences, model))
-        said += blind_sentences(here, score, where)
+        plain, place = [row for row in here if not row.control], so_far(here, model, several=len(held) > 1)
+        said += empty_sentences(plain, score, label, place)
+        most = max((row.pairs_differ or 0 for row in plain if row.defined), default=0)
+        if not alone(score) and 0 < most < FEW:
+            found = sum(row.defined for row in plain)
+            said += sentences(say("stable.few", DIFFER, count(most, "pair"), place, word_of(label), explainers=found, differ=most))
+        said += signal_sentences(plain, label, place)
+        said += order_sentences(here, label, place, pairs_of(differences, model))
+        sure = [row for row in here if row.control and row.defined and row.value >= 1.0 - 1e-9]
+        if sure and alone(score):
+            what = "scores 1 by construction, since it never looks" if len(sure) == 1 else "score 1 by construction, since they never look"
+            said += sentences(say("stable.blind", names_or_count(sure), what, where(model, held), controls=len(sure)))
     chosen = [row for row in mine if row.defined and not row.control]
     if chosen and not any(math.isfinite(row.p_value) for row in chosen):
         said += chance_sentences(chosen, held, digits_of(chosen))
     return [*said, *published_sentences(chosen, score, held)]
-
-
-def empty_sentences(rows: Sequence[Row], score: Any, label: str, where: Markup) -> list[Markup]:
-    """Why there is no number where a set is empty; a line for all explainers alike."""
-    lost = [row for row in rows if row.settled and not row.defined and not row.control]
-    if not lost:
-        return []
-    word, alike = word_of(label), max(row.pairs_same or 0 for row in lost)
-    if all(row.pairs_same == 0 for row in lost):
-        return sentences(say("stable.same_empty", SAME, where, word, kept(score), lost=len(lost)))
-    if not alone(score) and all(row.pairs_differ == 0 for row in lost):
-        why = (
-            "no two models ever predict differently"
-            if score.pairs == "same_prediction"
-            else "in no pair of models is exactly one right, as when all predictions are right"
-        )
-        return sentences(say("stable.differ_empty", DIFFER, where, word, why, lost=len(lost), alike=alike))
-    return sentences(say("stable.equal", word, where, named(lost), lost=len(lost), alike=alike))
 
 
 def alone(score: Any) -> bool:
@@ -73,22 +75,24 @@ def alone(score: Any) -> bool:
     return bool(score.sets_compared == 1)
 
 
-def kept(score: Any) -> str:
-    """What a pair in S= does."""
-    return "predicts the same class" if score.pairs == "same_prediction" else "is right about a sample"
-
-
-def few_sentences(rows: Sequence[Row], score: Any, label: str, where: Markup) -> list[Markup]:
-    """That there are few distances in S!=, where they decide."""
-    most = max((row.pairs_differ or 0 for row in rows if row.defined), default=0)
-    if alone(score) or not 0 < most < FEW:
+def empty_sentences(rows: Sequence[Row], score: Any, label: str, place: Markup) -> list[Markup]:
+    """Why there is no number if a set is empty; one sentence for all explainers."""
+    lost = [row for row in rows if row.settled and not row.defined]
+    if not lost:
         return []
-    found = sum(row.defined for row in rows)
-    return sentences(say("stable.few", DIFFER, count(most, "pair"), where, word_of(label), explainers=found, differ=most))
+    word, alike, predicts = word_of(label), max(row.pairs_same or 0 for row in lost), score.pairs == "same_prediction"
+    if all(row.pairs_same == 0 for row in lost):
+        what = "predicts the same class" if predicts else "is right about a sample"
+        return sentences(say("stable.same_empty", SAME, place, word, what, lost=len(lost)))
+    if not alone(score) and all(row.pairs_differ == 0 for row in lost):
+        never = "in no pair of models is exactly one right, as when all predictions are right"
+        why = "no two models ever predict differently" if predicts else never
+        return sentences(say("stable.differ_empty", DIFFER, place, word, why, lost=len(lost), alike=alike))
+    return sentences(say("stable.equal", word, place, names_or_count(lost), lost=len(lost), alike=alike))
 
 
-def signal_sentences(rows: Sequence[Row], label: str, where: Markup) -> list[Markup]:
-    """Who cannot be told from no signal: whose score labels that are permuted by sample reach as often as chance allows."""
+def signal_sentences(rows: Sequence[Row], label: str, place: Markup) -> list[Markup]:
+    """Which explainers cannot be told from no signal: labels permuted by sample reach their score as often as chance allows."""
     tested = [row for row in rows if row.defined and math.isfinite(row.p_adjusted)]
     if not tested:
         return []
@@ -97,24 +101,15 @@ def signal_sentences(rows: Sequence[Row], label: str, where: Markup) -> list[Mar
     if not lost:
         most = number(max(row.p_adjusted for row in tested))
         every = "Every explainer's" if len(tested) > 1 else "The"
-        return sentences(say("stable.signal", every, word_of(label), where, most, how, tested=len(tested)))
+        return sentences(say("stable.signal", every, word_of(label), place, most, how, tested=len(tested)))
     least = number(min(row.p_adjusted for row in lost))
-    who = "every explainer" if len(lost) == len(tested) > 1 else named(lost)
+    who = "every explainer" if len(lost) == len(tested) > 1 else names_or_count(lost)
     verb = "are" if 1 < len(lost) < len(tested) else "is"
-    return sentences(say("stable.no_signal", word_of(label), where, who, verb, least, how, tested=len(tested)))
-
-
-def blind_sentences(rows: Sequence[Row], score: Any, where: Markup) -> list[Markup]:
-    """Which controls are perfectly stable because they never look at a model."""
-    sure = [row for row in rows if row.control and row.defined and row.value >= 1.0 - 1e-9] if alone(score) else []
-    if not sure:
-        return []
-    what = "scores 1 by construction, since it never looks" if len(sure) == 1 else "score 1 by construction, since they never look"
-    return sentences(say("stable.blind", named(sure), what, where, controls=len(sure)))
+    return sentences(say("stable.no_signal", word_of(label), place, who, verb, least, how, tested=len(tested)))
 
 
 def published_sentences(rows: Sequence[Row], score: Any, models: Sequence[str]) -> list[Markup]:
-    """How the order here agrees with the published one, where three explainers or more have both numbers."""
+    """How the order here agrees with the published one, if three explainers or more have both numbers."""
     said: list[Markup] = []
     for model in models:
         both = [(row.value, row.published) for row in rows if row.model == model and math.isfinite(row.published)]
@@ -123,30 +118,21 @@ def published_sentences(rows: Sequence[Row], score: Any, models: Sequence[str]) 
         from scipy import stats
 
         rho = float(stats.spearmanr(*zip(*both, strict=True)).statistic)
-        where = piece(" on {}", name(model)) if len(models) > 1 else ""
-        said += sentences(say("stable.published", len(both), where, number(rho, 2), published=len(both)))
-    low = [row for row in rows if row.published < FLOOR]
+        said += sentences(say("stable.published", len(both), where(model, models), number(rho, 2), published=len(both)))
     if alone(score) and score.compare.range[1] <= 1.0:
-        said += sentences(say("stable.floor", "MeGe", FLOOR, published=len(low)))
+        said += sentences(say("stable.floor", "MeGe", FLOOR, published=sum(row.published < FLOOR for row in rows)))
     return said
 
 
 def undefined_pairs(rows: Sequence[Row]) -> list[Markup]:
-    """Explainers some of whose pairs have no distance."""
+    """The explainers with pairs that have no distance."""
     lost = [piece("{} ({:,})", name(row.explainer), row.undefined_draws) for row in rows if row.undefined_draws and row.settled]
     return sentences(say("stable.undefined", listing(lost), undefined=len(lost)))
 
 
-CAVEAT = (
-    "Stability is necessary, not sufficient. An explanation that never looks at a model, such as an edge filter, is the same for every "
-    "model, and one that is multiplied by the input gains from what all models share. So read MeGe beside fidelity, and ReCo beside "
-    "what it scores when labels are permuted."
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CrossTraining:
-    """What is said and drawn of cross-trained models; `caveat` is "" where no stability was measured."""
+    """What is said and drawn of cross-trained models; `caveat` is "" if no stability was measured."""
 
     caveat: str
     settings: tuple[str, ...]
@@ -155,11 +141,6 @@ class CrossTraining:
     folds: Plot | None
     selection: Plot | None
     histograms: tuple[Plot, ...]
-
-    @property
-    def facts(self) -> list[tuple[str, str]]:
-        """In how many folds the data were cut, in a word."""
-        return [("Folds", " or ".join(map(str, self.counts)))] if self.counts else []
 
     @property
     def any(self) -> bool:

@@ -1,11 +1,11 @@
-"""Names, kinds and table cells in words, and sentences with their parts escaped."""
+"""Names, kinds and table cells in words, and sentences whose parts are escaped."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,24 +76,23 @@ def word_of(score: str) -> str:
     >>> word_of("sol_f_hat at r = 0.1")
     'sol F-hat at r = 0.1'
     """
-    first = re.match(r"\w*", score)
-    known = first.group() if first else ""
+    known = re.split(r"\W", score, maxsplit=1)[0]
     title = SCORES[known].title if known in SCORES else ""
     return title + score[len(known) :] if title else score.replace("_", " ")
 
 
 def say(key: str, *parts: object, **found: int) -> Markup:
-    """A sentence of the table with its parts, escaped where they are not markup already; empty if less was found than it needs."""
+    """A sentence of the table with its parts, escaped unless they are markup; empty if the data are fewer than it needs."""
     return piece(template_for(key, **found), *parts)
 
 
 def piece(template: str, *parts: object) -> Markup:
-    """A part of a sentence with parts of its own, escaped where they are not markup already."""
+    """A part of a sentence, whose own parts are escaped unless they are markup."""
     return Markup(template).format(*parts)
 
 
 def sentences(*said: Markup) -> list[Markup]:
-    """Those that are said."""
+    """The sentences that are not empty."""
     return [one for one in said if one]
 
 
@@ -102,8 +101,13 @@ def name(text: str) -> Markup:
     return piece('<span class="id">{}</span>', text)
 
 
+def where(model: str, models: Sequence[str]) -> Markup:
+    """ " on" a model, within a sentence; nothing if it is the only one."""
+    return piece(" on {}", name(model)) if len(models) > 1 else Markup("")
+
+
 def listing(parts: Iterable[Markup], link: str = "and") -> Markup:
-    """Parts as a sentence has them; nothing of no parts.
+    """Parts with commas and a link before the last; nothing of no parts.
 
     >>> print(listing([Markup("a"), Markup("b"), Markup("c")], "or"))
     a, b or c
@@ -121,6 +125,11 @@ def specs_of(explainers: Any) -> dict[str, Mapping[str, Any]]:
     return {str(label): spec for label, spec in given.items() if isinstance(spec, Mapping)}
 
 
+def as_json(value: Any) -> str:
+    """Plain data as text, so that any two can be compared."""
+    return json.dumps(value, sort_keys=True, default=str)
+
+
 def families(specs: Specs) -> dict[str, dict[int | None, str]]:
     """Symmetrised explainers by what is inside them, then by their number of draws: {(inner, space) as text: {draws: label}}.
 
@@ -136,25 +145,17 @@ def families(specs: Specs) -> dict[str, dict[int | None, str]]:
     return found
 
 
-def relatives(specs: Specs) -> list[tuple[str, ...]]:
-    """The explainers that are one and the same but for how many transforms they average over: they learnt the same."""
-    kin = []
-    for inner, members in families(specs).items():
-        bare = bare_label(json.loads(inner)[0], specs)
-        kin.append((*([bare] if bare else []), *members.values()))
-    return kin
-
-
-def as_json(value: Any) -> str:
-    """Plain data as text, so that any two can be compared."""
-    return json.dumps(value, sort_keys=True, default=str)
-
-
 def bare_label(inner: Mapping[str, Any], specs: Specs) -> str:
     """The explainer of the run that is what is inside: the same in every setting, or the only one in all that were given."""
     same = [label for label, spec in specs.items() if as_json(spec) == as_json(inner)]
     like = [label for label, spec in specs.items() if all(name in spec and spec[name] == value for name, value in inner.items())]
     return same[0] if same else like[0] if len(like) == 1 else ""
+
+
+def relatives(specs: Specs) -> list[tuple[str, ...]]:
+    """The explainers that differ only in how many transforms they average over: they learnt the same."""
+    bare = {inner: bare_label(json.loads(inner)[0], specs) for inner in families(specs)}
+    return [(*filter(None, [bare[inner]]), *members.values()) for inner, members in families(specs).items()]
 
 
 def missing(value: Any) -> bool:

@@ -38,7 +38,7 @@ def compared(first: Result, second: Result) -> pd.DataFrame:
     if differing:
         warnings.warn(f"The two runs differ in {', '.join(differing)}.", Note, stacklevel=2)
     same = first.manifest["data"]["fingerprint"] == second.manifest["data"]["fingerprint"]
-    confidence = float(first.manifest["spec"].get("confidence", 0.95))
+    confidence = first.confidence
     shown = set(first.manifest["scores"])
     series = [{(one.model, one.explainer, one.score): one for one in run.series if one.score in shown} for run in (first, second)]
     shared = [key for key in series[0] if key in series[1]]
@@ -100,7 +100,7 @@ def difference(row: Difference) -> dict[str, Any]:
 
 
 def apart(new: Ends, old: Ends) -> dict[str, Any]:
-    """The difference of two independent estimates: its ends are d -+ sqrt of the sum of their own distances to their ends, squared."""
+    """The difference d of two independent estimates: each end lies sqrt(a^2 + b^2) from d, where a and b are their own distances."""
     gap = new.value - old.value
     low, high = gap - math.hypot(new.value - new.low, old.high - old.value), gap + math.hypot(new.high - new.value, old.value - old.low)
     return {"difference": gap, "low": low, "high": high, "status": "too few" if math.isnan(low) else "ok", "unseen": math.nan}

@@ -14,7 +14,7 @@ from veracity.engine.store.state import State
 from veracity.statistics.trend import holm
 
 COARSE = 2
-"""How many decimals of ln P can be told apart."""
+"""How many decimals of ln P are certain."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +36,8 @@ class Row:
 
     What follows `p_value` is no column of the table. `outcome` says how the samples of a search ended, None without a search; `middle`
     is how samples are summed up; `mark` is the value from which on the score counts as kept, NaN without one; `p_adjusted` is the
-    p-value by Holm's correction for the explainers of the model. A row `leads` (or `trails`) only where simultaneous paired differences
-    put it ahead of (or behind) every other explainer of its kind on its model.
+    p-value by Holm's correction for the explainers of the model. A row `leads` only if simultaneous paired differences
+    put it ahead of every other explainer of its kind on its model.
     """
 
     model: str
@@ -87,10 +87,9 @@ class Row:
     pooled: bool = False
     in_map_units: bool = False
     leads: bool = False
-    trails: bool = False
 
     def record(self) -> dict[str, Any]:
-        """The columns of the table that have something to say."""
+        """The columns of the table that are not None."""
         return {name: value for name in COLUMNS if (value := getattr(self, name)) is not None}
 
     def shown(self, digits: int = 3) -> str:
@@ -132,7 +131,7 @@ class Row:
         return f"so far {self.shown(digits)}, {far}" if math.isfinite(self.value) else far
 
     def lost(self) -> str:
-        """How many cells or samples failed, in words; nothing if none did."""
+        """How many cells or samples failed, in words; empty if none did."""
         cells = f"{self.cells_failed} of {count(self.cells, 'cell')}" if self.cells_failed else ""
         size = self.n + self.undefined + self.samples_failed
         samples = f"{self.samples_failed} of {count(size, 'sample')}" if self.samples_failed else ""
@@ -155,12 +154,12 @@ COLUMNS = NAMES[: NAMES.index("p_value") + 1]
 
 
 def digits_of(rows: Sequence[Row], *more: float) -> int:
-    """How many decimals tell the values of these rows apart; of ln P no more than there is to tell."""
+    """How many decimals tell the values of these rows apart; for ln P no more than are certain."""
     return COARSE if rows and all(row.middle == "median" for row in rows) else decimals([*(row.value for row in rows), *more])
 
 
 def with_adjusted(rows: Sequence[Row]) -> list[Row]:
-    """The rows with their p-values corrected for how many explainers a score asks about on a model; those of controls stand alone."""
+    """The rows with p-values corrected for the number of explainers of a score on a model; those of controls are not corrected."""
     groups: dict[tuple[str, str], list[int]] = {}
     for place, row in enumerate(rows):
         if math.isfinite(row.p_value) and not row.control:

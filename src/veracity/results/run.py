@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -21,7 +22,7 @@ from veracity.core.errors import InputError, SpecError, StoreError, VeracityErro
 from veracity.core.explainers import Frame
 from veracity.core.failures import failures_of
 from veracity.core.measures import Direction
-from veracity.core.scores import PooledScore, Score
+from veracity.core.scores import PooledScore, SampleNotes, Score
 from veracity.core.walks import Sampling
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind, as_advice
@@ -33,17 +34,15 @@ from veracity.results.rows import COLUMNS, Row, with_adjusted
 from veracity.results.series import (
     Series,
     WorstPair,
-    badness_first,
     censored,
-    derived,
+    derive,
     evaluations,
-    failed_samples,
-    gathered,
+    gather,
     mean,
     null_of,
-    summed,
+    summarise,
     undefined,
-    unpacked,
+    unpack_pairs,
 )
 from veracity.scores.common import Absent, as_read
 from veracity.statistics import means, medians, pooled
@@ -51,10 +50,10 @@ from veracity.statistics.differences import crossed_differences, mean_difference
 
 Array = NDArray[np.float64]
 COUNTED = ("censored", "infeasible", "stuck", "stiff")
-"""What is counted of samples beside their values."""
+"""The remarks on samples that are counted."""
 ADVICE = "advice.json"
 MOST_ROWS = 1 << 27
-"""How many measurements of one score of one subject are read."""
+"""The most measurements of one score of one subject that are read."""
 DIFFERENCE = ["difference", "low", "high", "n", "differs", "unseen", "bound", "status"]
 STRENGTHS = ["model", "space", "sigma", "low", "high", "agreement", "chance", "tolerance", "levels_off", "independent", "draws"]
 FAILURES = ["model", "explainer", "score", "error", "cells_failed", "cells", "samples_failed", "samples"]
@@ -83,20 +82,25 @@ class Result:
         return framed_page(Kind.AUDIT, self)
 
     def caveats(self, score: str) -> list[str]:
-        """What must be said of the published figures beside a score, in sentences."""
+        """The caveats of the published figures beside a score, in sentences."""
         mine = [one for one in self.series if one.score == score]
         entries = self.manifest["spec"].get("published", ())
         return words.caveats(entries, score, {one.model for one in mine}, {one.explainer for one in mine})
 
     def assumptions(self) -> list[str]:
-        """What each score takes for granted of each model, and on how many samples it does not hold, in sentences."""
+        """What each score assumes of each model, and on how many samples that fails, in sentences."""
         models = list(dict.fromkeys(one.model for one in self.series))
         found = words.assumptions(self, self.manifest["scores"], models)
         return [f"{one.model}: {one.text}" if len(models) > 1 else one.text for one in found]
 
+    @property
+    def confidence(self) -> float:
+        """The confidence of all intervals."""
+        return float(self.manifest["spec"].get("confidence", 0.95))
+
     @cached_property
     def progress(self) -> Progress:
-        """How far the run had come when it was first looked at: which cells are measured, failed or pending."""
+        """The progress of the run when it was first read: which cells are measured, failed or pending."""
         return self.folder.progress(self.manifest)
 
     @cached_property
@@ -122,10 +126,11 @@ class Result:
 
     def _row(self, whole: Series, series: Mapping[tuple[str, str, str], Series]) -> Row:
         """One row, from a series with its failed samples and from all series without theirs."""
-        confidence = float(self.manifest["spec"].get("confidence", 0.95))
         one, score, about = series[whole.model, whole.explainer, whole.score], self.known_score(whole.score), self.manifest["score_specs"]
-        estimate = self._estimate(one, confidence)
-        published = [entry["value"] for entry in self.manifest["spec"].get("published", ()) if is_of(entry, one)]
+        estimate = self._estimate(one)
+        subject = (one.model, one.explainer, one.score)
+        figures = self.manifest["spec"].get("published", ())
+        published = [entry["value"] for entry in figures if (entry["model"], entry["explainer"], entry["score"]) == subject]
         null = about[one.score].get("null")
         counts: dict[str, Any] = {what: int(one.remarks[what].sum()) for what in COUNTED if what in one.remarks}
         row = Row(
@@ -148,12 +153,14 @@ class Result:
             published=published[-1] if published else math.nan,
             failed=one.failed,
             **standing(one, estimate["value"]),
-            **self._beside(one, confidence),
+            **self._beside(one),
             middle="value" if score.pooled else score.centre,
             mark=math.nan if score.mark is None else score.mark,
             pooled=score.pooled,
             in_map_units=self.in_map_units(one.score),
         )
+        if not isinstance(score, SampleNotes):
+            return row
         return replace(row, outcome=score.outcome({name: getattr(row, name) for name in ("n", "undefined", "undefined_draws", *COUNTED)}))
 
     def settled(self, score: str) -> pd.DataFrame:
@@ -164,7 +171,7 @@ class Result:
         return found[np.array(kept, dtype=np.bool_)]
 
     def samples(self, score: str) -> pd.DataFrame:
-        """One row a model, explainer and sample that is measured."""
+        """One row per model, explainer and measured sample."""
         frames = [
             pd.DataFrame(
                 {
@@ -199,32 +206,27 @@ class Result:
                 "measure its relative form."
             )
         own, other = ("explainer", "model") if between == "explainers" else ("model", "explainer")
-        confidence = float(self.manifest["spec"].get("confidence", 0.95))
         rows = []
         chosen = self._of(score)
         for group, frame in dict.fromkeys((getattr(one, other), one.frame) for one in chosen):
             alike = [one for one in chosen if (getattr(one, other), one.frame) == (group, frame) and one.missing == 0]
+            values = {getattr(one, own): one.per_sample for one in alike}
             if self.pools(score):
                 measured = {getattr(one, own): one.measured for one in alike}
-                rows += [{other: group, **asdict(row)} for row in pooled.pooled_differences(self.pooled_score(score), measured, confidence)]
-                continue
-            if self._centre(score) == "median":
-                below = {getattr(one, own): censored(one) for one in alike}
-                tables = {getattr(one, own): one.per_sample for one in alike}
-                rows += [{other: group, **asdict(row)} for row in medians.median_differences(tables, below, confidence)]
-                continue
-            shared = all(not one.sampling.nested and not one.sampling.exhaustive for one in alike)
-            plain = self.manifest["score_specs"][score]["reduce"] == "mean"
-            if shared:
+                found = pooled.pooled_differences(self.pooled_score(score), measured, self.confidence)
+            elif self._centre(score) == "median":
+                found = medians.median_differences(values, {getattr(one, own): censored(one) for one in alike}, self.confidence)
+            elif all(not one.sampling.nested and not one.sampling.exhaustive for one in alike):
+                plain = self.manifest["score_specs"][score]["reduce"] == "mean"
                 tables = {getattr(one, own): one.values if plain else one.per_sample[:, None] for one in alike}
-                found = crossed_differences(tables, confidence=confidence)
+                found = crossed_differences(tables, confidence=self.confidence)
             else:
-                found = mean_differences({getattr(one, own): one.per_sample for one in alike}, confidence=confidence)
+                found = mean_differences(values, confidence=self.confidence)
             rows += [{other: group, **asdict(row)} for row in found]
         return pd.DataFrame(rows, columns=[other, "first", "second", *DIFFERENCE])
 
     def facts(self) -> pd.DataFrame:
-        """What explainers learnt about the models before they explained anything: one row a fact, such as a concept's accuracy."""
+        """What explainers learnt about the models before they explained anything: one row per fact, such as a concept's accuracy."""
         return pd.DataFrame(self.manifest.get("facts") or [], columns=fact_columns(self.manifest.get("facts") or []))
 
     def strengths(self) -> pd.DataFrame:
@@ -241,9 +243,9 @@ class Result:
         return {(one.model, one.explainer): one.values for one in self._of(score)}
 
     def folds(self) -> pd.DataFrame:
-        """One row a fold of every cross-trained model: samples held out and trained on, accuracy on the audited ones held out, seconds.
+        """One row per fold of every cross-trained model: samples held out and trained on, accuracy on the audited ones held out, seconds.
 
-        What a trainer knows about its networks, such as a certified Lipschitz constant, stands in columns of its own.
+        Facts of a trainer about its networks, such as a certified Lipschitz constant, have columns of their own.
         """
         found = self.manifest.get("folds") or []
         return pd.DataFrame(found, columns=[*FOLDS, *(name for name in fact_columns(found) if name not in FOLDS)])
@@ -273,7 +275,7 @@ class Result:
         return maps[samples.argsort()]
 
     def advice(self) -> list[dict[str, Any]]:
-        """What `veracity advise` said about this run: one record a step; none if it was not asked."""
+        """What `veracity advise` said about this run: one record per step; empty if it was not asked."""
         if not self.folder.files.exists(ADVICE):
             return []
         try:
@@ -295,33 +297,35 @@ class Result:
         return pd.DataFrame(rows, columns=FAILURES)
 
     def worst(self, score: str, count: int = 1) -> list[WorstPair]:
-        """The `count` most telling pairs of each model and explainer, worst first."""
+        """The `count` worst pairs of each model and explainer, worst first."""
         pairs: dict[tuple[str, str], list[WorstPair]] = {}
         for cell in self.manifest["cells"]:
             if cell["score"] == score and (kept := self.folder.read_tensors("worst", cell["key"])):
-                pairs.setdefault((cell["model"], cell["explainer"]), []).extend(unpacked(cell, kept))
+                pairs.setdefault((cell["model"], cell["explainer"]), []).extend(unpack_pairs(cell, kept))
         sign = -1.0 if any(one.direction is Direction.LOWER for one in self._of(score)) else 1.0
-        return [pair for found in pairs.values() for pair in sorted(found, key=lambda pair: badness_first(pair, sign))[:count]]
+        for found in pairs.values():
+            found.sort(key=lambda pair: sign * pair.value if pair.merit is None else -pair.merit)
+        return [pair for found in pairs.values() for pair in found[:count]]
 
     def save_report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that opens anywhere."""
         return save_page(Kind.AUDIT, self, path)
 
-    def _estimate(self, one: Series, confidence: float) -> dict[str, Any]:
-        """A score's mean and intervals; one that reduces its draws in its own way has none over draws."""
+    def _estimate(self, one: Series) -> dict[str, Any]:
+        """A score's mean and intervals; a score that reduces its draws in its own way has no interval over draws."""
         if not len(one.samples) or (one.pending and self.pools(one.score)):
-            return asdict(means.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=confidence))
+            return asdict(means.estimate(np.zeros((0, 1)), one.sampling, one.bounds, confidence=self.confidence))
         if self.pools(one.score):
-            return asdict(self._pooled(one, confidence).estimate)
+            return asdict(self._pooled(one).estimate)
         if self._centre(one.score) == "median":
-            middle = medians.median_estimate(one.per_sample, one.errors, one.bounds, censored=censored(one), confidence=confidence)
+            middle = medians.median_estimate(one.per_sample, one.errors, one.bounds, censored=censored(one), confidence=self.confidence)
             return {**asdict(middle), "undefined_draws": undefined(one)}
-        found = asdict(means.estimate(one.values, one.sampling, one.bounds, confidence=confidence, counts=one.counts))
+        found = asdict(means.estimate(one.values, one.sampling, one.bounds, confidence=self.confidence, counts=one.counts))
         if "undefined" in one.measured.quantities:
             found["undefined_draws"] = undefined(one)
         if self.manifest["score_specs"][one.score]["reduce"] == "mean":
             return found
-        own = asdict(means.estimate(one.per_sample, one.sampling, one.bounds, confidence=confidence))
+        own = asdict(means.estimate(one.per_sample, one.sampling, one.bounds, confidence=self.confidence))
         return {**own, "undefined_draws": found["undefined_draws"], "draws": found["draws"]}
 
     def _centre(self, score: str) -> str:
@@ -341,7 +345,7 @@ class Result:
         return as_read(self.manifest["score_specs"][score]["spec"])
 
     def known_score(self, score: str) -> Score:
-        """A score as it was measured, or what stands for one that is not installed here."""
+        """A score as it was measured, or a stand-in if it is not installed here."""
         about = self.manifest.get("score_specs", {}).get(score, {})
         absent = Absent(map_units=bool(about.get("in_map_units")))
         try:
@@ -356,18 +360,18 @@ class Result:
             raise SpecError(f"The score '{score}' is not pooled over the data set: install the distribution that it was measured with.")
         return found
 
-    def _pooled(self, one: Series, confidence: float) -> pooled.PooledEstimate:
-        """A pooled score's value, interval and null; found once, since both are resampled."""
+    def _pooled(self, one: Series) -> pooled.PooledEstimate:
+        """A pooled score's value, interval and null; cached, since both are resampled."""
         key = (one.model, one.explainer, one.score)
         if key not in self._known:
-            self._known[key] = pooled.pooled_estimate(self.pooled_score(one.score), one.measured, one.bounds, confidence)
+            self._known[key] = pooled.pooled_estimate(self.pooled_score(one.score), one.measured, one.bounds, self.confidence)
         return self._known[key]
 
-    def _beside(self, one: Series, confidence: float) -> dict[str, Any]:
+    def _beside(self, one: Series) -> dict[str, Any]:
         """The sizes of the sets and the null of a pooled score."""
         if not self.pools(one.score) or not len(one.samples) or one.pending:
             return {}
-        found = self._pooled(one, confidence)
+        found = self._pooled(one)
         same, differ = found.sizes
         return {
             "pairs_same": same,
@@ -378,12 +382,12 @@ class Result:
         }
 
     def _summed(self, one: Series | None, beside: str) -> float:
-        """A control's or a companion's own number, to stand beside a score; NaN while it is pending."""
+        """The number of a control or companion, shown beside a score; NaN while it is pending."""
         if one is not None and one.pending:
             return math.nan
         if one is None or not self.pools(one.score):
-            return summed(one, self._centre(beside))
-        return self._pooled(one, float(self.manifest["spec"].get("confidence", 0.95))).estimate.value if len(one.samples) else math.nan
+            return summarise(one, self._centre(beside))
+        return self._pooled(one).estimate.value if len(one.samples) else math.nan
 
     def _holds(self, one: Series) -> float:
         """The share of samples on which the model does what a score assumes; NaN if it assumes nothing, or that is pending."""
@@ -398,7 +402,7 @@ class Result:
         return found
 
     def _measured(self, keys: list[str]) -> list[pa.Table]:
-        """The cells of one series, as many rows as can be held."""
+        """The cells of one series; raises if they have too many rows to hold."""
         tables, left = [], MOST_ROWS
         for key in keys:
             tables.append(self.folder.read_cell(key))
@@ -418,11 +422,12 @@ class Result:
             lost: dict[int, str] = {}
             for key in incomplete & set(rows):
                 reasons, error = self.folder.failed_samples(key), self.folder.failure(key)
-                lost |= {sample: reasons.get(sample, error) for sample in failed_samples(rows[key])}
-            samples, measured, counts = gathered(list(rows.values()))
+                broken = rows[key].filter(pc.equal(rows[key]["status"].cast(pa.string()), "failed"))
+                lost |= {sample: reasons.get(sample, error) for sample in broken["sample"].to_pylist()}
+            samples, measured, counts = gather(list(rows.values()))
             about = self.manifest["score_specs"][score]
             try:
-                values, per_sample, still, errors, remarks = derived(about, measured)
+                values, per_sample, still, errors, remarks = derive(about, measured)
             except (LookupError, TypeError, ValueError, ArithmeticError) as error:
                 raise StoreError(
                     f"The cells of '{score}' in {self.path} do not hold what this score is made of ({type(error).__name__}: {error}): "
@@ -432,7 +437,7 @@ class Result:
             drawn = int(counts.sum())
             if values.shape[1] != next(iter(measured.quantities.values())).shape[1]:
                 counts = np.full(len(samples), values.shape[1])
-            broken = [failures[cell["key"]] for cell in cells if cell["key"] in failures]
+            cell_errors = [failures[cell["key"]] for cell in cells if cell["key"] in failures]
             missing = sum(cell["key"] not in finished for cell in cells)
             first = cells[0]
             yield Series(
@@ -457,24 +462,19 @@ class Result:
                 remarks=remarks,
                 cells=len(cells),
                 missing=missing,
-                broken=len(broken),
-                failed=next(iter([*broken, *(lost[sample] for sample in sorted(lost))]), ""),
+                broken=len(cell_errors),
+                failed=next(iter([*cell_errors, *(lost[sample] for sample in sorted(lost))]), ""),
                 lost=dict(sorted(lost.items())),
             )
 
 
-def is_of(entry: Mapping[str, Any], one: Series) -> bool:
-    """Whether a published figure is of this series."""
-    return (entry["model"], entry["explainer"], entry["score"]) == (one.model, one.explainer, one.score)
-
-
 def standing(one: Series, value: float) -> dict[str, Any]:
-    """The columns that say where a row stands."""
+    """The state of a row and the counts of its cells."""
     measured = one.cells - one.missing
     state = row_state(cells=one.cells, measured=measured, failed=one.broken, value=value)
     return {"state": state.value, "cells": one.cells, "cells_measured": measured, "cells_failed": one.broken}
 
 
 def fact_columns(facts: list[dict[str, Any]]) -> list[str]:
-    """Every column that some fact has, in the order of their appearance."""
+    """The columns of all facts, in the order of their appearance."""
     return list(dict.fromkeys(key for fact in facts for key in fact))

@@ -1,7 +1,4 @@
-"""Single perturbations that hurt, kept for the eye.
-
-One score of one subject over all samples, from stored measurements; and the numbers that are read off it.
-"""
+"""One score of one subject over all samples, from stored measurements; the numbers read off it, and its worst pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -27,7 +23,7 @@ from veracity.statistics import medians
 
 @dataclass(frozen=True, repr=False)
 class WorstPair:
-    """One perturbation that hurt: the input and its explanation, before and after."""
+    """One of the worst perturbations: the input and its explanation, before and after."""
 
     model: str
     explainer: str
@@ -45,17 +41,18 @@ class WorstPair:
     predicted: int | None = None
 
     def __repr__(self) -> str:
-        """Who, where and how bad; not its tensors."""
+        """Model, explainer, sample and value, without the tensors."""
         return f"WorstPair(model={self.model!r}, explainer={self.explainer!r}, sample={self.sample}, value={self.value:.3f})"
 
 
-def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPair]:
-    """The stored pairs of one cell; raises if a part of them is not there."""
+def unpack_pairs(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPair]:
+    """The stored pairs of one cell; raises if a part of them is missing."""
     parts = [kept.get(name) for name in (*PARTS, *(name for name in SEARCHED if name in kept))]
     if any(part is None or not part.ndim or len(part) != len(kept["sample"]) for part in parts):
         raise StoreError(f"The worst pairs of the cell {cell['key']} are damaged: delete their file and run the same command again.")
     for number in range(len(kept["sample"])):
         known: dict[str, Any] = {name: kind(kept[name][number]) for name, kind in SEARCHED.items() if name in kept}
+        known |= {name: kept[name][number] for name in TENSORS}
         yield WorstPair(
             model=cell["model"],
             explainer=cell["explainer"],
@@ -63,29 +60,20 @@ def unpacked(cell: dict[str, Any], kept: dict[str, Tensor]) -> Iterator[WorstPai
             draw=int(kept["draw"][number]),
             element=[float(part) for part in kept["element"][number]],
             value=float(kept["value"][number]),
-            input=kept["input"][number],
-            moved=kept["moved"][number],
-            explanation=kept["explanation"][number],
-            expected=kept["expected"][number],
-            found=kept["found"][number],
             **known,
         )
 
 
-PARTS = ("sample", "draw", "element", "value", "input", "moved", "explanation", "expected", "found")
-"""What is kept of every pair."""
+TENSORS = ("input", "moved", "explanation", "expected", "found")
+PARTS = ("sample", "draw", "element", "value", *TENSORS)
+"""The parts that are stored of every pair."""
 SEARCHED: dict[str, Callable[[Tensor], Any]] = {"merit": float, "label": int, "predicted": int}
-"""What is kept of a pair that a search found."""
-
-
-def badness_first(pair: WorstPair, sign: float) -> float:
-    """What pairs are sorted by: a search knows how bad its own are; else the value counts."""
-    return sign * pair.value if pair.merit is None else -pair.merit
+"""The further parts that are stored of a pair found by a search."""
 
 
 Array = NDArray[np.float64]
 SPARSE = 256
-"""How many times as many places as measurements a table may have: samples may differ in their number of draws."""
+"""A table may have this many times as many places as measurements, since samples may differ in their number of draws."""
 
 
 @dataclass(frozen=True)
@@ -126,14 +114,11 @@ class Series:
         if not self.lost:
             return self
         kept = ~np.isin(self.samples, list(self.lost))
+        arrays: dict[str, Any] = {name: getattr(self, name)[kept] for name in ("samples", "values", "counts", "per_sample", "no_response")}
         return replace(
             self,
-            samples=self.samples[kept],
-            values=self.values[kept],
-            counts=self.counts[kept],
-            per_sample=self.per_sample[kept],
+            **arrays,
             measured=Measured({name: table[kept] for name, table in self.measured.quantities.items()}),
-            no_response=self.no_response[kept],
             errors=None if self.errors is None else self.errors[kept],
             remarks={name: marks[kept] for name, marks in self.remarks.items()},
             lost={},
@@ -148,10 +133,10 @@ class Series:
 Derived = tuple[Array, Array, NDArray[np.bool_], Array | None, Mapping[str, NDArray[np.bool_]]]
 
 
-def derived(about: dict[str, Any], measured: Measured) -> Derived:
-    """Values (samples, draws), one value a sample, which samples did not respond, each value's own error, and remarks.
+def derive(about: dict[str, Any], measured: Measured) -> Derived:
+    """Values (samples, draws), one value per sample, which samples did not respond, each value's own error, and remarks.
 
-    Plainly, or as the registered score does.
+    Plain means need no score; others are derived by the registered score.
     """
     if about.get("values", "plain") == "plain" and about["reduce"] == "mean":
         values = next(iter(measured.quantities.values()))[:, :, 0]
@@ -168,11 +153,15 @@ def derived(about: dict[str, Any], measured: Measured) -> Derived:
     return values, score.reduce(values), score.no_response(measured), score.errors(measured), score.remarks(measured)
 
 
+def last_counts(table: Array) -> int:
+    """The sum over samples and draws of a count that grows from level to level."""
+    return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
+
+
 def evaluations(one: Series) -> int:
-    """How many perturbations were evaluated for a score: as the search counted them, or one a draw and level."""
+    """How many perturbations were evaluated for a score: as the search counted them, or one per draw and level."""
     if "evaluations" in one.measured.quantities:
-        table = one.measured["evaluations"]
-        return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
+        return last_counts(one.measured["evaluations"])
     first = next(iter(one.measured.quantities.values()))
     return one.drawn * int(first.shape[2])
 
@@ -180,8 +169,7 @@ def evaluations(one: Series) -> int:
 def undefined(one: Series) -> int:
     """How many evaluations of a search had no value, or how many draws have one quantity without the other."""
     if "undefined" in one.measured.quantities:
-        table = one.measured["undefined"]
-        return int(np.nansum(np.nanmax(np.where(np.isfinite(table), table, 0.0), axis=2, initial=0.0)))
+        return last_counts(one.measured["undefined"])
     seen = np.stack([np.isfinite(table) for table in one.measured.quantities.values()])
     return int((seen.any(axis=0) & ~seen.all(axis=0)).sum())
 
@@ -196,7 +184,7 @@ def null_of(one: Series) -> str:
 
 
 def mean(values: Array) -> float:
-    """The mean of what is defined, NaN if nothing is."""
+    """The mean of the defined values, NaN if there is none."""
     return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else float("nan")
 
 
@@ -205,21 +193,15 @@ def censored(one: Series) -> NDArray[np.bool_]:
     return one.remarks.get("censored", np.zeros(len(one.samples), dtype=np.bool_))
 
 
-def summed(one: Series | None, centre: str) -> float:
-    """The mean or the median of what is defined; NaN if nothing is, or if no more than a bound is known."""
+def summarise(one: Series | None, centre: str) -> float:
+    """The mean or the median of the defined values; NaN if there is none, or if only a bound is known."""
     if one is None or centre != "median":
         return math.nan if one is None else mean(one.per_sample)
     found = medians.median_estimate(one.per_sample, None, one.bounds, censored=censored(one))
     return math.nan if found.bound else found.value
 
 
-def failed_samples(table: pa.Table) -> set[int]:
-    """The samples of a cell that failed."""
-    rows = table.filter(pc.equal(table["status"].cast(pa.string()), "failed"))
-    return set(rows["sample"].to_pylist())
-
-
-def gathered(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
+def gather(tables: Sequence[pa.Table]) -> tuple[NDArray[np.int64], Measured, NDArray[np.int64]]:
     """The rows of cells in any order: the samples, each quantity as (samples, draws, levels) NaN-padded, and how many draws each had."""
     if not tables:
         return np.zeros(0, np.int64), Measured({"value": np.zeros((0, 0, 1))}), np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""What a run says beside its numbers, in plain sentences: assumptions, caveats, costs, ends of paths; and its table as text."""
+"""The sentences beside a run's numbers: assumptions, caveats, costs, ends of paths; and its table as text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def assumptions(run: Result, scores: Iterable[str], models: Sequence[str]) -> tu
 
 
 def holding(run: Result, label: str) -> dict[str, tuple[int, int]]:
-    """On how many samples an assumption holds, and on how many that can be told, by model; nothing if it was not measured."""
+    """On how many samples an assumption holds, and for how many it is known, by model; empty if it was not measured."""
     try:
         frame = run.settled(label)
     except VeracityError:
@@ -65,7 +65,7 @@ def holding(run: Result, label: str) -> dict[str, tuple[int, int]]:
 
 
 def assumed(run: Result, model: str, score: str, label: str, holds: int, n: int) -> Assumed:
-    """The sentence that the assumption has for it, about the score as the run calls it."""
+    """One assumption with its sentence, which uses the run's name of the score."""
     own, other = run.known_score(score), run.known_score(label)
     text = tell("assumed.label", score, label, holds, n, samples=n) or tell("assumed.label_untold", score, label, assumed=1)
     if own.name and hasattr(other, "assumes"):
@@ -85,20 +85,20 @@ def caveats(entries: Sequence[Mapping[str, Any]], score: str, models: Collection
         shown = entry.get("score") == score and entry.get("model") in models and entry.get("explainer") in explainers
         if shown and entry.get("caveat"):
             found.setdefault(str(entry["caveat"]), []).append(str(entry["explainer"]))
-    return [f"The published figures of {listed(list(dict.fromkeys(names)))} {caveat}." for caveat, names in found.items()]
+    return [f"The published figures of {join_names(list(dict.fromkeys(names)))} {caveat}." for caveat, names in found.items()]
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names with commas and an "and".
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> join_names(["a"]), join_names(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def strength_range(record: Mapping[str, Any]) -> str:
-    """The 95 % range of a calibrated strength in words; "" where none was kept.
+    """The 95 % range of a calibrated strength in words; "" if none was stored.
 
     >>> strength_range({"low": 5.412, "high": 11.75}), strength_range({})
     ('95 % range 5.41 to 11.8', '')
@@ -107,7 +107,7 @@ def strength_range(record: Mapping[str, Any]) -> str:
 
 
 def chance_level(record: Mapping[str, Any]) -> str:
-    """What stands for chance where it is not 1/C; "" where it is.
+    """What is used as the chance level if it is not 1/C; "" otherwise.
 
     >>> chance_level({"levels_off": True, "chance": 0.12, "classes": 10, "independent": 0.104})
     'agreement levels off at 0.12, which is used as the chance level instead of 1/10; unrelated predictions would agree on 0.104'
@@ -121,7 +121,7 @@ def chance_level(record: Mapping[str, Any]) -> str:
 
 
 def strength_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One line per calibrated path: its strength, the range of that strength, and what stands for chance if it is not 1/C."""
+    """One line per calibrated path: its strength, the range of that strength, and the chance level if it is not 1/C."""
     lines = []
     for record in records:
         inside = f" ({strength_range(record)})" if strength_range(record) else ""
@@ -132,7 +132,7 @@ def strength_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def cost(rows: Sequence[Row]) -> str:
-    """How many evaluations one score took: of each explainer, and of all together.
+    """How many evaluations one score took: for each explainer, and in all.
 
     >>> rows = [Row(model="net", explainer=name, score="s", value=0.5, evaluations=500) for name in "ab"]
     >>> cost(rows), cost(rows[:1])
@@ -153,7 +153,7 @@ def cost(rows: Sequence[Row]) -> str:
 
 
 def set_columns(row: Row, digits: int = 3) -> dict[str, str]:
-    """What stands beside a score of two sets in a plain table, by heading.
+    """The columns of a score of two sets in a plain table, by heading.
 
     >>> row = Row(model="net", explainer="ig", score="reco", value=0.4, pairs_same=1200, pairs_differ=40, null_mean=0.05, p_value=0.001)
     >>> set_columns(row)
@@ -167,7 +167,7 @@ def set_columns(row: Row, digits: int = 3) -> dict[str, str]:
 
 
 def as_text(rows: Sequence[Row]) -> str:
-    """The main columns of a table, arrows for the better direction; bounds as such, and beside a search or two sets what belongs there."""
+    """The main columns of a table with arrows for the better direction and signs for bounds; searches and pooled scores have more."""
     table = pd.DataFrame([row.record() for row in rows], columns=[*MAIN, "direction", "state", "unseen"])
     arrow = table["direction"].map({"higher": " ↑", "lower": " ↓"})
     main = [*MAIN, "state"] if (table["state"] != State.DONE).any() else MAIN
@@ -195,7 +195,7 @@ def as_text(rows: Sequence[Row]) -> str:
 
 
 def value_text(row: Row) -> str:
-    """The value of a row, and of a pending one how far it is."""
+    """The value of a row; for a pending row also how many cells are measured."""
     text = at_most(row.value, row.bound)
     if not row.pending:
         return text
@@ -203,7 +203,7 @@ def value_text(row: Row) -> str:
 
 
 def at_most(value: float, bound: bool = False) -> str:
-    """A number of a plain text table, with a sign where it is a `bound`; nothing where there is none.
+    """A number of a plain text table, with a sign if it is a `bound`; empty if there is none.
 
     >>> at_most(-9.5), at_most(-9.5, True), at_most(-math.inf)
     ('-9.500', '≤ -9.500', '')

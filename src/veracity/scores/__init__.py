@@ -1,8 +1,8 @@
-"""From measurements to scores, and from scores to statements with uncertainty."""
+"""Scores: what to perturb, what to observe, and how to reduce the observations to one number per sample or per data set."""
 
 from __future__ import annotations
 
-from veracity.scores.assumptions import ModelRobustness, ModelSensitivity
+from veracity.scores.assumptions import InputGrowth, ModelRobustness, ModelSensitivity, WeightGrowth
 from veracity.scores.faithfulness import (
     Completeness,
     Complexity,
@@ -18,10 +18,10 @@ from veracity.scores.faithfulness import (
     Sufficiency,
 )
 from veracity.scores.faithfulness.masked import ModelFaithfulness
-from veracity.scores.gef import GEF, FastGEF, PublicFastGEF, PublicGEF
-from veracity.scores.patterns import InputAlignment, InputGrowth, WeightGrowth
+from veracity.scores.gef import GEF, FastGEF, InputAlignment, PublicFastGEF, PublicGEF
 from veracity.scores.randomisation import MPRT, EfficientMPRT, RandomLogit, SmoothMPRT
-from veracity.scores.robustness import LnPHat, LnPMisclassified, LnPTilde, SolHat, SolTilde, WorstLoss
+from veracity.scores.rare_events import LnPHat, LnPMisclassified, LnPTilde
+from veracity.scores.robustness import SolHat, SolTilde, WorstLoss
 from veracity.scores.sensitivity import (
     AvgSensitivity,
     LocalLipschitz,

@@ -1,9 +1,8 @@
-"""What robustness and sensitivity scores assume of the model, measured on the model itself (Assumptions 1 and 2, appendix A.5).
+"""Scores of the model alone: they check, per sample, what scores of explanations assume about the model.
 
-An explanation should keep still where the model does, and change where the model changes. A score that perturbs something
-and looks at the explanation alone takes the model's part for granted; these scores look at it.
-
-What masking takes for granted of the model: the more is masked, the further its answer moves away (Assumption 3).
+A score of robustness expects the explanation to stay the same, which is fair only if the model stays the same (Assumption 1). A
+randomisation test expects it to change, which is fair only if the model changes (Assumption 2). Masking expects the output to move
+away as more is masked (Assumption 3, `faithfulness.masked`). Appendices A.1.4, A.5 and A.6 of the paper.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,8 +24,7 @@ from veracity.core.sentences import tell
 from veracity.core.settings import Count, NonNegative, Positive
 from veracity.core.spaces import Space
 from veracity.core.walks import Walk
-from veracity.perturb.ball import Ball
-from veracity.perturb.noise import GaussianNoise
+from veracity.perturb import Ball, GaussianNoise, ParameterScaling
 from veracity.perturb.weights import FullRandomisation, LayerRandomisation
 from veracity.scores.common import across_levels, check_levels, largest
 from veracity.walk import MonteCarlo
@@ -36,40 +34,39 @@ PAPER = "Hedström et al., Evaluating interpretable methods via geometric alignm
 
 @dataclass(frozen=True, kw_only=True)
 class Assumption(Score, ABC):
-    """A score of the model alone: 1 on a sample where the assumption holds, 0 where it does not.
+    """A score of the model alone: 1 for a sample on which the assumption holds, 0 for one on which it does not.
 
-    The model's distortion is the total variation distance between its probabilities before and after, and is kept of every
-    draw and level. `assumes` and `verb` say it in words.
+    The distortion of the model is stored for every draw and level. `assumes` names what is assumed, such as "a stable model";
+    `verb` completes "on 12 of 64 samples it ... not".
     """
 
     reads: ClassVar[Reads] = Reads.OUTPUT
     reference: ClassVar[str] = PAPER
     assumes: ClassVar[str] = ""
     verb: ClassVar[str] = "does"
+    direction = Direction.HIGHER
+    bounds = (0.0, 1.0)
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=5))
     tolerance: NonNegative = 0.1
 
     @property
     @abstractmethod
     def around(self) -> Space:
-        """What is perturbed."""
-
-    direction = Direction.HIGHER
-    bounds = (0.0, 1.0)
+        """The perturbations."""
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """Once a model, whatever the explainers."""
+        """Once per model, for all explainers."""
         return () if subject.explainer is not None else (Request(self.around.fit(subject.shape), self.walk),)
 
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class ModelRobustness(Assumption):
-    """Whether the model keeps its answer under every small change of the input that was drawn (Assumption 1): 1 or 0.
+    """Whether the model's prediction survives small random changes of the input: 1 if it does for every draw, else 0.
 
-    It does if every draw, at every level, keeps the predicted class and moves the probabilities by a total variation
-    distance of at most `tolerance`. The noise is Gaussian with standard deviation `sigma` in `levels` equal steps, or
-    uniform in a ball of `radius` where one is given.
+    A draw passes if it keeps the predicted class and moves the probabilities by a total variation distance of at most `tolerance`, at
+    every level (Assumption 1). The noise is Gaussian with standard deviation `sigma` in `levels` equal steps, or uniform in a ball
+    if a `radius` is given.
     """
 
     name = "model_robustness"
@@ -83,33 +80,33 @@ class ModelRobustness(Assumption):
 
     @property
     def around(self) -> Space:
-        """The noise."""
+        """Gaussian noise, or a ball."""
         return GaussianNoise(sigma=self.sigma, levels=self.levels) if self.radius is None else Ball(radius=self.radius, norm=self.norm)
 
     def observe(self, pair: Pair) -> Tensor:
-        """D_f, and whether the prediction is kept: (R, 2)."""
+        """D_f, and whether the predicted class is the same: (R, 2)."""
         moved = total_variation(pair.before.output, pair.after.output)
-        same = kept(pair.before.output, pair.after.output).to(moved)
+        same = same_prediction(pair.before.output, pair.after.output).to(moved)
         return torch.stack((moved, same.masked_fill(moved.isnan(), torch.nan)), dim=1)
 
     def values(self, measured: Measured) -> Array:
-        """Whether each draw left the model where it was, at all its levels."""
+        """1 for a draw that passes at all its levels, else 0."""
         moved, same = measured["distortion"], measured["kept"]
         holds = ((moved <= self.tolerance) & (same == 1)).all(axis=2)
         return np.where(np.isnan(moved).any(axis=2), np.nan, holds)
 
     def reduce(self, values: Array) -> Array:
-        """Whether all draws did."""
+        """1 if all draws pass."""
         return -largest(-values)
 
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class ModelSensitivity(Assumption):
-    """Whether the model's answer changes when its weights are randomised (Assumption 2): 1 or 0.
+    """Whether the model's output changes when its weights are randomised: 1 if it does, else 0.
 
-    It does if the total variation distance between the probabilities, averaged over the randomised copies, exceeds
-    `tolerance`. All weights are randomised at once, or layer by layer where there is a `layer_order` ("top_down" or
+    It does if the total variation distance between the probabilities, averaged over randomised copies of the model, exceeds
+    `tolerance` (Assumption 2). All weights are randomised at once, or layer by layer if there is a `layer_order` ("top_down" or
     "bottom_up"): then the "last" level counts, or the "mean" of all `layers`.
     """
 
@@ -121,16 +118,12 @@ class ModelSensitivity(Assumption):
 
     @property
     def around(self) -> Space:
-        """The randomised weights."""
+        """Random weights."""
+        check_levels(self.layers)
         return FullRandomisation() if self.layer_order is None else LayerRandomisation(direction=self.layer_order)
 
-    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """Once a model, whatever the explainers."""
-        check_levels(self.layers)
-        return super().requests(subject, defaults)
-
     def observe(self, pair: Pair) -> Tensor:
-        """D_f."""
+        """D_f (R,)."""
         return total_variation(pair.before.output, pair.after.output)
 
     def values(self, measured: Measured) -> Array:
@@ -138,27 +131,69 @@ class ModelSensitivity(Assumption):
         return across_levels(measured["distortion"], self.layers)
 
     def reduce(self, values: Array) -> Array:
-        """Whether it exceeds the tolerance on average."""
+        """1 if the mean exceeds the tolerance."""
         mean = per_sample_mean(values)
         return np.where(np.isnan(mean), np.nan, mean > self.tolerance)
 
 
-class Stated(Protocol):
-    """An assumption that says in words what it assumes, such as "a stable model"."""
+@dataclass(frozen=True, kw_only=True)
+class Growth(Assumption, ABC):
+    """The share of a sample's paths along which the model's distortion grows from level to level.
+
+        D_f^1 <= D_f^2 <= ... <= D_f^Z,   D_f^z = |f(x) - f'(x')| for the explained score
+
+    A path passes if D_f never falls below an earlier value by more than `tolerance` of its maximum. `steps` is Z, and `sigma` is the
+    strength at the last level; None finds the smallest strength at which predictions agree with the original ones by chance only.
+    """
+
+    assumes = "a model that moves further away the stronger the perturbation"
+    reads = Reads.SCORES
+    quantities = ("distortion",)
+    steps: Count = 10
+    sigma: Positive | None = None
+
+    def observe(self, pair: Pair) -> Tensor:
+        """D_f (R,)."""
+        return (pair.after.score - pair.before.score).abs().double()
+
+    def values(self, measured: Measured) -> Array:
+        """1 if D_f grows along the path, else 0: (samples, draws)."""
+        return grows(measured["distortion"], self.tolerance)
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class InputGrowth(Growth):
+    """How often the model's output moves steadily away as Gaussian noise on the input grows: the share of draws (Figure A.5)."""
+
+    name = "input_growth"
 
     @property
-    def assumes(self) -> str:
-        """The words."""
-        ...
+    def around(self) -> GaussianNoise:
+        """Noise of growing strength in one direction."""
+        return GaussianNoise(sigma=self.sigma, levels=self.steps)
 
 
-def sentence(score: Component, assumption: Stated, holds: int, n: int) -> str:
-    """What a reader must know of a score whose assumption holds on `holds` of the `n` samples where that can be told.
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class WeightGrowth(Growth):
+    """How often the model's output moves steadily away as noise on its weights grows: the share of draws (Figure A.1)."""
+
+    name = "weight_growth"
+
+    @property
+    def around(self) -> ParameterScaling:
+        """Weights scaled ever more strongly in one direction."""
+        return ParameterScaling(sigma=self.sigma, steps=self.steps)
+
+
+def sentence(score: Component, assumption: Score, holds: int, n: int) -> str:
+    """On how many of `n` samples the assumption of a score fails; it `holds` on the others.
 
     >>> print(sentence(ModelRobustness(), ModelRobustness(), holds=52, n=64))
     model_robustness assumes a stable model; on 12 of 64 samples it is not.
     """
-    start, verb = f"{score.name} assumes {assumption.assumes}", getattr(assumption, "verb", "does")
+    start, verb = f"{score.name} assumes {getattr(assumption, 'assumes', '')}", getattr(assumption, "verb", "does")
     if n == 0:
         return tell("assumed.untold", start, assumed=1)
     if holds == n:
@@ -169,8 +204,8 @@ def sentence(score: Component, assumption: Stated, holds: int, n: int) -> str:
 def total_variation(before: Tensor, after: Tensor) -> Tensor:
     """The total variation distance between probabilities, sum |p - q| / 2, from (N, C) and (N, C) to (N,).
 
-    It is the most that the probability of anything the model may predict has changed. Of outputs that are no probabilities
-    it is half the sum of absolute differences.
+    It is the largest change of the probability of any set of classes. For outputs that are not probabilities, it is half the sum of
+    absolute differences.
 
     >>> total_variation(torch.tensor([[0.2, 0.8]]), torch.tensor([[0.5, 0.5]]))
     tensor([0.3000], dtype=torch.float64)
@@ -178,10 +213,22 @@ def total_variation(before: Tensor, after: Tensor) -> Tensor:
     return 0.5 * (before.double() - after.double()).abs().sum(dim=1)
 
 
-def kept(before: Tensor, after: Tensor) -> Tensor:
+def same_prediction(before: Tensor, after: Tensor) -> Tensor:
     """Whether outputs (N, C) predict the same class, (N,).
 
-    >>> kept(torch.tensor([[0.4, 0.6], [0.4, 0.6]]), torch.tensor([[0.1, 0.9], [0.7, 0.3]]))
+    >>> same_prediction(torch.tensor([[0.4, 0.6], [0.4, 0.6]]), torch.tensor([[0.1, 0.9], [0.7, 0.3]]))
     tensor([ True, False])
     """
     return before.argmax(dim=1) == after.argmax(dim=1)
+
+
+def grows(distortion: Array, tolerance: float) -> Array:
+    """1 if values along the last axis never fall below an earlier one by more than `tolerance` of the maximum, else 0.
+
+    From (..., levels) to (...); NaN if a level is undefined. Constant values pass.
+
+    >>> grows(np.array([[0.0, 1.0, 0.95, 2.0], [0.0, 1.0, 0.5, 2.0], [0.0, np.nan, 1.0, 2.0]]), 0.1)
+    array([ 1.,  0., nan])
+    """
+    fall = (np.maximum.accumulate(distortion, axis=-1) - distortion).max(axis=-1)
+    return np.where(np.isnan(fall), np.nan, np.where(fall <= tolerance * distortion.max(axis=-1), 1.0, 0.0))

@@ -1,7 +1,4 @@
-"""What scores of perturbed explanations have in common: whose random numbers, which draw, which level.
-
-Scores from what users write: an object, a name, or a name with settings.
-"""
+"""What scores share: random numbers before and after a perturbation, reductions over draws and levels, and scores by their names."""
 
 from __future__ import annotations
 
@@ -30,8 +27,8 @@ LEVELS = ("mean", "last")
 class Repeatable(Score, ABC):
     """A score of explanations before and after a perturbation.
 
-    With `common_draws` a random explainer uses the same random numbers for both, so that its own noise is not taken for an
-    effect of the perturbation. Controls always draw afresh: random maps that were drawn once would look perfectly stable.
+    With `common_draws`, a random explainer uses the same random numbers for both, so its own noise does not count as an effect of the
+    perturbation. Controls always draw new numbers: a random map that is drawn once would look perfectly stable.
     """
 
     common_draws: bool = True
@@ -43,7 +40,7 @@ class Repeatable(Score, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """How a score's curve is drawn: the quantity, the places (levels,) of its levels, what both axes are, and the range of the quantity.
+    """How the curve of a score is drawn: the quantity, the positions (levels,) of its levels, labels of both axes, and its range.
 
     With `masking`, the curve should fall as more of the input is masked.
     """
@@ -57,7 +54,7 @@ class Curve:
 
 
 def share_of(distance: Tensor, explanation: Tensor, measure: Measure) -> Tensor:
-    """Distances (N,) as shares of how far the explanations (N, ...) are from zero; NaN where one is zero.
+    """Distances (N,) divided by the distance of the explanations (N, ...) from zero; NaN for an explanation that is zero.
 
     >>> from veracity.measure import l2
     >>> share_of(torch.tensor([1.0, 1.0]), torch.tensor([[3.0, 4.0], [0.0, 0.0]]), l2)
@@ -68,7 +65,7 @@ def share_of(distance: Tensor, explanation: Tensor, measure: Measure) -> Tensor:
 
 
 def largest(values: Array) -> Array:
-    """The maximum of the finite values along the last axis; NaN where there is none.
+    """The maximum of the finite values along the last axis; NaN if there are none.
 
     >>> largest(np.array([[1.0, 3.0, np.nan], [np.nan, np.nan, np.nan]]))
     array([ 3., nan])
@@ -78,7 +75,7 @@ def largest(values: Array) -> Array:
 
 
 def across_levels(values: Array, which: str) -> Array:
-    """From values (samples, draws, levels) to (samples, draws): the "mean" over the levels where there is one, or the "last".
+    """Values (samples, draws, levels) reduced to (samples, draws): the "mean" of the defined levels, or the "last" level.
 
     >>> across_levels(np.array([[[1.0, np.nan, 0.0]]]), "mean"), across_levels(np.array([[[1.0, 0.5]]]), "last")
     (array([[0.5]]), array([[0.5]]))
@@ -91,13 +88,13 @@ def across_levels(values: Array, which: str) -> Array:
 
 
 def check_levels(which: str) -> None:
-    """Raise if nobody knows which levels are meant."""
+    """Raise unless `which` is a known choice of levels."""
     if which not in LEVELS:
         raise unknown("choice of layers", str(which), LEVELS)
 
 
 def as_score(value: Any) -> Score:
-    """A score from an object, a name or a table with a name."""
+    """A score from an object, a name, or a table with a name and settings."""
     score = SCORES.build(value)
     if not isinstance(score, Score):
         raise SpecError(f"A score is a Score, a name or a table with a name, not {short_repr(value)}.")
@@ -105,7 +102,7 @@ def as_score(value: Any) -> Score:
 
 
 def as_read(spec: Mapping[str, Any]) -> Score:
-    """The score of a stored run, which is only read: a space from outside that nobody registered is known by its name alone."""
+    """The score of a stored run, for reading only: an unregistered space is represented by its name."""
     space = spec.get("space")
     foreign = isinstance(space, Mapping) and "code" in space
     return as_score({**spec, "space": Elsewhere(called=str(space["name"]))} if foreign else spec)  # type: ignore[index]
@@ -113,46 +110,42 @@ def as_read(spec: Mapping[str, Any]) -> Score:
 
 @dataclass(frozen=True, kw_only=True)
 class Absent(Score):
-    """A score that a run was made with and that is not installed here; `map_units` is what the run says of its units."""
+    """Stands for a score of a stored run that is not installed here; `map_units` is what the run says about its units."""
 
     beside: ClassVar[tuple[str, ...]] = ("self_agreement", "random_control")
     map_units: bool = False
 
     @property
     def in_map_units(self) -> bool:
-        """As the run says."""
+        """As stored."""
         return self.map_units
 
     @classmethod
     def summary(cls) -> str:
-        """Nothing is known of it."""
+        """Empty: nothing is known about the score."""
         return ""
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """It cannot be measured."""
+        """None: the score cannot be measured."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Elsewhere(InputSpace):
-    """A space that a run was made with and that is not at hand."""
+    """Stands for a space of a stored run that is not registered here; it cannot be walked."""
 
     name = "elsewhere"
     called: str
 
     @property
     def latents(self) -> int:
-        """Unknown."""
-        return self.unknown()
+        """Raises: the space is unknown."""
+        raise SpecError(f"The space '{self.called}' of this run is not at hand: register it with SPACES.add to walk it again.")
 
     def decode(self, latent: Tensor) -> Tensor:
-        """Nobody knows."""
-        return torch.zeros(self.unknown())
+        """Raises, as `latents` does."""
+        return torch.zeros(self.latents)
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """Nobody knows."""
-        return torch.zeros(self.unknown())
-
-    def unknown(self) -> int:
-        """Raise: it cannot be walked."""
-        raise SpecError(f"The space '{self.called}' of this run is not at hand: register it with SPACES.add to walk it again.")
+        """Raises, as `latents` does."""
+        return torch.zeros(self.latents)

@@ -1,13 +1,4 @@
-"""Sensitivity scores: an explanation of the model should not survive the loss of what the model is.
-
-Does an explanation survive the randomisation of the model's layers, one after the other?
-
-The randomisation test with explanations that are averaged over noise.
-
-Does an explanation become more complex when the model becomes random?
-
-Does an explanation depend on which class it explains?
-"""
+"""Randomisation tests: an explanation of the model should change when the model, or the class that it explains, is replaced at random."""
 
 from __future__ import annotations
 
@@ -38,9 +29,9 @@ from veracity.walk import MonteCarlo
 
 @dataclass(frozen=True, kw_only=True)
 class RandomisationScore(Repeatable, ABC):
-    """A score of explanations before and after something random took the place of what they explain.
+    """A score of explanations before and after a part of what they explain was replaced at random.
 
-    All samples share a randomised copy of the model, so that one copy tells nothing of others: by default there are five.
+    All samples share a randomised copy of the model, and one copy says nothing about others: by default there are five.
     """
 
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=5))
@@ -48,10 +39,10 @@ class RandomisationScore(Repeatable, ABC):
     @property
     @abstractmethod
     def instead(self) -> Space:
-        """What is put in its place."""
+        """The random replacement."""
 
     def smoothing(self, subject: Subject) -> Smoothing | None:
-        """What explanations are averaged over: here nothing."""
+        """The noise over which explanations are averaged: here none."""
         return None
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
@@ -64,10 +55,10 @@ class RandomisationScore(Repeatable, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SurvivalScore(RandomisationScore, ABC):
-    """How alike an explanation still is to itself, by a `measure`: the less, the better.
+    """The similarity of the explanations before and after, by a `measure`: the lower, the better.
 
-    Spearman's correlation of the flattened maps unless another measure is given, undefined for constant ones. Signs count;
-    with `absolute` magnitudes are compared.
+    The default is Spearman's correlation of the flattened maps, which is undefined for constant ones. Signs count; `absolute` compares
+    magnitudes.
     """
 
     measure: Measure | None = field(default_factory=lambda: spearman)
@@ -75,7 +66,7 @@ class SurvivalScore(RandomisationScore, ABC):
 
     @property
     def direction(self) -> Direction:
-        """Against the measure's: what survives says little."""
+        """The opposite of the measure's."""
         return Direction.LOWER if self.compare.direction is Direction.HIGHER else Direction.HIGHER
 
     def observe(self, pair: Pair) -> Tensor:
@@ -87,13 +78,13 @@ class SurvivalScore(RandomisationScore, ABC):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class MPRT(SurvivalScore):
-    """The model parameter randomisation test: how alike e is to the explanation e_l of the model with random layers (eq. 30).
+    """How similar an explanation stays while the model's layers are randomised one after the other; lower is better (eq. 30).
 
-        q = mean over l of rho(e, e_l),   l = the layers randomised so far, from the output down
+        q = mean over l of rho(e, e_l),   e_l the explanation with l layers randomised, from the output down
 
-    Lower is better. `layers` is "mean", or "last" for the model without any layer of its own left; the similarity at every
-    level is kept. Quantus 0.6.0 counts the unrandomised model (similarity 1) into its average, and compares magnitudes
-    unless told otherwise (`absolute`).
+    The model parameter randomisation test. `layers` is "mean", or "last" for the fully randomised model; the similarity at every level
+    is stored. Quantus 0.6.0 includes the unrandomised model (similarity 1) in its average and compares magnitudes by default
+    (`absolute`).
     """
 
     name = "mprt"
@@ -106,20 +97,16 @@ class MPRT(SurvivalScore):
     @property
     def instead(self) -> Space:
         """Random layers."""
+        check_levels(self.layers)
         return LayerRandomisation(direction=self.layer_order)
 
     @property
     def assumption(self) -> Score:
-        """That the model's output changes with the same layers."""
+        """The model's output changes with the same layers."""
         return ModelSensitivity(layer_order=self.layer_order, layers=self.layers, walk=self.walk)
 
-    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """For every explanation: the randomised copies."""
-        check_levels(self.layers)
-        return super().requests(subject, defaults)
-
     def values(self, measured: Measured) -> Array:
-        """The mean over the layers, or the last of them."""
+        """The mean over the levels, or the last one."""
         return across_levels(measured["value"], self.layers)
 
     def curve(self, shape: Sequence[int], levels: int) -> Curve:
@@ -127,7 +114,7 @@ class MPRT(SurvivalScore):
         return Curve(
             quantity="value",
             places=np.arange(1.0, levels + 1),
-            across="how many layers are randomised",
+            across="the number of randomised layers",
             up="the mean similarity of explanations before and after",
             bounds=self.bounds,
         )
@@ -136,12 +123,12 @@ class MPRT(SurvivalScore):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class SmoothMPRT(MPRT):
-    """The randomisation test from the input up, on explanations averaged over noise, so that shattered gradients count less (eq. 31).
+    """MPRT from the input up, with explanations averaged over noise, which reduces the effect of shattered gradients (eq. 31).
 
         q = mean over l of rho(mean over i of e(x + n_i), mean over i of e_l(x + n_i)),   n_i ~ N(0, noise_magnitude^2)
 
-    with `nr_samples` draws of noise a sample, the same ones for e and for every e_l. Lower is better. In Quantus 0.6.0 the
-    noise is a share of the sample's range, which is the same for inputs from 0 to 1, and one of the draws is without noise.
+    There are `nr_samples` draws of noise per sample, the same ones for e and for every e_l. In Quantus 0.6.0 the noise is relative to the
+    sample's range, which makes no difference for inputs from 0 to 1, and one of the draws has no noise.
     """
 
     name = "smooth_mprt"
@@ -159,10 +146,10 @@ class SmoothMPRT(MPRT):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class EfficientMPRT(RandomisationScore):
-    """The rise of an explanation's complexity when all of the model's weights become random (eq. 32): higher is better.
+    """How much more complex the explanation becomes when all weights of the model are randomised, as a share; higher is better (eq. 32).
 
-    (c(e') - c(e)) / c(e) with c the entropy of the histogram of a map's values over `n_bins` equal bins, and e' the
-    explanation of the randomised model. Undefined where e is constant, since then c(e) = 0.
+    (c(e') - c(e)) / c(e), where c is the entropy of the histogram of a map's values over `n_bins` equal bins, and e' is the explanation
+    of the randomised model. Undefined for a constant e, since then c(e) = 0.
     """
 
     name = "efficient_mprt"
@@ -172,7 +159,7 @@ class EfficientMPRT(RandomisationScore):
 
     @property
     def instead(self) -> Space:
-        """Random weights in all layers."""
+        """Random weights in all layers at once."""
         return FullRandomisation()
 
     direction = Direction.HIGHER
@@ -180,36 +167,23 @@ class EfficientMPRT(RandomisationScore):
 
     @property
     def assumption(self) -> Score:
-        """That the model's output changes with the same weights."""
+        """The model's output changes with the same weights."""
         return ModelSensitivity(walk=self.walk)
 
-    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """For every explanation: the randomised copies."""
-        return super().requests(subject, defaults)
-
     def observe(self, pair: Pair) -> Tensor:
-        """The rise (R,)."""
+        """(c(e') - c(e)) / c(e), (R,)."""
         before, after = (discrete_entropy(reading.explanation, bins=self.n_bins) for reading in (pair.before, pair.after))
-        return relative_rise(before, after)
-
-
-def relative_rise(before: Tensor, after: Tensor) -> Tensor:
-    """(after - before) / before (N,), NaN where there was nothing before.
-
-    >>> relative_rise(torch.tensor([2.0, 0.0]), torch.tensor([3.0, 1.0]))
-    tensor([0.5000,    nan])
-    """
-    return (after - before) / before.masked_fill(before == 0, torch.nan)
+        return (after - before) / before.masked_fill(before == 0, torch.nan)
 
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class RandomLogit(SurvivalScore):
-    """The random logit test: how alike the explanations of the target and of another class, drawn at random, are: rho(e_c, e_k).
+    """How similar the explanations of the target class and of a random other class are; lower is better.
 
-    Lower is better: an explanation that is the same for every class does not explain any. By Spearman's correlation, which
-    any shape has, where Sixt et al. and Quantus 0.6.0 take the structural similarity of images: measure=ssim. Every sample has
-    a class of its own, so that one draw is enough.
+    rho(e_c, e_k): an explanation that is the same for every class explains none of them. The default is Spearman's correlation, which
+    works for any shape; Sixt et al. and Quantus 0.6.0 use the structural similarity of images: measure=ssim. Every sample draws its own
+    class, so one draw is enough.
     """
 
     name = "random_logit"

@@ -1,4 +1,4 @@
-"""Symmetry scores: does an explanation, or the model itself, keep still or move along with its input?
+"""Symmetry scores: is an explanation, or the model itself, equivariant or invariant to transforms of the input?
 
 Definition 2.1 of Crabbé and van der Schaar (2023), with s a measure of similarity:
 
@@ -30,30 +30,26 @@ from veracity.walk import MonteCarlo
 PAPER = "Crabbé & van der Schaar, Evaluating the Robustness of Interpretability Methods (NeurIPS 2023)"
 
 
-def natural(subject: Subject) -> Measure:
-    """The measure of Definition 2.1 for a subject: agreement for categories, cosine for everything else."""
-    return categorical_agreement if subject.explainer is not None and subject.explainer.categorical else cosine
-
-
 @dataclass(frozen=True, kw_only=True)
 class Likeness(Score, ABC):
-    """A score by the measure of Definition 2.1, unless another is given."""
+    """A score by the measure of Definition 2.1 unless another is given: agreement for categories, cosine for everything else."""
 
     beside: ClassVar[tuple[str, ...]] = ("self_agreement", "random_control")
 
-    def suited(self, subject: Subject) -> Self:
-        """With the measure that fits the explanation."""
-        return self if self.measure is not None else replace(self, measure=natural(subject))
+    def for_subject(self, subject: Subject) -> Self:
+        """With the measure for this kind of explanation."""
+        categorical = subject.explainer is not None and subject.explainer.categorical
+        return self if self.measure is not None else replace(self, measure=categorical_agreement if categorical else cosine)
 
     @property
     def compare(self) -> Measure:
-        """Cosine, as long as nothing is known of the subject."""
+        """The measure; cosine before the subject is known."""
         return self.measure or cosine
 
 
 @dataclass(frozen=True, kw_only=True)
 class SymmetryScore(Likeness, ABC):
-    """A score over the transforms of one symmetry: its own, or else the audit's."""
+    """A score over the transforms of one symmetry: `space`, or the symmetry of the audit."""
 
     reference: ClassVar[str] = PAPER
     figures: ClassVar[tuple[str, ...]] = ("symmetrisation", "relaxation", "training", "convergence")
@@ -63,7 +59,7 @@ class SymmetryScore(Likeness, ABC):
     walk: Walk | None = None
 
     def request(self, subject: Subject, defaults: Defaults, common_draws: bool = False) -> Request:
-        """Every transform that the walk visits."""
+        """The transforms that the walk visits."""
         space = self.space or defaults.space
         if space is None:
             raise InputError(f"The score '{self.name}' needs a symmetry: pass Audit(symmetry=...), for example CyclicShift(axes=(-1,)).")
@@ -73,22 +69,21 @@ class SymmetryScore(Likeness, ABC):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class Equivariance(SymmetryScore):
-    """How well an explanation in the input's frame moves along with its input (eq. 2).
+    """How well a feature map moves along when the input is transformed: the similarity of e(g x) and g e(x) (eq. 2).
 
-    With `common_draws` a random explainer uses the same random numbers for e(x) and e(g x), which tells asymmetry
-    from noise.
+    With `common_draws`, a random explainer uses the same random numbers for e(x) and e(g x), so noise does not count as asymmetry.
     """
 
     name = "equivariance"
     figures = (*SymmetryScore.figures, "sensitivity")
     definition = (
-        "How well an explanation moves with its input: the mean, over transforms g, of how alike e(g x), the explanation of the "
-        "transformed input, and g e(x), the transformed explanation of the input, are."
+        "How well an explanation moves along with its input: the mean, over transforms g, of the similarity of e(g x), the explanation "
+        "of the transformed input, and g e(x), the transformed explanation."
     )
     common_draws: bool = False
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """For explanations that live where the input lives."""
+        """For feature maps."""
         if subject.explainer is None or subject.explainer.frame is not Frame.INPUT:
             return ()
         return (self.request(subject, defaults, self.common_draws),)
@@ -101,17 +96,13 @@ class Equivariance(SymmetryScore):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class Symmetry(Equivariance):
-    """How well any explanation does what its frame asks when the input moves (eq. 2).
-
-    Maps in the input's frame should move along: their equivariance. Examples and concepts should stay: there rho' is
-    the identity, and this is their invariance.
-    """
+    """How well an explanation respects a symmetry: the equivariance of feature maps, the invariance of examples and concepts (eq. 2)."""
 
     name = "symmetry"
     definition = (
-        "How well an explanation does what its kind asks when the input moves. A feature map should move along: the mean, over "
-        "transforms g, of how alike e(g x) and g e(x) are, its equivariance. Examples and concepts should stay: the mean of how alike "
-        "e(g x) and e(x) are, their invariance."
+        "How well an explanation responds to a transform g of the input. A feature map should move along (equivariance): the mean, over "
+        "transforms, of the similarity of e(g x) and g e(x). Examples and concepts should stay the same (invariance): the mean "
+        "similarity of e(g x) and e(x)."
     )
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
@@ -122,12 +113,12 @@ class Symmetry(Equivariance):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class Invariance(SymmetryScore):
-    """How well an explanation stays the same when its input moves (eq. 1)."""
+    """How well an explanation stays the same when the input is transformed: the similarity of e(g x) and e(x) (eq. 1)."""
 
     name = "invariance"
     definition = (
-        "How little an explanation changes when its input moves: the mean, over transforms g, of how alike e(g x) and e(x) are. It "
-        "suits explanations that do not live in the input's frame."
+        "How little an explanation changes when its input is transformed: the mean, over transforms g, of the similarity of e(g x) and "
+        "e(x). Use it for explanations that are not maps of the input, such as examples and concepts."
     )
     common_draws: bool = False
 
@@ -139,27 +130,27 @@ class Invariance(SymmetryScore):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class ModelInvariance(SymmetryScore):
-    """How well the model's probabilities stay the same when the input moves (appendix F)."""
+    """How well the model's output stays the same when the input is transformed: the similarity of f(g x) and f(x) (appendix F)."""
 
     name = "model_invariance"
-    definition = "The mean, over transforms g, of how alike the model's output for g x and for x are."
+    definition = "The mean, over transforms g, of the similarity of the model's outputs for g x and for x."
     reads: ClassVar[Reads] = Reads.OUTPUT
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """Once a model, whatever the explainers."""
+        """Once per model, for all explainers."""
         return () if subject.explainer is not None else (self.request(subject, defaults),)
 
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class SelfAgreement(Likeness):
-    """How well an explainer agrees with itself on the same input with fresh random numbers: its noise ceiling."""
+    """How well a random explainer agrees with itself on the same input: no other score of it can be expected to be higher."""
 
     name = "self_agreement"
     repeats: Count = 8
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """A few repeats; one, as a check, for an explainer that draws nothing; none of maps that were made elsewhere."""
+        """`repeats` for a random explainer; one, as a check, for a deterministic one; none for maps without their explainer."""
         if subject.explainer is None or maps_only(subject.explainer):
             return ()
         return (Request(Redraw(), MonteCarlo(draws=self.repeats if subject.explainer.stochastic else 1)),)
@@ -168,18 +159,18 @@ class SelfAgreement(Likeness):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class ActionFloor(SymmetryScore):
-    """What the transform itself loses: s[g^-1 g x, x], 1 for an exact action, less for an interpolated one."""
+    """How well the input survives the transform and its inverse: 1 for an exact transform, less if pixels are interpolated."""
 
     name = "action_floor"
     mark = None
     definition = (
-        "What the transform itself costs: how alike x and x moved there and back again are. Where that is not perfect, no score of an "
-        "explanation can be read more finely."
+        "What the transform itself loses: the similarity of x and of x after the transform and its inverse. If it is below 1, "
+        "differences of that size between scores of explanations mean nothing."
     )
     reads: ClassVar[Reads] = Reads.INPUT
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """For groups whose action only approximates them."""
+        """For groups whose action is only approximate, such as rotations of pixels."""
         if subject.explainer is not None:
             return ()
         request = self.request(subject, defaults)

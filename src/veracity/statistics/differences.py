@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from veracity.statistics.crossed import crossed_interval
 from veracity.statistics.intervals import (
     EQUAL,
     Array,
+    Interval,
     all_equal,
     largest_magnitude,
     skewed_reach,
@@ -81,22 +83,21 @@ def mean_differences(values: Mapping[str, Array], confidence: float = 0.95) -> l
     ('a', 'b', 0.6, True)
     """
     names = list(values)
-    lengths = {len(values[name]) for name in names}
+    lengths = {len(column) for column in values.values()}
     if len(lengths) > 1:
         raise InputError(f"Paired differences need the same number of values from each, not {sorted(lengths)}.")
     if len(names) < 2:
         return []
-    table = np.stack([np.where(np.isfinite(values[name]), values[name], np.nan) for name in names], axis=1)
+    table = np.stack([np.where(np.isfinite(column), column, np.nan) for column in values.values()], axis=1)
     missing = np.isnan(table)
     least = EQUAL * largest_magnitude(table)
     first, second = np.triu_indices(len(names), 1)
     sizes = (~missing[:, first] & ~missing[:, second]).sum(axis=0)
     reach = simultaneous_quantiles(table[:, ~missing.all(axis=0)], sizes, confidence, least)
     columns = table[:, first] - table[:, second]
+    shares = [unseen_share(int(size), confidence, len(first)) for size in sizes]
     return [
-        mean_difference(
-            names[i], names[j], columns[:, pair], float(reach[pair]), least, unseen_share(int(sizes[pair]), confidence, len(first))
-        )
+        mean_difference(names[i], names[j], columns[:, pair], float(reach[pair]), least, shares[pair])
         for pair, (i, j) in enumerate(zip(first, second, strict=True))
     ]
 
@@ -113,29 +114,15 @@ def crossed_differences(values: Mapping[str, Array], confidence: float = 0.95) -
     >>> round(row.difference, 3), row.differs
     (0.45, False)
     """
-    names = list(values)
-    first, second = np.triu_indices(len(names), 1)
-    level = 1.0 - (1.0 - confidence) / max(1, len(first))
+    pairs = list(combinations(values, 2))
+    level = 1.0 - (1.0 - confidence) / max(1, len(pairs))
     found = []
-    for i, j in zip(first, second, strict=True):
-        one, other = values[names[i]], values[names[j]]
-        gap = one - other
-        scale = largest_magnitude(one, other)
+    for first, second in pairs:
+        gap, scale = values[first] - values[second], largest_magnitude(values[first], values[second])
         interval = crossed_interval(gap, level, scale=scale)
         alike = all_equal(gap[np.isfinite(gap)], scale) and not np.isnan(interval.low)
-        found.append(
-            Difference(
-                first=names[i],
-                second=names[j],
-                difference=interval.value,
-                low=interval.low,
-                high=interval.high,
-                n=interval.n,
-                differs=bool(not alike and (interval.low > 0.0 or interval.high < 0.0)),
-                status="too few" if np.isnan(interval.low) else equal_status(interval.value, EQUAL * scale) if alike else "ok",
-                unseen=unseen_share(interval.n, confidence, len(first)) if alike else np.nan,
-            )
-        )
+        share = unseen_share(interval.n, confidence, len(pairs))
+        found.append(as_difference(first, second, interval, alike, EQUAL * scale, share))
     return found
 
 
@@ -163,15 +150,21 @@ def mean_difference(first: str, second: str, values: Array, reach: float, least:
     below = above = 0.0 if alike else np.nan
     if n > 1 and not alike:
         below, above = (float(end) for end in skewed_reach(standard_deviation(x) / n**0.5, third_cumulant(x), reach, n - 1))
+    return as_difference(first, second, Interval(value=value, low=value - below, high=value + above, n=n), alike, least, share)
+
+
+def as_difference(first: str, second: str, found: Interval, alike: bool, least: float, share: float) -> Difference:
+    """The difference with this interval; if all samples have the same one (`alike`), at most the `share` of the population differs."""
+    status = "too few" if np.isnan(found.low) else equal_status(found.value, least) if alike else "ok"
     return Difference(
         first=first,
         second=second,
-        difference=value,
-        low=value - below,
-        high=value + above,
-        n=n,
-        differs=bool(not alike and (value > below or value < -above)),
-        status="too few" if n < 2 else equal_status(value, least) if alike else "ok",
+        difference=found.value,
+        low=found.low,
+        high=found.high,
+        n=found.n,
+        differs=bool(not alike and (found.low > 0.0 or found.high < 0.0)),
+        status=status,
         unseen=share if alike else np.nan,
     )
 
@@ -186,15 +179,14 @@ def max_t(table: Array, confidence: float, least: float) -> float:
 
     The correlation of the pairs comes from the QR factor of the centred table, so no (pairs, pairs) matrix is needed.
     """
-    n = len(table)
     centred = table - table[:1]
     factor: Array = np.linalg.qr(centred - centred.mean(axis=0)).R
     first, second = np.triu_indices(table.shape[1], 1)
     lengths = np.linalg.norm(factor[:, first] - factor[:, second], axis=0)
     varies = lengths > least
     if varies.sum() < 2:
-        return float(t_quantile(confidence, n - 1))
-    largest = largest_t(factor, first[varies], second[varies], n - 1)
+        return float(t_quantile(confidence, len(table) - 1))
+    largest = largest_t(factor, first[varies], second[varies], len(table) - 1)
     return float(np.quantile(largest, confidence, method="higher"))
 
 

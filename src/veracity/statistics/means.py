@@ -7,6 +7,7 @@ crossed with the samples: more samples do not average a draw out. NaN values are
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,10 +95,10 @@ class NestedDraws:
     made: Counts
     seen: Counts
 
+    @cached_property
     def means(self) -> Array:
         """Each sample's mean (n,)."""
-        means: Array = np.nansum(self.values, axis=1) / self.seen
-        return means
+        return np.asarray(np.nansum(self.values, axis=1) / self.seen)
 
     def population(self, sampling: Sampling, confidence: float, scale: float) -> Interval:
         """The population interval: that of the samples' means, or the crossed one if samples share their random draws.
@@ -106,14 +107,14 @@ class NestedDraws:
         """
         if not sampling.nested and not sampling.exhaustive:
             return crossed_interval(self.values, confidence, population=sampling.population, scale=scale)
-        return mean_interval(self.means(), confidence, scale=scale)
+        return mean_interval(self.means, confidence, scale=scale)
 
     def interval(self, sampling: Sampling, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
         """The interval over draws: for the mean of these samples over all perturbations."""
         if len(self.values) == 0:
             return np.nan, np.nan
         if sampling.exhaustive:
-            value = float(self.means().mean())
+            value = float(self.means.mean())
             return value, value
         if not sampling.nested:
             return self.shared(sampling.population, confidence)
@@ -129,7 +130,7 @@ class NestedDraws:
         left = 1.0 if population is None else 1.0 - len(means) / population
         error = float(means.std(ddof=1) * np.sqrt(left / len(means)))
         third = float(third_cumulant(means)) * left**1.5
-        found = t_interval(float(self.means().mean()), error, len(means) - 1, confidence, len(self.values), third=third)
+        found = t_interval(float(self.means.mean()), error, len(means) - 1, confidence, len(self.values), third=third)
         return found.low, found.high
 
     def at_any_time(self, population: int | None, bounds: tuple[float, float], confidence: float) -> tuple[float, float]:
@@ -144,7 +145,7 @@ class NestedDraws:
         A sample with one defined draw takes the pooled variance.
         """
         n = len(self.values)
-        squares = np.nansum((self.values - self.means()[:, None]) ** 2, axis=1)
+        squares = np.nansum((self.values - self.means[:, None]) ** 2, axis=1)
         freedom = self.seen - 1
         if freedom.sum() == 0:
             return np.nan, np.nan
@@ -152,17 +153,14 @@ class NestedDraws:
         left = 1.0 if population is None else 1.0 - self.made / population
         parts: Array = variance / self.seen * left
         error, freedom = float(np.sqrt(parts.sum())) / n, np.maximum(freedom, 1)
-        found = t_interval(float(self.means().mean()), error, satterthwaite(parts, freedom), confidence, n)
+        found = t_interval(float(self.means.mean()), error, satterthwaite(parts, freedom), confidence, n)
         return found.low, found.high
 
 
 def draw_counts(values: Array, sampling: Sampling) -> Counts:
     """The number of draws made per row (n,): all, or up to the last defined one if the walk stops because of its values."""
-    width = values.shape[1]
-    if sampling.anytime is None:
-        return np.full(len(values), width, dtype=np.int64)
-    place = np.where(np.isfinite(values), np.arange(1, width + 1), 0)
-    return np.asarray(place.max(axis=1, initial=0), dtype=np.int64)
+    made = np.ones_like(values, dtype=np.bool_) if sampling.anytime is None else np.isfinite(values)
+    return np.asarray(np.where(made, np.arange(1, values.shape[1] + 1), 0).max(axis=1, initial=0), dtype=np.int64)
 
 
 def rounding_scale(bounds: tuple[float, float]) -> float:

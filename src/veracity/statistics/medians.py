@@ -10,8 +10,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from veracity.statistics.differences import Difference, equal_status
-from veracity.statistics.intervals import EQUAL, Array, all_equal, largest_magnitude, unseen_share
+from veracity.statistics.differences import Difference, as_difference, equal_status
+from veracity.statistics.intervals import EQUAL, Array, Interval, all_equal, largest_magnitude, unseen_share
 from veracity.statistics.means import Estimate, clip_to
 
 SIMULATED = 4000
@@ -161,14 +161,4 @@ def censored_difference(first: str, second: str, centre: Range, ends: Range, n: 
         value, bound = least, "at least"
     elif math.isfinite(most) and (most < 0 or not math.isfinite(least)):
         value, bound = most, "at most"
-    return Difference(
-        first=first,
-        second=second,
-        difference=value,
-        low=low,
-        high=high,
-        n=n,
-        differs=bool(low > 0 or high < 0),
-        status="too few" if math.isnan(low) else "ok",
-        bound=bound,
-    )
+    return replace(as_difference(first, second, Interval(value=value, low=low, high=high, n=n), False, 0.0, math.nan), bound=bound)

@@ -7,15 +7,16 @@ say nothing about other training runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veracity.core.errors import InputError
 from veracity.core.scores import Array, Measured, PooledScore
-from veracity.statistics.differences import Difference, equal_status
-from veracity.statistics.intervals import check_confidence, unseen_share
+from veracity.statistics.differences import Difference, as_difference, equal_status
+from veracity.statistics.intervals import Interval, check_confidence, unseen_share
 from veracity.statistics.means import Estimate, clip_to
 from veracity.statistics.resampling import REPLICATES, permutations, resamplings
 
@@ -77,7 +78,6 @@ def pooled_estimate(score: PooledScore, measured: Measured, bounds: tuple[float,
     made = np.any([np.isfinite(measured[name]) for name in score.quantities], axis=0)
     value, n = pooled_value(score, measured), int(has_value(score, measured).sum())
     found = bootstrap_values(score, [measured], len(known))[:, 0]
-    defined = found[np.isfinite(found)]
     low, high = bootstrap_interval(score, measured, value, found, confidence)
     estimate = Estimate(
         value=value,
@@ -91,9 +91,8 @@ def pooled_estimate(score: PooledScore, measured: Measured, bounds: tuple[float,
         draws=float(made.sum() / len(made)) if len(made) else np.nan,
         unseen=unseen_share(n, confidence) if low == high else np.nan,
     )
-    sizes = score.sizes(measured)
-    null = permutation_null(score, measured, value)
-    return PooledEstimate(estimate=estimate, sizes=sizes, undefined_replicates=REPLICATES - len(defined), null=null)
+    null, undefined = permutation_null(score, measured, value), int((~np.isfinite(found)).sum())
+    return PooledEstimate(estimate=estimate, sizes=score.sizes(measured), undefined_replicates=undefined, null=null)
 
 
 def bootstrap_interval(score: PooledScore, measured: Measured, value: float, replicates: Array, confidence: float) -> tuple[float, float]:
@@ -108,13 +107,11 @@ def permutation_null(score: PooledScore, measured: Measured, value: float) -> Nu
     """The null of a score with this value: labels permuted among the samples with a distance, all pairs of a sample together."""
     if not np.isfinite(value):
         return None
-    parts = []
-    for orders in permutations(has_distance(score, measured)):
-        part = score.permuted(measured, orders)
-        if part is None:
-            return None
-        parts.append(part)
-    found = np.concatenate(parts)
+    parts = [score.permuted(measured, orders) for orders in permutations(has_distance(score, measured))]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    found = np.concatenate(known)
     found = found[np.isfinite(found)]
     reached = int((found >= value - SAME_VALUE).sum())
     mean, high = (float(found.mean()), float(np.quantile(found, NULL_QUANTILE))) if len(found) else (np.nan, np.nan)
@@ -140,9 +137,9 @@ def pooled_differences(score: PooledScore, measured: Mapping[str, Measured], con
     """
     check_confidence(confidence)
     names = list(measured)
-    known = {name: has_distance(score, measured[name]) for name in names}
-    if len({len(flags) for flags in known.values()}) > 1:
-        sizes = sorted({len(flags) for flags in known.values()})
+    known = {name: has_distance(score, one) for name, one in measured.items()}
+    sizes = sorted({len(flags) for flags in known.values()})
+    if len(sizes) > 1:
         raise InputError(f"Paired differences need the same samples from each, not {sizes} samples.")
     shared = np.all([flags for flags in known.values() if flags.any()], axis=0) if names else np.zeros(0, dtype=np.bool_)
     kept = {name: select_samples(measured[name], shared) for name in names if known[name].any()}
@@ -151,15 +148,13 @@ def pooled_differences(score: PooledScore, measured: Mapping[str, Measured], con
     usable = [name for name, value in values.items() if np.isfinite(value)]
     found = bootstrap_values(score, [kept[name] for name in usable], int(shared.sum()))
     found = found[np.isfinite(found).all(axis=1)]
-    by_ends = score.by_ends
-    level = 1.0 - (1.0 - confidence) / max(1, len(usable)) if by_ends else confidence
-    own = np.full((len(names), 2), np.nan)
+    level = 1.0 - (1.0 - confidence) / max(1, len(usable)) if score.by_ends else confidence
+    own, theta, table = (np.full(shape, np.nan) for shape in ((len(names), 2), len(names), (len(found), len(names))))
     for column, name in enumerate(usable):
-        own[names.index(name)] = bootstrap_interval(score, kept[name], values[name], found[:, column], level)
-    theta = np.array([values[name] if name in usable else np.nan for name in names])
-    table = np.full((len(found), len(names)), np.nan)
-    table[:, [names.index(name) for name in usable]] = found
-    if by_ends:
+        place = names.index(name)
+        own[place] = bootstrap_interval(score, kept[name], values[name], found[:, column], level)
+        theta[place], table[:, place] = values[name], found[:, column]
+    if score.by_ends:
         return interval_differences(names, theta, own, n)
     few = n < 2 or len(found) < DEFINED * REPLICATES
     return max_t_differences(names, theta, table[:0] if few else table, own, n, confidence)
@@ -167,24 +162,12 @@ def pooled_differences(score: PooledScore, measured: Mapping[str, Measured], con
 
 def interval_differences(names: Sequence[str], values: Array, own: Array, n: int) -> list[Difference]:
     """Differences between all pairs of values (names,), from simultaneous intervals of the values (names, 2)."""
-    found = []
-    first, second = np.triu_indices(len(names), 1)
-    for i, j in zip(first.tolist(), second.tolist(), strict=True):
-        gap, low, high = values[i] - values[j], own[i, 0] - own[j, 1], own[i, 1] - own[j, 0]
-        status = "undefined" if np.isnan(gap) else "too few" if np.isnan(low) else "ok"
-        found.append(
-            Difference(
-                first=names[i],
-                second=names[j],
-                difference=float(gap),
-                low=float(low),
-                high=float(high),
-                n=n,
-                differs=bool(low > 0 or high < 0),
-                status=status,
-            )
-        )
-    return found
+    rows = [
+        as_difference(names[i], names[j], Interval(value=values[i] - values[j], low=low, high=high, n=n), False, 0.0, np.nan)
+        for i, j in combinations(range(len(names)), 2)
+        for low, high in [(own[i, 0] - own[j, 1], own[i, 1] - own[j, 0])]
+    ]
+    return [replace(row, status="undefined") if np.isnan(row.difference) else row for row in rows]
 
 
 def max_t_differences(names: Sequence[str], values: Array, replicates: Array, own: Array, n: int, confidence: float) -> list[Difference]:

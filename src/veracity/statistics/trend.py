@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from itertools import permutations
 
 import numpy as np
@@ -67,11 +67,15 @@ def page_p(values: Array) -> float:
         variance = (steps**2).sum() * (centred**2).sum() / (levels - 1)
         return float(ndtr(-(centred @ steps).sum() / np.sqrt(variance))) if variance > 0 else 1.0
     doubled = np.rint(2 * ranks).astype(np.int64)
-    weights = np.arange(1, levels + 1)
-    orders = np.array(list(permutations(range(levels))))
-    found: list[NDArray[np.int64]] = [np.bincount(block[orders] @ weights) for block in doubled]
-    chances: Array = reduce(np.convolve, [counts / len(orders) for counts in found])
+    weights, orders = np.arange(1, levels + 1), all_orders(levels)
+    chances: Array = reduce(np.convolve, [np.bincount(block[orders] @ weights) / len(orders) for block in doubled])
     return min(1.0, float(chances[int((doubled @ weights).sum()) :].sum()))
+
+
+@cache
+def all_orders(levels: int) -> NDArray[np.int64]:
+    """All permutations of the levels, (levels!, levels)."""
+    return np.array(list(permutations(range(levels))))
 
 
 def trend(values: Array, damage: Sequence[float], direction: Direction, confidence: float = 0.95) -> Trend:
@@ -100,8 +104,8 @@ def trend(values: Array, damage: Sequence[float], direction: Direction, confiden
     centred = places - places.mean()
     slopes = whole @ centred / (centred**2).sum()
     slope = t_interval(float(slopes.mean()), standard_deviation(slopes) / len(slopes) ** 0.5, len(slopes) - 1, confidence, len(slopes))
-    ends = {"slope": slope.value, "low": slope.low, "high": slope.high}
-    return Trend(p=page_p(worse), **ends, n=len(whole), undefined=undefined, against=page_p(-worse))
+    p, against = page_p(worse), page_p(-worse)
+    return Trend(p=p, slope=slope.value, low=slope.low, high=slope.high, n=len(whole), undefined=undefined, against=against)
 
 
 def holm(p: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Advice on a run: follow the flowchart for every explainer, change what fails, measure again, say what was gained."""
+"""Advice on a run: follow the flowchart for every explainer, change what fails, measure again, and report the gain."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ from veracity.measure import cosine
 from veracity.results import Result, Series
 from veracity.statistics.intervals import paired_interval
 from veracity.studies.flowchart import BRANCHES, Assumption, Diagnosis, Remedy, Symptoms, diagnose, remedy
+from veracity.studies.result import or_none
 
 
 def layer_invariance(model: nn.Module, signals: Signals, space: InputSpace, elements: Tensor, rows: Tensor) -> dict[str, float]:
     """Inv_G (eq. 1) of every layer's output by cosine, by name in the order of execution.
 
-    `elements` (R, p) move the samples `rows` (R,). Layers that do not give one row an input are left out.
+    `elements` (R, p) move the samples `rows` (R,). Layers that do not give one row per input are left out.
     """
     before = activations(model, signals)
     after = activations(model, space.move(elements.to(signals.values.device), signals[rows.to(signals.values.device)]))
@@ -47,7 +48,7 @@ def layer_invariance(model: nn.Module, signals: Signals, space: InputSpace, elem
 
 @torch.no_grad()
 def activations(model: nn.Module, signals: Signals) -> Mapping[str, Tensor]:
-    """What every layer gives for these samples, in the order of execution; a layer that is used again counts by its last use."""
+    """The output of every layer for these samples, in the order of execution; of a layer that is used twice, the last output."""
     seen: dict[str, Tensor] = {}
 
     def keep(name: str) -> Any:
@@ -101,7 +102,7 @@ class Advice:
     gain_high: float | None
 
     def lines(self) -> list[str]:
-        """What was measured, why it is so, what to change, and what that gained; nothing for a robust explainer."""
+        """The measurement, the reason, the change and its gain; nothing for a robust explainer."""
         if self.robust:
             return []
         said = [tell("advice.measured", self.measured, asked=1), self.reason, *([f"change: {self.change}"] if self.change else [])]
@@ -122,7 +123,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Case:
-    """One explainer of one model as it stands in the current round."""
+    """One explainer of one model in the current round."""
 
     model: str
     label: str
@@ -135,10 +136,10 @@ class Case:
 def advise(
     audit: Audit, folder: str | Path, *, measure: bool = True, passes: int = PASSES, workers: int = 1, progress: bool = True
 ) -> list[Advice]:
-    """Advice on the audit's run in this folder, kept there as advice.json; changed explainers are measured in folder/advice.
+    """Advice on the audit's run in this folder, stored there as advice.json; changed explainers are measured in folder/advice.
 
-    Each explainer that is not robust gets the flowchart's next step, is measured again on the same samples, and asked
-    again, up to three times. A change that would cost more than `passes` model passes is proposed and not measured.
+    Each explainer that is not robust is changed as the flowchart says and measured again on the same samples, up to three times. A change
+    that would cost more than `passes` model passes is proposed but not measured.
     """
     if not isinstance(audit, Audit):
         raise InputError(f"Advice needs the Audit that made the run, not {type(audit).__name__}.")
@@ -148,15 +149,13 @@ def advise(
         raise InputError(f"Advice needs a run with the score 'symmetry' (or one of {', '.join(SCORES[1:])}): add it to scores=[...].")
     prepared = audit.prepare(workers=workers)
     check_same_audit(prepared, result)
-    if prepared.problem.defaults.space is None:
-        raise InputError("Advice needs a symmetry: pass Audit(symmetry=...).")
 
     def affordable(explainer: Explainer) -> bool:
         one = explainer.bind(audit.reference, prepared.problem.defaults.space).cost(prepared.problem.inputs.shape)
         maps = prepared.problem.inputs.size() * (1 + prepared.problem.defaults.walk.length(site.space))
         return weight(one) * maps <= passes
 
-    def again(model: str, number: int, changed: dict[str, Explainer]) -> Result:
+    def measure_again(model: str, number: int, changed: dict[str, Explainer]) -> Result:
         asked = replace(
             audit,
             models={model: as_models(audit.models)[model]},
@@ -181,7 +180,7 @@ def advise(
             fresh: list[Case] = []
             if changed and measure:
                 origins = {label: case.original for label, case in names.items()}
-                fresh = cases_of(again(name, number, changed), score, name, changed, origins)
+                fresh = cases_of(measure_again(name, number, changed), score, name, changed, origins)
             after = {case.original: case for case in fresh}
             found += [advice_step(case, step, plans[case.label], after.get(case.original)) for case, step in steps]
             cases = fresh
@@ -194,45 +193,37 @@ def advise(
 def check_same_audit(prepared: AuditPlan, result: Result) -> None:
     """Raise unless the run was made by this audit: the same data, seed, models and explainers."""
     problem, manifest = prepared.problem, result.manifest
+    models = [(name, facts["fingerprint"]) for name, facts in manifest["models"].items()]
     differing = [
         what
         for what, ours, theirs in (
             ("data", problem.inputs.fingerprint(), manifest["data"]["fingerprint"]),
             ("seed", problem.seed, manifest["seed"]),
-            ("models", [(name, model.fingerprint) for name, model in problem.models.items()], fingerprints(manifest)),
+            ("models", [(name, model.fingerprint) for name, model in problem.models.items()], models),
             ("explainers", set(problem.explainers), {cell["explainer"] for cell in manifest["cells"]} - {""}),
         )
         if ours != theirs
     ]
     if differing:
-        others = " and ".join(differing)
-        raise InputError(f"The run in {result.path} was made by another audit, with other {others}: pass the one that made it.")
-
-
-def fingerprints(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """The models of a run by name."""
-    return [(name, facts["fingerprint"]) for name, facts in manifest["models"].items()]
+        raise InputError(
+            f"The run in {result.path} was made by another audit, with other {' and '.join(differing)}: pass the one that made it."
+        )
 
 
 def cases_of(result: Result, score: str, model: str, explainers: Mapping[str, Explainer], origins: Mapping[str, str]) -> list[Case]:
-    """The explainers of a model that were measured, controls left out; `origins` names what a changed one was made from."""
-    rows = {(row["model"], row["explainer"], row["score"]): row for row in result.table().to_dict("records")}
+    """The measured explainers of a model without controls; `origins` maps a changed explainer to the original one."""
+    rows: dict[Any, Any] = {(row["model"], row["explainer"], row["score"]): row for row in result.table().to_dict("records")}
+    own = {"model_invariance": rows[model, "", "model_invariance"]["value"] if (model, "", "model_invariance") in rows else math.nan}
     return [
-        Case(model, one.explainer, origins.get(one.explainer, one.explainer), explainer, one, context_of(rows, one))
+        Case(model, one.explainer, origins.get(one.explainer, one.explainer), explainer, one, {**rows[model, one.explainer, score], **own})
         for one in result.series
         if one.score == score and one.model == model and not one.control and not one.missing
         if (explainer := explainers.get(one.explainer)) is not None
     ]
 
 
-def context_of(rows: dict[Any, dict[Any, Any]], one: Series) -> dict[str, Any]:
-    """A subject's row of the table, with its model's own invariance."""
-    own = rows.get((one.model, "", "model_invariance"))
-    return {**rows[one.model, one.explainer, one.score], "model_invariance": math.nan if own is None else own["value"]}
-
-
 class Site:
-    """One model with what the flowchart asks of it: how invariant it and its layers are, from a few samples and transforms."""
+    """How invariant a model and its layers are, from a few samples and transforms: what the flowchart asks about the model."""
 
     def __init__(self, prepared: AuditPlan, name: str) -> None:
         problem = prepared.problem
@@ -241,7 +232,7 @@ class Site:
         self.space, self.seed, self.shape = problem.defaults.space, problem.seed, problem.inputs.shape
         model = problem.models[name]
         samples = torch.arange(min(SAMPLES, problem.inputs.size()))
-        rows, elements = few(self.space, len(samples), self.seed)
+        rows, elements = random_transforms(self.space, len(samples), self.seed)
         signals = problem.inputs.take(samples).to(device_of(model.module))
         self.layers = layer_invariance(model.module, signals, self.space, elements, rows)
         with torch.no_grad(), evaluating(model.module):
@@ -250,7 +241,7 @@ class Site:
         self.invariance = float(cosine(after, before[rows.to(before.device)]).nanmean())
 
 
-def few(space: InputSpace, count: int, seed: int) -> tuple[Tensor, Tensor]:
+def random_transforms(space: InputSpace, count: int, seed: int) -> tuple[Tensor, Tensor]:
     """A few random transforms of each of `count` signals: the signals' numbers (R,), and the elements (R, p)."""
     rows = torch.arange(count).repeat_interleave(DRAWS)
     draw = torch.arange(DRAWS).repeat(count)
@@ -258,7 +249,7 @@ def few(space: InputSpace, count: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def diagnosis_of(case: Case, site: Site) -> Diagnosis:
-    """Ask the flowchart about one explainer; what a mean over transforms reads no longer matters."""
+    """The flowchart's answer for one explainer; the baseline and layer of a mean over transforms do not matter."""
     mean = isinstance(case.explainer, Symmetrised)
     layer = "" if mean else str(getattr(case.explainer, "layer", None) or "")
     return diagnose(
@@ -287,7 +278,7 @@ def baseline_motion(explainer: Explainer, site: Site) -> float:
         return math.nan
     given = torch.as_tensor(single).expand(site.shape)[None] if several is None else several[:SAMPLES]
     baselines = given.detach().cpu().double()
-    rows, elements = few(site.space, len(baselines), site.seed)
+    rows, elements = random_transforms(site.space, len(baselines), site.seed)
     moved = site.space.act(elements, baselines[rows])
     motion, size = (part.flatten(1).norm(dim=1) for part in (moved - baselines[rows], baselines[rows]))
     return float((motion / size.clamp(min=1e-30)).max())
@@ -310,18 +301,13 @@ def advice_step(case: Case, step: Diagnosis, plan: Remedy, after: Case | None) -
         reason=step.reason,
         change=plan.change,
         after_label=after.label if after else "",
-        before=plain(case.row["value"]),
-        before_low=plain(case.row["low"]),
-        before_high=plain(case.row["high"]),
-        after=plain(after.row["value"]) if after else None,
-        after_low=plain(after.row["low"]) if after else None,
-        after_high=plain(after.row["high"]) if after else None,
-        gain=plain(gain.value) if gain else None,
-        gain_low=plain(gain.low) if gain else None,
-        gain_high=plain(gain.high) if gain else None,
+        **ends("before", case.row),
+        **ends("after", after.row if after else {}),
+        **ends("gain", asdict(gain) if gain else {}),
     )
 
 
-def plain(value: float) -> float | None:
-    """A number for JSON, which has no NaN."""
-    return float(value) if math.isfinite(value) else None
+def ends(name: str, found: Mapping[str, Any]) -> dict[str, float | None]:
+    """A value and the ends of its interval for JSON, which has no NaN."""
+    names = {"value": name, "low": f"{name}_low", "high": f"{name}_high"}
+    return {field: or_none(found.get(part, math.nan)) for part, field in names.items()}

@@ -1,4 +1,4 @@
-"""Can a score be trusted? It should not mind a minor perturbation, and should notice a disruptive one.
+"""Consistency of a score: a minor perturbation should not change it, and a disruptive one should.
 
 Scores of several explanation methods are taken before and after a perturbation: `before` is (methods, samples), and `after`
 is (perturbations, methods, samples), or (methods, samples) for a single one. `kept` (perturbations, samples) or (samples,)
@@ -23,18 +23,17 @@ Mask = NDArray[np.bool_]
 
 
 def intra_consistency(before: Array, after: Array, *, disruptive: bool, kept: Mask | None = None) -> float:
-    """IAC: whether a perturbation leaves each method's scores where they were (minor), or moves them (disruptive).
+    """IAC: whether each method's scores stay the same under a minor perturbation, or change under a disruptive one.
 
     The mean over perturbations and methods of the p-value of Wilcoxon's signed-rank test between a method's scores before
-    and after; of 1 - p if the perturbation is disruptive. Those without any sample left are passed over; NaN if all are.
+    and after; of 1 - p if the perturbation is disruptive. Those without any sample are skipped; NaN if all are.
 
     >>> before, after = np.array([[0.1, 0.2, 0.3, 0.4]]), np.array([[0.2, 0.1, 0.5, 0.7]])
     >>> round(intra_consistency(before, after, disruptive=False), 4)
     0.1975
     """
-    before, after, chosen = arranged(before, after, kept)
-    counts = chosen & defined(before, after)
-    p = signed_rank_p(np.where(counts, after - before, np.nan))
+    before, after, chosen, defined = as_arrays(before, after, kept)
+    p = signed_rank_p(np.where(chosen & defined, after - before, np.nan))
     return mean_of_defined(1.0 - p if disruptive else p)
 
 
@@ -51,8 +50,8 @@ def inter_consistency(before: Array, after: Array, *, direction: Direction, disr
     >>> inter_consistency(before, after, direction=Direction.HIGHER, disruptive=True)
     0.3333333333333333
     """
-    before, after, chosen = arranged(before, after, kept)
-    counts = chosen & defined(before, after)
+    before, after, chosen, defined = as_arrays(before, after, kept)
+    counts = chosen & defined
     if before.shape[1] < 2:
         raise InputError("One explainer alone always ranks first, so that inter-consistency would be 1: pass at least two.")
     if disruptive:
@@ -78,17 +77,17 @@ def meta_consistency(iac_nr: float, iac_ar: float, iec_nr: float, iec_ar: float)
 
 
 def left_out(before: Array, after: Array, *, kept: Mask | None = None) -> int:
-    """How many (perturbation, method, sample) that count are without a score before or after, and so were left out.
+    """How many of the (perturbation, method, sample) that count have no score before or after, and were left out.
 
     >>> left_out(np.array([[0.1, np.nan, 0.3]]), np.array([[0.1, 0.2, 0.3]]))
     1
     """
-    before, after, chosen = arranged(before, after, kept)
-    return int((chosen & ~defined(before, after)).sum())
+    *_, chosen, defined = as_arrays(before, after, kept)
+    return int((chosen & ~defined).sum())
 
 
 def signed_rank_p(differences: Array) -> Array:
-    """The two-sided p-value of Wilcoxon's signed-rank test along the last axis, NaN left out; NaN where nothing is left.
+    """The two-sided p-value of Wilcoxon's signed-rank test along the last axis, NaN left out; NaN if nothing is left.
 
     With ranks r of |d|, ties averaged, and the ranks of zero differences split between both signs (zsplit), the statistic is
     z = sum sign(d) r / sqrt(sum r^2), by the normal approximation, which is within 0.025 of the exact
@@ -107,8 +106,10 @@ def signed_rank_p(differences: Array) -> Array:
     return np.asarray(erfc(np.abs(z) / np.sqrt(2.0)), dtype=np.float64)
 
 
-def arranged(before: Array, after: Array, kept: Mask | None) -> tuple[Array, Array, Mask]:
-    """Scores before (1, methods, samples) and after (perturbations, methods, samples), and which count (perturbations, 1, samples)."""
+def as_arrays(before: Array, after: Array, kept: Mask | None) -> tuple[Array, Array, Mask, Mask]:
+    """Scores before (1, methods, samples) and after (perturbations, methods, samples), which samples count (perturbations, 1, samples),
+    and where there is a score both before and after (perturbations, methods, samples).
+    """
     if before.ndim != 2 or after.ndim not in (2, 3) or after.shape[-2:] != before.shape:
         raise InputError(
             "Meta-evaluation needs scores of shape (methods, samples) before and (perturbations, methods, samples) after, "
@@ -121,17 +122,12 @@ def arranged(before: Array, after: Array, kept: Mask | None) -> tuple[Array, Arr
             f"The samples that count are marked by booleans of shape ({before.shape[1]},) or {(len(after), before.shape[1])}, "
             f"not by {chosen.dtype} of shape {chosen.shape}."
         )
-    return before[None], after, np.broadcast_to(chosen, (len(after), before.shape[1]))[:, None]
-
-
-def defined(before: Array, after: Array) -> Mask:
-    """Where there is a score both before and after (perturbations, methods, samples)."""
-    both: Mask = np.isfinite(before) & np.isfinite(after)
-    return both
+    counts = np.broadcast_to(chosen, (len(after), before.shape[1]))[:, None]
+    return before[None], after, counts, np.isfinite(before) & np.isfinite(after)
 
 
 def better(direction: Direction) -> Direction:
-    """The direction, which may be given as its word; any other word is refused."""
+    """The direction, which may be given as a word; raises on any other word."""
     try:
         return Direction(direction)
     except ValueError:

@@ -1,4 +1,4 @@
-"""One seed of a degradation check: the undamaged model, what is made of it, and what is measured."""
+"""One seed of a degradation check: the undamaged model, its damaged versions, and their scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from veracity.audit import Audit
 from veracity.core.errors import InputError, Note, SpecError, unknown
 from veracity.core.spaces import WeightSpace
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain.folds import train_folds
+from veracity.engine.crosstrain.training import FoldTraining
 from veracity.engine.resolve import as_inputs, as_labels
 from veracity.engine.store import RunFolder
 from veracity.perturb import ConvolutionNoise, WrongLabels
@@ -28,8 +28,6 @@ from veracity.perturb.weights.copies import ScratchModel, key
 from veracity.results import Result
 
 UNDAMAGED = "undamaged"
-
-
 Damage = WeightSpace | WrongLabels
 
 
@@ -84,7 +82,7 @@ Model = nn.Module | CrossTrained
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured of one case: rows, failed cells, and why nothing could be measured, if so."""
+    """The measurements of one case: rows, failed cells, and the reason if nothing could be measured."""
 
     case: Case
     rows: pd.DataFrame
@@ -93,17 +91,17 @@ class Outcome:
 
 
 class SeedBlock:
-    """One seed: `audit` measures its undamaged model and what is made of that, which learns from `labels` where it learns."""
+    """One seed: `audit` measures its undamaged model and the damaged ones, which are trained on `labels` if they are trained."""
 
     def __init__(self, audit: Audit, model: Model, labels: Tensor | None, seed: int, root: str, settings: Mapping[str, Any]) -> None:
         self.audit, self.labels, self.seed, self.root, self.settings = audit, labels, seed, root, settings
-        self.base = retrained(model, labels, seed)
+        self.base = model_of_seed(model, labels, seed)
         self.before = pd.DataFrame()
 
-    def measured(self, case: Case, damages: Mapping[str, Damage]) -> Outcome:
-        """The scores of one case. What only a damaged model cannot stand is no mistake of the user's: it is counted."""
+    def measure(self, case: Case, damages: Mapping[str, Damage]) -> Outcome:
+        """The scores of one case. An error that only a damaged model causes is not the user's mistake: it is counted."""
         if not case.damage:
-            outcome = self.audited(case, self.base)
+            outcome = self.run_audit(case, self.base)
             self.before = outcome.rows
             return outcome
         damage = damages[case.damage]
@@ -111,13 +109,13 @@ class SeedBlock:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Note)
-                model = self.mislabelled(case, damage) if isinstance(damage, WrongLabels) else self.noised(case, spaces)
-                return self.audited(case, model)
+                model = self.with_wrong_labels(case, damage) if isinstance(damage, WrongLabels) else self.with_noise(case, spaces)
+                return self.run_audit(case, model)
         except InputError as error:
             rows = self.before.assign(damage=case.damage, share=case.share, value=np.nan, accuracy=np.nan)
             return Outcome(case, rows, pd.DataFrame(), lost=str(error))
 
-    def audited(self, case: Case, model: Model) -> Outcome:
+    def run_audit(self, case: Case, model: Model) -> Outcome:
         """Measure one model."""
         result = replace(self.audit, models={"model": model}).run(f"{self.root}/{case.name}", **self.settings)
         failed = result.failures().drop(columns="model")
@@ -126,21 +124,24 @@ class SeedBlock:
 
     @cached_property
     def modules(self) -> tuple[nn.Module, ...]:
-        """The undamaged networks, one a fold; just the model where there are no folds."""
+        """The undamaged networks, one per fold; the model itself if there are no folds."""
         if not isinstance(self.base, CrossTrained):
             return (self.base,)
         inputs = as_inputs(self.audit.inputs)
         store = RunFolder(f"{self.root}/{Case('', 0.0, 0, self.seed).name}")
-        return train_folds(self.base, inputs, as_labels(self.audit.targets, inputs.size()), store, progress=False).modules
+        return FoldTraining(self.base, inputs, as_labels(self.audit.targets, inputs.size())).train(store, progress=False).modules
 
-    def noised(self, case: Case, spaces: Sequence[WeightSpace]) -> Model:
-        """The undamaged networks with damaged weights, each in its own way."""
+    def with_noise(self, case: Case, spaces: Sequence[WeightSpace]) -> Model:
+        """The undamaged networks with damaged weights, each with its own noise."""
         seed = key("degradation", self.audit.seed, case.damage)
-        made = [noisy(module, space, case.level, fold, seed) for fold, (module, space) in enumerate(zip(self.modules, spaces, strict=True))]
+        made = []
+        for fold, (module, space) in enumerate(zip(self.modules, spaces, strict=True)):
+            copies = ScratchModel(module, seed)
+            made.append(deepcopy(copies.become(copies.weights(space, [(fold, case.level)]), 0)))
         return replace(self.base, fit=None, build=None, models=made) if isinstance(self.base, CrossTrained) else made[0]
 
-    def mislabelled(self, case: Case, damage: WrongLabels) -> Model:
-        """The model trained on labels of which some are wrong; the folds stay."""
+    def with_wrong_labels(self, case: Case, damage: WrongLabels) -> Model:
+        """The model trained on partly wrong labels, with the same folds."""
         if not isinstance(self.base, CrossTrained) or self.labels is None:
             raise InputError("Wrong labels need a model that can be trained anew: pass CrossTrained(fit=...).")
         wrong = damage.of(self.labels, case.share, self.audit.seed)
@@ -148,21 +149,15 @@ class SeedBlock:
         return replace(self.base, data=(inputs, wrong), place=place)
 
 
-def retrained(model: Model, labels: Tensor | None, seed: int) -> Model:
-    """The model of a seed. The folds are fixed by the true labels, so that wrong ones do not move them."""
+def model_of_seed(model: Model, labels: Tensor | None, seed: int) -> Model:
+    """The model of a seed. The true labels fix the folds, so wrong labels do not change them."""
     if not isinstance(model, CrossTrained) or model.fit is None or labels is None:
         return model
     return replace(model, seed=model.seed + seed, folds=members(model.folds, labels, model.seed + seed))
 
 
-def noisy(model: nn.Module, space: WeightSpace, level: int, draw: int, seed: int) -> nn.Module:
-    """A copy of the model with damaged weights."""
-    copies = ScratchModel(model, seed)
-    return deepcopy(copies.become(copies.weights(space, [(draw, level)]), 0))
-
-
 def rows_of(result: Result, case: Case) -> pd.DataFrame:
-    """One row a score and explainer; the value is NaN where it is undefined or no more than a bound."""
+    """One row per score and explainer; the value is NaN if it is undefined or only a bound."""
     table = result.table()
     bounds = {(one.explainer, one.score): one.bounds for one in result.series}
     ends = np.array([bounds[one] for one in zip(table["explainer"], table["score"], strict=True)]).reshape(-1, 2)

@@ -1,6 +1,6 @@
-"""Distance check: can a distance between explanations be trusted to grow with what parts them? (Appendix F of the stability paper.)
+"""Distance check: does a distance between explanations grow as they become more different? (Appendix F of the stability paper.)
 
-A spot moves away from where it was, and noise grows on a map; a distance that compares explanations should grow with both.
+A spot moves away from its first place, and noise grows on a map; a distance that compares explanations should grow with both.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -21,16 +22,12 @@ from veracity.core.failures import failures_of
 from veracity.core.measures import Measure
 from veracity.core.registry import MEASURES
 from veracity.core.settings import Whole, Within, check_fields, short_repr
-from veracity.engine.prepare import versions
-from veracity.engine.progress import bar
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind, Part
-from veracity.engine.store.study import findings, study
+from veracity.engine.store.study import findings
 from veracity.measure.distance import Distance, as_distance
-from veracity.studies.distances import Array, DistanceCurve, curve, growth, partings
-from veracity.studies.result import StudyResult, gated
-
-TITLE = "Which distances grow with what parts two explanations?"
+from veracity.studies.distances import DistanceCurve, curve, growth, partings
+from veracity.studies.result import StudyResult, gate_rows, or_none, write_study
 
 
 class CurveRecord(Part):
@@ -45,7 +42,7 @@ class CurveRecord(Part):
 
     @model_validator(mode="after")
     def fits(self) -> Self:
-        """Raise unless every level has as many values as the others."""
+        """Raise unless all levels have equally many values."""
         if len(self.values) != len(self.at) or len({len(row) for row in self.values}) != 1 or not self.values[0]:
             raise ValueError("needs one row of values per level, all of the same length")
         return self
@@ -67,38 +64,25 @@ class DistanceResult(StudyResult):
     @classmethod
     def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
         """The curves that a folder holds."""
-        kept = findings(folder, Findings)["curves"]
-        curves = [
-            DistanceCurve(
-                distance=one["distance"],
-                test=one["test"],
-                at=np.array(one["at"], dtype=np.float64),
-                values=np.array(one["values"], dtype=np.float64),
-                seconds=math.nan if one["seconds"] is None else one["seconds"],
-                error=one["error"],
-            )
-            for one in kept
-        ]
+        curves = []
+        for one in findings(folder, Findings)["curves"]:
+            at, values = (np.array(one[name], dtype=np.float64) for name in ("at", "values"))
+            seconds = math.nan if one["seconds"] is None else one["seconds"]
+            found = DistanceCurve(distance=one["distance"], test=one["test"], at=at, values=values, seconds=seconds, error=one["error"])
+            curves.append(found)
         return cls(tuple(curves), title=manifest.get("title"), path=folder.root)
 
     def findings(self) -> dict[str, Any]:
         """The curves."""
-        curves = [
-            {
-                "distance": one.distance,
-                "test": one.test,
-                "at": one.at.tolist(),
-                "values": [numbers(row) for row in one.values],
-                "seconds": one.seconds if math.isfinite(one.seconds) else None,
-                "error": one.error,
-            }
-            for one in self.curves
-        ]
+        curves = []
+        for one in self.curves:
+            values = [[or_none(float(value)) for value in row] for row in one.values]
+            curves.append({**vars(one), "at": one.at.tolist(), "values": values, "seconds": or_none(one.seconds)})
         return {"curves": curves}
 
     def requirements(self) -> pd.DataFrame:
         """The `trend`, `fall`, `reach` and `spread` of every distance in every test; a check repeats exactly, so there is no interval."""
-        return gated(
+        return gate_rows(
             [
                 {"model": row["distance"], "explainer": row["test"], "score": name, **dict.fromkeys(("value", "low", "high"), row[name])}
                 for row in self.rows.to_dict("records")
@@ -108,25 +92,19 @@ class DistanceResult(StudyResult):
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """One row a distance and test."""
-        records = [
-            {
-                "distance": one.distance,
-                "test": one.test,
-                **asdict(growth(one.at, one.values)),
-                "microseconds": 1e6 * one.seconds,
-                "error": one.error,
-            }
-            for one in self.curves
-        ]
+        """One row per distance and test."""
+        records = []
+        for one in self.curves:
+            found = asdict(growth(one.at, one.values))
+            records.append({"distance": one.distance, "test": one.test, **found, "microseconds": 1e6 * one.seconds, "error": one.error})
         return pd.DataFrame(records)
 
     def table(self) -> pd.DataFrame:
-        """One row a distance and test: verdict, trend with its p-value, fall, reach, spread, undefined pairs, microseconds a pair."""
+        """One row per distance and test: verdict, trend with its p-value, fall, reach, spread, undefined pairs, microseconds per pair."""
         return self.rows.assign(verdict=[str(verdict) for verdict in self.rows["verdict"]])
 
     def verdicts(self) -> pd.DataFrame:
-        """One row a distance, one column a test; then the pairs without a distance, and microseconds a pair where it was quickest."""
+        """One row per distance, one column per test; then the pairs without a distance, and the fewest microseconds per pair."""
         table = self.table()
         found = table.pivot(index="distance", columns="test", values="verdict")
         found = found.loc[list(dict.fromkeys(table["distance"])), list(dict.fromkeys(table["test"]))]
@@ -152,8 +130,8 @@ class DistanceCheck:
     distances  names, measures or plain functions (N, ...) x (N, ...) -> (N,), or these by name; all registered ones by default.
                Similarities are turned into distances by `as_distance`
     size       pixels along a map's side
-    steps      maps along a way
-    repeats    noisy copies a level
+    steps      number of maps along the path of a spot
+    repeats    number of noisy copies per level
 
     >>> import tempfile
     >>> check = DistanceCheck(distances=["l1", "sliced_wasserstein"], steps=20, repeats=5)
@@ -171,28 +149,22 @@ class DistanceCheck:
     title: str | None = None
 
     def __post_init__(self) -> None:
-        """Check every plain setting; distances are looked at by `chosen`."""
+        """Check every plain setting; `as_distances` checks the distances."""
         check_fields(self, "the distance check", others=("distances",))
 
     def run(self, folder: str | Path, *, workers: int = 1, progress: bool = True) -> DistanceResult:
-        """Measure every distance in every test; one worker is enough, whatever is asked for."""
-        chosen = self.chosen()
-        store = RunFolder(str(folder))
-        store.check_writable(Kind.DISTANCES)
+        """Measure every distance in every test; `workers` has no effect."""
+        chosen = self.as_distances()
         settings = {"seed": self.seed, "size": self.size, "steps": self.steps, "repeats": self.repeats}
-        about: dict[str, Any] = {"title": self.title, "settings": settings, "versions": versions()}
         tests = partings(self.size, self.steps, self.repeats, self.seed)
+        about: dict[str, Any] = {"title": self.title, "settings": settings, "steps": len(tests), "unit": "distance", "progress": progress}
         found = []
-        with (
-            study(store, Kind.DISTANCES, list(chosen), unit="distance", **about) as written,
-            bar("checking distances", len(chosen) * len(tests), progress) as advance,
-        ):
-            for name, distance in chosen.items():
-                for test in tests:
-                    advance(0, name)
-                    found.append(curve(name, distance, test))
-                    advance(1, name)
-            result = DistanceResult(tuple(found), title=self.title, path=store.root)
+        with write_study(Kind.DISTANCES, folder, list(chosen), doing="checking distances", **about) as (written, advance):
+            for (name, distance), test in product(chosen.items(), tests):
+                advance(0, name)
+                found.append(curve(name, distance, test))
+                advance(1, name)
+            result = DistanceResult(tuple(found), title=self.title, path=RunFolder(str(folder)).root)
             written.conclude(result.findings())
         return result
 
@@ -200,16 +172,16 @@ class DistanceCheck:
         """The same check: it has no model, and its maps are small."""
         return self
 
-    def chosen(self) -> dict[str, Distance]:
-        """The distances by name; raises on one that is none."""
+    def as_distances(self) -> dict[str, Distance]:
+        """The distances by name; raises on anything else."""
         if isinstance(self.distances, str):
             raise SpecError(f"The distances are a list, such as ['{self.distances}'], not one name.")
         if self.distances is None:
             return {one.name: as_distance(one) for one in MEASURES.values()}
         if isinstance(self.distances, Mapping):
-            pairs = [(str(name), built(one)) for name, one in self.distances.items()]
+            pairs = [(str(name), build_distance(one)) for name, one in self.distances.items()]
         else:
-            pairs = [(name_of(one), one) for one in map(built, self.distances)]
+            pairs = [(name_of(one), one) for one in map(build_distance, self.distances)]
         if not pairs:
             raise SpecError("There is no distance to check: give distances=None for all, or at least one.")
         names = [name for name, _ in pairs]
@@ -219,13 +191,12 @@ class DistanceCheck:
         return {name: as_distance(one) for name, one in pairs}
 
 
-def built(one: Any) -> Measure | Distance:
+def build_distance(one: Any) -> Measure | Distance:
     """A measure from its name or {name, settings}; a measure or a function as it is."""
-    found: Any = MEASURES.build(one)
+    found: Measure | Distance = MEASURES.build(one)
     if not callable(found):
         raise SpecError(f"A distance is a name, a measure or a function of two batches of maps, not {short_repr(one)}.")
-    chosen: Measure | Distance = found
-    return chosen
+    return found
 
 
 def name_of(one: Measure | Distance) -> str:
@@ -233,8 +204,3 @@ def name_of(one: Measure | Distance) -> str:
     if isinstance(one, Measure):
         return ", ".join([one.name, *(f"{key}={value}" for key, value in one.settings.items())])
     return str(getattr(one, "__name__", type(one).__name__))
-
-
-def numbers(values: Array) -> list[float | None]:
-    """Numbers as JSON can write them."""
-    return [float(value) if np.isfinite(value) else None for value in values]

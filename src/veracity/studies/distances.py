@@ -1,5 +1,6 @@
-"""Does a distance grow with what it should measure? Maps that move away from a first one step by step, the curve of a distance along
-them, and the verdict on it (Fel et al. 2022, appendix F).
+"""Maps that become more and more different from a first one, the curve of a distance along them, and whether it grows.
+
+Reference: Fel et al. 2022, appendix F.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from veracity.core.errors import InputError, error_text
 
 Array = NDArray[np.float64]
 LEVEL = 0.05
-"""The p-value below which a trend counts."""
+"""A trend counts if its p-value is below this."""
 FALL = 0.05
-"""The share of its range by which a curve may fall back and still count as growing."""
+"""A growing curve may fall by at most this share of its range."""
 FULL = 0.99
-"""From this share of its range on a curve is at its top."""
+"""A curve is at its top from this share of its range on."""
 EARLY = 2 / 3
-"""A curve that is at its top before this share of the way has stopped telling far from further."""
+"""A curve that is at its top before this share of the path saturates."""
 
 
 class Verdict(StrEnum):
-    """What a curve says of its distance."""
+    """How the curve of a distance behaves."""
 
     PASSES = "passes"
     SATURATES = "saturates"
@@ -39,9 +40,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class DistanceCurve:
-    """A distance over one test: values (levels, repeats) at levels `at` (levels,), NaN where undefined, and seconds a pair.
+    """A distance over one test: values (levels, repeats) at levels `at` (levels,), NaN where undefined, and seconds per pair.
 
-    `error` says why there are no values, where there are none.
+    `error` says why there are no values.
     """
 
     distance: str
@@ -74,40 +75,36 @@ class Growth:
     """
 
     verdict: Verdict
-    trend: float
-    p: float
-    fall: float
-    reach: float
-    spread: float
+    trend: float = math.nan
+    p: float = math.nan
+    fall: float = math.nan
+    reach: float = math.nan
+    spread: float = math.nan
     undefined: int
 
 
 def curve(name: str, distance: Callable[[Tensor, Tensor], Tensor], test: Parting) -> DistanceCurve:
-    """The distances of all maps of a test from its first; what the distance raises is kept as a sentence."""
-    levels, repeats = test.others.shape[:2]
-    others = test.others.flatten(0, 1)
-    at = test.at.numpy()
+    """The distances of all maps of a test from its first one; an error of the distance is stored as a sentence."""
+    shape, others, at = test.others.shape[:2], test.others.flatten(0, 1), test.at.numpy()
     started = time.perf_counter()
     try:
         found = distance(test.first.expand_as(others).clone(), others.clone())
         if not isinstance(found, Tensor) or found.shape != (len(others),):
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            raise InputError(
-                f"A distance gives one number a pair, a tensor of shape ({len(others)},) for {len(others)} pairs, not {shape}."
-            )
+            what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise InputError(f"A distance gives one number per pair, a tensor of shape ({len(others)},), not {what}.")
     except Exception as error:
-        return DistanceCurve(distance=name, test=test.name, at=at, values=np.full((levels, repeats), np.nan), error=error_text(error))
+        return DistanceCurve(distance=name, test=test.name, at=at, values=np.full(shape, np.nan), error=error_text(error))
     seconds = (time.perf_counter() - started) / len(others)
-    values = found.detach().cpu().to(torch.float64).numpy().reshape(levels, repeats)
+    values = found.detach().cpu().to(torch.float64).numpy().reshape(shape)
     return DistanceCurve(distance=name, test=test.name, at=at, values=values, seconds=seconds)
 
 
 def growth(at: Array, values: Array) -> Growth:
     """Whether values (levels, repeats) grow with levels (levels,).
 
-    A distance passes if it follows the levels (p < .05, and its mean never falls back by more than a twentieth of its range)
-    and still grows on the last third of the way; it saturates if it is at its top by then. It fails if it does not follow,
-    and is undefined where a level has no value at all. Means are over the repeats that have one.
+    A distance passes if it follows the levels (p < 0.05, and its mean never falls by more than a twentieth of its range) and still grows
+    in the last third of the path; it saturates if it has reached its top by then. It fails if it does not follow the levels, and is
+    undefined if a level has no value. Means are over the defined repeats.
 
     >>> at = np.linspace(0.0, 1.0, 7)
     >>> [str(growth(at, curve[:, None]).verdict) for curve in (at, np.minimum(at, 0.25), at * (1 - at))]
@@ -116,15 +113,13 @@ def growth(at: Array, values: Array) -> Growth:
     defined = np.isfinite(values)
     undefined = int((~defined).sum())
     if not defined.any(axis=1).all():
-        return Growth(
-            verdict=Verdict.UNDEFINED, trend=math.nan, p=math.nan, fall=math.nan, reach=math.nan, spread=math.nan, undefined=undefined
-        )
+        return Growth(verdict=Verdict.UNDEFINED, undefined=undefined)
     mean = mean_over_repeats(values)
     low, high = float(mean.min()), float(mean.max())
     span = high - low
-    trend, p = followed(np.broadcast_to(at[:, None], values.shape)[defined], values[defined])
+    trend, p = rank_trend(np.broadcast_to(at[:, None], values.shape)[defined], values[defined])
     if span == 0.0:
-        return Growth(verdict=Verdict.FAILS, trend=trend, p=p, fall=math.nan, reach=math.nan, spread=math.nan, undefined=undefined)
+        return Growth(verdict=Verdict.FAILS, trend=trend, p=p, undefined=undefined)
     fall = float((np.maximum.accumulate(mean) - mean).max()) / span
     top = at[int(np.argmax(mean >= low + FULL * span))]
     reach = float((top - at[0]) / (at[-1] - at[0]))
@@ -135,8 +130,8 @@ def growth(at: Array, values: Array) -> Growth:
     return Growth(verdict=verdict, trend=trend, p=p, fall=fall, reach=reach, spread=spread / span, undefined=undefined)
 
 
-def followed(levels: Array, values: Array) -> tuple[float, float]:
-    """Spearman's correlation of values (n,) with levels (n,) and its one-sided p-value; NaN where values do not vary."""
+def rank_trend(levels: Array, values: Array) -> tuple[float, float]:
+    """Spearman's correlation of values (n,) with levels (n,) and its one-sided p-value; NaN if values do not vary."""
     if len(values) < 3 or bool((values == values[0]).all()):
         return math.nan, math.nan
     from scipy import stats
@@ -146,13 +141,13 @@ def followed(levels: Array, values: Array) -> tuple[float, float]:
 
 
 def mean_over_repeats(values: Array) -> Array:
-    """The mean of what is defined in each row of (levels, repeats); NaN of nothing."""
+    """The mean of the defined values in each row of (levels, repeats); NaN if there are none."""
     found: Array = np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
     return found
 
 
 def deviation_over_repeats(values: Array) -> Array:
-    """The standard deviation of what is defined in each row of (levels, repeats); NaN of fewer than two."""
+    """The standard deviation of the defined values in each row of (levels, repeats); NaN for fewer than two."""
     kept = np.ma.masked_invalid(values)
     if values.shape[1] < 2:
         return np.full(len(values), np.nan)
@@ -162,12 +157,12 @@ def deviation_over_repeats(values: Array) -> Array:
 SOFT, BROAD, DISC = 1 / 16, 1 / 8, 1 / 10
 """Widths as shares of a map's side: of a soft spot that moves, of the one under noise, and the radius of a disc."""
 INSIDE = 3.0
-"""How many widths a soft spot keeps from the map's edges, so that its mass stays what it is."""
+"""How many widths a soft spot stays away from the map's edges, so its mass does not change."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parting:
-    """A first map (1, 1, S, S) and others (levels, repeats, 1, S, S) that are ever further from it, at levels `at` (levels,)."""
+    """A first map (1, 1, S, S) and others (levels, repeats, 1, S, S) that differ from it more and more, at levels `at` (levels,)."""
 
     name: str
     at: Tensor
@@ -191,7 +186,7 @@ def discs(rows: Tensor, columns: Tensor, size: int, width: float) -> Tensor:
 
 
 def radius(rows: Tensor, columns: Tensor, size: int) -> Tensor:
-    """How far every pixel is from each centre, (L, 1, size, size)."""
+    """The distance of every pixel from each centre, (L, 1, size, size)."""
     line = torch.arange(size, dtype=torch.float64)
     down, right = line[:, None] - rows.double()[:, None, None], line - columns.double()[:, None, None]
     return torch.hypot(down, right)[:, None]
@@ -200,9 +195,9 @@ def radius(rows: Tensor, columns: Tensor, size: int) -> Tensor:
 def moving(size: int = 32, steps: int = 100, *, diagonal: bool = False, disc: bool = False) -> Parting:
     """A spot in the upper left corner and its way to the upper right one, or along the diagonal to the lower right one.
 
-    `steps` maps of `size` pixels a side, centres evenly spaced; a soft spot of width S / 16 that is nowhere exactly zero, or a
-    disc of radius S / 10 with nothing around it. Spots stay whole, so that only their place changes. The level is the share
-    of the way. Fel et al. 2022, appendix F.1.
+    `steps` maps of `size` pixels per side, centres evenly spaced; a soft spot of width S / 16 that is nowhere exactly zero, or a
+    disc of radius S / 10 with nothing around it. Spots stay inside the map, so only their place changes. The level is the share
+    of the path. Fel et al. 2022, appendix F.1.
     """
     width = size * (DISC if disc else SOFT)
     margin = width + 1.0 if disc else INSIDE * width
@@ -228,10 +223,5 @@ def noisy(size: int = 32, levels: int = 21, repeats: int = 50, *, generator: tor
 
 def partings(size: int = 32, steps: int = 100, repeats: int = 50, seed: int = 0) -> tuple[Parting, ...]:
     """The moving spot, along the edge and along the diagonal, the moving disc, and the noise."""
-    generator = torch.Generator().manual_seed(seed)
-    return (
-        moving(size, steps),
-        moving(size, steps, diagonal=True),
-        moving(size, steps, disc=True),
-        noisy(size, repeats=repeats, generator=generator),
-    )
+    noise = noisy(size, repeats=repeats, generator=torch.Generator().manual_seed(seed))
+    return moving(size, steps), moving(size, steps, diagonal=True), moving(size, steps, disc=True), noise

@@ -16,13 +16,13 @@ from veracity.explain.symmetrised import Symmetrised
 from veracity.perturb import Group
 
 WHOLE = 64
-"""Up to this order an explanation is averaged over the whole group."""
+"""An explanation is averaged over the whole group up to this order."""
 
 MORE = 4
-"""By how much the draws of a noisy explainer, or of a mean over transforms, grow."""
+"""The factor by which the draws of a noisy explainer, or of a mean over transforms, are raised."""
 
 LARGEST = 256
-"""No more draws than this are proposed."""
+"""The largest number of draws that is proposed."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def remedy(explainer: Explainer, assumption: Assumption, space: InputSpace, laye
     if assumption is Assumption.UNTOLD:
         return Remedy(None, "Measure more samples.")
     if assumption is Assumption.MODEL:
-        return Remedy(None, "Explain a model that is invariant by construction; mending the explainer would hide what this model does.")
+        return Remedy(None, "Explain a model that is invariant by construction; changing the explainer would hide what this model does.")
     if assumption is Assumption.NOISE:
         return symmetrised(explainer, space) if isinstance(explainer, Symmetrised) and explainer.draws else more_draws(explainer)
     if assumption is Assumption.BASELINE:
@@ -60,22 +60,21 @@ def more_draws(explainer: Explainer) -> Remedy:
             more = min(MORE * count, LARGEST)
             changed = with_settings(explainer, {setting: more})
             return Remedy(changed, f"Raise its {setting} from {count} to {more}, or compare with common_draws.")
-    return Remedy(None, "Compare with common random draws (common_draws), and report it beside its agreement with itself.")
+    return Remedy(None, "Compare with common random draws (common_draws), and report its agreement with itself beside it.")
 
 
 def still_baseline(explainer: Explainer) -> Remedy:
-    """A baseline that no symmetry of this kind moves: zero."""
-    if hasattr(explainer, "baselines"):
-        return Remedy(with_settings(explainer, {"baselines": None}), "Use the zero baseline, which the symmetry leaves in place.")
-    if hasattr(explainer, "baseline"):
-        return Remedy(with_settings(explainer, {"baseline": 0.0}), "Use the zero baseline, which the symmetry leaves in place.")
+    """The zero baseline, which no symmetry of this kind moves."""
+    for setting, zero in (("baselines", None), ("baseline", 0.0)):
+        if hasattr(explainer, setting):
+            return Remedy(with_settings(explainer, {setting: zero}), "Use the zero baseline, which the symmetry leaves in place.")
     return Remedy(
         EXPLAINERS.build("feature_ablation"), "Replace features by zero (feature_ablation): reference rows are not invariant, zero is."
     )
 
 
 def invariant_layer(explainer: Explainer, space: InputSpace, layers: Mapping[str, float]) -> Remedy:
-    """The first invariant layer after the one that is read; a mean over transforms if there is none."""
+    """The next invariant layer; a mean over transforms if there is none."""
     names = list(layers)
     current = getattr(explainer, "layer", None)
     after = names[names.index(current) + 1 :] if current in names else names
@@ -86,22 +85,20 @@ def invariant_layer(explainer: Explainer, space: InputSpace, layers: Mapping[str
 
 
 def symmetrised(explainer: Explainer, space: InputSpace) -> Remedy:
-    """The mean over transforms, over the whole group where it is small, and over more of them where it already is a mean."""
+    """A mean over transforms: over the whole group if it is small, over more transforms if the explainer is such a mean already."""
     if explainer.frame is Frame.INPUT and not isinstance(space, Group):
-        return Remedy(None, f"No mean over {space.name} can mend it, since its transforms cannot be undone: choose another method.")
-    order = space.order if isinstance(space, FiniteSpace) else None
-    if isinstance(explainer, Symmetrised):
-        count = explainer.draws
-        if count is None or count >= LARGEST:
-            return Remedy(None, "It is a mean over transforms already: choose a method that is robust by design.")
-        more = MORE * count
-        draws = None if order is not None and more >= order else min(more, LARGEST)
-        words = "the whole group" if draws is None else f"{draws} transforms"
-        return Remedy(replace(explainer, draws=draws), f"Average over {words} instead of {count} (Proposition 2.3).")
-    draws = None if order is not None and order <= WHOLE else MORE
-    words = "the whole group" if draws is None else f"{draws} transforms"
-    mean = "e_equi" if explainer.frame is Frame.INPUT else "e_inv"
-    return Remedy(Symmetrised(explainer=explainer, draws=draws), f"Average it over {words} ({mean}, Proposition 2.3).")
+        return Remedy(None, f"A mean over {space.name} does not help, since its transforms cannot be undone: choose another method.")
+    order = space.order if isinstance(space, FiniteSpace) else math.inf
+    if not isinstance(explainer, Symmetrised):
+        draws, words = (None, "the whole group") if order <= WHOLE else (MORE, f"{MORE} transforms")
+        mean = "e_equi" if explainer.frame is Frame.INPUT else "e_inv"
+        return Remedy(Symmetrised(explainer=explainer, draws=draws), f"Average it over {words} ({mean}, Proposition 2.3).")
+    count = explainer.draws
+    if count is None or count >= LARGEST:
+        return Remedy(None, "It is a mean over transforms already: choose a method that is robust by design.")
+    more = min(MORE * count, LARGEST)
+    draws, words = (None, "the whole group") if MORE * count >= order else (more, f"{more} transforms")
+    return Remedy(replace(explainer, draws=draws), f"Average over {words} instead of {count} (Proposition 2.3).")
 
 
 def with_settings(explainer: Explainer, changes: dict[str, Any]) -> Explainer:
@@ -112,20 +109,20 @@ def with_settings(explainer: Explainer, changes: dict[str, Any]) -> Explainer:
 
 
 KEPT = 0.99
-"""From this score on a symmetry counts as kept."""
+"""A symmetry counts as kept from this score on."""
 
 EXACT = 1.0 - 1e-4
-"""From this invariance on a layer counts as invariant: representations share a mean, so that even very different ones look alike."""
+"""A layer counts as invariant from this value on: representations share a mean, so even very different ones have a high cosine."""
 
 SLACK = 0.01
-"""How near to its own noise ceiling an explainer must be to be called merely noisy."""
+"""An explainer is merely noisy if its score is at most this far below its agreement with itself."""
 
 STILL = 1e-5
-"""A baseline that moves by less than this, relative to its size, is invariant."""
+"""A baseline is invariant if it moves by at most this share of its size."""
 
 
 class Assumption(Enum):
-    """What a guarantee of robustness rests on, by the thing that fails."""
+    """The assumption of a guarantee of robustness that fails."""
 
     NONE = "none fails"
     MODEL = "the model is not invariant"
@@ -165,7 +162,7 @@ class Symptoms:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """Which assumption fails, by which guideline, and how that was seen."""
+    """The assumption that fails, the guideline, the measurement that shows it, and the reason in words."""
 
     assumption: Assumption
     guideline: int
@@ -187,52 +184,22 @@ def diagnose(found: Symptoms) -> Diagnosis:
         return Diagnosis(assumption=Assumption.UNKNOWN, guideline=4, measured=f"{what} undefined", reason=reason)
     if math.isnan(found.low) or math.isnan(found.high):
         return Diagnosis(assumption=Assumption.UNTOLD, guideline=4, measured=seen, reason=tell("flowchart.untold", samples=1))
-    if found.low >= KEPT:
-        return robust_diagnosis(found, seen)
-    if found.model_invariance < KEPT:
-        return Diagnosis(
-            assumption=Assumption.MODEL,
-            guideline=5,
-            measured=f"{seen}, model invariance {found.model_invariance:.3f}",
-            reason=tell("flowchart.model", intervals=1),
-        )
-    if found.baseline_motion > STILL:
-        return Diagnosis(
-            assumption=Assumption.BASELINE,
-            guideline=1,
-            measured=f"{seen}, baselines move by {found.baseline_motion:.2f} of their size",
-            reason=tell("flowchart.baseline", intervals=1),
-        )
-    if noise_limited(found):
-        return Diagnosis(
-            assumption=Assumption.NOISE,
-            guideline=1,
-            measured=f"{seen}, agreement with itself {found.self_agreement:.3f}",
-            reason=tell("flowchart.noise", agreements=1),
-        )
-    if found.layer_invariance < EXACT:
-        return Diagnosis(
-            assumption=Assumption.LAYER,
-            guideline=2 if found.frame is Frame.TRAINING else 3,
-            measured=f"{seen}, invariance of layer '{found.layer}' {found.layer_invariance:.4f}",
-            reason=tell("flowchart.layer", intervals=1),
-        )
-    if found.representation is not Representation.PERMUTATION and found.frame is Frame.INPUT and found.needs_permutation:
-        return Diagnosis(
-            assumption=Assumption.REPRESENTATION,
-            guideline=1,
-            measured=f"{seen}, the representation is {found.representation.value}",
-            reason=tell("flowchart.representation", intervals=1),
-        )
-    return Diagnosis(assumption=Assumption.UNKNOWN, guideline=4, measured=seen, reason=tell("flowchart.unknown", intervals=1))
-
-
-def robust_diagnosis(found: Symptoms, seen: str) -> Diagnosis:
-    """Nothing to do: the flowchart's last node."""
-    guideline = {Frame.INPUT: 1, Frame.TRAINING: 2, Frame.CONCEPTS: 3}.get(found.frame, 1)
-    return Diagnosis(assumption=Assumption.NONE, guideline=guideline, measured=seen, reason=tell("flowchart.robust", intervals=1))
-
-
-def noise_limited(found: Symptoms) -> bool:
-    """Whether a random explainer is as far from itself as from the symmetry."""
-    return found.stochastic and math.isfinite(found.self_agreement) and found.high >= found.self_agreement - SLACK
+    guideline = {Frame.TRAINING: 2, Frame.CONCEPTS: 3}.get(found.frame, 1)
+    noise = found.stochastic and math.isfinite(found.self_agreement) and found.high >= found.self_agreement - SLACK
+    turned = found.representation is not Representation.PERMUTATION and found.frame is Frame.INPUT and found.needs_permutation
+    model = f", model invariance {found.model_invariance:.3f}"
+    baseline = f", baselines move by {found.baseline_motion:.2f} of their size"
+    layer = f", invariance of layer '{found.layer}' {found.layer_invariance:.4f}"
+    by_layer = 2 if found.frame is Frame.TRAINING else 3
+    kind = f", the representation is {found.representation.value}"
+    questions: tuple[tuple[bool, Assumption, int, str, str], ...] = (
+        (found.low >= KEPT, Assumption.NONE, guideline, "", tell("flowchart.robust", intervals=1)),
+        (found.model_invariance < KEPT, Assumption.MODEL, 5, model, tell("flowchart.model", intervals=1)),
+        (found.baseline_motion > STILL, Assumption.BASELINE, 1, baseline, tell("flowchart.baseline", intervals=1)),
+        (noise, Assumption.NOISE, 1, f", agreement with itself {found.self_agreement:.3f}", tell("flowchart.noise", agreements=1)),
+        (found.layer_invariance < EXACT, Assumption.LAYER, by_layer, layer, tell("flowchart.layer", intervals=1)),
+        (turned, Assumption.REPRESENTATION, 1, kind, tell("flowchart.representation", intervals=1)),
+        (True, Assumption.UNKNOWN, 4, "", tell("flowchart.unknown", intervals=1)),
+    )
+    _, assumption, number, detail, reason = next(answer for answer in questions if answer[0])
+    return Diagnosis(assumption=assumption, guideline=number, measured=seen + detail, reason=reason)

@@ -1,8 +1,8 @@
-"""Meta-evaluation: can a score be trusted? It is measured again on perturbed subjects, and must tell minor from disruptive.
+"""Meta-evaluation: can a score be trusted? It is repeated on perturbed subjects, and must tell minor from disruptive perturbations.
 
-Two tests of Hedström et al. (appendix A.3 of the GEF paper): the input perturbation test adds uniform noise to the inputs and
-passes on the explanations of the unperturbed ones; the model perturbation test scales the weights and explains anew. What is
-unperturbed is measured once.
+Two tests of Hedström et al. (appendix A.3 of the GEF paper): the input perturbation test adds uniform noise to the inputs and uses the
+explanations of the unperturbed ones; the model perturbation test scales the weights and explains the new model. The unperturbed subject
+is measured once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
+from itertools import product, starmap
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -30,22 +31,20 @@ from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Reads, Score, Subject
 from veracity.core.settings import Count, Whole, check_fields
 from veracity.core.targets import Outputs
-from veracity.engine.admission import take
 from veracity.engine.memory import Budget
-from veracity.engine.prepare import versions
-from veracity.engine.progress import bar
 from veracity.engine.resolve import all_scores, as_inputs, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count as Number
 from veracity.engine.store.manifest import Kind, Part
-from veracity.engine.store.study import findings, study
+from veracity.engine.store.study import findings
+from veracity.engine.trial import take
 from veracity.explain import Precomputed
 from veracity.perturb import ParameterScaling, UniformNoise
 from veracity.perturb.weights.copies import ScratchModel, key, parameters_of
 from veracity.results import Result
 from veracity.statistics.intervals import mean_interval, unseen_share
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
-from veracity.studies.result import StudyResult, gated, records
+from veracity.studies.result import StudyResult, gate_rows, records, write_study
 from veracity.walk import MonteCarlo
 
 TESTS = ("ipt", "mpt")
@@ -125,10 +124,10 @@ class MetaResult(StudyResult):
             mean = mean_interval(rows["mc"].to_numpy(dtype=np.float64))
             alike = unseen_share(mean.n) if mean.low == mean.high else np.nan
             found.append({"model": score, "explainer": test, "score": "mc", **asdict(mean), "unseen": alike})
-        return gated(found)
+        return gate_rows(found)
 
     def table(self) -> pd.DataFrame:
-        """One row a score and test, and one for both together: means over iterations, and the spread of MC over them."""
+        """One row per score and test, and one for both tests: means over iterations, and the spread of MC over them."""
         found = [{"score": score, "test": test, **summary(rows)} for (score, test), rows in self._tests()]
         known = {(entry["score"], entry.get("test", TOGETHER)): entry["value"] for entry in self.published}
         if known:
@@ -144,7 +143,7 @@ class MetaResult(StudyResult):
             yield (str(score), str(test)), rows
         for score, rows in self.rows.groupby("score", sort=False):
             if rows["test"].nunique() > 1:
-                yield (str(score), TOGETHER), together(rows)
+                yield (str(score), TOGETHER), mean_of_tests(rows)
 
 
 RESOLVED = ("model", "inputs", "explainers", "scores", "tests", "input_noise", "weight_noise", "reference", "outputs")
@@ -179,23 +178,18 @@ class MetaEvaluation:
     published: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
-        """Check every plain setting; what names or holds data is looked at by `check`."""
+        """Check every plain setting; `check` looks at names and data."""
         check_fields(self, "the meta-evaluation", others=RESOLVED)
 
     def run(self, folder: str | Path, *, workers: int = 1, batch: int | None = None, progress: bool = True) -> MetaResult:
         """Measure what the folder does not hold yet: the unperturbed subject once, then every perturbed one."""
         self.check()
         root = str(folder)
-        store = RunFolder(root)
-        store.check_writable(Kind.META)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "progress": False}
         trials = list(self.trials())
         names = ["base", *(trial.name for trial in trials)]
-        about: dict[str, Any] = {"title": self.title, "settings": {"seed": self.seed}, "versions": versions()}
-        with (
-            study(store, Kind.META, names, **about) as written,
-            bar("meta-evaluating", len(trials) + 1, progress) as advance,
-        ):
+        about: dict[str, Any] = {"title": self.title, "settings": {"seed": self.seed}}
+        with write_study(Kind.META, root, names, doing="meta-evaluating", progress=progress, **about) as (written, advance):
             advance(0, "unperturbed")
             base = self.audit().run(f"{root}/base", **settings)
             before = Unperturbed(self, base)
@@ -203,7 +197,7 @@ class MetaEvaluation:
             after: dict[Trial, Outcome] = {}
             for trial in trials:
                 advance(0, trial.name)
-                after[trial] = before.again(trial, root, settings)
+                after[trial] = before.repeat(trial, root, settings)
                 advance(1, trial.name)
             rows = pd.DataFrame(list(self.consistencies(before, after)))
             found = MetaResult(rows, tuple(self.published), title=self.title, path=root)
@@ -222,14 +216,10 @@ class MetaEvaluation:
 
     def trials(self) -> Iterator[Trial]:
         """Every perturbed subject."""
-        for test in self.tests:
-            for kind in KINDS:
-                for iteration in range(self.iterations):
-                    for number in range(self.perturbations):
-                        yield Trial(test, kind, iteration, number)
+        return starmap(Trial, product(self.tests, KINDS, range(self.iterations), range(self.perturbations)))
 
     def check(self) -> None:
-        """Raise on what could not work."""
+        """Raise on settings that cannot work."""
         if isinstance(self.tests, str):
             raise SpecError(f"The tests are a list, such as ['{self.tests}'], not one name.")
         if not self.tests:
@@ -240,10 +230,10 @@ class MetaEvaluation:
         check_strengths("input_noise", self.input_noise)
         check_strengths("weight_noise", self.weight_noise)
         if len(labelled(self.explainers, controls=False)) < 2:
-            raise InputError("One explainer alone always ranks first, so that meta-evaluation says nothing: pass at least two explainers.")
+            raise InputError("A single explainer always ranks first, so meta-evaluation says nothing: pass at least two explainers.")
         for label, score in all_scores(self.scores, companions=False).named.items():
             if score.reads is not Reads.EXPLANATION:
-                raise InputError(f"The score '{label}' is of the model alone, and meta-evaluation ranks explainers: leave it out.")
+                raise InputError(f"The score '{label}' is about the model only, but meta-evaluation ranks explainers: leave it out.")
             if score.in_map_units:
                 raise InputError(
                     f"The score '{label}' is in the map's own units, and meta-evaluation ranks explainers: give it relative=True or "
@@ -254,33 +244,30 @@ class MetaEvaluation:
         if not isinstance(as_inputs(self.inputs), TensorInputs) and "ipt" in self.tests:
             raise InputError("The input perturbation test adds noise to plain tensors: for other inputs pass tests=['mpt'].")
         if as_inputs(self.inputs).size() < 2:
-            raise InputError("Intra-consistency compares scores over samples, and of one alone it is always the same: pass at least two.")
+            raise InputError("Intra-consistency compares scores over samples, which one sample does not allow: pass at least two.")
         if "mpt" in self.tests:
             parameters_of(self.model)
             fixed = [label for label, one in labelled(self.explainers, controls=False).items() if maps_only(one)]
             if fixed:
                 raise InputError(
-                    f"The model perturbation test explains anew, and '{fixed[0]}' is maps without their explainer: "
+                    f"The model perturbation test explains a new model, but '{fixed[0]}' is maps without their explainer: "
                     "give Precomputed(maps=..., explainer=...), or pass tests=['ipt']."
                 )
 
     def consistencies(self, before: Unperturbed, after: Mapping[Trial, Outcome]) -> Iterator[dict[str, Any]]:
-        """Eq. 20 and its parts, one row a score, test and iteration."""
-        for score, direction in before.directions.items():
-            for test in self.tests:
-                for iteration in range(self.iterations):
-                    parts: dict[str, float] = {}
-                    missing = 0
-                    for kind, what in zip(KINDS, ("nr", "ar"), strict=True):
-                        some = [one for trial, one in after.items() if (trial.test, trial.kind, trial.iteration) == (test, kind, iteration)]
-                        scores, kept = np.stack([one.scores[score] for one in some]), np.stack([one.kept for one in some])
-                        disruptive = kind == "disruptive"
-                        base = before.scores[score]
-                        parts[f"iac_{what}"] = intra_consistency(base, scores, disruptive=disruptive, kept=kept)
-                        parts[f"iec_{what}"] = inter_consistency(base, scores, direction=direction, disruptive=disruptive, kept=kept)
-                        missing += left_out(base, scores, kept=kept) + base.size * sum(one.lost for one in some)
-                    mc = meta_consistency(*(parts[name] for name in PARTS))
-                    yield {"score": score, "test": test, "iteration": iteration, **parts, "mc": mc, "left_out": missing}
+        """Eq. 20 and its parts, one row per score, test and iteration."""
+        for (score, direction), test, iteration in product(before.directions.items(), self.tests, range(self.iterations)):
+            base, missing = before.scores[score], 0
+            parts: dict[str, float] = {}
+            for kind, what in zip(KINDS, ("nr", "ar"), strict=True):
+                some = [one for trial, one in after.items() if (trial.test, trial.kind, trial.iteration) == (test, kind, iteration)]
+                scores, kept = np.stack([one.scores[score] for one in some]), np.stack([one.kept for one in some])
+                disruptive = kind == "disruptive"
+                parts[f"iac_{what}"] = intra_consistency(base, scores, disruptive=disruptive, kept=kept)
+                parts[f"iec_{what}"] = inter_consistency(base, scores, direction=direction, disruptive=disruptive, kept=kept)
+                missing += left_out(base, scores, kept=kept) + base.size * sum(one.lost for one in some)
+            mc = meta_consistency(*(parts[name] for name in PARTS))
+            yield {"score": score, "test": test, "iteration": iteration, **parts, "mc": mc, "left_out": missing}
 
 
 @dataclass(frozen=True)
@@ -296,7 +283,7 @@ class Outcome:
 
 
 class Unperturbed:
-    """The subject as it is: its scores, explanations, predictions, and how strong its paths are."""
+    """The unperturbed subject: its scores, explanations, predictions, and the strengths of its paths."""
 
     def __init__(self, meta: MetaEvaluation, base: Result) -> None:
         if len(base.failures()):
@@ -306,16 +293,16 @@ class Unperturbed:
         self.explainers = labelled(meta.explainers, controls=False)
         subject = Subject("model", next(iter(self.explainers.values())), self.inputs.shape)
         scores = all_scores(meta.scores, companions=False).named
-        self.named = {label: strengthened(score, subject, base) for label, score in scores.items()}
+        self.named = {label: with_strength(score, subject, base) for label, score in scores.items()}
         self.directions = {one.score: Direction(one.direction) for one in base.series}
         self.scores = {label: by_method(base, label, list(self.explainers), self.inputs.size()) for label in self.directions}
-        self.given = {label: passed_on(base, label, one) for label, one in self.explainers.items()} if "ipt" in meta.tests else {}
+        self.given = {label: stored_maps(base, label, one) for label, one in self.explainers.items()} if "ipt" in meta.tests else {}
         self.kind = Outputs(base.manifest["models"]["model"]["outputs"])
         output = outputs(meta.model, self.inputs)
         self.targets, self.predicted = output.argmax(1), self.kind.read(output).argmax(1)
 
-    def again(self, trial: Trial, root: str, settings: Mapping[str, Any]) -> Outcome:
-        """The scores of one perturbed subject, whose outputs are of the kind that they were."""
+    def repeat(self, trial: Trial, root: str, settings: Mapping[str, Any]) -> Outcome:
+        """The scores of one perturbed subject."""
         draw = trial.iteration * self.meta.perturbations + trial.number
         fixed = {"scores": self.named, "targets": self.targets, "target": "label", "outputs": self.kind.value}
         if trial.test == "ipt":
@@ -323,11 +310,13 @@ class Unperturbed:
             audit = self.meta.audit(inputs=inputs, explainers=self.given, **fixed)
             now = outputs(self.meta.model, inputs)
         else:
-            model = scaled(self.meta.model, self.meta.weight_noise[KINDS.index(trial.kind)], draw, trial.kind, self.meta.seed)
-            audit = self.meta.audit(models=model, explainers={label: afresh(one) for label, one in self.explainers.items()}, **fixed)
+            model = scaled_copy(self.meta.model, self.meta.weight_noise[KINDS.index(trial.kind)], draw, trial.kind, self.meta.seed)
+            audit = self.meta.audit(
+                models=model, explainers={label: inner_explainer(one) for label, one in self.explainers.items()}, **fixed
+            )
             now = outputs(model, self.inputs)
         if not bool(now.isfinite().all()):
-            nowhere = {label: np.full_like(found, np.nan) for label, found in self.scores.items()}
+            nowhere = {label: np.full_like(scores, np.nan) for label, scores in self.scores.items()}
             return Outcome(nowhere, np.zeros(len(now), dtype=bool), lost=True)
         result = audit.run(f"{root}/{trial.name}", **settings)
         same = (self.kind.read(now).argmax(1) == self.predicted).numpy()
@@ -351,10 +340,10 @@ def check_strengths(what: str, given: Any) -> None:
         raise SpecError(f"The setting '{what}' is two positive numbers, minor and disruptive, such as (0.001, 5.0), not {given!r}.")
 
 
-def passed_on(base: Result, label: str, explainer: Explainer) -> Explainer:
-    """The explanations of the unperturbed inputs, whatever inputs they are put beside; the explainer itself if none were made.
+def stored_maps(base: Result, label: str, explainer: Explainer) -> Explainer:
+    """The explanations of the unperturbed inputs, for use with any inputs; the explainer itself if there are none.
 
-    None are where scores ask for averages over noise alone, which are made around the inputs at hand.
+    There are none if all scores use averages over noise, which are made around the given inputs.
     """
     if isinstance(explainer, GivenMaps):
         return explainer
@@ -364,14 +353,14 @@ def passed_on(base: Result, label: str, explainer: Explainer) -> Explainer:
     return Precomputed(maps=torch.cat(maps), explainer=explainer) if len(maps) == len(kept) else explainer
 
 
-def afresh(explainer: Explainer) -> Explainer:
-    """The explainer without the explanations that it was given."""
+def inner_explainer(explainer: Explainer) -> Explainer:
+    """The explainer behind given explanations."""
     inner = explainer.explainer if isinstance(explainer, Precomputed) else None
     return explainer if inner is None else inner
 
 
-def strengthened(score: Score, subject: Subject, base: Result) -> Score:
-    """A score whose path was calibrated on the unperturbed subject keeps that strength on the perturbed ones."""
+def with_strength(score: Score, subject: Subject, base: Result) -> Score:
+    """A score with the strength that was calibrated on the unperturbed subject, for use on the perturbed ones."""
     if getattr(score, "sigma", 0.0) is not None:
         return score
     walked = {request.space.name for request in score.requests(subject, Defaults(None, MonteCarlo(draws=1)))}
@@ -381,19 +370,18 @@ def strengthened(score: Score, subject: Subject, base: Result) -> Score:
     return replace(score, **{"sigma": found.pop()}) if found else score
 
 
-def scaled(model: nn.Module, sigma: float, draw: int, kind: str, seed: int) -> nn.Module:
+def scaled_copy(model: nn.Module, sigma: float, draw: int, kind: str, seed: int) -> nn.Module:
     """A copy of the model whose weights are multiplied by N(1, sigma^2).
 
-    Its direction is of a stream of its own: scores that perturb weights, as GEF does, never draw it.
+    Its direction comes from a separate random stream, so scores that perturb weights, such as GEF, never draw it.
     """
     copies = ScratchModel(model, key("meta-evaluation", seed, kind))
     return deepcopy(copies.become(copies.weights(ParameterScaling(sigma=sigma, steps=1), [(draw, 0)]), 0))
 
 
 def by_method(result: Result, score: str, methods: Sequence[str], samples: int) -> Array:
-    """A score of every method and sample, (methods, samples); NaN where it could not be measured."""
-    found = result.samples(score)
-    table = found.pivot(index="explainer", columns="sample", values="value")
+    """A score of every method and sample, (methods, samples); NaN if it could not be measured."""
+    table = result.samples(score).pivot(index="explainer", columns="sample", values="value")
     return table.reindex(index=list(methods), columns=range(samples)).to_numpy(dtype=np.float64)
 
 
@@ -406,8 +394,8 @@ def outputs(model: nn.Module, inputs: Inputs) -> Tensor:
     return torch.cat(parts)
 
 
-def together(rows: pd.DataFrame) -> pd.DataFrame:
-    """The means of both tests in each iteration, undefined where one of them is; how many were left out of both."""
+def mean_of_tests(rows: pd.DataFrame) -> pd.DataFrame:
+    """The means of both tests in each iteration, NaN if one is undefined, and the sum of what both left out."""
     found = [{**part[[*PARTS, "mc"]].mean(skipna=False), "left_out": part["left_out"].sum()} for _, part in rows.groupby("iteration")]
     return pd.DataFrame(found)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -15,9 +17,12 @@ import pandas as pd
 
 from veracity.core.errors import SpecError
 from veracity.core.registry import RENDERERS
+from veracity.engine.prepare import versions
+from veracity.engine.progress import bar
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import Progress, State
+from veracity.engine.store.study import Study, study
 from veracity.results.pages import save_page
 
 READERS = {
@@ -80,7 +85,7 @@ class StudyResult(ABC):
 
     @cached_property
     def progress(self) -> Progress | None:
-        """How far the study had come when it was first looked at; None for one without a folder."""
+        """The progress of the study when it was first read; None without a folder."""
         if not self.path:
             return None
         folder = RunFolder(self.path)
@@ -97,7 +102,30 @@ def load(folder: str | Path) -> Any:
     return reader.read(store, manifest) if kind.study else reader(folder)
 
 
-def gated(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+@contextmanager
+def write_study(
+    kind: Kind,
+    folder: str | Path,
+    parts: Sequence[str],
+    *,
+    doing: str,
+    progress: bool,
+    title: str | None,
+    settings: Mapping[str, Any],
+    steps: int = 1,
+    unit: str = "run",
+) -> Iterator[tuple[Study, Callable[[int, str], None]]]:
+    """Hold the folder of a study for writing, and show a progress bar with so many `steps` per part."""
+    store = RunFolder(str(folder))
+    store.check_writable(kind)
+    with (
+        study(store, kind, parts, title=title, settings=settings, versions=versions(), unit=unit) as written,
+        bar(doing, steps * len(parts), progress) as advance,
+    ):
+        yield written, advance
+
+
+def gate_rows(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows of model, explainer, score, value, low, high, n and unseen as a gate reads them: measured, and not of a control.
 
     What is left out is "" or NaN.
@@ -107,8 +135,13 @@ def gated(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return found.assign(state=state, failed="", control=False, bound=False, cells=1, cells_measured=1)
 
 
+def or_none(value: float) -> float | None:
+    """A number for JSON, which has neither NaN nor infinity."""
+    return value if math.isfinite(value) else None
+
+
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON can write them: None for what is not a finite number."""
+    """Rows for JSON: None for what is not a finite number."""
     finite = table.replace([np.inf, -np.inf], np.nan)
     found = finite.astype(object).where(finite.notna(), None).to_dict("records")
     return [{str(name): value for name, value in record.items()} for record in found]

@@ -29,9 +29,9 @@ Summary = Callable[[Mapping[str, Result]], pd.DataFrame]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Audits:
-    """Audits of different data that belong together, by name; `summary` reads a further table off their results.
+    """Audits of different data that belong together, by name; `summary` makes a further table from their results.
 
-    A run's folder holds one run folder for each audit, under its name. Running it again measures what is missing.
+    The folder of a run holds one run folder per audit, under its name. Running it again measures what is missing.
     """
 
     audits: Mapping[str, Audit]
@@ -68,7 +68,7 @@ class Findings(Part):
 
 @dataclass(frozen=True)
 class JointResult(StudyResult):
-    """The results of several audits by name, as one table; `summary` is read off all of them together."""
+    """The results of several audits by name, as one table; `summary` is a further table from all of them."""
 
     kind: ClassVar[Kind] = Kind.AUDITS
     results: Mapping[str, Result]
@@ -92,18 +92,18 @@ class JointResult(StudyResult):
         return {"columns": [str(name) for name in self.summary.columns], "summary": records(self.summary)}
 
     def table(self) -> pd.DataFrame:
-        """Every audit's table, below each other, with the audit's name in the first column."""
-        return pd.concat([named(name, one.table()) for name, one in self.results.items()], ignore_index=True)
+        """The tables of all audits as one, with the audit's name in the first column."""
+        return join_tables({name: one.table() for name, one in self.results.items()})
 
     def failures(self) -> pd.DataFrame:
         """What could not be measured, and why, with the audit's name in the first column."""
-        return pd.concat([named(name, one.failures()) for name, one in self.results.items()], ignore_index=True)
+        return join_tables({name: one.failures() for name, one in self.results.items()})
 
     def __str__(self) -> str:
         """The summary, then the numbers of every model."""
-        parts = [] if self.summary is None else [plain(self.summary, 28)]
+        parts = [] if self.summary is None else [as_text(self.summary, 28)]
         for (audit, model), rows in self.table().groupby(["audit", "model"], sort=False):
-            parts.append(f"{audit} / {model}\n{plain(shown(rows))}")
+            parts.append(f"{audit} / {model}\n{as_text(shown(rows))}")
         return "\n\n".join(parts)
 
     def save_report(self, path: str | Path) -> Path:
@@ -120,15 +120,13 @@ def confidence_of(results: Mapping[str, Result]) -> float:
     return next((float(one.manifest["spec"].get("confidence", 0.95)) for one in results.values()), 0.95)
 
 
-def named(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """A table with an audit's name in its first column."""
-    found = table.copy()
-    found.insert(0, "audit", name)
-    return found
+def join_tables(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Tables below each other, with the audit's name in the first column."""
+    return pd.concat(tables, names=["audit"]).reset_index("audit").reset_index(drop=True)
 
 
 def shown(rows: pd.DataFrame) -> pd.DataFrame:
-    """The columns that have something to say: not those that are empty, or 0 for all; bounds as such, open ends empty."""
+    """The columns that are not empty and not 0 for all rows; bounds are marked, open ends are empty."""
     found = rows[SHOWN].replace([np.inf, -np.inf], np.nan)
     if rows["bound"].any():
         found["value"] = [bounded(row) for row in rows.to_dict("records")]
@@ -144,6 +142,6 @@ def bounded(row: Mapping[Any, Any]) -> str:
     return "" if math.isnan(row["value"]) else f"≤ {row['value']:.1f}" if row["bound"] else f"{row['value']:.3f}"
 
 
-def plain(table: pd.DataFrame, widest: int | None = None) -> str:
+def as_text(table: pd.DataFrame, widest: int | None = None) -> str:
     """A table as text, its columns cut at a width if one is given."""
     return str(table.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep="", max_colwidth=widest))

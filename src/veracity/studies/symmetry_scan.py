@@ -1,6 +1,6 @@
-"""Symmetry scan: given a model and data and nothing else, which of the catalogued symmetries does the model keep?
+"""Symmetry scan: which of the catalogued symmetries does a model keep?
 
-Every catalogued group that fits the inputs is tried, and the agreement is held against that of different inputs.
+Every catalogued group that fits the inputs is tried, and the agreement is compared with that of different inputs.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import math
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, replace
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -29,13 +29,12 @@ from veracity.core.randomness import Draws
 from veracity.core.sentences import tell
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
-from veracity.engine.admission import sweep
-from veracity.engine.prepare import AuditPlan, versions
-from veracity.engine.progress import bar
+from veracity.engine.prepare import AuditPlan
 from veracity.engine.resolve import as_inputs, as_whole
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count, Kind, Part
-from veracity.engine.store.study import findings, study
+from veracity.engine.store.study import findings
+from veracity.engine.trial import sweep
 from veracity.perturb import (
     CubeRotations,
     CyclicShift,
@@ -52,7 +51,7 @@ from veracity.perturb import (
 )
 from veracity.perturb.groups.base import describe
 from veracity.statistics.intervals import Array, mean_interval, unseen_share
-from veracity.studies.result import StudyResult, gated
+from veracity.studies.result import StudyResult, gate_rows, or_none, write_study
 from veracity.walk import Exhaustive, MonteCarlo
 
 
@@ -68,12 +67,15 @@ def catalogue(shape: Size, structured: bool = False, margin: int = 0) -> list[In
     >>> [space.name for space in catalogue(Size([5]))]
     ['cyclic_shift', 'mirror', 'permutations', 'sign_flip']
     """
-    found = [fitted for space in candidates(shape, structured, margin) if (fitted := fits(space, shape)) is not None]
+    found = []
+    for space in candidates(shape, structured, margin):
+        with suppress(InputError):
+            found.append(space.fit(shape))
     return [space for space in found if space.order is None or space.order > 1]
 
 
 def candidates(shape: Size, structured: bool, margin: int) -> list[InputSpace]:
-    """What may be tried on inputs with so many axes, whether it fits or not."""
+    """The symmetries to try on inputs of this shape; some may not fit."""
     points: list[InputSpace] = [Rotations3D(), CubeRotations()]
     if structured:
         return [NodePermutations(), Permutations(axis=-1), *points, SignFlip()]
@@ -87,16 +89,8 @@ def candidates(shape: Size, structured: bool, margin: int) -> list[InputSpace]:
     return [*square, *along, *window, *(Permutations(axis=axis) for axis in axes), *points, SignFlip()]
 
 
-def fits(space: InputSpace, shape: Size) -> InputSpace | None:
-    """The space fitted to this shape, None if it cannot be."""
-    try:
-        return space.fit(shape)
-    except InputError:
-        return None
-
-
 def moves(space: InputSpace, signals: Signals) -> bool:
-    """Whether one random element for each of these inputs changes anything: what does not move them is kept by any model.
+    """Whether a random element changes any of these inputs. If none does, every model keeps the symmetry.
 
     >>> moves(Permutations(axis=-2, size=3), Signals(torch.ones(8, 3, 4)))
     False
@@ -110,7 +104,7 @@ def moves(space: InputSpace, signals: Signals) -> bool:
 def blank_margin(x: Tensor) -> int:
     """How many outer entries are blank in every one of N inputs (N, ...): along rows and columns of images, else the last axis.
 
-    Blank is one value a sample and channel, as `WindowShift` asks; 0 if nothing at all is to be seen.
+    Blank means one value per sample and channel, as `WindowShift` requires. The margin of blank inputs is 0.
 
     >>> blank_margin(torch.tensor([[[0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0]]]))
     2
@@ -124,19 +118,19 @@ def blank_margin(x: Tensor) -> int:
 
 
 TOLERANCE = 1e-4
-"""How much of the way from a perfect symmetry to the null a kept symmetry may stray."""
+"""A kept symmetry may deviate from a perfect one by at most this share of the distance to the null."""
 
 ROUNDING = 1e-7
-"""Different inputs whose outputs agree to this are not told apart."""
+"""Outputs of different inputs are the same if they differ by at most this."""
 
 NAMED = 10**9
-"""Up to how many elements an order is written out."""
+"""The largest number of elements that is written out."""
 
 
 def null_agreement(outputs: Tensor) -> float:
-    """How alike outputs (N, K) of different inputs are: the mean cosine over all pairs, (|sum of unit rows|^2 - n) / (n (n - 1)).
+    """The similarity of outputs (N, K) of different inputs: the mean cosine over all pairs, (|sum of unit rows|^2 - n) / (n (n - 1)).
 
-    A symmetry that agrees no better is none. 1 for a constant model, NaN for fewer than two outputs with a direction.
+    A symmetry whose agreement is not higher is not kept. 1 for a constant model, NaN for fewer than two outputs with a direction.
 
     >>> import torch
     >>> round(null_agreement(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]])), 4)
@@ -160,11 +154,11 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class KeptSymmetry:
-    """How well a model keeps one symmetry of so many `elements`, None for one without end, over n samples.
+    """How well a model keeps one symmetry over n samples; `elements` is the order of the group, None if it is infinite.
 
-    `invariance` is its mean as defined (eq. 1). `moved` is the mean without the identity, which every model keeps and
-    which counts for much in a small group, with the interval from `low` to `high`; `lowest` is the worst sample's. `null` is what
-    different inputs reach. `place` and `why` are set by `rank`. `space` is the symmetry itself, None in a scan read from a folder.
+    `invariance` is the mean of eq. 1. `moved` is the mean without the identity, which every model keeps and which has a large weight in a
+    small group, with the interval from `low` to `high`; `lowest` is the value of the worst sample. `null` is the agreement of different
+    inputs. `rank` sets `place` and `why`. `space` is the symmetry itself, None in a scan that was read from a folder.
     """
 
     symmetry: str
@@ -184,11 +178,10 @@ class KeptSymmetry:
 
     @classmethod
     def of(cls, space: InputSpace, values: Array, null: float, tolerance: float = TOLERANCE) -> KeptSymmetry:
-        """From one invariance per sample (samples,), NaN where undefined, and the `null_agreement` of the model's outputs."""
+        """From one invariance per sample (samples,), NaN if undefined, and the `null_agreement` of the model's outputs."""
         x = values[np.isfinite(values)]
-        away = without_identity(x, space.order)
         ends = mean_interval(without_identity(values, space.order))
-        lowest = float(away.min()) if len(x) else math.nan
+        lowest = float(without_identity(x, space.order).min()) if len(x) else math.nan
         return cls(
             space=space,
             symmetry=describe(space),
@@ -217,9 +210,9 @@ def without_identity(values: Array, order: int | None) -> Array:
 
 
 def verdict(lowest: float, null: float, tolerance: float = TOLERANCE) -> Verdict:
-    """Kept if even the worst sample has 1 - lowest <= tolerance min(1, 1 - null); without a null the tolerance stands alone.
+    """Kept if even the worst sample has 1 - lowest <= tolerance min(1, 1 - null); without a null, 1 - lowest <= tolerance.
 
-    Measured by the distance to the null, since the outputs of a model that hardly reacts are alike whatever happens.
+    The tolerance is relative to the distance from the null, since the outputs of a model that hardly responds are always similar.
 
     >>> verdict(0.99995, null=0.2), verdict(0.99995, null=0.9999), verdict(1.0, null=1.0)
     (<Verdict.KEPT: 'kept'>, <Verdict.BROKEN: 'not kept'>, <Verdict.EMPTY: 'says nothing'>)
@@ -235,17 +228,16 @@ def verdict(lowest: float, null: float, tolerance: float = TOLERANCE) -> Verdict
 def rank(rows: Sequence[KeptSymmetry]) -> list[KeptSymmetry]:
     """The symmetries, best first, each with its place and the reason for it.
 
-    Kept ones come first, the one with the most elements before all others: where a group is kept, so are its parts. One
-    without end is larger than any finite one. The rest follow by their invariance without the identity. Ties are
-    broken by name, since differences within the tolerance are rounding.
+    Kept symmetries come first, the largest group before its subgroups, which are kept with it; an infinite group is the largest. The
+    others follow by their invariance without the identity. Ties are sorted by name, since differences within the tolerance are rounding.
     """
-    order = sorted(rows, key=standing)
+    order = sorted(rows, key=sort_key)
     above = (None, *order)
     return [replace(row, place=number + 1, why=reason(row, above[number])) for number, row in enumerate(order)]
 
 
-def standing(row: KeptSymmetry) -> tuple[int, tuple[float, float], float, tuple[float, float], str]:
-    """What a row is sorted by, least first."""
+def sort_key(row: KeptSymmetry) -> tuple[int, tuple[float, float], float, tuple[float, float], str]:
+    """The verdict, then the size of a kept symmetry or the agreement of another one, then the name."""
     size = (0, 0) if row.elements is None else (1, -row.elements)
     by_size = row.verdict in (Verdict.KEPT, Verdict.EMPTY)
     agreement = 0.0 if by_size or math.isnan(row.moved) else -row.moved
@@ -253,7 +245,7 @@ def standing(row: KeptSymmetry) -> tuple[int, tuple[float, float], float, tuple[
 
 
 def reason(row: KeptSymmetry, above: KeptSymmetry | None) -> str:
-    """Why a row stands where it stands, in one sentence."""
+    """Why a row has its place, in one sentence."""
     if row.verdict is Verdict.UNDEFINED:
         return tell("scan.undefined", undefined=1)
     if row.verdict is Verdict.EMPTY:
@@ -282,7 +274,7 @@ def size_of(elements: float | None) -> str:
 
 
 WHOLE = 64
-"""Up to this order a symmetry is tried as a whole."""
+"""All elements of a symmetry are tried up to this order."""
 
 
 class SymmetryRecord(Part):
@@ -319,56 +311,39 @@ class Scan(StudyResult):
     @classmethod
     def read(cls, folder: RunFolder, manifest: Mapping[str, Any]) -> Self:
         """The symmetries that a folder holds."""
-        kept = [{name: one[name] for name in SymmetryRecord.model_fields} for one in findings(folder, Findings)["rows"]]
-        rows = [KeptSymmetry(**{**one, **numbers(one), "verdict": Verdict(one["verdict"])}) for one in kept]
+        rows = []
+        for record in findings(folder, Findings)["rows"]:
+            numbers = {name: math.nan if record[name] is None else float(record[name]) for name in NUMBERS}
+            known = {name: record[name] for name in SymmetryRecord.model_fields}
+            rows.append(KeptSymmetry(**{**known, **numbers, "verdict": Verdict(record["verdict"])}))
         return cls(rows, title=manifest.get("title"), path=folder.root)
 
     def findings(self) -> dict[str, Any]:
         """One record per symmetry."""
-        names = [one.name for one in fields(KeptSymmetry) if one.name != "space"]
-        plain = [{**{name: getattr(row, name) for name in names}, "elements": writable(row.elements)} for row in self.rows]
-        return {"rows": [{**one, "verdict": one["verdict"].value, **{name: known(one[name]) for name in NUMBERS}} for one in plain]}
+        rows = []
+        for row in self.rows:
+            numbers = {name: or_none(getattr(row, name)) for name in NUMBERS}
+            known = {name: getattr(row, name) for name in SymmetryRecord.model_fields}
+            rows.append({**known, **numbers, "elements": writable(row.elements), "verdict": row.verdict.value})
+        return {"rows": rows}
 
     def table(self) -> pd.DataFrame:
         """One row per symmetry, best kept first: its invariance with a 95 % interval over samples, the worst sample, the null.
 
         The identity, which every model keeps, is left out of the invariance.
         """
-        return pd.DataFrame(
-            [
-                {
-                    "symmetry": row.symmetry,
-                    "elements": writable(row.elements),
-                    "verdict": row.verdict.value,
-                    "invariance": row.moved,
-                    "low": row.low,
-                    "high": row.high,
-                    "worst": row.lowest,
-                    "null": row.null,
-                    "n": row.n,
-                    "why": row.why,
-                }
-                for row in self.rows
-            ]
-        )
+        names = ["symmetry", "elements", "verdict", "moved", "low", "high", "lowest", "null", "n", "why"]
+        table = pd.DataFrame([vars(row) | {"elements": writable(row.elements), "verdict": row.verdict.value} for row in self.rows])
+        return table[names].rename(columns={"moved": "invariance", "lowest": "worst"})
 
     def requirements(self) -> pd.DataFrame:
-        """The `invariance` to every symmetry, with its interval over samples; the symmetry stands for the model."""
-        alike = [unseen_share(row.n) if row.low == row.high else math.nan for row in self.rows]
-        return gated(
-            [
-                {
-                    "model": row.symmetry,
-                    "score": "invariance",
-                    "value": row.moved,
-                    "low": row.low,
-                    "high": row.high,
-                    "n": row.n,
-                    "unseen": share,
-                }
-                for row, share in zip(self.rows, alike, strict=True)
-            ]
-        )
+        """The `invariance` to every symmetry, with its interval over samples; the symmetry takes the place of the model."""
+        rows = []
+        for row in self.rows:
+            unseen = unseen_share(row.n) if row.low == row.high else math.nan
+            found = {"value": row.moved, "low": row.low, "high": row.high, "n": row.n, "unseen": unseen}
+            rows.append({"model": row.symmetry, "score": "invariance", **found})
+        return gate_rows(rows)
 
     def __str__(self) -> str:
         shown = self.table().drop(columns="why")
@@ -385,16 +360,6 @@ def writable(elements: float | None) -> float | None:
     (8, 1000000000000000.0)
     """
     return elements if elements is None or elements < 10**15 else 10.0 ** min(math.floor(math.log10(elements)), 300)
-
-
-def known(value: float) -> float | None:
-    """A number for JSON, which has no NaN."""
-    return value if math.isfinite(value) else None
-
-
-def numbers(record: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a record, NaN where there is none."""
-    return {name: math.nan if record[name] is None else float(record[name]) for name in NUMBERS}
 
 
 def scan(
@@ -424,13 +389,12 @@ def scan(
         raise InputError(f"No catalogued symmetry moves inputs of shape {tuple(some.shape)}.")
     where = nullcontext(str(folder)) if folder is not None else tempfile.TemporaryDirectory()
     parts = {f"{number:02d}-{space.name}": space for number, space in enumerate(spaces)}
-    about: dict[str, Any] = {"title": title, "settings": {"samples": samples, "draws": draws, "seed": seed}, "versions": versions()}
+    about: dict[str, Any] = {"title": title, "settings": {"samples": samples, "draws": draws, "seed": seed}}
     rows = []
-    with where as root, bar("scanning", len(spaces), progress) as advance:
-        store = RunFolder(root)
-        store.check_writable(Kind.SCAN)
+    with where as root:
+        RunFolder(root).check_writable(Kind.SCAN)
         null = null_of(audit_of(model, some, spaces[0], draws, seed).prepare())
-        with study(store, Kind.SCAN, list(parts), **about) as written:
+        with write_study(Kind.SCAN, root, list(parts), doing="scanning", progress=progress, **about) as (written, advance):
             for part, space in parts.items():
                 advance(0, describe(space))
                 with warnings.catch_warnings():
@@ -452,7 +416,7 @@ def audit_of(model: nn.Module, inputs: Inputs, space: InputSpace, draws: int, se
 
 
 def null_of(prepared: AuditPlan) -> float:
-    """How alike the model's probabilities on different inputs are."""
+    """The similarity of the model's probabilities for different inputs."""
     model = prepared.problem.models["model"]
     with evaluating(model.module):
         outputs = sweep("model", model.module, prepared.problem.inputs, prepared.budgets["model"])

@@ -99,7 +99,7 @@ class ExplainerConformance(ABC):
     def test_batch_size_changes_nothing(self) -> None:
         """The number of model rows per call does not affect explanations."""
         if not self.bind().batch_dependent:
-            self.assert_same(self.explain(batch=1), self.explain(batch=1000))
+            self.assert_same(self.explain(slice(2), batch=1), self.explain(slice(2), batch=1000))
 
     def test_same_keys_same_numbers(self) -> None:
         """The same seed, samples and draws give the same numbers."""
@@ -129,11 +129,11 @@ class ExplainerConformance(ABC):
         context = Context(Draws.of(0, torch.arange(len(inputs))), 2)
         for call in (0, 1):
             with no_trace(model, inputs), suppress(RuntimeError):
-                self.bind().explain(Counted(model, fails_at=call), inputs, targets, context)
+                self.bind().explain(CountingModel(model, fails_at=call), inputs, targets, context)
 
     def test_cost_is_counted(self) -> None:
         """`cost` is the number of model rows that `explain` uses."""
-        model, inputs = Counted(self.model()), self.inputs()
+        model, inputs = CountingModel(self.model()), self.inputs()
         self.bind().explain(model, inputs, self.targets(), Context(Draws.of(0, torch.arange(len(inputs))), 1000))
         cost = self.bind().cost(inputs.shape[1:])
         declared = {"forward": cost.forward * len(inputs), "backward": cost.backward * len(inputs)}
@@ -143,7 +143,7 @@ class ExplainerConformance(ABC):
     def test_calls_are_full_and_fit(self) -> None:
         """No call has more rows than `context.batch`, and there are at most twice as many calls as needed."""
         for batch in (7, 64):
-            model, inputs = Counted(self.model()), self.inputs()
+            model, inputs = CountingModel(self.model()), self.inputs()
             self.bind().explain(model, inputs, self.targets(), Context(Draws.of(0, torch.arange(len(inputs))), batch))
             calls = model.log["forward"]
             assert max(calls, default=0) <= batch, f"{max(calls)} rows in one call, but the batch is {batch}"
@@ -160,7 +160,7 @@ class ExplainerConformance(ABC):
                 torch.testing.assert_close(found.cpu(), self.explain(), rtol=1e-2, atol=1e-3 * float(self.explain().abs().max()))
 
 
-class Counted(nn.Module):
+class CountingModel(nn.Module):
     """A model that counts the rows of its forward and backward passes, and fails in call number `fails_at`."""
 
     def __init__(self, model: nn.Module, fails_at: int | None = None) -> None:

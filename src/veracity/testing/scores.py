@@ -58,7 +58,7 @@ class ScoreConformance(ABC):
         """Four inputs."""
         return Draws.of(0, torch.arange(4)).normal(1, 8, 8, stream="score conformance").float()
 
-    def measured(self, explainers: Any = EXPLAINERS, batch: int | None = None) -> pd.DataFrame:
+    def measure(self, explainers: Any = EXPLAINERS, batch: int | None = None) -> pd.DataFrame:
         """The values of the score, one row per model, explainer and sample."""
         audit = Audit(
             models=self.model(),
@@ -77,7 +77,7 @@ class ScoreConformance(ABC):
     def test_values_lie_in_the_bounds(self) -> None:
         """Every value lies between the score's bounds, and something is defined."""
         low, high = self.score().bounds
-        values = self.measured()["value"].to_numpy(float)
+        values = self.measure()["value"].to_numpy(float)
         values = values[np.isfinite(values)]
         assert len(values), "the score is undefined for every sample"
         inside = (values >= low - 1e-9) & (values <= high + 1e-9)
@@ -85,22 +85,20 @@ class ScoreConformance(ABC):
 
     def test_batch_size_does_not_matter(self) -> None:
         """One row at a time gives the same numbers as all rows at once."""
-        many, few = (self.measured(batch=batch)["value"].to_numpy(float) for batch in (None, 1))
+        many, few = (self.measure(batch=batch)["value"].to_numpy(float) for batch in (None, 1))
         np.testing.assert_allclose(few, many, rtol=1e-5, atol=1e-6, err_msg="values depend on the batch size")
 
     def test_undefined_is_nan(self) -> None:
         """A map of zeros gives a number or NaN, never an error or an infinity."""
-        values = self.measured({"zeros": lambda model, inputs, targets: torch.zeros_like(inputs)})["value"].to_numpy(float)
+        values = self.measure({"zeros": lambda model, inputs, targets: torch.zeros_like(inputs)})["value"].to_numpy(float)
         assert not np.isinf(values).any(), "a map of zeros scores an infinity; return NaN"
 
     def test_map_units_are_declared(self) -> None:
         """Multiplying maps by 4 changes the value if and only if the score says `in_map_units`."""
-        one, four = (self.measured({"scaled": gradient_times(factor)})["value"].to_numpy(float) for factor in (1.0, 4.0))
+        one, four = (self.measure({"scaled": gradient_times(factor)})["value"].to_numpy(float) for factor in (1.0, 4.0))
         same = np.allclose(one, four, rtol=1e-4, atol=1e-5, equal_nan=True)
-        told = self.score().in_map_units
-        assert same != told, (
-            f"in_map_units is {told}, yet maps times 4 score {four} and not {one}" if not same else f"in_map_units is {told}"
-        )
+        declared = self.score().in_map_units
+        assert same != declared, f"in_map_units is {declared}, but maps score {one}, and maps times 4 score {four}"
 
     def test_describes_itself(self) -> None:
         """The score has a name, a first sentence, a direction, ordered bounds, and a spec that JSON can write."""

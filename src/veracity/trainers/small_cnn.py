@@ -43,13 +43,12 @@ def small_cnn(shape: Size, classes: int, width: int = 16, dropout: float = 0.25)
     channels, height, width_of_image = images(shape, "small_cnn", least=4)
     halvings = 2 if min(height, width_of_image) >= 16 else 1
     sides = (height >> halvings) * (width_of_image >> halvings)
-    layers = OrderedDict[str, nn.Module](
-        conv1=nn.Conv2d(channels, width, 3, padding=1, bias=False), norm1=nn.BatchNorm2d(width), relu1=nn.ReLU(), pool1=nn.MaxPool2d(2)
-    )
-    layers.update(conv2=nn.Conv2d(width, 2 * width, 3, padding=1, bias=False), norm2=nn.BatchNorm2d(2 * width), relu2=nn.ReLU())
-    if halvings == 2:
-        layers["pool2"] = nn.MaxPool2d(2)
-    layers.update(conv3=nn.Conv2d(2 * width, 2 * width, 3, padding=1, bias=False), norm3=nn.BatchNorm2d(2 * width), relu3=nn.ReLU())
+    layers, widths = OrderedDict[str, nn.Module](), (channels, width, 2 * width, 2 * width)
+    for n in (1, 2, 3):
+        layers[f"conv{n}"] = nn.Conv2d(widths[n - 1], widths[n], 3, padding=1, bias=False)
+        layers |= {f"norm{n}": nn.BatchNorm2d(widths[n]), f"relu{n}": nn.ReLU()}
+        if n <= halvings:
+            layers[f"pool{n}"] = nn.MaxPool2d(2)
     layers.update(flatten=nn.Flatten(), dropout=nn.Dropout(dropout), linear=nn.Linear(2 * width * sides, classes))
     return nn.Sequential(layers)
 

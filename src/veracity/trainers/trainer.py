@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import torch
 from torch import Size, Tensor, nn
@@ -19,15 +19,8 @@ from veracity.core.settings import Count, NonNegative, Positive, Within
 from veracity.trainers.certified import certified_constant
 from veracity.trainers.training import Augmentation, BestEpoch, as_inputs, held_out, initialised, mean_loss, train
 
-DEVICE: Any = field(default=None, metadata={"spec": False})
-
-
-class Progress(Protocol):
-    """A function that is called after each epoch."""
-
-    def __call__(self, done: int, total: int, text: str) -> None:
-        """`done` of `total` epochs are done; `text` has the losses of the last one."""
-        ...
+Progress = Callable[[int, int, str], object]
+"""A function that is called after each epoch with the epochs done, all epochs, and a text with the losses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +49,7 @@ class BaseTrainer(Component, ABC):
     patience: Count | None = 5
     validation: Annotated[float, Within(least=0, below=1)] = 0.1
     augment: Augmentation | None = None
-    device: str | None = DEVICE
+    device: str | None = field(default=None, metadata={"spec": False})
 
     @abstractmethod
     def build(self, shape: Size, classes: int) -> nn.Module:
@@ -74,7 +67,7 @@ class BaseTrainer(Component, ABC):
             return {}
 
     def untrained(self, inputs: Tensor | Inputs, targets: Tensor, seed: int) -> nn.Module:
-        """The network before training, in evaluation mode, with the initial weights of this seed."""
+        """The network before training, in evaluation mode, with this seed's initial weights."""
         data = as_inputs(inputs)
         return self.export(self.initial_network(data, check_labels(targets, data.size()), seed).eval())
 
@@ -89,42 +82,31 @@ class BaseTrainer(Component, ABC):
 
         return initialised(build, seed)
 
-    def __call__(self, inputs: Tensor | Inputs, targets: Tensor, seed: int, heard: Progress | None = None) -> nn.Module:
-        """Train, and return the network in evaluation mode; `heard` is called after each epoch."""
+    def __call__(self, inputs: Tensor | Inputs, targets: Tensor, seed: int, progress: Progress | None = None) -> nn.Module:
+        """Train, and return the network in evaluation mode; `progress` is called after each epoch."""
         self.check()
         data = as_inputs(inputs)
         labels = check_labels(targets, data.size())
         home = data.take(torch.zeros(1, dtype=torch.long)).values.device
-        there = torch.device(self.device) if self.device is not None else home
-        model = self.initial_network(data, labels, seed).to(there)
+        device = home if self.device is None else torch.device(self.device)
+        model = self.initial_network(data, labels, seed).to(device)
         held = held_out(labels, self.validation, seed)
         rows, validation = (~held).nonzero().flatten(), held.nonzero().flatten()
         if isinstance(data, TensorInputs):
-            data = TensorInputs(data.tensor.to(there))
-        labels = labels.to(there)
+            data = TensorInputs(data.tensor.to(device))
+        labels = labels.to(device)
         best = BestEpoch(model, self.patience, after=self.epochs // 2)
 
         def stop(epoch: int, loss: float) -> bool:
-            validated = mean_loss(model, data, labels, validation) if len(validation) else loss
-            if not (math.isfinite(loss) and math.isfinite(validated)):
+            validation_loss = mean_loss(model, data, labels, validation) if len(validation) else loss
+            if not (math.isfinite(loss) and math.isfinite(validation_loss)):
                 raise InputError(f"The training diverged in epoch {epoch + 1} (its loss is not finite): lower the rate, now {self.rate:g}.")
-            if heard is not None:
-                heard(epoch + 1, self.epochs, f"loss {loss:.4f}" + (f", validation {validated:.4f}" if len(validation) else ""))
-            return best.update(validated) if len(validation) else False
+            if progress is not None:
+                progress(epoch + 1, self.epochs, f"loss {loss:.4f}" + (f", validation {validation_loss:.4f}" if len(validation) else ""))
+            return best.update(validation_loss) if len(validation) else False
 
-        train(
-            model,
-            data,
-            labels,
-            epochs=self.epochs,
-            batch=batch_without_single(len(rows), self.batch),
-            rate=self.rate,
-            decay=self.decay,
-            seed=seed,
-            augment=self.augment,
-            rows=rows,
-            stop=stop,
-        )
+        settings: dict[str, Any] = {"epochs": self.epochs, "rate": self.rate, "decay": self.decay, "augment": self.augment}
+        train(model, data, labels, batch=batch_without_single(len(rows), self.batch), seed=seed, rows=rows, stop=stop, **settings)
         best.restore()
         return self.export(model.to(home).eval())
 
@@ -176,9 +158,7 @@ def check_labels(targets: Tensor, size: int) -> Tensor:
         raise InputError(f"The targets of a training must be whole numbers, one class per sample ({size} samples), not {what}.")
     labels = targets.long()
     if int(labels.min()) < 0:
-        raise InputError(
-            f"The targets of a training must be classes numbered from 0, but the lowest is {int(labels.min())}: renumber them."
-        )
+        raise InputError(f"The targets of a training must be classes from 0 on, but the lowest is {int(labels.min())}: renumber them.")
     missing = (labels.bincount() == 0).nonzero()
     if len(missing):
         raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from veracity.core.errors import InputError
-from veracity.core.inputs import Inputs, Signals, TensorInputs
+from veracity.core.inputs import Inputs, TensorInputs
 
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
 Loss = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Tensor]
@@ -60,8 +60,8 @@ def train(
     steps = -(-len(samples) // batch)
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=rate, total_steps=epochs * steps)
-    save = checkpoint or (lambda done, rate: None)
-    save(0, float(schedule.get_last_lr()[0]))
+    if checkpoint is not None:
+        checkpoint(0, float(schedule.get_last_lr()[0]))
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         for epoch in range(epochs):
@@ -74,8 +74,10 @@ def train(
                 with torch.autocast(device.type, torch.bfloat16, enabled=reduced):
                     if loss is None:
                         error = cross_entropy(signals.through(view).float(), labels[index])
+                    elif signals.structure:
+                        raise InputError("A loss function gets the values only, but these inputs also have a structure: leave `loss` out.")
                     else:
-                        error = loss(view, values_only(signals), labels[index], noise)
+                        error = loss(view, signals.values, labels[index], noise)
                 optimiser.zero_grad()
                 error.backward()
                 optimiser.step()
@@ -84,7 +86,8 @@ def train(
             model.eval()
             if report is not None:
                 report(epoch, float(total) / len(samples))
-            save(epoch + 1, float(schedule.get_last_lr()[0]))
+            if checkpoint is not None:
+                checkpoint(epoch + 1, float(schedule.get_last_lr()[0]))
             if stop is not None and stop(epoch, float(total) / len(samples)):
                 break
     return model.eval()
@@ -93,13 +96,6 @@ def train(
 def as_inputs(inputs: Tensor | Inputs) -> Inputs:
     """Inputs from a tensor of samples."""
     return TensorInputs(inputs) if isinstance(inputs, Tensor) else inputs
-
-
-def values_only(signals: Signals) -> Tensor:
-    """The signals' values; raises if they have a structure."""
-    if signals.structure:
-        raise InputError("A loss function gets the values only, but these inputs have a structure as well: leave `loss` out.")
-    return signals.values
 
 
 def initialised(build: Callable[[], Network], seed: int) -> Network:
@@ -140,18 +136,22 @@ def random_crop(margin: int) -> Augmentation:
     return crop
 
 
+def batch_outputs(model: nn.Module, inputs: Inputs, labels: Tensor, rows: Tensor, batch: int = 500) -> Iterator[tuple[Tensor, Tensor]]:
+    """The outputs and labels of some samples, a batch at a time."""
+    view = inputs.adapt(model)
+    for index in rows.to(labels.device).split(batch):
+        yield inputs.take(index).to(labels.device).through(view), labels[index]
+
+
 @torch.no_grad()
-def accuracy(model: nn.Module, inputs: Tensor | Inputs, labels: Tensor, batch: int = 500) -> float:
+def accuracy(model: nn.Module, inputs: Tensor | Inputs, labels: Tensor) -> float:
     """The share of inputs whose largest output is their label."""
-    data = as_inputs(inputs)
-    view = data.adapt(model)
-    parts = torch.arange(len(labels), device=labels.device).split(batch)
-    predicted = torch.cat([data.take(index).to(labels.device).through(view).argmax(dim=1) for index in parts])
-    return float((predicted == labels).float().mean())
+    parts = batch_outputs(model, as_inputs(inputs), labels, torch.arange(len(labels)))
+    return float(torch.cat([outputs.argmax(dim=1) == truth for outputs, truth in parts]).float().mean())
 
 
 def held_out(labels: Tensor, share: float, seed: int) -> Tensor:
-    """Which samples (N,) validate: about this share of every class, at least one of each, but never all of them.
+    """A mask (N,) of the validation samples: about this share of every class, at least one of each, but never all of them.
 
     >>> held_out(torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 2]), share=0.25, seed=0).sum()
     tensor(2)
@@ -159,25 +159,19 @@ def held_out(labels: Tensor, share: float, seed: int) -> Tensor:
     held = torch.zeros(len(labels), dtype=torch.bool)
     if share <= 0:
         return held
-    here = labels.cpu()
-    order = torch.randperm(len(here), generator=torch.Generator().manual_seed(seed))
-    order = order[here[order].argsort(stable=True)]
-    rank = torch.from_numpy(place_in_group(here[order].numpy()))
-    count = here.bincount()
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    count = labels.cpu().bincount()
     wanted = torch.minimum((count * share).round().long().clamp(min=1), count - 1)
-    held[order] = rank < wanted[here[order]]
+    for label in labels.cpu().unique():
+        held[order[labels.cpu()[order] == label][: wanted[label]]] = True
     return held
 
 
 @torch.no_grad()
-def mean_loss(model: nn.Module, inputs: Inputs, labels: Tensor, rows: Tensor, batch: int = 500) -> float:
+def mean_loss(model: nn.Module, inputs: Inputs, labels: Tensor, rows: Tensor) -> float:
     """The mean cross-entropy over some samples, for a model in evaluation mode."""
-    view = inputs.adapt(model)
-    total = 0.0
-    for index in rows.to(labels.device).split(batch):
-        outputs = inputs.take(index).to(labels.device).through(view)
-        total += float(cross_entropy(outputs.float(), labels[index], reduction="sum"))
-    return total / len(rows)
+    parts = batch_outputs(model, inputs, labels, rows)
+    return sum(float(cross_entropy(outputs.float(), truth, reduction="sum")) for outputs, truth in parts) / len(rows)
 
 
 class BestEpoch:

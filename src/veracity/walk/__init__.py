@@ -1,4 +1,4 @@
-"""Ways through a space: all of it, at random, until it is known well enough, or in search of what hurts most."""
+"""Walks through a space: all elements, random draws, draws until a mean is precise enough, and searches for the worst case."""
 
 from veracity.walk.genetic import Genetic
 from veracity.walk.gradient import GradientSearch

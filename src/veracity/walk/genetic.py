@@ -13,11 +13,11 @@ from veracity.core.randomness import Draws
 from veracity.core.registry import WALKS
 from veracity.core.settings import Count, Whole, Within
 from veracity.core.spaces import Space
-from veracity.core.walks import Ask, Search, Searcher, Trace
-from veracity.walk.record import NOTHING, Record, draws_of
+from veracity.core.walks import Ask, Search, Searcher
+from veracity.walk.record import RecordedSearch
 
 LARGEST = 4.0
-"""How far from the middle a latent may go; Phi(4) is the wall of a box but for 3e-5 of its width."""
+"""The largest absolute value of a latent; Phi(4) lies within 3e-5 of the boundary of a box."""
 
 
 @WALKS.add
@@ -25,12 +25,11 @@ LARGEST = 4.0
 class Genetic(Search):
     """A genetic algorithm over the latents (section 8.2): selection by fitness, uniform crossover, mutation, fixed generations.
 
-    It begins with `population` points of the space, the middle of the box with latents of standard deviation `spread` around
-    it (1: uniform in the space). In each of `generations` generations the `elites` best survive, and the others are children
-    of two parents each, chosen with a probability that falls linearly with their rank; half of the entries, at random,
-    come from either parent, and a share `rate` of them moves by Gaussian noise of standard deviation `step`; all do where
-    none would, so that few latents do not make copies. Latents measure a ball in units of its radius, so that steps scale
-    with it. Points that keep the constraint rank before all that do not, which rank by how far they are from it.
+    The first generation has `population` points with Gaussian latents of standard deviation `spread` (1: uniform in the space). In
+    each of `generations` further generations the `elites` best survive. The others are children of two parents, which are chosen with
+    a probability that falls linearly with their rank. Each entry comes from either parent with equal probability, and a share `rate`
+    of the entries moves by Gaussian noise of standard deviation `step`; if no entry would move, all do. Steps scale with the radius
+    of a ball. Points that satisfy the constraint rank before all others, which rank by their distance from it.
 
     Evaluations: population + generations * (population - elites).
     """
@@ -45,8 +44,9 @@ class Genetic(Search):
     rate: Annotated[float, Within(above=0, most=1)] = 0.2
 
     def searcher(self, space: Space, samples: Tensor, seed: int, event: float, device: torch.device) -> Searcher:
-        """Begin with random points."""
-        self.check()
+        """Start with random points; raises if the elites leave no room for children."""
+        if self.elites >= self.population:
+            raise SpecError(f"The walk '{self.name}' needs fewer elites than its population of {self.population}, not {self.elites}.")
         return Generations(self, space, samples, seed, device)
 
     @property
@@ -55,38 +55,29 @@ class Genetic(Search):
         return self.population
 
     def length(self, space: Space) -> int:
-        """Evaluations of a sample."""
+        """The number of evaluations."""
         return self.population + self.generations * (self.population - self.elites)
 
-    def check(self) -> None:
-        """Raise on settings that breed nothing."""
-        if self.elites >= self.population:
-            raise SpecError(f"The walk '{self.name}' needs fewer elites than its population of {self.population}, not {self.elites}.")
 
-
-class Generations:
+class Generations(RecordedSearch):
     """Populations (S, P, d) of all samples, one generation after the other."""
 
-    slopes = False
-
     def __init__(self, walk: Genetic, space: Space, samples: Tensor, seed: int, device: torch.device) -> None:
-        self.walk, self.space, self.samples, self.seed, self.device = walk, space, samples, seed, device
-        self.record = Record(len(samples))
-        self.generation = 0
+        super().__init__(space, samples, seed, device)
+        self.walk, self.rows, self.generation = walk, torch.arange(len(samples)), 0
         self.latent = torch.empty(len(samples), 0, space.latents, device=device)
         self.merit = torch.empty(len(samples), 0, dtype=torch.float64, device=device)
         self.children = torch.empty(0)
-        self.asked = NOTHING
 
     def ask(self) -> Ask | None:
         """The first population, or the children of the last."""
         if self.generation > self.walk.generations or len(self.samples) == 0:
             return None
         each = self.walk.population - (self.walk.elites if self.generation else 0)
-        draws = draws_of(self.seed, self.samples, self.record.evaluations, each)
+        draws = self.next_draws(self.rows, each)
         noise = draws.gaussian(self.space.latents, stream="genetic", device=self.device).reshape(len(self.samples), each, -1)
         self.children = noise.mul_(self.walk.spread) if self.generation == 0 else self.breed(noise, draws)
-        row = torch.arange(len(self.samples)).repeat_interleave(each)
+        row = self.rows.repeat_interleave(each)
         self.asked = Ask(row, draws.draw, torch.zeros_like(row), self.space.decode(self.children.flatten(0, 1)))
         return self.asked
 
@@ -94,15 +85,15 @@ class Generations:
         """Children (S, C, d) of pairs of parents, mutated."""
         size, entries = noise.shape[:2], noise.shape[2]
         place = draws.uniform(2, stream="genetic.parents").to(self.device).reshape(*size, 2)
-        chosen = ranked(place, self.walk.population)[..., None].expand(-1, -1, -1, entries)
+        chosen = parent_ranks(place, self.walk.population)[..., None].expand(-1, -1, -1, entries)
         first, second = (self.latent.gather(1, parent) for parent in chosen.unbind(2))
         child = torch.where(coins(draws, entries, "genetic.cross", self.device).reshape(noise.shape), first, second)
-        moved = share_of(draws, entries, "genetic.mutate", self.device, self.walk.rate).reshape(noise.shape)
-        moved = moved | ~moved.any(dim=2, keepdim=True)
-        return (child + noise * moved * self.walk.step).clamp(-LARGEST, LARGEST)
+        mutate = mutations(draws, entries, self.walk.rate, self.device).reshape(noise.shape)
+        mutate = mutate | ~mutate.any(dim=2, keepdim=True)
+        return (child + noise * mutate * self.walk.step).clamp(-LARGEST, LARGEST)
 
     def tell(self, merit: Tensor, seen: Tensor, slope: Tensor | None = None) -> None:
-        """The elites and their children, sorted, are the next parents."""
+        """Sort the elites and the children, which are the next parents."""
         self.record.see(self.asked, merit, seen)
         value = torch.where(merit.isnan(), -torch.inf, merit.double()).to(self.device).reshape(len(self.samples), -1)
         elites = self.walk.elites if self.generation else 0
@@ -110,22 +101,14 @@ class Generations:
         every = torch.cat((self.merit[:, :elites], value), dim=1)
         self.merit, order = every.sort(dim=1, descending=True, stable=True)
         self.latent = latent.gather(1, order[:, :, None].expand_as(latent))
-        self.record.mark(torch.arange(len(self.samples)), self.generation)
+        self.record.mark(self.rows, self.generation)
         self.generation += 1
 
-    def trace(self) -> Trace:
-        """One line per sample and generation: the best so far."""
-        return self.record.trace()
 
-    def worst(self) -> tuple[Ask, Tensor]:
-        """The best of all generations."""
-        return self.record.worst()
+def parent_ranks(place: Tensor, population: int) -> Tensor:
+    """Ranks from uniform numbers, 0 the best, with probabilities proportional to population - rank (eq. 20 on ranks).
 
-
-def ranked(place: Tensor, population: int) -> Tensor:
-    """From uniform numbers to ranks, 0 the best, chosen with probability proportional to population - rank (eq. 20 on ranks).
-
-    >>> ranked(torch.tensor([0.0, 0.39, 0.41, 0.999]), 4)
+    >>> parent_ranks(torch.tensor([0.0, 0.39, 0.41, 0.999]), 4)
     tensor([0, 0, 1, 3])
     """
     whole_sum = population * (population + 1) / 2
@@ -134,19 +117,17 @@ def ranked(place: Tensor, population: int) -> Tensor:
 
 
 def coins(draws: Draws, count: int, stream: str, device: torch.device) -> Tensor:
-    """`count` fair coins per row, (N, count), from one word for 32 of them."""
-    bits = (octets(draws, -(-count // 8), stream, device)[:, :, None] >> torch.arange(8, dtype=torch.uint8, device=device)) & 1
+    """`count` fair coins per row, (N, count), eight from each random byte."""
+    bits = (random_bytes(draws, -(-count // 8), stream, device)[:, :, None] >> torch.arange(8, dtype=torch.uint8, device=device)) & 1
     return bits.bool().flatten(1)[:, :count]
 
 
-def share_of(draws: Draws, count: int, stream: str, device: torch.device, rate: float) -> Tensor:
-    """Which of `count` entries per row mutate, each with probability `rate` to one part in 256: (N, count), from a byte each."""
-    most = max(1, round(rate * 256))
-    found = octets(draws, count, stream, device)
-    return found < most if most < 256 else torch.ones_like(found, dtype=torch.bool)
+def mutations(draws: Draws, count: int, rate: float, device: torch.device) -> Tensor:
+    """Which of `count` entries per row mutate, (N, count), each with probability `rate` rounded to a multiple of 1/256, at least 1/256."""
+    return random_bytes(draws, count, "genetic.mutate", device).int() < max(1, round(rate * 256))
 
 
-def octets(draws: Draws, count: int, stream: str, device: torch.device) -> Tensor:
-    """`count` random bytes per row, uint8 (N, count): the four of every word, the lowest first."""
+def random_bytes(draws: Draws, count: int, stream: str, device: torch.device) -> Tensor:
+    """`count` random bytes per row, uint8 (N, count): four from each word, the lowest first."""
     words = draws.words_on(-(-count // 4), stream, device).contiguous()
     return words.view(torch.uint8).reshape(len(draws), -1, 8)[:, :, :4].flatten(1)[:, :count]

@@ -1,4 +1,4 @@
-"""What every search remembers: the worst perturbation of each sample so far, and how many evaluations it took."""
+"""The part that all searches share: a record of the worst perturbation of each sample and of the evaluations."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from veracity.core.randomness import Draws
+from veracity.core.spaces import Space
 from veracity.core.walks import Ask, Trace
 
 
 class Record:
-    """Per sample of a group: the largest merit so far, the element and the observation there, and the evaluations made."""
+    """Per sample: the largest merit so far with its element and quantities, and the number of evaluations."""
 
     def __init__(self, samples: int) -> None:
         self.merit = torch.full((samples,), -torch.inf, dtype=torch.float64)
@@ -22,8 +23,9 @@ class Record:
         self.rows: list[tuple[Tensor, Tensor, dict[str, Tensor]]] = []
 
     def see(self, ask: Ask, merit: Tensor, seen: Tensor) -> None:
-        """Take in R evaluations, equally many of each sample in the ask, sample by sample."""
-        which, each = group(ask.row)
+        """Add R evaluations, sorted by sample, with equally many per sample."""
+        which = torch.unique_consecutive(ask.row)
+        each = len(ask.row) // max(1, len(which))
         value = torch.where(merit.isnan(), -torch.inf, merit.double()).reshape(len(which), each)
         best, place = value.max(dim=1)
         best, chosen = best.cpu(), place.cpu() + torch.arange(len(which)) * each
@@ -39,20 +41,19 @@ class Record:
         self.undefined[which] += merit.isnan().reshape(len(which), each).sum(dim=1).cpu()
 
     def mark(self, which: Tensor, level: int, **quantities: Tensor) -> None:
-        """Keep a line for each of some samples (K,): where the search stands, and what else (K,) is to be kept."""
+        """Add a row to the trace of each of K samples: the state of the record, and further quantities (K,)."""
         seen = torch.full((len(self.merit), 0), torch.nan) if self.seen is None else self.seen
-        defined = torch.where(self.merit.isfinite(), self.merit, torch.nan)
-        kept = {
-            "merit": defined[which],
-            **{f"seen{number}": column[which] for number, column in enumerate(seen.T)},
-            "evaluations": self.evaluations[which].double(),
-            "undefined": self.undefined[which].double(),
-            **{name: value.detach().double().cpu() for name, value in quantities.items()},
+        columns = {
+            "merit": torch.where(self.merit.isfinite(), self.merit, torch.nan),
+            **{f"seen{number}": column for number, column in enumerate(seen.T)},
+            "evaluations": self.evaluations.double(),
+            "undefined": self.undefined.double(),
         }
-        self.rows.append((which.clone(), torch.full_like(which, level), {name: value.clone() for name, value in kept.items()}))
+        own = {name: value.detach().double().cpu().clone() for name, value in quantities.items()}
+        self.rows.append((which.clone(), torch.full_like(which, level), {name: value[which] for name, value in columns.items()} | own))
 
     def trace(self) -> Trace:
-        """All lines."""
+        """All rows."""
         names = list(dict.fromkeys(name for _, _, kept in self.rows for name in kept))
         row, level = torch.cat([which for which, _, _ in self.rows]), torch.cat([level for _, level, _ in self.rows])
         lines = [(kept, torch.full((len(which),), torch.nan, dtype=torch.float64)) for which, _, kept in self.rows]
@@ -60,27 +61,34 @@ class Record:
         return Trace(row, torch.zeros_like(row), level, quantities)
 
     def worst(self) -> tuple[Ask, Tensor]:
-        """The worst elements, of the samples that have one, and their merits."""
+        """The worst elements and their merits, for samples that have one."""
         row = self.merit.isfinite().nonzero()[:, 0]
         element = torch.zeros(len(row), 0) if self.element is None else self.element[row.to(self.element.device)]
         return Ask(row, self.draw[row], torch.zeros_like(row), element), self.merit[row]
 
 
 NOTHING = Ask(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), torch.zeros(0, 0))
-"""Before anything was asked."""
+"""The ask before the first one."""
 
 
-def group(row: Tensor) -> tuple[Tensor, int]:
-    """The samples of an ask that goes sample by sample, and how many rows each has.
+class RecordedSearch:
+    """Base class of searchers, which keeps a record and the last ask."""
 
-    >>> group(torch.tensor([3, 3, 5, 5]))
-    (tensor([3, 5]), 2)
-    """
-    which = torch.unique_consecutive(row)
-    return which, len(row) // max(1, len(which))
+    slopes = False
 
+    def __init__(self, space: Space, samples: Tensor, seed: int, device: torch.device) -> None:
+        self.space, self.samples, self.seed, self.device = space, samples, seed, device
+        self.record, self.asked = Record(len(samples)), NOTHING
 
-def draws_of(seed: int, samples: Tensor, first: Tensor, each: int) -> Draws:
-    """The random numbers of the next `each` evaluations of samples (A,), of which `first` (A,) were made: (A * each) rows."""
-    draw = (first[:, None] + torch.arange(each)).flatten()
-    return Draws(seed, samples.repeat_interleave(each), draw)
+    def next_draws(self, rows: Tensor, each: int) -> Draws:
+        """The random numbers of the next `each` evaluations of the samples in `rows` (A,): (A * each) rows."""
+        draw = (self.record.evaluations[rows][:, None] + torch.arange(each)).flatten()
+        return Draws(self.seed, self.samples[rows].repeat_interleave(each), draw)
+
+    def trace(self) -> Trace:
+        """The history of the search."""
+        return self.record.trace()
+
+    def worst(self) -> tuple[Ask, Tensor]:
+        """The worst perturbation of each sample, and its merit."""
+        return self.record.worst()

@@ -1,6 +1,6 @@
-"""Walks that draw: every element once, a fixed number of random elements, or random elements until a mean is known well enough.
+"""Walks that draw: every element once, a fixed number of random elements, or random elements until a mean is precise enough.
 
-Which element is draw d of sample s is a function of (seed, sample, draw), whatever the block, the batch or the worker.
+Draw d of sample s depends only on (seed, sample, draw), not on the block, the batch or the worker.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,44 +18,39 @@ from veracity.core.randomness import Draws
 from veracity.core.registry import WALKS
 from veracity.core.settings import Count, Inside, Positive
 from veracity.core.spaces import Countable, Space, WeightSpace
-from veracity.core.walks import Ask, Sampling, Walk, Walker
+from veracity.core.walks import AdaptiveWalk, Ask, Sampling, Walk, Walker
 from veracity.statistics.anytime import Array, Betting
 
 DISTINCT = 100_000
 """The largest space from which draws are taken without replacement."""
 
 SHUFFLED = 1_000_000
-"""How many random numbers are sorted at once to choose without replacement."""
+"""The most random numbers that are sorted at once to choose without replacement."""
 
 Elements = Callable[[Tensor, Tensor], Tensor]
 """From rows of a block (R,) and draw numbers (R,) to elements (R, p)."""
 
 
 def countable(space: Space) -> Countable | None:
-    """The space, if it is small enough for distinct draws."""
+    """The space if it is small enough for distinct draws, else None."""
     return space if isinstance(space, Countable) and space.order <= DISTINCT else None
 
 
 def owners(space: Space, samples: Tensor) -> Tensor:
-    """Whose random numbers each sample uses: its own, or everybody's where draws are shared by all samples."""
+    """The sample whose random numbers each sample uses: itself, or sample 0 for all if draws are shared."""
     return samples if space.nested else torch.zeros_like(samples)
 
 
-def by_rank(space: Countable) -> Elements:
-    """Draw d is element number d, for every sample."""
-    return lambda _row, draw: space.unrank(draw)
-
-
 def independent(space: Space, samples: Tensor, seed: int) -> Elements:
-    """Draw d is a fresh uniform element; of a model's copies, number d."""
+    """Draw d is a random element; for copies of a model, copy number d."""
     if isinstance(space, WeightSpace):
         return lambda _row, draw: draw[:, None]
     owner = owners(space, samples)
-    return lambda row, draw: space.drawn(Draws(seed, owner[row], draw))
+    return lambda row, draw: space.sample(Draws(seed, owner[row], draw))
 
 
 def distinct(space: Countable, samples: Tensor, seed: int, most: int) -> Elements:
-    """Draw d is the d-th element of the sample's own random order, of which the first `most` are kept."""
+    """Draw d is element d of the sample's own random order, of which the first `most` are stored."""
     owner = owners(space, samples)
     tall = max(1, SHUFFLED // space.order)
     parts = [Draws.of(seed, part).choice(space.order, most, stream="walk").clone() for part in torch.split(owner, tall)]
@@ -65,14 +59,14 @@ def distinct(space: Countable, samples: Tensor, seed: int, most: int) -> Element
 
 
 ROWS = 4096
-"""How many perturbations one ask holds at most, so that memory does not grow with the space."""
+"""The most perturbations in one ask, which bounds the memory."""
 
 NUMBERS = 2**22
-"""How many random numbers the perturbations of one ask are made from at most."""
+"""The most random numbers that the perturbations of one ask are made from."""
 
 
 def rows_for(space: Space) -> int:
-    """How many perturbations of a space one ask holds.
+    """The number of perturbations of a space in one ask.
 
     >>> from veracity.perturb import Permutations
     >>> rows_for(Permutations(size=4)), rows_for(Permutations(size=2**12))
@@ -82,10 +76,9 @@ def rows_for(space: Space) -> int:
 
 
 class PlannedWalker:
-    """Asks for `draws` draws of each of `samples` samples, each at every level, a bounded block at a time.
+    """Asks for `draws` draws of each of `samples` samples at every level, in blocks of bounded size.
 
-    Sample by sample; where draws are shared by all samples, draw by draw and level by level, so that what belongs to one
-    copy of a model comes together.
+    The order is by sample. If samples share their draws, it is by draw and level, to keep the rows of one copy of a model together.
     """
 
     def __init__(self, space: Space, samples: int, draws: int, elements: Elements, rows: int | None = None) -> None:
@@ -113,54 +106,53 @@ class PlannedWalker:
         return Ask(row, draw, level, self.space.at(element if levels == 1 and self.space.nested else element[back], level))
 
     def tell(self, values: Tensor) -> None:
-        """Nothing depends on the values."""
+        """Ignore the values."""
 
 
 LARGEST = 1_000_000
+"""The largest space that is visited as a whole."""
 
 
 @WALKS.add
 @dataclass(frozen=True, kw_only=True)
 class Exhaustive(Walk):
-    """Every element of a finite space once, so that a mean over the space is exact.
-
-    Draw number d of every sample is element number d.
-    """
+    """Every element of a finite space once, which makes the mean over the space exact. Draw d of every sample is element d."""
 
     name = "exhaustive"
 
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
-        """Begin at element 0 of the first sample."""
-        finite = counted(space)
-        return PlannedWalker(finite, len(samples), finite.order, by_rank(finite))
+        """Start at element 0 of the first sample."""
+        finite = check_finite(space)
+        return PlannedWalker(finite, len(samples), finite.order, lambda _row, draw: finite.unrank(draw))
 
     def sampling(self, space: Space) -> Sampling:
-        """All of them: no error from drawing."""
-        return Sampling(exhaustive=True, population=counted(space).order)
+        """All elements, so drawing causes no error."""
+        return Sampling(exhaustive=True, population=check_finite(space).order)
 
     def length(self, space: Space) -> int:
         """The order of the space."""
-        return counted(space).order
+        return check_finite(space).order
 
 
-def counted(space: Space) -> Countable:
-    """The space, if it can be visited as a whole."""
+def check_finite(space: Space) -> Countable:
+    """The space; raises if it is infinite or too large to be visited as a whole."""
     if not isinstance(space, Countable):
-        raise SpecError(f"The walk 'exhaustive' needs a finite space, and '{space.name}' has no end: use the walk 'monte_carlo'.")
+        raise SpecError(f"The walk 'exhaustive' needs a finite space, but '{space.name}' is infinite: use the walk 'monte_carlo'.")
     if space.order > LARGEST:
         count = f"{space.order:,}" if space.order < 10**12 else f"about 10^{math.floor(math.log10(space.order))}"
-        given = f"'{space.name}' has {count}"
-        raise SpecError(f"The walk 'exhaustive' visits at most {LARGEST:,} elements, and {given}: use the walk 'monte_carlo'.")
+        raise SpecError(
+            f"The walk 'exhaustive' visits at most {LARGEST:,} elements, but '{space.name}' has {count}: use the walk 'monte_carlo'."
+        )
     return space
 
 
 @WALKS.add
 @dataclass(frozen=True, kw_only=True)
 class MonteCarlo(Walk):
-    """Uniform random elements, `draws` for every sample, each sample its own (appendix E of the symmetry paper).
+    """`draws` uniform random elements per sample (appendix E of the symmetry paper).
 
-    Finite spaces of up to 100,000 elements are drawn from without replacement unless `replace` is set, and visited as a
-    whole, element by element, if `draws` reaches their order. From all other spaces draws are independent.
+    From finite spaces of up to 100,000 elements they are drawn without replacement unless `replace` is set; if `draws` reaches the
+    order of the space, every element is visited once. In all other spaces draws are independent.
     """
 
     name = "monte_carlo"
@@ -169,18 +161,15 @@ class MonteCarlo(Walk):
     replace: bool = False
 
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
-        """Begin at draw 0 of the first sample."""
+        """Start at draw 0 of the first sample."""
         finite = self.without_replacement(space)
-        if finite is None:
-            elements = independent(space, samples, seed)
-        elif self.draws >= finite.order:
-            elements = by_rank(finite)
-        else:
-            elements = distinct(finite, samples, seed, self.draws)
-        return PlannedWalker(space, len(samples), self.length(space), elements)
+        if finite is not None and self.draws >= finite.order:
+            return Exhaustive().start(space, samples, seed, bounds)
+        elements = independent(space, samples, seed) if finite is None else distinct(finite, samples, seed, self.draws)
+        return PlannedWalker(space, len(samples), self.draws, elements)
 
     def sampling(self, space: Space) -> Sampling:
-        """Distinct draws from a small space (all of them, if there are enough draws), independent ones otherwise."""
+        """Distinct draws from a small space, or all its elements if there are enough draws; otherwise independent draws."""
         finite = self.without_replacement(space)
         return Sampling() if finite is None else Sampling(exhaustive=self.draws >= finite.order, population=finite.order)
 
@@ -190,31 +179,32 @@ class MonteCarlo(Walk):
         return self.draws if finite is None else min(self.draws, finite.order)
 
     def without_replacement(self, space: Space) -> Countable | None:
-        """The space, if its elements are drawn at most once."""
+        """The space if its elements are drawn without replacement, else None."""
         return None if self.replace else countable(space)
 
 
 @WALKS.add
 @dataclass(frozen=True, kw_only=True)
-class Adaptive(Walk):
+class Adaptive(AdaptiveWalk):
     """Uniform random elements for each sample until its confidence interval is narrower than `width`.
 
-    The interval has level `confidence` at any stopping time, so that looking and stopping does not spoil it. A sample is
-    looked at after every `block` draws and given up after `most`. Finite spaces of up to 100,000 elements are drawn from
-    without replacement. The measure must be bounded.
+    The interval is valid at any stopping time, with level `confidence`. It is computed after every `block` draws, and a sample gets at
+    most `most` draws. From finite spaces of up to 100,000 elements they are drawn without replacement. The measure must be bounded.
     """
 
     name = "adaptive"
     reference = "Waudby-Smith and Ramdas 2023"
-    adaptive: ClassVar[bool] = True
     width: Positive = 0.05
     confidence: Inside = 0.95
     most: Count = 500
     block: Count = 16
 
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
-        """Begin with a block of draws for every sample."""
-        self.check(bounds)
+        """Start with a block of draws for every sample."""
+        if not all(math.isfinite(bound) for bound in bounds):
+            raise SpecError(
+                f"The walk 'adaptive' needs a measure with finite bounds, not {bounds[0]} to {bounds[1]}: use the walk 'monte_carlo'."
+            )
         if not space.nested or space.levels > 1:
             raise SpecError(f"The walk 'adaptive' follows single draws of single samples, not '{space.name}': use the walk 'monte_carlo'.")
         finite, length = countable(space), self.length(space)
@@ -224,7 +214,7 @@ class Adaptive(Walk):
         return AdaptiveWalker(bets, elements, self.width, length, self.block, rows_for(space))
 
     def sampling(self, space: Space) -> Sampling:
-        """Draws that stopped by looking at their values."""
+        """Draws with a random stopping time."""
         finite = countable(space)
         return Sampling(population=None if finite is None else finite.order, anytime=self.confidence)
 
@@ -233,16 +223,9 @@ class Adaptive(Walk):
         finite = countable(space)
         return self.most if finite is None else min(self.most, finite.order)
 
-    def check(self, bounds: tuple[float, float]) -> None:
-        """Raise on settings or a measure with which the walk cannot end."""
-        if not all(math.isfinite(bound) for bound in bounds):
-            raise SpecError(
-                f"The walk 'adaptive' needs a measure with finite bounds, not {bounds[0]} to {bounds[1]}: use the walk 'monte_carlo'."
-            )
-
 
 class AdaptiveWalker:
-    """Asks for a block of draws for the samples that are not known well enough yet."""
+    """Asks for a block of draws for the samples whose intervals are still too wide."""
 
     def __init__(self, bets: Betting, elements: Elements, width: float, length: int, block: int, rows: int = ROWS) -> None:
         self.bets, self.elements = bets, elements
@@ -251,7 +234,7 @@ class AdaptiveWalker:
         self.asked = np.zeros(0, dtype=np.int64)
 
     def ask(self) -> Ask | None:
-        """A block for those that have had the fewest draws, with a bounded number of perturbations in all."""
+        """A block of draws for the active samples with the fewest draws, with at most `rows` perturbations."""
         if not self.active.any():
             return None
         counts = np.where(self.active, self.bets.counts, self.length)
@@ -263,7 +246,7 @@ class AdaptiveWalker:
         return Ask(row, draw, torch.zeros_like(draw), self.elements(row, draw))
 
     def tell(self, values: Tensor) -> None:
-        """Narrow the intervals, and let go of those that are narrow enough or have used up their draws."""
+        """Update the intervals, and drop samples whose interval is narrow enough or whose draws are used up."""
         told: Array = values.detach().cpu().double().numpy()
         self.bets.update(self.asked, told.reshape(len(self.asked), -1))
         low, high = self.bets.interval()

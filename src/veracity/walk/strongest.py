@@ -1,4 +1,4 @@
-"""Several searches of the same space, of which the worst result counts."""
+"""Several searches of the same space; the worst result counts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from veracity.walk.gradient import GradientSearch
 @WALKS.add
 @dataclass(frozen=True, kw_only=True)
 class Strongest(Search):
-    """Several searches one after the other, by default a genetic and a gradient one; the worst perturbation of all of them counts.
+    """Several searches one after the other, by default a genetic and a gradient search; the worst perturbation of all counts.
 
-    A search that follows slopes is left out where there are none: explainers without a differentiable form, foreign spaces.
+    Searches that follow slopes are left out for explainers without a differentiable form and for spaces that are not smooth.
     """
 
     name = "strongest"
     searches: Sequence[Search] = (Genetic(), GradientSearch())
 
     def parts(self) -> list[Search]:
-        """The searches, of which there must be one."""
+        """The searches; raises if there is none."""
         if not self.searches:
             raise SpecError(f"The walk '{self.name}' needs at least one search, such as searches=(Genetic(), GradientSearch()).")
         return list(self.searches)
@@ -40,20 +40,20 @@ class Strongest(Search):
 
     @property
     def follows_slopes(self) -> bool:
-        """Whether any of them does."""
+        """Whether any search does."""
         return any(one.follows_slopes for one in self.parts())
 
     def without_slopes(self) -> Search | None:
-        """Those that need no slopes."""
-        left = tuple(one for one in (part.without_slopes() for part in self.parts()) if one is not None)
+        """The searches that need no slopes; None if there is none."""
+        left = tuple(filter(None, (part.without_slopes() for part in self.parts())))
         return replace(self, searches=left) if left else None
 
     def searcher(self, space: Space, samples: Tensor, seed: int, event: float, device: torch.device) -> Searcher:
-        """Begin with the first."""
+        """Start all searches."""
         return SearchSequence([one.searcher(space, samples, seed, event, device) for one in self.parts()])
 
     def length(self, space: Space) -> int:
-        """Evaluations of all of them."""
+        """The number of evaluations of all searches."""
         return sum(one.length(space) for one in self.parts())
 
 
@@ -65,11 +65,11 @@ class SearchSequence:
 
     @property
     def slopes(self) -> bool:
-        """As the search under way wishes."""
+        """Whether the current search needs slopes."""
         return self.searchers[min(self.number, len(self.searchers) - 1)].slopes
 
     def ask(self) -> Ask | None:
-        """What the search under way asks; the next one's first question when it is done."""
+        """The next ask of the current search, or the first ask of the next search."""
         while self.number < len(self.searchers):
             ask = self.searchers[self.number].ask()
             if ask is not None:
@@ -78,11 +78,11 @@ class SearchSequence:
         return None
 
     def tell(self, merit: Tensor, seen: Tensor, slope: Tensor | None = None) -> None:
-        """To the one that asked."""
+        """Tell the search that asked."""
         self.searchers[self.number].tell(merit, seen, slope)
 
     def trace(self) -> Trace:
-        """The searches' lines, each search a draw of its own."""
+        """The rows of all searches; each search is a draw of its own."""
         traces = [one.trace() for one in self.searchers]
         names = list(dict.fromkeys(name for trace in traces for name in trace.quantities))
         blank = [torch.full((len(trace.row),), torch.nan, dtype=torch.float64) for trace in traces]
@@ -99,9 +99,7 @@ class SearchSequence:
         row, merit = torch.cat([ask.row for ask, _ in found]), torch.cat([merit for _, merit in found])
         order = merit.argsort(descending=True, stable=True)
         order = order[row[order].argsort(stable=True)]
-        first = torch.ones_like(order, dtype=torch.bool)
-        first[1:] = row[order][1:] != row[order][:-1]
-        chosen = order[first]
+        chosen = order[row[order].diff(prepend=torch.tensor([-1])) != 0]
         draw, level = (torch.cat([getattr(ask, what) for ask, _ in found])[chosen] for what in ("draw", "level"))
         element = torch.cat([ask.element for ask, _ in found])
         return Ask(row[chosen], draw, level, element[chosen.to(element.device)]), merit[chosen]

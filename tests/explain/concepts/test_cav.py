@@ -222,7 +222,7 @@ class TestBoth:
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 return x.log()
 
-        with pytest.raises(InputError, match="The layer '0' gives NaN or infinity for some training examples"):
+        with pytest.raises(InputError, match="The layer '0' gives NaN or infinity for training examples"):
             kind(layer="0").learn(nn.Sequential(Log(), nn.Linear(6, 2).double()), context_of(numbers()))
 
 

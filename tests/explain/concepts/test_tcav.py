@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError
 from veracity.core.targets import Custom, Neuron
 from veracity.explain.concepts.activations import CAV, ConceptSensitivity, gradients_at_layer, tcav_scores
-from veracity.testing.explainers import Counted, no_trace
+from veracity.testing.explainers import CountingModel, no_trace
 
 X = normal(12, 6, stream="test inputs")
 TARGETS = torch.arange(12) % 3
@@ -141,4 +141,4 @@ def test_a_concept_that_makes_the_class_has_score_one() -> None:
     found = explainer.explain(model, X, torch.zeros(12, dtype=torch.long), context)
     assert tcav_scores(found, torch.zeros(12), classes=1)[0, 0] == 1.0
     assert found[:, 0].min() > 0.8
-    assert Counted(model)(X).shape == (12, 2)
+    assert CountingModel(model)(X).shape == (12, 2)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from veracity.core.explainers import Context, Explainer
+from veracity.core.explainers import Context, Explainer, learner
 from veracity.core.inputs import TensorInputs
 from veracity.core.randomness import Draws
 from veracity.core.targets import Outputs
@@ -58,8 +58,14 @@ def explained(
 ) -> Tensor:
     """What the engine does: learn once, then explain."""
     bare = context_of(len(inputs), training, batch, outputs)
-    learnt = explainer.learn(model, bare)
+    learnt = lessons(explainer, model, bare)
     return explainer.explain(model, inputs, targets, Context(bare.draws, batch, learnt=learnt, training=training, outputs=outputs))
+
+
+def lessons(explainer: Explainer, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
+    """What the explainer learns about the model; nothing if it does not learn."""
+    student = learner(explainer)
+    return {} if student is None else student.learn(model, context)
 
 
 def slow_gradients(model: nn.Module, layer: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from example_nets import context_of, explained, images, labels, slow_curvature, slow_gradients, small_cnn, states, training_set
+from example_nets import context_of, explained, images, labels, lessons, slow_curvature, slow_gradients, small_cnn, states, training_set
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 from torch.nn.utils.parametrize import register_parametrization
@@ -66,11 +66,11 @@ class TestEvery:
         model, x, y, context = small_cnn(), images(4, 2), labels(4), context_of(4, past())
         with no_trace(model, x), torch.no_grad():
             explainer.check(model, x, y, context)
-            learnt = explainer.learn(model, context)
+            learnt = lessons(explainer, model, context)
             explainer.explain(model, x, y, Context(context.draws, 512, learnt=learnt, training=context.training))
 
     def test_learns_plain_tensors(self, explainer: Explainer) -> None:
-        for value in explainer.learn(small_cnn(), context_of(4, past())).values():
+        for value in lessons(explainer, small_cnn(), context_of(4, past())).values():
             assert isinstance(value, Tensor)
             assert not value.requires_grad
 
@@ -78,8 +78,8 @@ class TestEvery:
         if explainer in LOSS and getattr(explainer, "layer", None) in {"conv1", "conv2"}:
             pytest.skip("rows under vmap cannot be counted by a hook")
         model, x, y, context = small_cnn(), images(4, 2), labels(4), context_of(4, past())
-        learnt = explainer.learn(model, context)
-        settled = explainer.settled(model, x, y, context)
+        learnt = lessons(explainer, model, context)
+        settled = explainer.specialise(model, x, y, context)
         rows = {"forward": 0, "backward": 0}
 
         def count(_module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
@@ -114,7 +114,7 @@ def test_a_layer_that_does_not_exist(kind: type[Explainer]) -> None:
 class TestLosses:
     def test_a_single_class(self, explainer: Explainer) -> None:
         training = Training(TensorInputs(images(6)), torch.full((6,), 2), checkpoints=past().checkpoints)
-        with pytest.raises(InputError, match=f"All 6 training examples have class 2: {explainer.name} needs examples of at least two"):
+        with pytest.raises(InputError, match=f"All 6 training examples have class 2: {explainer.name} needs at least two"):
             explainer.check(small_cnn(), images(2), labels(2), context_of(2, training))
         with pytest.raises(InputError, match="at least two classes"):
             explainer.learn(small_cnn(), context_of(2, training))
@@ -257,7 +257,7 @@ def test_graphs_of_mixed_sizes() -> None:
             some = signals[part]
             context = Context(Draws.of(0, torch.arange(len(some))), 512, structure=some.structure, training=training)
             explainer.check(model, some.values, y[part], context)
-            learnt = explainer.learn(model, context)
+            learnt = lessons(explainer, model, context)
             kept = Context(context.draws, 512, structure=some.structure, training=training, learnt=learnt)
             rows.append(explainer.explain(model, some.values, y[part], kept))
         torch.testing.assert_close(rows[0], torch.cat(rows[1:]), rtol=1e-4, atol=1e-5)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from example_nets import lessons
 from shift_invariant import Digits
 from sklearn.datasets import load_digits
 from torch import Tensor
@@ -42,7 +43,7 @@ def invariance(explainer: Explainer, digits: Digits, samples: int = 4) -> Tensor
     shifts = len(moved) // samples
     draws = Draws(0, torch.arange(samples).repeat(shifts), 1 + torch.arange(shifts).repeat_interleave(samples))
     context = Context(Draws.of(0, torch.arange(samples)), 512, training=training_of(digits))
-    context = replace(context, learnt=explainer.learn(digits.model, context))
+    context = replace(context, learnt=lessons(explainer, digits.model, context))
     base = explainer.explain(digits.model, x, targets, context)
     after = explainer.explain(digits.model, moved, targets.repeat(shifts), replace(context, draws=draws))
     return torch.cosine_similarity(after.unflatten(0, (shifts, samples)).double(), base.double(), dim=-1).T

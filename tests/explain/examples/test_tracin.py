@@ -147,7 +147,7 @@ def test_no_checkpoints() -> None:
 
 def test_costs_a_pass_for_each_checkpoint() -> None:
     context = context_of(2, training_set(checkpoints=checkpoints()))
-    settled = TracIn().settled(small_cnn(), images(2), labels(2), context)
+    settled = TracIn().specialise(small_cnn(), images(2), labels(2), context)
     assert settled.cost(torch.Size((1, 6, 6))) == Cost(forward=3)
     assert settled.spec() == TracIn().spec() == {"name": "tracin", "layer": None}
     learnt = settled.learn(small_cnn(), context)

@@ -23,7 +23,7 @@ from torch.nn.functional import pad
 from veracity.core.errors import InputError
 from veracity_papers.data import files
 from veracity_papers.data.labelled import check_split
-from veracity_papers.data.scenes import WINDOW, Boxed, cut
+from veracity_papers.data.scenes import WINDOW, Boxed, crop
 
 ORIGIN = "github.com/Shenggan/BCCD_Dataset (zipped: BCCD/Annotations, BCCD/ImageSets, BCCD/JPEGImages)"
 FILE, PREPARED = "bccd_boxes/BCCD.zip", "bccd_boxes/bccd_{split}.npz"
@@ -35,14 +35,13 @@ SHARES = (0.005, 0.75)
 """The smallest and the largest share of the window that a key object takes."""
 
 
-def annotated(split: str = "test") -> Tensor:
+def object_boxes(split: str = "test") -> Tensor:
     """The objects (N, T, 5) of a split's images as x0, y0, x1, y1, class, in pixels of the halved images; absent rows are NaN."""
-    ready = files.locate(PREPARED.format(split=check_split(split)))
+    ready = load_prepared(split, "boxes")
     if ready is not None:
-        with np.load(ready) as file:
-            return torch.from_numpy(file["boxes"])
+        return ready
     with zipfile.ZipFile(files.find(FILE, ORIGIN)) as archive:
-        found = [objects(archive.read(f"BCCD/Annotations/{name}.xml").decode()) for name in listed(archive, split)]
+        found = [objects(archive.read(f"BCCD/Annotations/{name}.xml").decode()) for name in image_names(archive, split)]
     most = max(map(len, found))
     halved = torch.tensor([0.5, 0.5, 0.5, 0.5, 1.0])
     return torch.stack([pad(one * halved, (0, 0, 0, most - len(one)), value=torch.nan) for one in found])
@@ -50,18 +49,25 @@ def annotated(split: str = "test") -> Tensor:
 
 def photographs(split: str = "test", rows: Tensor | None = None) -> Tensor:
     """The halved images (N, 3, 240, 320) of a split, "train" or "test", as bytes: all of them, or those of the rows (N,)."""
-    ready = files.locate(PREPARED.format(split=check_split(split)))
+    ready = load_prepared(split, "images")
     if ready is not None:
-        with np.load(ready) as file:
-            images = torch.from_numpy(file["images"])
-        return images if rows is None else images[rows]
+        return ready if rows is None else ready[rows]
     with zipfile.ZipFile(files.find(FILE, ORIGIN)) as archive:
-        names = listed(archive, split)
+        names = image_names(archive, split)
         chosen = names if rows is None else [names[row] for row in rows.tolist()]
         return torch.stack([photograph(archive.read(f"BCCD/JPEGImages/{name}.jpg")) for name in chosen])
 
 
-def listed(archive: zipfile.ZipFile, split: str) -> list[str]:
+def load_prepared(split: str, part: str) -> Tensor | None:
+    """The "images" or "boxes" of a file that `prepare` wrote, if there is one."""
+    path = files.locate(PREPARED.format(split=check_split(split)))
+    if path is None:
+        return None
+    with np.load(path) as file:
+        return torch.from_numpy(file[part])
+
+
+def image_names(archive: zipfile.ZipFile, split: str) -> list[str]:
     """The names of a split's images."""
     return [name for part in SPLITS[split] for name in archive.read(f"BCCD/ImageSets/Main/{part}.txt").decode().split()]
 
@@ -83,20 +89,18 @@ def objects(content: str) -> Tensor:
     >>> objects(f"<annotation><object><name>WBC</name>{box}</object></annotation>")
     tensor([[2., 3., 8., 9., 1.]])
     """
+    corners = ("xmin", "ymin", "xmax", "ymax")
     try:
-        found = [described(item) for item in ElementTree.fromstring(content).iter("object")]
+        found = [
+            [*(float(item.findtext(f"bndbox/{corner}") or "nan") for corner in corners), float(CLASSES.index(item.findtext("name") or ""))]
+            for item in ElementTree.fromstring(content).iter("object")
+        ]
     except (ElementTree.ParseError, ValueError) as error:
         raise InputError(
             f"This is no Pascal VOC annotation of {', '.join(CLASSES)} ({error}): get the files again from {ORIGIN}."
         ) from None
     boxes = torch.tensor(found).reshape(-1, 5)
     return boxes[(boxes[:, 2:4] > boxes[:, :2]).all(dim=1)]
-
-
-def described(item: ElementTree.Element) -> list[float]:
-    """One object of an annotation as numbers."""
-    corners = [float(item.findtext(f"bndbox/{corner}") or "nan") for corner in ("xmin", "ymin", "xmax", "ymax")]
-    return [*corners, float(CLASSES.index(item.findtext("name") or ""))]
 
 
 def keys(boxes: Tensor, *, window: int = WINDOW, reach: int = REACH, alone: bool = True) -> Tensor:
@@ -117,7 +121,7 @@ def keys(boxes: Tensor, *, window: int = WINDOW, reach: int = REACH, alone: bool
 
 def cells(count: int | None = None, split: str = "test", *, window: int = WINDOW, reach: int = REACH) -> Boxed:
     """Scenes (N, 3, window + 2 reach, window + 2 reach) around key objects, the two classes taking turns while both last."""
-    boxes = annotated(split)
+    boxes = object_boxes(split)
     chosen = keys(boxes, window=window, reach=reach)
     if not len(chosen):
         raise InputError(f"No object of the BCCD {split} images lies {window // 2 + reach} pixels from the border: lower window or reach.")
@@ -131,7 +135,7 @@ def cells(count: int | None = None, split: str = "test", *, window: int = WINDOW
     others = boxes.scatter(1, row[:, None, None].expand(-1, 1, 5), boxes[:, :1])
     boxes = torch.cat((key, others[:, 1:]), dim=1)
     corners = ((key[:, 0, :2] + key[:, 0, 2:4]) / 2 - window / 2 - reach).floor().long()
-    images = cut(photographs(split, image), corners, window + 2 * reach).float() / 255.0
+    images = crop(photographs(split, image), corners, window + 2 * reach).float() / 255.0
     moved = torch.cat((boxes[..., :4] - (corners + reach).repeat(1, 2)[:, None], boxes[..., 4:]), dim=2)
     return Boxed(images, moved, classes)
 
@@ -141,7 +145,7 @@ def prepare(folder: Path, split: str = "train", *, window: int = WINDOW, reach: 
 
     Pixels that no window around a key object reaches are black, which keeps the file small.
     """
-    boxes = annotated(split)
+    boxes = object_boxes(split)
     image, row = keys(boxes, window=window, reach=0, alone=False).unbind(dim=1)
     centre = (boxes[image, row, :2] + boxes[image, row, 2:4]) / 2
     near = [(torch.arange(side) - centre[:, axis, None]).abs() <= window / 2 + reach + 1 for side, axis in zip(SIZE, (1, 0), strict=True)]

@@ -40,11 +40,11 @@ BATCHES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "te
 
 def cifar10(split: str = "test") -> tuple[Tensor, Tensor]:
     """Images (N, 3, 32, 32) in [0, 1] and labels (N,); split is "train" or "test", as published."""
-    part = load_file(kept("train" if split == "train" else "test"))
+    part = load_file(find_decoded("train" if split == "train" else "test"))
     return part["images"].float() / 255.0, part["labels"].long()
 
 
-def kept(split: str) -> Path:
+def find_decoded(split: str) -> Path:
     """The decoded file of a split, fetched and decoded if need be."""
     name = f"cifar10/{split}.safetensors"
     path = files.locate(name)
@@ -99,15 +99,11 @@ def read_rows(png: bytes) -> Tensor:
     return torch.from_numpy(pixels.reshape(-1, 32, 32, 3).copy()).permute(0, 3, 1, 2).contiguous()
 
 
-DEVIATIONS = (0.04, 0.06, 0.08, 0.12, 0.16)
 WIDTHS = (0.4, 0.6, 0.8, 1.1, 1.5)
-CONTRASTS = (0.75, 0.55, 0.4, 0.25, 0.15)
-LIGHTS = (0.08, 0.16, 0.24, 0.32, 0.4)
-BLOCKS = (2, 3, 4, 6, 8)
 
 
 def corrupt(images: Tensor, kind: str, severity: int, draws: Draws | None = None) -> Tensor:
-    """The images corrupted in one of the KINDS; `draws` has one row an image, and by default its number is its sample's.
+    """The images corrupted in one of the KINDS; `draws` has one row per image, by default numbered in order.
 
     >>> corrupt(torch.full((1, 1, 2, 2), 0.5), "brightness", 5)
     tensor([[[[0.9000, 0.9000],
@@ -126,7 +122,7 @@ def corrupt(images: Tensor, kind: str, severity: int, draws: Draws | None = None
 def gaussian_noise(images: Tensor, level: int, draws: Draws) -> Tensor:
     """Independent normal noise on every pixel; an image's noise belongs to its draw, whatever the batch."""
     noise = draws.normal(*images.shape[1:], stream="corrupt.gaussian_noise")
-    return images + DEVIATIONS[level] * noise.to(images)
+    return images + (0.04, 0.06, 0.08, 0.12, 0.16)[level] * noise.to(images)
 
 
 def blur(images: Tensor, level: int, draws: Draws) -> Tensor:
@@ -142,26 +138,22 @@ def blur(images: Tensor, level: int, draws: Draws) -> Tensor:
 def contrast(images: Tensor, level: int, draws: Draws) -> Tensor:
     """Every pixel nearer to its image's mean."""
     mean = images.mean(dim=(1, 2, 3), keepdim=True)
-    return mean + CONTRASTS[level] * (images - mean)
+    return mean + (0.75, 0.55, 0.4, 0.25, 0.15)[level] * (images - mean)
 
 
 def brightness(images: Tensor, level: int, draws: Draws) -> Tensor:
     """The same light added to every pixel."""
-    return images + LIGHTS[level]
+    return images + (0.08, 0.16, 0.24, 0.32, 0.4)[level]
 
 
 def pixelate(images: Tensor, level: int, draws: Draws) -> Tensor:
     """Larger pixels: the mean over each block, and over what there is of it at the far edges."""
     height, width = images.shape[-2:]
-    block = BLOCKS[level]
+    block = (2, 3, 4, 6, 8)[level]
     coarse: Tensor = avg_pool2d(images, block, ceil_mode=True)
     return coarse.repeat_interleave(block, dim=2).repeat_interleave(block, dim=3)[:, :, :height, :width]
 
 
 KINDS: dict[str, Callable[[Tensor, int, Draws], Tensor]] = {
-    "gaussian_noise": gaussian_noise,
-    "blur": blur,
-    "contrast": contrast,
-    "brightness": brightness,
-    "pixelate": pixelate,
+    kind.__name__: kind for kind in (gaussian_noise, blur, contrast, brightness, pixelate)
 }

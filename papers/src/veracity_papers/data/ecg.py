@@ -1,9 +1,9 @@
 """Heartbeats of the MIT-BIH arrhythmia database (Moody and Mark 2001): one beat per sample, normal or not.
 
-The symmetry paper's file has beats of 187 steps, of which only about a hundred a class are to be had here; these beats are cut
-from the original recordings instead: lead MLII at 360 Hz, the 180 samples around each R peak, scaled to [0, 1] beat by beat.
-Every fifth beat of each recording is for testing, so that training and test beats come from the same people. The file of
-training beats holds at most 3,000 a class.
+The symmetry paper's file has beats of 187 steps, of which only about 100 per class are available. These beats are cut from
+the original recordings instead: lead MLII at 360 Hz, the 180 samples around each R peak, scaled to [0, 1] beat by beat.
+Every fifth beat of each recording is for testing, so training and test beats come from the same people. The file of
+training beats holds at most 3,000 per class.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ def ecg(split: str = "test", *, balanced: bool = True, seed: int = 0) -> Labelle
     as recorded.
     """
     with np.load(files.find(f"ecg_mitbih/{FILES[check_split(split)]}", ORIGIN)) as file:
-        beats, kinds = scaled(file["x"]), file["y"].astype(np.int64)
+        beats, kinds = rescale(file["x"]), file["y"].astype(np.int64)
     if balanced and split == "train":
-        beats, kinds = in_shares(beats, kinds, seed)
+        beats, kinds = rebalance(beats, kinds, seed)
     kind = torch.from_numpy(kinds)
     concepts: dict[str, Tensor] = {name: kind == number for name, number in CONCEPTS.items()}
     return Labelled(TensorInputs(torch.from_numpy(beats)[:, None]), (kind > 0).long(), concepts)
 
 
-def scaled(beats: NDArray[np.int16]) -> NDArray[np.float32]:
+def rescale(beats: NDArray[np.int16]) -> NDArray[np.float32]:
     """Each beat (N, T) moved and stretched to [0, 1]; a flat one is all zero.
 
-    >>> scaled(np.array([[2, 4, 3]], dtype=np.int16))
+    >>> rescale(np.array([[2, 4, 3]], dtype=np.int16))
     array([[0. , 1. , 0.5]], dtype=float32)
     """
     low = beats.min(axis=1, keepdims=True).astype(np.float32)
@@ -54,7 +54,7 @@ def scaled(beats: NDArray[np.int16]) -> NDArray[np.float32]:
     return np.asarray((beats - low) / np.where(span > 0, span, 1), dtype=np.float32)
 
 
-def in_shares(beats: NDArray[np.float32], kinds: NDArray[np.int64], seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def rebalance(beats: NDArray[np.float32], kinds: NDArray[np.int64], seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """All normal beats, and of each abnormal kind a quarter as many: drawn, or made between recorded neighbours of the same kind."""
     if find_spec("imblearn") is None:
         raise missing_extra("imbalanced-learn", "ecg", "veracity-papers")

@@ -21,17 +21,8 @@ ORIGIN = "github.com/phelber/EuroSAT (RGB), as train/CLASS/CLASS_NUMBER.jpg and 
 FILE = "eurosat/eurosat_rgb_240perclass.zip"
 SIDE = 64
 CLASSES = (
-    "AnnualCrop",
-    "Forest",
-    "HerbaceousVegetation",
-    "Highway",
-    "Industrial",
-    "Pasture",
-    "PermanentCrop",
-    "Residential",
-    "River",
-    "SeaLake",
-)
+    "AnnualCrop", "Forest", "HerbaceousVegetation", "Highway", "Industrial", "Pasture", "PermanentCrop", "Residential", "River", "SeaLake",
+)  # fmt: skip
 
 
 def eurosat(split: str = "test") -> tuple[Tensor, Tensor]:
@@ -39,17 +30,19 @@ def eurosat(split: str = "test") -> tuple[Tensor, Tensor]:
     check_split(split)
     path = files.find(FILE, ORIGIN)
     with zipfile.ZipFile(path) as archive:
-        found = sorted((placed(name), name) for name in archive.namelist() if name.startswith(f"{split}/") and name.endswith(".jpg"))
-        images = [pixels(archive, name) for _, name in found]
+        found = sorted(
+            (class_and_number(name), name) for name in archive.namelist() if name.startswith(f"{split}/") and name.endswith(".jpg")
+        )
+        images = [read_image(archive, name) for _, name in found]
     if not images:
         raise InputError(f"{path} holds no images under {split}/: get the archive from {ORIGIN}.")
     return torch.stack(images).permute(0, 3, 1, 2).contiguous().float() / 255.0, torch.tensor([label for (label, _), _ in found])
 
 
-def placed(name: str) -> tuple[int, int]:
+def class_and_number(name: str) -> tuple[int, int]:
     """The class and the number of an image by its path.
 
-    >>> placed("train/Forest/Forest_12.jpg")
+    >>> class_and_number("train/Forest/Forest_12.jpg")
     (1, 12)
     """
     path = PurePosixPath(name)
@@ -59,7 +52,7 @@ def placed(name: str) -> tuple[int, int]:
     return CLASSES.index(kind), int(number)
 
 
-def pixels(archive: zipfile.ZipFile, name: str) -> Tensor:
+def read_image(archive: zipfile.ZipFile, name: str) -> Tensor:
     """One image (64, 64, 3) of bytes."""
     from PIL import Image
 

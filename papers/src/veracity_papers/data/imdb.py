@@ -20,9 +20,6 @@ from veracity.core.inputs import TokenInputs
 from veracity_papers.data import files
 from veracity_papers.data.labelled import Labelled, check_split
 
-WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
-MARKUP = re.compile(r"<[^>]*>")
-
 
 def words(text: str) -> list[str]:
     """A text's words in lower case, without markup, numbers and punctuation.
@@ -30,7 +27,7 @@ def words(text: str) -> list[str]:
     >>> words("It's GREAT!<br />Really, 10/10.")
     ["it's", 'great', 'really']
     """
-    return WORD.findall(MARKUP.sub(" ", text).lower())
+    return re.findall(r"[a-z]+(?:'[a-z]+)*", re.sub(r"<[^>]*>", " ", text).lower())
 
 
 def vocabulary(texts: Iterable[Sequence[str]], size: int) -> dict[str, int]:
@@ -44,10 +41,10 @@ def vocabulary(texts: Iterable[Sequence[str]], size: int) -> dict[str, int]:
     return {word: number for number, word in enumerate(frequent)}
 
 
-def numbered(texts: Sequence[Sequence[str]], known: dict[str, int], length: int) -> Tensor:
+def token_ids(texts: Sequence[Sequence[str]], known: dict[str, int], length: int) -> Tensor:
     """The first `length` known words of each text as numbers (N, length), then -1; unknown words are skipped.
 
-    >>> numbered([["b", "x", "a"]], {"b": 0, "a": 1}, length=3)
+    >>> token_ids([["b", "x", "a"]], {"b": 0, "a": 1}, length=3)
     tensor([[ 0,  1, -1]])
     """
     ids = torch.full((len(texts), length), -1)
@@ -69,22 +66,16 @@ def imdb(split: str = "test", length: int = LENGTH, size: int = VOCABULARY) -> L
     A review shows a concept if the word is among its tokens, that is, where a model can see it.
     """
     check_split(split)
-    train, _ = reviews("train")
-    known = vocabulary(train, size)
-    texts, labels = (train, _) if split == "train" else reviews(split)
-    ids = numbered(texts, known, length)
+    train = reviews("train")
+    known = vocabulary(train[0], size)
+    texts, labels = train if split == "train" else reviews(split)
+    ids = token_ids(texts, known, length)
     concepts = {word: (ids == known.get(word, size)).any(dim=1) for word in CONCEPTS}
     return Labelled(TokenInputs(ids, size), labels, concepts)
 
 
-def reviews(split: str) -> tuple[list[list[str]], torch.Tensor]:
+def reviews(split: str) -> tuple[list[list[str]], Tensor]:
     """Each review's words, and the labels (N,)."""
     with gzip.open(files.find(f"imdb/imdb_{split}_5000.jsonl.gz", ORIGIN), "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     return [words(row["text"]) for row in rows], torch.tensor([int(row["label"]) for row in rows])
-
-
-def spelled(ids: torch.Tensor, size: int = VOCABULARY) -> list[str]:
-    """A review's tokens as words, for a reader; ids (T,)."""
-    known = list(vocabulary(reviews("train")[0], size))
-    return [known[number] for number in ids.tolist() if number >= 0]

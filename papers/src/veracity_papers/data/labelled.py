@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import InputError
-from veracity.core.inputs import Inputs
+from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.training import Checkpoint, Training
 
 
@@ -18,7 +18,6 @@ from veracity.core.training import Checkpoint, Training
 class Labelled:
     """Inputs of N samples, their labels (N,), and for each concept which samples show it (N,).
 
-    >>> from veracity.core.inputs import TensorInputs
     >>> data = Labelled(TensorInputs(torch.eye(3)), torch.tensor([0, 1, 1]), {"odd": torch.tensor([False, True, True])})
     >>> len(data), data[torch.tensor([2])].labels, data[torch.tensor([0])].concepts["odd"]
     (3, tensor([1]), tensor([False]))
@@ -27,6 +26,11 @@ class Labelled:
     inputs: Inputs
     labels: Tensor
     concepts: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: tuple[Tensor, Tensor]) -> Labelled:
+        """Tensors (N, ...) with their labels (N,)."""
+        return cls(TensorInputs(data[0]), data[1])
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -55,11 +59,11 @@ def check_split(split: str, known: tuple[str, ...] = ("train", "test")) -> str:
     return split
 
 
-def whole(load: Callable[[str], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """The training split and then the test split of a loader, such as `whole(cifar10)`: inputs (N, ...) and labels (N,).
+def both_splits(load: Callable[[str], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """The training split and then the test split of a loader, such as `both_splits(cifar10)`: inputs (N, ...) and labels (N,).
 
     >>> from veracity.demo import digits
-    >>> images, labels = whole(digits)
+    >>> images, labels = both_splits(digits)
     >>> images.shape, labels.bincount().sum()
     (torch.Size([1797, 1, 14, 14]), tensor(1797))
     """

@@ -1,6 +1,6 @@
-"""Benches, chairs and monitors as point clouds: the part of ModelNet (Wu et al. 2015) that is at hand, or generated ones.
+"""Benches, chairs and monitors as point clouds: the available part of ModelNet (Wu et al. 2015), or generated ones.
 
-At hand are 193 benches of ModelNet40 as sampled points, and 889 chairs and 465 monitors of ModelNet10 as 32x32x32 voxels. 64 of
+Available are 193 benches of ModelNet40 as sampled points, and 889 chairs and 465 monitors of ModelNet10 as 32x32x32 voxels. 64 of
 these are copies and left out, which leaves 1,483 shapes. So that a network cannot tell the two sources apart, benches are put
 into the same voxels, and every cloud is drawn in the same way: random surface voxels, a uniform point in each. Every fifth shape
 of each class is for testing.
@@ -11,11 +11,13 @@ seconds.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
+from torch.nn.functional import pad
 
 from veracity.core.inputs import TensorInputs
 from veracity.trainers.training import place_in_group
@@ -37,23 +39,20 @@ def modelnet(split: str = "test", points: int = 256, seed: int = 0) -> Labelled:
     None of the three classes is a container, so the paper's fourth concept has no example. The paper draws 1,000 points.
     """
     check_split(split)
-    grids = [cells(benches()), *(voxels(name) for name in CLASSES[1:])]
+    grids = [voxels(name) for name in CLASSES]
     shapes, labels = surface(np.concatenate(grids)), np.repeat(np.arange(len(CLASSES)), [len(part) for part in grids])
-    clouds = normalised(drawn(shapes, points, seed))
+    clouds = normalise(sample_points(shapes, points, seed))
     rows = torch.from_numpy((place_in_group(labels) % EVERY == EVERY - 1) == (split == "test")).nonzero().squeeze(1)
     label = torch.from_numpy(labels)
     concepts = {name: torch.isin(label, torch.tensor([CLASSES.index(one) for one in members])) for name, members in CONCEPTS.items()}
     return Labelled(TensorInputs(torch.from_numpy(clouds)), label, concepts)[rows]
 
 
-def benches() -> NDArray[np.float32]:
-    """Points (N, 2048, 3) of ModelNet40's benches."""
-    with np.load(files.find("modelnet/modelnet40_bench_193x2048x6_f16.npz", ORIGIN)) as file:
-        return np.asarray(file["points"][..., :3], dtype=np.float32)
-
-
 def voxels(name: str) -> Grids:
-    """Occupied voxels (N, 32, 32, 32) of one of ModelNet10's classes, each shape once, turned to ModelNet40's pose."""
+    """Occupied voxels (N, 32, 32, 32) of a class: each shape of ModelNet10 once, turned to ModelNet40's pose; ModelNet40's benches."""
+    if name == "bench":
+        with np.load(files.find("modelnet/modelnet40_bench_193x2048x6_f16.npz", ORIGIN)) as file:
+            return cells(np.asarray(file["points"][..., :3], dtype=np.float32))
     with np.load(files.find("modelnet/modelnet10_voxels32_chair_monitor.npz", ORIGIN)) as file:
         packed = distinct(file[name])
     return np.unpackbits(packed, axis=1).reshape(-1, SIDE, SIDE, SIDE).astype(bool).transpose(0, 1, 3, 2)
@@ -82,19 +81,15 @@ def distinct(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def surface(grids: Grids) -> Grids:
     """The occupied voxels that have at least one empty neighbour of six."""
-    inner = np.zeros_like(grids)
-    middle, before, after = slice(1, -1), slice(None, -2), slice(2, None)
-    centre = grids[:, middle, middle, middle]
-    inner[:, middle, middle, middle] = (
-        centre
-        & (grids[:, before, middle, middle] & grids[:, after, middle, middle])
-        & (grids[:, middle, before, middle] & grids[:, middle, after, middle])
-        & (grids[:, middle, middle, before] & grids[:, middle, middle, after])
-    )
+    padded = np.pad(grids, ((0, 0), (1, 1), (1, 1), (1, 1)))
+    whole = slice(1, -1)
+    inner = np.ones_like(grids)
+    for axis, side in itertools.product((1, 2, 3), (slice(None, -2), slice(2, None))):
+        inner &= padded[(slice(None), *(side if axis == place else whole for place in (1, 2, 3)))]
     return grids & ~inner
 
 
-def drawn(grids: Grids, points: int, seed: int) -> NDArray[np.float32]:
+def sample_points(grids: Grids, points: int, seed: int) -> NDArray[np.float32]:
     """`points` voxels of each grid, drawn with replacement from a seed, and a uniform point in each: (N, points, 3)."""
     generator = np.random.default_rng(seed)
     occupied = np.stack(grids.nonzero()[1:], axis=1)
@@ -104,7 +99,7 @@ def drawn(grids: Grids, points: int, seed: int) -> NDArray[np.float32]:
     return np.asarray(corners + generator.random(corners.shape), dtype=np.float32)
 
 
-def normalised(clouds: NDArray[np.float32]) -> NDArray[np.float32]:
+def normalise(clouds: NDArray[np.float32]) -> NDArray[np.float32]:
     """Clouds (N, P, 3) with their mean at the origin and their farthest point at distance one."""
     centred = clouds - clouds.mean(axis=1, keepdims=True)
     return np.asarray(centred / np.linalg.norm(centred, axis=2, keepdims=True).max(axis=1, keepdims=True), dtype=np.float32)
@@ -113,6 +108,14 @@ def normalised(clouds: NDArray[np.float32]) -> NDArray[np.float32]:
 LEAST, MOST = 0.8, 1.25
 """Every length is a usual one times a random factor between these."""
 LEGS = ((-1, -1), (-1, 1), (1, -1), (1, 1))
+CUBOIDS = {
+    "bench": [((0.0, 0.0, 0.42), (0.95, 0.22, 0.03)), ((0.0, 0.2, 0.65), (0.95, 0.03, 0.15))]
+    + [((0.85 * x, 0.18 * y, 0.2), (0.04, 0.04, 0.2)) for x, y in LEGS],
+    "chair": [((0.0, 0.0, 0.45), (0.28, 0.28, 0.03)), ((0.0, 0.26, 0.8), (0.28, 0.03, 0.33))]
+    + [((0.24 * x, 0.24 * y, 0.22), (0.03, 0.03, 0.22)) for x, y in LEGS],
+    "monitor": [((0.0, 0.0, 0.5), (0.5, 0.03, 0.32)), ((0.0, 0.0, 0.12), (0.04, 0.03, 0.1)), ((0.0, 0.0, 0.01), (0.2, 0.14, 0.01))],
+}
+"""Centres and half sides of at most six cuboids: seat, back and four legs; or a screen, its neck and its foot."""
 
 
 def furniture(count: int, points: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -124,34 +127,12 @@ def furniture(count: int, points: int, seed: int) -> tuple[Tensor, Tensor]:
     """
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(count) % len(CLASSES)
-    usual = torch.stack([bench(), chair(), monitor()])[labels]
+    usual = torch.stack([pad(torch.tensor(CUBOIDS[name]), (0, 0, 0, 0, 0, 6 - len(CUBOIDS[name]))) for name in CLASSES])[labels]
     boxes = usual * torch.empty(count, 1, 2, 3).uniform_(LEAST, MOST, generator=generator)
     centre, half = boxes.unbind(dim=2)
-    part = box_surface(half).multinomial(points, replacement=True, generator=generator)[..., None].expand(-1, -1, 3)
+    x, y, z = half.unbind(dim=-1)
+    surface = x * y + y * z + z * x  # an eighth of each cuboid's surface
+    part = surface.multinomial(points, replacement=True, generator=generator)[..., None].expand(-1, -1, 3)
     within = torch.empty(count, points, 3).uniform_(-1.0, 1.0, generator=generator)
     clouds = centre.gather(1, part) + half.gather(1, part) * within
-    return torch.from_numpy(normalised(clouds.numpy())), labels
-
-
-def box_surface(half: Tensor) -> Tensor:
-    """How much of each cuboid (..., 3), by its half sides, there is to see: an eighth of its surface."""
-    x, y, z = half.unbind(dim=-1)
-    return x * y + y * z + z * x
-
-
-def bench() -> Tensor:
-    """Centres and half sides (6, 2, 3): a long seat, a low back, four legs."""
-    legs = [((0.85 * x, 0.18 * y, 0.2), (0.04, 0.04, 0.2)) for x, y in LEGS]
-    return torch.tensor([((0.0, 0.0, 0.42), (0.95, 0.22, 0.03)), ((0.0, 0.2, 0.65), (0.95, 0.03, 0.15)), *legs])
-
-
-def chair() -> Tensor:
-    """A square seat, a high back, four legs."""
-    legs = [((0.24 * x, 0.24 * y, 0.22), (0.03, 0.03, 0.22)) for x, y in LEGS]
-    return torch.tensor([((0.0, 0.0, 0.45), (0.28, 0.28, 0.03)), ((0.0, 0.26, 0.8), (0.28, 0.03, 0.33)), *legs])
-
-
-def monitor() -> Tensor:
-    """An upright screen, a neck, a foot, and three cuboids of nothing."""
-    parts = ((0.0, 0.0, 0.5), (0.5, 0.03, 0.32)), ((0.0, 0.0, 0.12), (0.04, 0.03, 0.1)), ((0.0, 0.0, 0.01), (0.2, 0.14, 0.01))
-    return functional.pad(torch.tensor(parts), (0, 0, 0, 0, 0, 3))
+    return torch.from_numpy(normalise(clouds.numpy())), labels

@@ -10,23 +10,20 @@ from __future__ import annotations
 
 import zipfile
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veracity.core.errors import InputError, missing_extra
+from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs
 from veracity.trainers.training import place_in_group
 from veracity_papers.data import files
 from veracity_papers.data.labelled import Labelled, check_split
 
 Numbers = NDArray[np.int64]
-GOLDEN, FIRST, SECOND = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 @dataclass(frozen=True)
@@ -42,26 +39,22 @@ class Graphs:
     def __len__(self) -> int:
         return len(self.labels)
 
-    @property
-    def graph_of_edge(self) -> Numbers:
-        """Which graph each edge is in, (e,)."""
-        return self.graph_of_node[self.edges[:, 0]]
-
     def holding(self, edges: NDArray[np.bool_]) -> Tensor:
         """Which graphs hold at least one of the marked edges, (N,)."""
-        return torch.from_numpy(np.bincount(self.graph_of_edge[edges], minlength=len(self)) > 0)
+        return torch.from_numpy(np.bincount(self.graph_of_node[self.edges[edges, 0]], minlength=len(self)) > 0)
 
     def padded(self, index: Numbers, kinds: int) -> GraphInputs:
         """Some of the graphs with one-hot node labels, padded to the largest of them."""
         row = np.full(len(self), -1)
         row[index] = np.arange(len(index))
-        slot, place = place_in_group(self.graph_of_node), place_in_group(self.graph_of_edge)
-        nodes, edges = row[self.graph_of_node] >= 0, row[self.graph_of_edge] >= 0
+        graph_of_edge = self.graph_of_node[self.edges[:, 0]]
+        slot, place = place_in_group(self.graph_of_node), place_in_group(graph_of_edge)
+        nodes, edges = row[self.graph_of_node] >= 0, row[graph_of_edge] >= 0
         at = tuple(torch.from_numpy(part) for part in (row[self.graph_of_node[nodes]], slot[nodes]))
         values = torch.zeros(len(index), int(slot[nodes].max()) + 1, kinds)
         values[(*at, torch.from_numpy(self.node_labels[nodes]))] = 1.0
         ends = torch.full((len(index), int(place[edges].max()) + 1, 2), -1)
-        ends[row[self.graph_of_edge[edges]], place[edges]] = torch.from_numpy(slot[self.edges[edges]])
+        ends[row[graph_of_edge[edges]], place[edges]] = torch.from_numpy(slot[self.edges[edges]])
         mask = torch.zeros(values.shape[:2], dtype=torch.bool)
         mask[at] = True
         return GraphInputs(values, mask, ends)
@@ -87,34 +80,6 @@ def read(path: Path, name: str) -> Graphs:
         )
 
 
-def signatures(graphs: Graphs, rounds: int = 20) -> NDArray[np.uint64]:
-    """A hash of each graph's content, the same for isomorphic graphs: Weisfeiler and Leman's colours with node and edge labels.
-
-    Colours start as node labels; each round mixes in the sum of the neighbours' colours with the bonds to them.
-    """
-    source, target = graphs.edges.T
-    bonds = graphs.edge_labels.astype(np.uint64) + np.uint64(1)
-    colours = mixed(graphs.node_labels.astype(np.uint64))
-    for _ in range(rounds):
-        colours = mixed(colours * np.uint64(3) + total(mixed(colours[target] * np.uint64(31) + bonds), source, len(colours)))
-    return total(mixed(colours), graphs.graph_of_node, len(graphs))
-
-
-def total(values: NDArray[np.uint64], group: Numbers, groups: int) -> NDArray[np.uint64]:
-    """The sum of each group's values, modulo 2^64."""
-    sums = np.zeros(groups, np.uint64)
-    np.add.at(sums, group, values)
-    return sums
-
-
-def mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """64-bit words scrambled one to one (splitmix64)."""
-    words = words + GOLDEN
-    words = (words ^ (words >> np.uint64(30))) * FIRST
-    words = (words ^ (words >> np.uint64(27))) * SECOND
-    return words ^ (words >> np.uint64(31))
-
-
 ORIGIN = "chrsmrrs.github.io/datasets (TU collection, Mutagenicity.zip)"
 CLASSES = ("mutagen", "nonmutagen")
 ATOMS = ("C", "O", "Cl", "H", "N", "F", "Br", "S", "P", "I", "Na", "K", "Li", "Ca")
@@ -134,21 +99,6 @@ def mutagenicity(split: str = "test", seed: int = 0) -> Labelled:
     rows = torch.from_numpy(index)
     concepts = {name: mask[rows] for name, mask in toxicophores(graphs).items()}
     return Labelled(graphs.padded(index, len(ATOMS)), torch.from_numpy(graphs.labels)[rows], concepts)
-
-
-def molecules(split: str = "test", seed: int = 0) -> list[Any]:
-    """The same molecules one by one, as PyG's `Data` with x (atoms, 14), edge_index (2, bonds) and label y."""
-    if find_spec("torch_geometric") is None:
-        raise missing_extra("torch_geometric", "graphs")
-    from torch_geometric.data import Data
-
-    data = mutagenicity(split, seed)
-    signals = data.inputs.take(torch.arange(len(data)))
-    mask, edges = signals.structure
-    return [
-        Data(x=values[nodes], edge_index=ends[ends[:, 0] >= 0].T.contiguous(), y=label)
-        for values, nodes, ends, label in zip(signals.values, mask, edges, data.labels, strict=True)
-    ]
 
 
 def members(count: int, seed: int = 0) -> dict[str, NDArray[np.int64]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -24,8 +25,7 @@ from veracity.core.errors import InputError
 from veracity_papers.data import files
 
 ORIGIN = "github.com/zhuokaizhao/nero_vis (<type>/first, <type>/second, <type>/flow for six types, in one npz file)"
-MORE_ORIGIN = "github.com/shengzesnail/PIV-LiteFlowNet-en (images (N, 2, H, W), flow (N, H, W, 2), names (N,), in one npz file)"
-FILE, MORE = "piv/piv_six_flows_10each.npz", "piv/piv_pairs_gtflow.npz"
+FILE = "piv/piv_six_flows_10each.npz"
 TYPES = {
     "uniform": "uniform",
     "backstep": "backstep_Re800",
@@ -54,21 +54,14 @@ class Pairs:
 def piv(each: int = EACH) -> Pairs:
     """`each` pairs of every one of the six flow types, at most nine, in the order of CLASSES."""
     if not 1 <= each <= EACH:
-        raise InputError(f"There are {EACH} different pairs of each flow type, so that {each} cannot be had: choose from 1 to {EACH}.")
+        raise InputError(f"There are {EACH} different pairs of each flow type, not {each}: choose from 1 to {EACH}.")
     with np.load(files.find(FILE, ORIGIN)) as file:
-        parts = {
-            part: np.concatenate([file[f"{key}/{part}"][DISTINCT][:each] for key in TYPES.values()]) for part in ("first", "second", "flow")
-        }
-    frames = torch.from_numpy(np.stack((parts["first"], parts["second"]), axis=1)).float() / 255.0
-    flow = torch.from_numpy(parts["flow"]).float().permute(0, 3, 1, 2).contiguous()
-    return Pairs(frames, flow, torch.arange(len(TYPES)).repeat_interleave(each))
-
-
-def more_pairs() -> tuple[Tensor, Tensor, list[str]]:
-    """Fifteen further pairs: frames (15, 2, 256, 256) in [0, 1], flows (15, 2, 256, 256) in pixels, and their names."""
-    with np.load(files.find(MORE, MORE_ORIGIN)) as file:
-        frames, flow, names = file["images"], file["flow"], [str(name) for name in file["names"]]
-    return torch.from_numpy(frames).float() / 255.0, torch.from_numpy(flow).permute(0, 3, 1, 2).contiguous(), names
+        first, second, flow = (
+            torch.from_numpy(np.concatenate([file[f"{key}/{part}"][DISTINCT][:each] for key in TYPES.values()])).float()
+            for part in ("first", "second", "flow")
+        )
+    frames = torch.stack((first, second), dim=1) / 255.0
+    return Pairs(frames, flow.permute(0, 3, 1, 2).contiguous(), torch.arange(len(TYPES)).repeat_interleave(each))
 
 
 KINDS = ("uniform", "channel", "vortices", "turbulence")
@@ -115,10 +108,7 @@ def flows(count: int, generator: torch.Generator, *, fastest: float = 6.0) -> Fl
     """`count` flows of the four kinds in turn, whose displacements are of the order of up to `fastest` pixels."""
     device = generator.device
     kind = torch.arange(count, device=device) % len(KINDS)
-
-    def drawn(*shape: int) -> Tensor:
-        return torch.rand(count, *shape, generator=generator, device=device)
-
+    drawn = partial(torch.rand, count, generator=generator, device=device)
     angle, speed = 2 * math.pi * drawn(1), fastest * drawn(1) * torch.where(kind == 0, 1.0, 0.25)[:, None]
     mean = speed * torch.cat((angle.cos(), angle.sin()), dim=1)
     channel = torch.cat((1.3 * fastest * drawn(1), 0.5 * drawn(1)), dim=1) * (kind == 1)[:, None]
@@ -137,24 +127,21 @@ def particle_pairs(count: int, generator: torch.Generator, *, side: int = 128, f
     moving = flows(count, generator, fastest=fastest)
     margin = 2 * fastest / side
     most = round(0.1 * (side * (1 + 2 * margin)) ** 2)
-
-    def drawn(*shape: int) -> Tensor:
-        return torch.rand(count, *shape, generator=generator, device=device)
-
+    drawn = partial(torch.rand, count, generator=generator, device=device)
     points = drawn(most, 2) * (1 + 2 * margin) - margin
     dense = drawn(most) < 0.4 + 0.6 * drawn(1)
     light = (0.4 + 0.6 * drawn(most)) * dense
     width = 0.5 + 0.6 * drawn(1) + 0.2 * drawn(most)
     half = moving.at(points) / 2
-    frames = torch.stack([painted(points * side + way, width, light, side) for way in (-half, half)], dim=1)
+    frames = torch.stack([paint(points * side + way, width, light, side) for way in (-half, half)], dim=1)
     noisy = frames + 0.02 * torch.randn(frames.shape, generator=generator, device=device)
     return (0.05 * drawn(1, 1, 1) + (0.6 + 0.4 * drawn(1, 1, 1)) * noisy).clamp(0, 1), moving.field(side)
 
 
-def painted(places: Tensor, width: Tensor, light: Tensor, side: int) -> Tensor:
+def paint(places: Tensor, width: Tensor, light: Tensor, side: int) -> Tensor:
     """Pictures (N, side, side) of Gaussian spots at places (N, P, 2) in pixels, with widths (N, P) and brightness (N, P).
 
-    >>> painted(torch.tensor([[[1.5, 0.5]]]), torch.ones(1, 1), torch.ones(1, 1), 3)[0, 0].round(decimals=2)
+    >>> paint(torch.tensor([[[1.5, 0.5]]]), torch.ones(1, 1), torch.ones(1, 1), 3)[0, 0].round(decimals=2)
     tensor([0.6100, 1.0000, 0.6100])
     """
     around = torch.arange(-SPOT, SPOT + 1, device=places.device)

@@ -2,7 +2,7 @@
 
 The splits are the published ones of 4,708, 524 and 624 images. The published file is read, or one that was put together again
 with the training images in another order. About three of four training images show pneumonia, but only five of eight test
-images, so that always saying pneumonia scores .625 there.
+images: always predicting pneumonia scores .625 there.
 """
 
 from __future__ import annotations

@@ -53,10 +53,10 @@ def scenes(count: int, split: str = "test", *, source: str = "mnist", window: in
     if source not in SOURCES:
         raise InputError(f"There are no digits named '{source}' to make scenes of: choose {' or '.join(SOURCES)}.")
     images, labels = SOURCES[source](check_split(split))
-    return composed(images, labels, count, window=window, generator=torch.Generator().manual_seed(seed))
+    return compose(images, labels, count, window=window, generator=torch.Generator().manual_seed(seed))
 
 
-def composed(images: Tensor, labels: Tensor, count: int, *, window: int, generator: torch.Generator) -> Boxed:
+def compose(images: Tensor, labels: Tensor, count: int, *, window: int, generator: torch.Generator) -> Boxed:
     """Scenes of digits (M, 1, h, w) with labels (M,), drawn with a generator on the digits' device.
 
     The scene is cut into 4x4 cells of half a window. Each of the twelve outer cells holds a digit of another class than the key's
@@ -74,7 +74,7 @@ def composed(images: Tensor, labels: Tensor, count: int, *, window: int, generat
     room = (cell - side)[..., None] / 2
     places = (2 * drawn(count, 13, 2) - 1) * room
     places[:, 0] = 0.0
-    tiles = drawn_in(images[chosen.flatten()], side.flatten(), places.flatten(0, 1), cell).reshape(count, 13, cell, cell)
+    tiles = place_digits(images[chosen.flatten()], side.flatten(), places.flatten(0, 1), cell).reshape(count, 13, cell, cell)
     tiles = tiles * there[..., None, None]
     number = torch.arange(16, device=device)
     outer = number[~(((number // 4) % 3 > 0) & ((number % 4) % 3 > 0))]
@@ -85,15 +85,15 @@ def composed(images: Tensor, labels: Tensor, count: int, *, window: int, generat
     canvas[:, 0, inner, inner] = tiles[:, 0]
     corners = torch.stack((outer % 4, outer // 4), dim=1) * cell - cell
     corners = torch.cat((corners.new_full((1, 2), cell // 2), corners))
-    boxes = extents(tiles > INK) + corners.repeat(1, 2)
+    boxes = bounding_boxes(tiles > INK) + corners.repeat(1, 2)
     boxes = torch.cat((boxes, classes[..., None].float()), dim=2).masked_fill(~there[..., None], torch.nan)
     return Boxed(canvas, boxes, classes[:, 0])
 
 
-def drawn_in(images: Tensor, side: Tensor, places: Tensor, cell: int) -> Tensor:
+def place_digits(images: Tensor, side: Tensor, places: Tensor, cell: int) -> Tensor:
     """Images (M, 1, h, w) scaled to squares of sides (M,), their ink at places (M, 2) from the centre of a cell: (M, cell, cell)."""
     height, width = images.shape[-2:]
-    box = extents(images[:, 0] > INK)
+    box = bounding_boxes(images[:, 0] > INK)
     middle = (box[:, :2] + box[:, 2:]) / images.new_tensor([width, height]) - 1
     at = torch.arange(cell, device=images.device) + 0.5 - cell / 2
     grid = torch.stack(torch.meshgrid(at, at, indexing="xy"), dim=-1)
@@ -101,10 +101,10 @@ def drawn_in(images: Tensor, side: Tensor, places: Tensor, cell: int) -> Tensor:
     return grid_sample(images, source, align_corners=False)[:, 0]
 
 
-def extents(marked: Tensor) -> Tensor:
+def bounding_boxes(marked: Tensor) -> Tensor:
     """The boxes (..., 4) around the marked pixels of masks (..., H, W), as x0, y0, x1, y1; NaN where none is marked.
 
-    >>> extents(torch.tensor([[0, 0, 0, 0], [0, 1, 1, 0]]).bool())
+    >>> bounding_boxes(torch.tensor([[0, 0, 0, 0], [0, 1, 1, 0]]).bool())
     tensor([1., 1., 3., 2.])
     """
     found = []
@@ -119,10 +119,10 @@ def extents(marked: Tensor) -> Tensor:
     return box.masked_fill(~marked.flatten(-2).any(dim=-1)[..., None], torch.nan)
 
 
-def cut(images: Tensor, corners: Tensor, side: int) -> Tensor:
+def crop(images: Tensor, corners: Tensor, side: int) -> Tensor:
     """Windows (N, C, side, side) of images (N, C, H, W) whose upper left corners (N, 2) are whole pixels x, y.
 
-    >>> cut(torch.arange(9.0).reshape(1, 1, 3, 3), torch.tensor([[1, 0]]), 2)
+    >>> crop(torch.arange(9.0).reshape(1, 1, 3, 3), torch.tensor([[1, 0]]), 2)
     tensor([[[[1., 2.],
               [4., 5.]]]])
     """
@@ -132,10 +132,10 @@ def cut(images: Tensor, corners: Tensor, side: int) -> Tensor:
     return images.movedim(1, -1)[number, rows[:, :, None], columns[:, None, :]].movedim(-1, 1)
 
 
-def clipped(boxes: Tensor, side: float, *, visible: float = 0.0, least: float = 0.0) -> Tensor:
+def clip_boxes(boxes: Tensor, side: float, *, visible: float = 0.0, least: float = 0.0) -> Tensor:
     """Objects (N, T, 5) cut off at a window's borders; NaN where less than a share of the area or `least` pixels of a side are left.
 
-    >>> clipped(torch.tensor([[[-5.0, 0.0, 5.0, 10.0, 3.0], [-9.0, 0.0, -1.0, 10.0, 1.0]]]), 32)[0, :, :4]
+    >>> clip_boxes(torch.tensor([[[-5.0, 0.0, 5.0, 10.0, 3.0], [-9.0, 0.0, -1.0, 10.0, 1.0]]]), 32)[0, :, :4]
     tensor([[ 0.,  0.,  5., 10.],
             [nan, nan, nan, nan]])
     """

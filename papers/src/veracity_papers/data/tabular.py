@@ -78,9 +78,10 @@ def openxai(name: str, split: str = "test") -> Table:
     """One of the four tables by name, scaled by its training rows."""
     if name not in CLASSES:
         raise unknown("table", name, CLASSES)
+    check_split(split)
     features, train = columns(name, "train")
-    rows = train if check_split(split) == "train" else columns(name, split)[1]
-    values = scaled(rows[:, :-1], train[:, :-1])
+    rows = train if split == "train" else columns(name, split)[1]
+    values = rescale(rows[:, :-1], train[:, :-1])
     return Table(torch.from_numpy(values), torch.from_numpy(rows[:, -1]).long(), features, CLASSES[name])
 
 
@@ -95,10 +96,10 @@ def columns(name: str, split: str) -> tuple[tuple[str, ...], NDArray[np.float64]
     return tuple(features), rows
 
 
-def scaled(rows: NDArray[np.float64], train: NDArray[np.float64]) -> NDArray[np.float32]:
+def rescale(rows: NDArray[np.float64], train: NDArray[np.float64]) -> NDArray[np.float32]:
     """Each column (N, F) less the training rows' minimum, over their range; a column that is constant there is only moved.
 
-    >>> scaled(np.array([[5.0, 7.0]]), np.array([[1.0, 6.0], [3.0, 6.0]]))
+    >>> rescale(np.array([[5.0, 7.0]]), np.array([[1.0, 6.0], [3.0, 6.0]]))
     array([[2., 1.]], dtype=float32)
     """
     low, high = train.min(axis=0), train.max(axis=0)
@@ -109,17 +110,9 @@ AVILA_ORIGIN = "archive.ics.uci.edu/dataset/459/avila"
 AVILA_FILES = {"train": "avila/avila-tr.txt", "test": "avila/avila-ts.txt"}
 COPYISTS = tuple("ABCDEFGHIWXY")
 AVILA_FEATURES = (
-    "intercolumnar distance",
-    "upper margin",
-    "lower margin",
-    "exploitation",
-    "row number",
-    "modular ratio",
-    "interlinear spacing",
-    "weight",
-    "peak number",
-    "modular ratio / interlinear spacing",
-)
+    "intercolumnar distance", "upper margin", "lower margin", "exploitation", "row number", "modular ratio", "interlinear spacing",
+    "weight", "peak number", "modular ratio / interlinear spacing",
+)  # fmt: skip
 
 
 def avila(split: str = "test") -> Table:

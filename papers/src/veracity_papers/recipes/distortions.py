@@ -24,8 +24,8 @@ def alignment_patterns(folder: Path, scale: Scale) -> Audits:
     Three alignments, each of the model's distortion with the explanation's: `input_alignment` under Gaussian noise on the
     input in ten levels, `fast_gef` and `gef` under scaled weights in five. The noise ends where the predictions have lost
     nine tenths of what noise can take from them, since it does not leave them to chance. An explanation that ignores the
-    model can follow the noise on the input, and the edge filter among the controls does: only scaled weights tell. The
-    paper's figures have no numbers to stand beside.
+    model can follow the noise on the input, as the edge filter among the controls does. Only scaled weights expose it. The
+    paper's figures print no numbers to compare with.
     """
     return Audits(
         audits={name: alignment_audit(name, scale) for name in (NAMES[:2] if scale is Scale.SMOKE else NAMES)},
@@ -65,7 +65,7 @@ def assumptions(folder: Path, scale: Scale) -> Audits:
     the explained score moves away, to within a tenth of its largest distance; with single pixels and with patches of side 2,
     4 and 8, which are 4 wide at the far edges of 28 pixels, in black, white or the image's mean. Growing asks the same of
     noise in ten steps, and of scaled weights in 2, 5 and 20. The distortions of all levels are kept. The paper's figures
-    show curves, and have no numbers to stand beside.
+    show curves and print no numbers to compare with.
     """
     return Audits(
         audits={name: assumption_audit(name, scale) for name in (MASKED[:1] if scale is Scale.SMOKE else TASKS)},

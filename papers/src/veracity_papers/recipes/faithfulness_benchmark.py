@@ -15,19 +15,8 @@ from veracity.studies.several import Audits
 from veracity_papers.data.mnist import fashion_mnist as fashion_images
 from veracity_papers.data.mnist import mnist as digit_images
 from veracity_papers.data.tabular import Table, adult, avila, compas, german, heloc
-from veracity_papers.recipes.faithfulness_methods import (
-    A4,
-    A4_MODELS,
-    A5,
-    A5_CAVEATS,
-    A5_DATA,
-    PAPER,
-    SAMPLES,
-    SIGMA,
-    local_methods,
-    published,
-    some,
-)
+from veracity_papers.recipes.faithfulness_methods import PAPER, SAMPLES, SIGMA, first_two, local_methods
+from veracity_papers.recipes.published import published
 from veracity_papers.zoo.lenet import LAYER
 from veracity_papers.zoo.lenet import pretrained as lenet
 from veracity_papers.zoo.tabular import pretrained as table_network
@@ -59,22 +48,15 @@ def lenet_audit(name: str, what: str, data: tuple[Tensor, Tensor], scale: Scale)
     """The audit of the LeNet for one of the two data sets."""
     x, y = (part[: SAMPLES[scale]] for part in data)
     draws, sigma = 2 if scale is Scale.SMOKE else 5, SIGMA[scale]
-    scores: dict[str, Score] = {
-        "fast_gef": FastGEF(draws=draws, sigma=sigma),
-        "fast_gef_public": PublicFastGEF(draws=draws, sigma=sigma),
-    }
+    scores: dict[str, Score] = {"fast_gef": FastGEF(draws=draws, sigma=sigma), "fast_gef_public": PublicFastGEF(draws=draws, sigma=sigma)}
     return Audit(
         title=f"Do explanations of a classifier of {what} change as much as the network does?",
         models={"lenet": lenet(name)},
         inputs=x,
         targets=y,
-        explainers=some(local_methods(LAYER), scale),
+        explainers=first_two(local_methods(LAYER), scale),
         scores=scores if scale is Scale.SMOKE else {**scores, "gef": GEF(draws=draws)},
-        about={
-            "recipe": f"faithfulness-{name}",
-            "scale": scale.value,
-            "published": published(A5, A5_DATA, {name: "lenet"}, "fast_gef_public", "Table A.5", A5_CAVEATS),
-        },
+        about={"recipe": f"faithfulness-{name}", "scale": scale.value, "published": published("faithfulness A.5", {name: "lenet"})},
     )
 
 
@@ -104,12 +86,12 @@ def table_audit(name: str, scale: Scale) -> Audit:
         models={one: table_network(one) for one in chosen},
         inputs=rows.inputs,
         targets=rows.labels,
-        explainers=some(local_methods(), scale),
+        explainers=first_two(local_methods(), scale),
         scores=scores if scale is Scale.SMOKE else {**scores, "fast_gef": FastGEF(draws=draws)},
         about={
             "recipe": f"faithfulness-{name}",
             "scale": scale.value,
-            "published": published(A4, A4_MODELS, {one: one for one in chosen}, "gef_public", "Table A.4"),
+            "published": published("faithfulness A.4", {one: one for one in chosen}),
         },
     )
 
@@ -133,8 +115,8 @@ def faithfulness_compas(folder: Path, scale: Scale) -> Audit:
 def faithfulness_avila(folder: Path, scale: Scale) -> Audit:
     """GEF and Fast-GEF of nine explainers of a network over Avila, beside the published figures.
 
-    The paper's network is not public; one of the same size and about the same accuracy stands in for it, with sigmoid units, so that
-    Guided Backprop is the gradient.
+    The paper's network is not public; one of the same size and about the same accuracy stands in for it, with sigmoid units.
+    Guided Backprop is the gradient there.
     """
     return table_audit("avila", scale)
 

@@ -31,35 +31,17 @@ from veracity_papers.data.pneumonia import pneumonia_mnist
 from veracity_papers.data.tabular import avila
 from veracity_papers.recipes.faithfulness_benchmark import ROWS, lenet_audit, table_audit
 from veracity_papers.recipes.faithfulness_methods import PAPER, SAMPLES, SIGMA
+from veracity_papers.recipes.published import published
 from veracity_papers.zoo.lenet import pretrained as lenet
-from veracity_papers.zoo.med import pretrained
+from veracity_papers.zoo.med import PNEUMONIA
 from veracity_papers.zoo.tabular import pretrained as table_network
 
 SIZES = {Scale.SMOKE: (3, 2), Scale.SMALL: (48, 5), Scale.PAPER: (250, 5)}
 UNFLOORED = "relative_input_stability, no floor"
-A3: dict[str, dict[str, tuple[float, float]]] = {
-    "constant_map": {UNFLOORED: (0.11, 0.29)},
-    "random_uniform": {
-        "gef_public": (-0.01, 0.30),
-        "fast_gef_public": (-0.01, 0.22),
-        "faithfulness_correlation": (0.00, 0.51),
-        "mprt": (0.00, 0.04),
-        UNFLOORED: (3.21, 2.89),
-    },
-    "edge_filter": {"faithfulness_correlation": (-0.01, 0.50), "mprt": (1.00, 0.00), UNFLOORED: (82197.21, 132718.26)},
-    "gradient": {
-        "gef_public": (0.47, 0.23),
-        "fast_gef_public": (0.48, 0.15),
-        "faithfulness_correlation": (-0.05, 0.49),
-        "mprt": (0.01, 0.04),
-        UNFLOORED: (1764.60, 10007.26),
-    },
-}
-"""Table A.3, on DermaMNIST: mean and standard deviation of every score that the paper found defined."""
 
 
 def control_scores(scale: Scale) -> dict[str, Score]:
-    """The scores of Table A.3 as in appendix A.8.1; the variants of GEF's authors, and stability without our floor, stand beside ours.
+    """The scores of Table A.3 as in appendix A.8.1; also the variants of GEF's authors, and stability without our floor.
 
     For a smoke test the noise has a fixed strength, and the exact variants are left out.
     """
@@ -76,32 +58,23 @@ def control_scores(scale: Scale) -> dict[str, Score]:
     }
 
 
-def published() -> list[dict[str, Any]]:
-    """Table A.3 as records."""
-    return [
-        {"model": "med-cnn", "explainer": explainer, "score": score, "value": value, "error": error, "where": "Table A.3, DermaMNIST"}
-        for explainer, figures in A3.items()
-        for score, (value, error) in figures.items()
-    ]
-
-
 @recipe("faithfulness-controls", reference=f"{PAPER}, appendix A.8.3 and Table A.3")
 def faithfulness_controls(folder: Path, scale: Scale) -> Audit:
     """Random, constant and edge-filter explanations beside the gradient, on PneumoniaMNIST with a MedCNN, under five scores.
 
     It stands in for the paper's DermaMNIST: the published figures beside ours are for those images, in colour and with seven
-    classes. Constant and edge-filter maps do not respond to the weights, so that GEF is undefined for them, as published.
+    classes. Constant and edge-filter maps do not respond to the weights, so GEF is undefined for them, as published.
     Small: 48 images. Paper: 250 images.
     """
     x, y = (part[: SIZES[scale][0]] for part in pneumonia_mnist("test"))
     return Audit(
         title="Do scores tell explanations from maps that never saw the model?",
-        models={"med-cnn": pretrained()},
+        models={"med-cnn": PNEUMONIA.pretrained()},
         inputs=x,
         targets=y,
         explainers={"gradient": Gradient()},
         scores=control_scores(scale),
-        about={"recipe": "faithfulness-controls", "scale": scale.value, "published": published()},
+        about={"recipe": "faithfulness-controls", "scale": scale.value, "published": published("faithfulness A.3")},
     )
 
 
@@ -202,48 +175,34 @@ VALUES: dict[Scale, tuple[int, dict[str, tuple[int, ...]]]] = {
 def ablation_scores(scale: Scale) -> dict[str, Score]:
     """GEF with one setting changed at a time, and Fast-GEF, which has no segments; labels such as "gef, M = 3".
 
-    >>> list(ablated(Scale.SMOKE))
+    >>> list(ablation_scores(Scale.SMOKE))
     ['gef, M = 1', 'gef, M = 3', 'gef, T = 2', 'fast_gef, M = 1', 'fast_gef, M = 3']
     """
     fixed, values = VALUES[scale]
     settings: dict[str, Any] = {"draws": fixed, "steps": fixed, "sigma": SIGMA[scale]}
     found: dict[str, Score] = {}
-    for letter, numbers in values.items():
-        for number in numbers:
-            found[f"gef, {letter} = {number}"] = GEF(**{**settings, "segments": fixed, LETTERS[letter]: number})
-    for letter in [letter for letter in values if letter != "T"]:
-        for number in values[letter]:
-            found[f"fast_gef, {letter} = {number}"] = FastGEF(**{**settings, LETTERS[letter]: number})
+    for name, kind in (("gef", GEF), ("fast_gef", FastGEF)):
+        for letter in [letter for letter in values if name == "gef" or letter != "T"]:
+            for number in values[letter]:
+                own = settings | ({"segments": fixed} if name == "gef" else {}) | {LETTERS[letter]: number}
+                found[f"{name}, {letter} = {number}"] = kind(**own)
     return found
 
 
 def distortions(results: Mapping[str, Result]) -> pd.DataFrame:
     """The curves of Figure A.8: each score, both distortions with their spread over samples, and the copies of the model it took."""
-    return pd.DataFrame([row for name, one in results.items() for row in curve(name, one)])
-
-
-def curve(name: str, result: Result) -> list[dict[str, Any]]:
-    """One row per setting."""
     rows = []
-    values = result.table().set_index("score")["value"]
-    for one in result.series:
-        score = as_score(result.manifest["score_specs"][one.score]["spec"])
-        if isinstance(score, Alignment):
-            moved = [part.mean(axis=(1, 2)) for part in score.distortions(one.measured)]
-            model, explanation = ((np.nanmean(part), np.nanstd(part)) for part in moved)
-            rows.append(
-                {
-                    "audit": name,
-                    "score": one.score,
-                    "value": values[one.score],
-                    "D_f": model[0],
-                    "sd D_f": model[1],
-                    "D_phi": explanation[0],
-                    "sd D_phi": explanation[1],
-                    "copies": score.draws * score.steps * score.segments,
-                }
-            )
-    return rows
+    for name, result in results.items():
+        values = result.table().set_index("score")["value"]
+        for one in result.series:
+            score = as_score(result.manifest["score_specs"][one.score]["spec"])
+            if isinstance(score, Alignment):
+                row = {"audit": name, "score": one.score, "value": values[one.score]}
+                for label, part in zip(("D_f", "D_phi"), score.distortions(one.measured), strict=True):
+                    moved = part.mean(axis=(1, 2))
+                    row |= {label: np.nanmean(moved), f"sd {label}": np.nanstd(moved)}
+                rows.append(row | {"copies": score.draws * score.steps * score.segments})
+    return pd.DataFrame(rows)
 
 
 @recipe("faithfulness-ablation", reference=f"{PAPER}, appendix A.7 and Figure A.8")
@@ -256,30 +215,27 @@ def faithfulness_ablation(folder: Path, scale: Scale) -> Audits:
     """
     rows = avila("test").labelled.some(ROWS[scale])
     x, y = (part[: SAMPLES[scale]] for part in mnist("test"))
-    shared: dict[str, Any] = {"scores": ablation_scores(scale), "controls": False, "companions": False}
-    about = {"series": "faithfulness-ablation", "scale": scale.value}
+    shared: dict[str, Any] = {
+        "scores": ablation_scores(scale),
+        "controls": False,
+        "companions": False,
+        "about": {"series": "faithfulness-ablation", "scale": scale.value},
+    }
     title = "How much do GEF's own settings matter?"
-    return Audits(
-        audits={
-            "avila": Audit(
-                title=f"{title} Saliency on Avila",
-                models={"avila-sigmoid": table_network("avila-sigmoid")},
-                inputs=rows.inputs,
-                targets=rows.labels,
-                explainers={"saliency": Saliency()},
-                about=about,
-                **shared,
-            ),
-            "mnist": Audit(
-                title=f"{title} Random explanations on MNIST",
-                models={"lenet": lenet("mnist")},
-                inputs=x,
-                targets=y,
-                explainers={"random_uniform": RandomUniform()},
-                about=about,
-                **shared,
-            ),
-        },
-        title=title,
-        summary=distortions,
+    table = Audit(
+        title=f"{title} Saliency on Avila",
+        models={"avila-sigmoid": table_network("avila-sigmoid")},
+        inputs=rows.inputs,
+        targets=rows.labels,
+        explainers={"saliency": Saliency()},
+        **shared,
     )
+    digits = Audit(
+        title=f"{title} Random explanations on MNIST",
+        models={"lenet": lenet("mnist")},
+        inputs=x,
+        targets=y,
+        explainers={"random_uniform": RandomUniform()},
+        **shared,
+    )
+    return Audits(audits={"avila": table, "mnist": digits}, title=title, summary=distortions)

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from veracity import scores
 from veracity.core.scores import Score
 from veracity.recipe import Scale, recipe
-from veracity.scores import (
-    GEF,
-    MPRT,
-    EfficientMPRT,
-    FaithfulnessCorrelation,
-    FastGEF,
-    PixelFlipping,
-    RegionPerturbation,
-    RelativeInputStability,
-    RelativeOutputStability,
-    RelativeRepresentationStability,
-    SmoothMPRT,
-)
 from veracity.studies.meta import MetaEvaluation
 from veracity_papers.data.mnist import mnist
 from veracity_papers.recipes.faithfulness_methods import PAPER, local_methods
@@ -27,17 +15,17 @@ from veracity_papers.zoo.lenet import LAYER, pretrained
 REFERENCE = f"{PAPER}, Tables A.1 and A.2"
 SIZES = {Scale.SMOKE: (6, 1, 1), Scale.SMALL: (32, 2, 3), Scale.PAPER: (250, 3, 5)}
 SCORES: dict[str, Score] = {
-    "pixel_flipping": PixelFlipping(features_in_step=28),
-    "faithfulness_correlation": FaithfulnessCorrelation(nr_runs=5, subset_size=28),
-    "region_perturbation": RegionPerturbation(patch_size=7),
-    "mprt": MPRT(),
-    "efficient_mprt": EfficientMPRT(),
-    "relative_input_stability": RelativeInputStability(),
-    "relative_output_stability": RelativeOutputStability(),
-    "relative_representation_stability": RelativeRepresentationStability(),
-    "fast_gef": FastGEF(),
-    "smooth_mprt": SmoothMPRT(),
-    "gef": GEF(),
+    "pixel_flipping": scores.PixelFlipping(features_in_step=28),
+    "faithfulness_correlation": scores.FaithfulnessCorrelation(nr_runs=5, subset_size=28),
+    "region_perturbation": scores.RegionPerturbation(patch_size=7),
+    "mprt": scores.MPRT(),
+    "efficient_mprt": scores.EfficientMPRT(),
+    "relative_input_stability": scores.RelativeInputStability(),
+    "relative_output_stability": scores.RelativeOutputStability(),
+    "relative_representation_stability": scores.RelativeRepresentationStability(),
+    "fast_gef": scores.FastGEF(),
+    "smooth_mprt": scores.SmoothMPRT(),
+    "gef": scores.GEF(),
 }
 """With the settings of appendix A.8.1: 28 pixels a step, patches of 7, five subsets and five noisy samples."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -27,16 +26,9 @@ TINY = 32
 STEPS, BATCH, RATE = 100, 8, 1e-2
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How many scenes, and how many pixels lie between two shifts."""
-
-    scenes: int | None
-    step: int
-
-
-SCENES = {Scale.SMOKE: Effort(6, 8), Scale.SMALL: Effort(24, 8), Scale.PAPER: Effort(500, 4)}
-CELLS = {Scale.SMOKE: Effort(2, 16), Scale.SMALL: Effort(24, 4), Scale.PAPER: Effort(None, 2)}
+SCENES = {Scale.SMOKE: (6, 8), Scale.SMALL: (24, 8), Scale.PAPER: (500, 4)}
+CELLS = {Scale.SMOKE: (2, 16), Scale.SMALL: (24, 4), Scale.PAPER: (None, 2)}
+"""How many scenes or cells (None: all), and how many pixels lie between two shifts."""
 
 
 @recipe("orbits-detection", reference=f"{PAPER}, sections 3.1 and 3.4, Figures 7 to 9 and 12")
@@ -46,19 +38,17 @@ def orbits_detection(folder: Path, scale: Scale) -> OrbitEvaluation:
     The key digit lies at the centre of a scene of 256 pixels, digits of other classes around it. Small: 24 scenes, 16x16 shifts.
     Paper: 500 scenes, 32x32 shifts. Smoke: scikit-learn's digits, a window of 32 pixels, two detectors trained on the spot.
     """
-    effort = SCENES[scale]
+    count, step = SCENES[scale]
     smoke = scale is Scale.SMOKE
-    data = scenes(effort.scenes or 1, source="digits", window=TINY) if smoke else scenes(effort.scenes or 1)
-    models: Mapping[str, nn.Module] = tiny(folder) if smoke else {detector_name(jitter): pretrained("digits", jitter) for jitter in JITTERS}
     window = TINY if smoke else WINDOW
     return evaluation(
         "orbits-detection",
         "How far from the centre do detectors of digits find their digit?",
         scale,
-        models,
-        data,
+        tiny(folder) if smoke else shipped("digits", JITTERS),
+        scenes(count, source="digits" if smoke else "mnist", window=window),
         DIGITS,
-        CropOrbit(window=window, reach=window // 2, step=effort.step),
+        CropOrbit(window=window, reach=window // 2, step=step),
     )
 
 
@@ -69,17 +59,15 @@ def orbits_detection_cells(folder: Path, scale: Scale) -> OrbitEvaluation:
     Key objects are white cells and platelets of photographs that were not learnt from, alone of their class in reach; every
     shift shows real pixels. Small: 24 objects, 16x16 shifts. Paper: all 35, 32x32 shifts. Smoke: two objects, 4x4 shifts, two detectors.
     """
-    effort = CELLS[scale]
-    data = bccd.cells(effort.scenes)
-    jitters = (JITTERS[0], JITTERS[-1]) if scale is Scale.SMOKE else JITTERS
+    count, step = CELLS[scale]
     return evaluation(
         "orbits-detection-cells",
         "How far from the centre do detectors of blood cells find their cell?",
         scale,
-        {detector_name(jitter): pretrained("cells", jitter) for jitter in jitters},
-        data,
+        shipped("cells", JITTERS[::3] if scale is Scale.SMOKE else JITTERS),
+        bccd.cells(count),
         bccd.CLASSES,
-        CropOrbit(reach=bccd.REACH, step=effort.step),
+        CropOrbit(reach=bccd.REACH, step=step),
     )
 
 
@@ -104,9 +92,9 @@ def evaluation(
     )
 
 
-def detector_name(jitter: int) -> str:
-    """A detector's name."""
-    return f"{jitter} % jitter"
+def shipped(data: str, jitters: tuple[int, ...]) -> dict[str, nn.Module]:
+    """The shipped detectors of "digits" or "cells" that were trained with these jitters."""
+    return {f"{jitter} % jitter": pretrained(data, jitter) for jitter in jitters}
 
 
 def tiny(folder: Path) -> dict[str, nn.Module]:
@@ -121,4 +109,4 @@ def tiny(folder: Path) -> dict[str, nn.Module]:
         build = partial(Detector, 1, len(DIGITS), widths=(8, 16, 24))
         return trained_once(folder, f"jitter-{jitter}", lambda: initialised(build, seed=0), 2, learn)
 
-    return {detector_name(jitter): trained(jitter) for jitter in (JITTERS[0], JITTERS[-1])}
+    return {f"{jitter} % jitter": trained(jitter) for jitter in JITTERS[::3]}

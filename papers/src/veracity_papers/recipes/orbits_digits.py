@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from veracity.orbits import OrbitEvaluation
 from veracity.orbits.layouts import RotationOrbit
 from veracity.orbits.tasks import Classification
 from veracity.perturb import Rotations
-from veracity.recipe import Scale, recipe, trained_once
-from veracity.trainers.training import accuracy, initialised, train
+from veracity.recipe import Scale, recipe
+from veracity.trainers.training import accuracy
 from veracity.walk import Exhaustive
 from veracity_papers.data.mnist import CLASSES, mnist
+from veracity_papers.recipes.smoke import trained_classifier
 from veracity_papers.zoo import orbit_digits
+from veracity_papers.zoo.storage import facts
 
 PAPER = "Zhao et al., Evaluating machine learning models with NERO"
 PADDING = 3
@@ -57,22 +60,22 @@ def digit_images(scale: Scale) -> tuple[Tensor, Tensor]:
 
 
 def networks(folder: Path, scale: Scale) -> dict[str, nn.Module]:
-    """The three networks: shipped, or at smoke scale trained once and stored in the folder."""
-    return {name: small(folder, name) if scale is Scale.SMOKE else orbit_digits.pretrained(name) for name in orbit_digits.NAMES}
-
-
-def small(folder: Path, name: str) -> nn.Module:
-    """One of the networks for scikit-learn's digits, seconds to train."""
-    x, y = digits("train", PADDING)
-
-    def fit(model: nn.Module, report: Callable[[int, float], None]) -> nn.Module:
-        augment = orbit_digits.augmentation(name)
-        return train(model, x, y, epochs=EPOCHS, batch=32, rate=1e-2, augment=augment, report=report)
-
-    def build() -> nn.Module:
-        return initialised(lambda: orbit_digits.build(name, x.shape[-1], WIDTH, TURNS), seed=0)
-
-    return trained_once(folder, name, build, EPOCHS, fit)
+    """The three networks: shipped, or at smoke scale trained once on scikit-learn's digits and stored in the folder."""
+    if scale is not Scale.SMOKE:
+        return {name: orbit_digits.pretrained(name) for name in orbit_digits.NAMES}
+    data = digits("train", PADDING)
+    settings: dict[str, Any] = {"epochs": EPOCHS, "batch": 32, "rate": 1e-2}
+    return {
+        name: trained_classifier(
+            folder,
+            name,
+            partial(orbit_digits.build, name, data[0].shape[-1], WIDTH, TURNS),
+            data,
+            augment=None if name == "plain" else orbit_digits.random_rotation,
+            **settings,
+        )
+        for name in orbit_digits.NAMES
+    }
 
 
 def run_facts(name: str, scale: Scale, models: Mapping[str, nn.Module]) -> dict[str, object]:
@@ -80,7 +83,7 @@ def run_facts(name: str, scale: Scale, models: Mapping[str, nn.Module]) -> dict[
     if scale is Scale.SMOKE:
         scores = {model: round(accuracy(network, *digits("test", PADDING)), 4) for model, network in models.items()}
     else:
-        scores = {model: orbit_digits.score(model) for model in models}
+        scores = {model: float(facts(f"orbit-mnist-{model}")["test_accuracy"]) for model in models}
     return {"recipe": name, "scale": scale.value, "test_accuracy": scores}
 
 

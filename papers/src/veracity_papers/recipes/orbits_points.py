@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
-from veracity.core.inputs import Inputs
 from veracity.orbits import OrbitEvaluation
 from veracity.orbits.layouts import DiskOrbit
 from veracity.orbits.tasks import Classification
-from veracity.recipe import Scale, recipe, trained_once
-from veracity.trainers.training import initialised, train
+from veracity.recipe import Scale, recipe
 from veracity_papers.data import files
+from veracity_papers.data.labelled import Labelled
 from veracity_papers.data.modelnet import CLASSES, furniture, modelnet
 from veracity_papers.recipes.orbits_digits import PAPER
+from veracity_papers.recipes.smoke import trained_classifier
 from veracity_papers.zoo import pointnet
 
 REFERENCE = f"{PAPER}, section 3.3 and Figure 11"
@@ -32,59 +32,46 @@ def orbits_points(folder: Path, scale: Scale) -> OrbitEvaluation:
     shapes, every 5 degrees. Where the data folder holds the public weights of a PointNet for all forty classes (trained
     upright), it stands beside the two, except at smoke scale.
     """
-    return on_disk(folder, "orbits-points", "xy", scale)
+    return disk_evaluation(folder, "orbits-points", "xy", scale)
 
 
 @recipe("orbits-points-xz", reference=REFERENCE)
 def orbits_points_xz(folder: Path, scale: Scale) -> OrbitEvaluation:
     """The same as `orbits-points` with axes in the xz plane."""
-    return on_disk(folder, "orbits-points-xz", "xz", scale)
+    return disk_evaluation(folder, "orbits-points-xz", "xz", scale)
 
 
 @recipe("orbits-points-yz", reference=REFERENCE)
 def orbits_points_yz(folder: Path, scale: Scale) -> OrbitEvaluation:
     """The same as `orbits-points` with axes in the yz plane."""
-    return on_disk(folder, "orbits-points-yz", "yz", scale)
+    return disk_evaluation(folder, "orbits-points-yz", "yz", scale)
 
 
-def on_disk(folder: Path, name: str, plane: str, scale: Scale) -> OrbitEvaluation:
+def disk_evaluation(folder: Path, name: str, plane: str, scale: Scale) -> OrbitEvaluation:
     """The evaluation with axes of rotation in one plane."""
     samples, step = SIZES[scale]
-    shapes, labels = clouds(samples, scale)
+    test = Labelled.of(furniture(samples, POINTS, seed=1)) if scale is Scale.SMOKE else modelnet("test").some(samples)
     return OrbitEvaluation(
         title=f"How do point cloud classifiers see a shape that turns about axes in {plane}?",
         models=networks(folder, scale),
-        inputs=shapes,
-        targets=labels,
+        inputs=test.inputs,
+        targets=test.labels,
         orbit=DiskOrbit(plane=plane, step=step),
         task=Classification(classes=CLASSES),
         about={"recipe": name, "scale": scale.value},
     )
 
 
-def clouds(samples: int, scale: Scale) -> tuple[Tensor | Inputs, Tensor]:
-    """Test shapes and their labels; at smoke scale generated ones."""
-    if scale is Scale.SMOKE:
-        return furniture(samples, POINTS, seed=1)
-    test = modelnet("test").some(samples)
-    return test.inputs, test.labels
-
-
 def networks(folder: Path, scale: Scale) -> dict[str, nn.Module]:
     """The two shipped networks, and the public one if it is available; at smoke scale two that are trained once and stored."""
     if scale is Scale.SMOKE:
-        return {name: small(folder, name) for name in pointnet.NAMES}
-    models: dict[str, nn.Module] = {name: pointnet.pretrained(name) for name in pointnet.NAMES}
+        data = furniture(LEARNT, POINTS, seed=0)
+        settings: dict[str, Any] = {"epochs": EPOCHS, "batch": 32, "rate": 5e-3}
+        return {
+            name: trained_classifier(folder, name, one.build, data, augment=None if name == "plain" else pointnet.random_turn, **settings)
+            for name, one in pointnet.NETWORKS.items()
+        }
+    models: dict[str, nn.Module] = {name: one.pretrained() for name, one in pointnet.NETWORKS.items()}
     if files.locate(f"weights/{pointnet.FILE}") is not None:
         models["public"] = pointnet.public()
     return models
-
-
-def small(folder: Path, name: str) -> nn.Module:
-    """One of the networks for generated shapes, seconds to train."""
-    x, y = furniture(LEARNT, POINTS, seed=0)
-
-    def fit(model: nn.Module, report: Callable[[int, float], None]) -> nn.Module:
-        return train(model, x, y, epochs=EPOCHS, batch=32, rate=5e-3, augment=pointnet.augmentation(name), report=report)
-
-    return trained_once(folder, name, lambda: initialised(lambda: pointnet.PointNet(len(CLASSES)), seed=0), EPOCHS, fit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from veracity.audit import Audit
 from veracity.core.explainers import Explainer
@@ -15,26 +14,27 @@ from veracity.scores import LnPHat, LnPMisclassified, SolHat, SolTilde, WorstLos
 from veracity.studies.several import Audits
 from veracity.walk import Genetic, GradientSearch, SubsetSimulation
 from veracity_papers.data.mnist import fashion_mnist
+from veracity_papers.recipes.published import published
 from veracity_papers.recipes.robustness_methods import (
     EFFORT,
     PAPER,
-    TABLE_6,
-    TABLE_7,
+    Ball,
     Effort,
-    by_explainer,
     comparison,
     explanation_scores,
     first_correct,
     methods,
+    robustness_table,
     search_audit,
-    standing,
 )
 from veracity_papers.zoo import lenet, lenet5
 
 WIDER = 0.3
+NEAR: Ball = {"radius": lenet5.RADIUS, "range": lenet5.RANGE}
+WIDE: Ball = {"radius": WIDER, "range": lenet5.RANGE}
 RADII = {Scale.SMOKE: (0.1, 0.4), Scale.SMALL: (0.025, 0.05, 0.1, 0.2, 0.4), Scale.PAPER: (0.025, 0.05, 0.1, 0.2, 0.4)}
 CLIMB = {Scale.SMOKE: 2, Scale.SMALL: 25, Scale.PAPER: 50}
-FASHION_BALL = (0.08, (0.0, 1.0))
+FASHION_BALL: Ball = {"radius": 0.08, "range": (0.0, 1.0)}
 
 
 @recipe("robustness-mnist", reference=f"{PAPER}, section 8.8.1")
@@ -52,13 +52,13 @@ def robustness_mnist(folder: Path, scale: Scale) -> Audits:
     data = first_correct([model], lenet5.digits("test"), effort.seeds)
     about = {"recipe": "robustness-mnist", "scale": scale.value}
     title = "How close to a digit lies one that misleads?"
-    near = comparison(title, ("lenet", model), data, (lenet5.RADIUS, lenet5.RANGE), lenet5.LAYER, effort)
+    near = comparison(title, model, data, NEAR, lenet5.LAYER, effort)
     wider = search_audit(
         "How likely does a digit mislead that may change three times as much?",
         {"lenet": model},
         data,
         explainers=methods(lenet5.LAYER, effort.steps),
-        scores={label: one for label, one in explanation_scores(effort, WIDER, lenet5.RANGE).items() if label != "ln_p_f_tilde"},
+        scores={label: one for label, one in explanation_scores(effort, WIDE).items() if label != "ln_p_f_tilde"},
     )
     radii = search_audit(
         "How far must a digit change before its explanation does?",
@@ -68,7 +68,7 @@ def robustness_mnist(folder: Path, scale: Scale) -> Audits:
         scores=profile(effort, CLIMB[scale], RADII[scale]),
     )
     audits = {"explainers": near, "wider": wider, "radii": radii}
-    return Audits(audits={name: replace(one, about=about) for name, one in audits.items()}, title=title, summary=standing)
+    return Audits(audits={name: replace(one, about=about) for name, one in audits.items()}, title=title, summary=robustness_table)
 
 
 @recipe("robustness-fashion-mnist", reference=f"{PAPER}, section 8.8.1")
@@ -81,7 +81,7 @@ def robustness_fashion_mnist(folder: Path, scale: Scale) -> Audit:
     effort, model = EFFORT[scale], lenet.pretrained("fashion-mnist")
     data = first_correct([model], fashion_mnist("test", padding=0), effort.seeds)
     title = "How close to an image of clothing lies one that misleads?"
-    found = comparison(title, ("lenet", model), data, FASHION_BALL, lenet.LAYER, effort)
+    found = comparison(title, model, data, FASHION_BALL, lenet.LAYER, effort)
     return replace(found, about={"recipe": "robustness-fashion-mnist", "scale": scale.value})
 
 
@@ -90,9 +90,6 @@ def profile(effort: Effort, steps: int, radii: tuple[float, ...]) -> dict[str, S
     climb, span = GradientSearch(population=4, steps=steps), lenet5.RANGE
     worst: dict[str, Score] = {f"sol_f_hat, r = {r:g}": SolHat(walk=climb, radius=r, range=span) for r in radii}
     return worst | {f"ln_p_f_hat, r = {r:g}": LnPHat(walk=effort.rare, radius=r, range=span) for r in radii if r >= lenet5.RADIUS}
-
-
-SCHEMES = ("plain", "gradient", "hessian", "pgd")
 
 
 @recipe("robustness-training", reference=f"{PAPER}, section 8.5 and Table 5")
@@ -105,9 +102,7 @@ def robustness_training(folder: Path, scale: Scale) -> Audit:
     `robustness-mnist`.
     """
     effort = EFFORT[scale]
-    models = {scheme: lenet5.trained(scheme) for scheme in SCHEMES}
-    near: dict[str, Any] = {"walk": effort.worst, "radius": lenet5.RADIUS, "range": lenet5.RANGE}
-    wide: dict[str, Any] = {"walk": effort.rare, "radius": WIDER, "range": lenet5.RANGE}
+    models = {scheme: network.pretrained() for scheme, network in lenet5.ROBUST.items()}
     explainers = methods(lenet5.LAYER, effort.steps)
     return search_audit(
         "Does training for robustness make explanations robust?",
@@ -115,11 +110,11 @@ def robustness_training(folder: Path, scale: Scale) -> Audit:
         first_correct(models.values(), lenet5.digits("test"), effort.seeds),
         explainers={name: explainers[name] for name in ("input_x_gradient", "integrated_gradients")},
         scores={
-            "sol_f_hat": SolHat(**near),
-            "sol_f_tilde": SolTilde(**near),
-            "worst_loss": WorstLoss(**near),
-            f"ln_p_f_hat, r = {WIDER:g}": LnPHat(**wide),
-            f"ln_p_misclassified, r = {WIDER:g}": LnPMisclassified(**wide),
+            "sol_f_hat": SolHat(walk=effort.worst, **NEAR),
+            "sol_f_tilde": SolTilde(walk=effort.worst, **NEAR),
+            "worst_loss": WorstLoss(walk=effort.worst, **NEAR),
+            f"ln_p_f_hat, r = {WIDER:g}": LnPHat(walk=effort.rare, **WIDE),
+            f"ln_p_misclassified, r = {WIDER:g}": LnPMisclassified(walk=effort.rare, **WIDE),
         },
         about={"recipe": "robustness-training", "scale": scale.value},
     )
@@ -140,35 +135,31 @@ SUPERPIXEL_EFFORT = {
 def robustness_lime_shap(folder: Path, scale: Scale) -> Audit:
     """LIME and SHAP over superpixels of digits, segmented again after every change or as the unchanged digit was, beside Tables 6 and 7.
 
-    An explanation and that of a changed digit share their random masks, so that what differs is due to the change. Published
+    An explanation and that of a changed digit share their random masks, so every difference is due to the change. Published
     figures are for the same network and radius, with mean colours instead of absent superpixels; ours become grey, since
-    mean colours hide .7 % of a digit's variance. An evaluation takes as many forward passes as there are samples, so that
-    searches are short: more evaluations would find lower sol_F-hat. Small: 2 digits, 46 genetic evaluations, n = 20, M = 2, ln P
+    mean colours hide .7 % of a digit's variance. An evaluation takes as many forward passes as there are samples. So
+    searches are short, and longer ones would find lower sol_F-hat. Small: 2 digits, 46 genetic evaluations, n = 20, M = 2, ln P
     down to -10, 50 and 200 samples. Paper: 5 digits, 200 evaluations, n = 50, M = 3, ln P down to -20, 500 samples too.
     """
     effort, model = SUPERPIXEL_EFFORT[scale], lenet5.pretrained()
     explainers = superpixels(scale)
-    published = by_explainer("lenet", TABLE_6, "Table 6, MNIST") + by_explainer("lenet", TABLE_7, "Table 7, MNIST")
+    figures = published("robustness 6", explainers=explainers) + published("robustness 7", explainers=explainers)
     return search_audit(
         "Are LIME and SHAP robust, and is it their segmentation that is not?",
         {"lenet": model},
         first_correct([model], lenet5.digits("test"), effort.seeds),
         explainers=explainers,
-        scores=explanation_scores(effort, lenet5.RADIUS, lenet5.RANGE),
-        about={
-            "recipe": "robustness-lime-shap",
-            "scale": scale.value,
-            "published": [one for one in published if one["explainer"] in explainers],
-        },
+        scores=explanation_scores(effort, NEAR),
+        about={"recipe": "robustness-lime-shap", "scale": scale.value, "published": figures},
     )
 
 
 def superpixels(scale: Scale) -> dict[str, Explainer]:
     """Both methods with several numbers of samples, segmented again; and, with 200 or the most there are, with fixed segments."""
     counts = SAMPLES[scale]
-    found: dict[str, Explainer] = {f"lime+{count}": SuperpixelLime(samples=count, baseline=GREY) for count in counts}
-    found |= {f"shap+{count}": SuperpixelShap(samples=count, baseline=GREY) for count in counts}
-    count = 200 if 200 in counts else max(counts)
-    found[f"lime+{count}, fixed"] = SuperpixelLime(samples=count, baseline=GREY, fixed_segments=True)
-    found[f"shap+{count}, fixed"] = SuperpixelShap(samples=count, baseline=GREY, fixed_segments=True)
-    return found
+    kinds = {"lime": SuperpixelLime, "shap": SuperpixelShap}
+    most = 200 if 200 in counts else max(counts)
+    found: dict[str, Explainer] = {
+        f"{name}+{count}": kind(samples=count, baseline=GREY) for name, kind in kinds.items() for count in counts
+    }
+    return found | {f"{name}+{most}, fixed": kind(samples=most, baseline=GREY, fixed_segments=True) for name, kind in kinds.items()}

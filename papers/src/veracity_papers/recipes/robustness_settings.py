@@ -83,7 +83,7 @@ def robustness_convergence(folder: Path, scale: Scale) -> Audits:
         },
         title="When has a search converged, and when is a probability right?",
         summary=lambda results: pd.concat(
-            [convergence_table(results["worst-case"], extent), accurate(results["probability"], extent)], ignore_index=True
+            [convergence_table(results["worst-case"], extent), accuracy_table(results["probability"], extent)], ignore_index=True
         ),
     )
 
@@ -132,7 +132,7 @@ def convergence_table(result: Result, extent: Extent) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def accurate(result: Result, extent: Extent) -> pd.DataFrame:
+def accuracy_table(result: Result, extent: Extent) -> pd.DataFrame:
     """How far ln P is from the truth on average, how much it varies from run to run, and how often its 95 % interval holds the truth."""
     by = {one.score: one for one in result.series}
     counted = by[TRUTH]
@@ -142,7 +142,7 @@ def accurate(result: Result, extent: Extent) -> pd.DataFrame:
     spent = result.table().set_index("score")["evaluations"]
     rows = []
     for score, one in by.items():
-        found, stated = repetitions(one, extent), repetitions(one, extent, errors=True)
+        found, stated = by_seed(one, extent), by_seed(one, extent, errors=True)
         inside = np.abs(found - truth) <= 1.96 * np.sqrt(np.nan_to_num(stated) ** 2 + own**2)
         rows.append(
             {
@@ -160,7 +160,7 @@ def accurate(result: Result, extent: Extent) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def repetitions(one: Series, extent: Extent, errors: bool = False) -> np.ndarray:
+def by_seed(one: Series, extent: Extent, errors: bool = False) -> np.ndarray:
     """ln P, or its standard errors, as (seeds, repeats)."""
     values = one.errors if errors and one.errors is not None else one.per_sample
     return values.reshape(extent.seeds, extent.repeats)

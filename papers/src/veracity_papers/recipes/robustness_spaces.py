@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-
-from torch import nn
 
 from veracity.audit import Audit
 from veracity.core.scores import Score
@@ -14,11 +12,11 @@ from veracity.core.spaces import Space
 from veracity.core.walks import Search
 from veracity.demo import digits, flatten_cnn
 from veracity.perturb import Rotation, WeightNeighbourhood
-from veracity.recipe import Scale, recipe, trained_once
+from veracity.recipe import Scale, recipe
 from veracity.scores import LnPHat, LnPMisclassified, SolHat, WorstLoss
-from veracity.trainers.training import initialised, train
 from veracity.walk import Genetic, SimpleMonteCarlo, SubsetSimulation
 from veracity_papers.recipes.robustness_methods import PAPER, first_correct, search_audit
+from veracity_papers.recipes.smoke import trained_classifier
 
 EPOCHS = {Scale.SMOKE: 3, Scale.SMALL: 8, Scale.PAPER: 8}
 SIGMA = 0.3
@@ -65,7 +63,9 @@ def robustness_spaces(folder: Path, scale: Scale) -> Audit:
     Monte Carlo too. The map of a turned digit is expected to turn along.
     Small: 10 digits, 950 genetic evaluations, n = 100, M = 5. Paper: 100 digits, 5,500 evaluations, n = 300, M = 10.
     """
-    extent, model = EXTENT[scale], network(folder, EPOCHS[scale])
+    extent, (x, y) = EXTENT[scale], digits("train")
+    build = partial(flatten_cnn, (8, 16), 10, x.shape[-2:])
+    model = trained_classifier(folder, "small", build, (x, y), epochs=EPOCHS[scale], batch=64, rate=1e-2)
     spaces = {"rotations": Rotation(), "weights": WeightNeighbourhood(sigma=SIGMA)}
     scores = {label: one for name, space in spaces.items() for label, one in in_space(name, space, extent).items()}
     counted: Score = LnPMisclassified(space=spaces["rotations"], walk=extent.counted)
@@ -88,13 +88,3 @@ def in_space(name: str, space: Space, extent: Extent) -> dict[str, Score]:
         LnPMisclassified(space=space, walk=extent.rare),
     )
     return {f"{one.name}, {name}": one for one in found}
-
-
-def network(folder: Path, epochs: int) -> nn.Module:
-    """A small network for digits, trained once for a folder."""
-    x, y = digits("train")
-
-    def fit(model: nn.Module, report: Callable[[int, float], None]) -> nn.Module:
-        return train(model, x, y, epochs=epochs, batch=64, rate=1e-2, report=report)
-
-    return trained_once(folder, "small", lambda: initialised(lambda: flatten_cnn((8, 16), 10, x.shape[-2:]), seed=0), epochs, fit)

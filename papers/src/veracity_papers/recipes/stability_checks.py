@@ -14,8 +14,8 @@ from veracity.scores.faithfulness.correlation import MuF
 from veracity.studies.degradation import DegradationCheck
 from veracity.studies.distance_check import DistanceCheck
 from veracity.trainers.small_cnn import SmallCNN
-from veracity_papers.data.labelled import whole
-from veracity_papers.recipes.stability_methods import PAPER, Effort, some_of_each
+from veracity_papers.data.labelled import both_splits
+from veracity_papers.recipes.stability_methods import PAPER, Effort, spread_over_folds
 
 EFFORTS = {
     Scale.SMOKE: Effort(24, folds=2, masks=10, points=4, subsets=10),
@@ -36,9 +36,9 @@ def stability_degradation(folder: Path, scale: Scale) -> DegradationCheck:
     three seeds, 300 digits explained. Paper: five seeds, every digit. Smoke: two folds, 24 digits.
     """
     effort = EFFORTS[scale]
-    inputs, labels = whole(partial(digits, padding=0))
+    inputs, labels = both_splits(partial(digits, padding=0))
     folds = members(effort.folds, labels)
-    place = some_of_each(folds, effort.samples)
+    place = spread_over_folds(folds, effort.samples)
     fit = SmallCNN(epochs=2, batch=32, patience=None) if scale is Scale.SMOKE else SmallCNN()
     chosen = effort.explainers()
     return DegradationCheck(
@@ -61,7 +61,7 @@ def distance_check(folder: Path, scale: Scale) -> DistanceCheck:
     Paper and small: 100 maps of 32 x 32 pixels along each way, 50 noisy copies at each of 21 levels. Smoke: 25 and 10. The
     paper moves one spot from the left corner to the right; here it also moves along the diagonal and as a disc with nothing
     around it, since a correlation's magnitude calls an inverted map equal, and most distances stop growing once nothing
-    overlaps. The paper reports that all pass and prints no numbers to stand beside.
+    overlaps. The paper reports that all pass and prints no numbers to compare with.
     """
     steps, repeats = (25, 10) if scale is Scale.SMOKE else (100, 50)
     return DistanceCheck(steps=steps, repeats=repeats)

@@ -13,20 +13,9 @@ from veracity.recipe import Scale, recipe
 from veracity.trainers.small_cnn import SmallCNN
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.data.eurosat import eurosat
-from veracity_papers.data.labelled import whole
+from veracity_papers.data.labelled import both_splits
 from veracity_papers.data.mnist import fashion_mnist
-from veracity_papers.recipes.stability_methods import (
-    PAPER,
-    TABLE_2,
-    TABLE_3,
-    TABLE_5,
-    TABLE_6,
-    TABLE_7,
-    TINY,
-    Effort,
-    cross_trained_audit,
-    run_facts,
-)
+from veracity_papers.recipes.stability_methods import PAPER, TINY, Effort, cross_trained_audit
 from veracity_papers.zoo.lipschitz import Lipschitz
 from veracity_papers.zoo.resnet18 import ResNet18
 
@@ -44,8 +33,8 @@ def stability_digits(folder: Path, scale: Scale) -> Audit:
     """
     fit = SmallCNN(epochs=2, batch=32, patience=None) if scale is Scale.SMOKE else NARROW
     title = "Which explanations of digit classifiers survive leaving a fold out?"
-    data = whole(partial(digits, padding=0))
-    return cross_trained_audit(title, {"small_cnn": fit}, data, DIGITS[scale], run_facts("stability-digits", scale))
+    data = both_splits(partial(digits, padding=0))
+    return cross_trained_audit("stability-digits", title, {"small_cnn": fit}, data, DIGITS[scale], scale)
 
 
 FASHION = {Scale.SMOKE: TINY, Scale.SMALL: Effort(100, masks=200), Scale.PAPER: Effort(1000)}
@@ -62,23 +51,21 @@ def stability_fashion_mnist(folder: Path, scale: Scale) -> Audit:
     """
     fits, learnt = small_or_whole(scale, 26, 0.4, epochs=10)
     title = "Which explanations of clothes survive leaving a fold out?"
-    about = run_facts("stability-fashion-mnist", scale, {"resnet18": TABLE_7})
-    data = first(learnt, whole(partial(fashion_mnist, padding=0)))
-    return cross_trained_audit(title, fits, data, FASHION[scale], about)
+    data = first(learnt, both_splits(partial(fashion_mnist, padding=0)))
+    return cross_trained_audit("stability-fashion-mnist", title, fits, data, FASHION[scale], scale, "stability 7")
 
 
 @recipe("stability-eurosat", reference=f"{PAPER}, Table 6 and Figure 8")
 def stability_eurosat(folder: Path, scale: Scale) -> Audit:
     """MeGe, ReCo and muF of seven explainers on EuroSAT's satellite images, on a ResNet-18 trained without each fifth, beside Table 6.
 
-    At hand are 2,400 of the paper's 27,000 images, 240 of each class, so that networks are less accurate than its .95. Paper: a
+    Only 2,400 of the paper's 27,000 images are available, 240 per class, so networks are less accurate than its .95. Paper: a
     ResNet-18 of width 46 learns from all of them (a GPU helps), 200 are explained. Small: 50 explained, by a small network in its
     place. Smoke: 240 and 24, two folds.
     """
     fits, learnt = small_or_whole(scale, 46, 0.25, epochs=60)
     title = "Which explanations of satellite images survive leaving a fold out?"
-    about = run_facts("stability-eurosat", scale, {"resnet18": TABLE_6})
-    return cross_trained_audit(title, fits, first(learnt, whole(eurosat)), EUROSAT[scale], about)
+    return cross_trained_audit("stability-eurosat", title, fits, first(learnt, both_splits(eurosat)), EUROSAT[scale], scale, "stability 6")
 
 
 def small_or_whole(scale: Scale, width: int, dropout: float, epochs: int) -> tuple[dict[str, SmallCNN | ResNet18], int]:
@@ -107,13 +94,9 @@ def stability_lipschitz(folder: Path, scale: Scale) -> Audit:
     images are learnt from (a GPU helps), 250 are explained. Small: 3,000 and 100, by narrow networks. Smoke:
     400 and 24, two folds, narrow networks.
     """
-    tables = {
-        "resnet18": {"mege": TABLE_2["resnet18"], "reco": TABLE_3["resnet18"], **TABLE_5},
-        "lipschitz": {"mege": TABLE_2["lipschitz"], "reco": TABLE_3["lipschitz"]},
-    }
-    title = "Are explanations of 1-Lipschitz networks more stable?"
-    about = run_facts("stability-lipschitz", scale, tables if scale is Scale.PAPER else None)
-    return cross_trained_audit(title, trainers(scale), first(LEARNT[scale], whole(cifar10)), CIFAR[scale], about)
+    title, data = "Are explanations of 1-Lipschitz networks more stable?", first(LEARNT[scale], both_splits(cifar10))
+    table = "stability 2, 3, 5" if scale is Scale.PAPER else ""
+    return cross_trained_audit("stability-lipschitz", title, trainers(scale), data, CIFAR[scale], scale, table)
 
 
 def trainers(scale: Scale) -> dict[str, SmallCNN | ResNet18 | Lipschitz]:

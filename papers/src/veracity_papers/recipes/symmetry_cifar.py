@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from veracity.audit import Audit
-from veracity.explain import GradientShap, IntegratedGradients
 from veracity.perturb import Dihedral
 from veracity.recipe import Scale, recipe
 from veracity.walk import Exhaustive
 from veracity_papers.data.cifar import CONCEPTS, KINDS, cifar10, corrupt
-from veracity_papers.recipes.symmetry_methods import EXAMPLES, by_concept, by_example
-from veracity_papers.zoo.d4 import EQUIVARIANT, INVARIANT, build, checkpoints, evolution, pretrained
-from veracity_papers.zoo.storage import loaded
+from veracity_papers.recipes.symmetry_methods import GRADIENTS, PAPER, feature_methods, symmetry_audit
+from veracity_papers.zoo.d4 import NETWORKS, evolution
+from veracity_papers.zoo.storage import load_shipped
 
 SIZES = {Scale.SMOKE: (1, 60), Scale.SMALL: (32, 500), Scale.PAPER: (500, 2000)}
-NETWORKS = ("d4", "relaxed", "augmented")
-PAPER = "Crabbé & van der Schaar 2023"
 
 
 @recipe("symmetry-cifar", reference=f"{PAPER}, Figure 3 and section 3.3")
@@ -32,7 +28,7 @@ def symmetry_cifar(folder: Path, scale: Scale) -> Audit:
     """
     samples, _ = SIZES[scale]
     x, y = cifar10("test")
-    return audit("symmetry-cifar", scale, "Do explanations of image classifiers follow a turned image?", x[:samples], y[:samples])
+    return images_audit("symmetry-cifar", scale, "Do explanations of image classifiers follow a turned image?", x[:samples], y[:samples])
 
 
 @recipe("symmetry-cifar-shifted", reference=f"{PAPER}, appendix J")
@@ -44,7 +40,7 @@ def symmetry_cifar_shifted(folder: Path, scale: Scale) -> Audit:
     samples, _ = SIZES[scale]
     x, y = cifar10("test")
     title = "Do explanations still follow a turned image if the images are not like those of the training?"
-    return audit("symmetry-cifar-shifted", scale, title, corrupted(x[:samples]), y[:samples])
+    return images_audit("symmetry-cifar-shifted", scale, title, corrupt_in_turns(x[:samples]), y[:samples])
 
 
 @recipe("symmetry-training", reference=f"{PAPER}, Figure 3(d)")
@@ -55,7 +51,7 @@ def symmetry_training(folder: Path, scale: Scale) -> Audit:
     moments = {f"epoch {epochs}": (name, epochs) for name, epochs in evolution("relaxed").items()}
     if scale is Scale.SMOKE:
         moments = dict(list(moments.items())[::4])
-    models: dict[str, nn.Module] = {label: loaded(build("relaxed"), name) for label, (name, _) in moments.items()}
+    models: dict[str, nn.Module] = {label: load_shipped(NETWORKS["relaxed"].build(), name) for label, (name, _) in moments.items()}
     return Audit(
         title="What training does to a symmetry",
         models=models,
@@ -69,37 +65,26 @@ def symmetry_training(folder: Path, scale: Scale) -> Audit:
     )
 
 
-def audit(name: str, scale: Scale, title: str, inputs: Tensor, labels: Tensor) -> Audit:
+def images_audit(recipe_name: str, scale: Scale, title: str, inputs: Tensor, labels: Tensor) -> Audit:
     """All three kinds of explanation of the networks on these images."""
     x_train, y_train = (part[: SIZES[scale][1]] for part in cifar10("train"))
-    networks = NETWORKS[:1] if scale is Scale.SMOKE else NETWORKS
-    explainers: dict[str, Any] = {"gradient": "gradient"}
-    if scale is not Scale.SMOKE:
-        explainers |= {
-            "deep_lift": "deep_lift",
-            "input_x_gradient": "input_x_gradient",
-            "integrated_gradients": IntegratedGradients(steps=50 if scale is Scale.PAPER else 20),
-            "gradient_shap": GradientShap(),
-            "gradient_shap-data": GradientShap(baselines=x_train[:50]),
-        }
-    return Audit(
-        title=title,
-        models={network: pretrained(network) for network in networks},
+    names = ("d4",) if scale is Scale.SMOKE else ("d4", "relaxed", "augmented")
+    return symmetry_audit(
+        recipe_name,
+        scale,
+        title,
+        networks={name: NETWORKS[name] for name in names},
         inputs=inputs,
         targets=labels,
-        explainers={**explainers, **by_example(INVARIANT, EQUIVARIANT), **by_concept(INVARIANT, EQUIVARIANT)},
+        features=feature_methods(scale, ("gradient",), ("deep_lift", "input_x_gradient", *GRADIENTS), others=x_train[:50]),
         training=(x_train, y_train),
         concepts={concept: set(kinds) for concept, kinds in CONCEPTS.items()},
-        examples=EXAMPLES[scale],
-        checkpoints={network: checkpoints(network) for network in networks},
         symmetry=Dihedral(),
-        walk=Exhaustive(),
-        scores=["symmetry", "model_invariance"],
-        about={"recipe": name, "scale": scale.value},
+        draws=None,
     )
 
 
-def corrupted(images: Tensor) -> Tensor:
+def corrupt_in_turns(images: Tensor) -> Tensor:
     """Each image corrupted in its own way, the ways taking turns."""
     which = torch.arange(len(images)) % len(KINDS)
     ways = torch.stack([corrupt(images, kind, severity=3) for kind in KINDS])

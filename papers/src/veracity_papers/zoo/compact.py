@@ -10,12 +10,10 @@ from collections import OrderedDict
 
 from torch import Tensor, nn
 
-from veracity.core.errors import unknown
 from veracity.demo import GlobalMean
 from veracity_papers.zoo.d4 import Standardise
-from veracity_papers.zoo.storage import loaded
+from veracity_papers.zoo.storage import Shipped
 
-NAMES = ("vgg", "mobile")
 LAYER = "last"  # where Grad-CAM looks in both: the last maps
 PLAN = ((1, 16, 1, 1), (4, 24, 2, 1), (4, 32, 2, 2), (4, 64, 3, 2), (4, 96, 2, 1))  # expansion, width, blocks, stride
 
@@ -87,13 +85,5 @@ def mobile(classes: int = 10, features: int = 256) -> nn.Sequential:
     )
 
 
-def build(name: str) -> nn.Sequential:
-    """One of the two architectures, untrained: from images (N, 3, 32, 32) in [0, 1] to logits (N, 10)."""
-    if name not in NAMES:
-        raise unknown("compact network", name, NAMES)
-    return vgg() if name == "vgg" else mobile()
-
-
-def pretrained(name: str) -> nn.Sequential:
-    """One of the two networks with the weights that `python -m veracity_papers.zoo.train_robust` made."""
-    return loaded(build(name), f"cifar-{name}")
+NETWORKS = {"vgg": Shipped("cifar-vgg", vgg), "mobile": Shipped("cifar-mobile", mobile)}
+"""Both with the weights that `python -m veracity_papers.zoo.train_robust` made, for images (N, 3, 32, 32) in [0, 1]."""

@@ -18,17 +18,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from veracity.core.training import Checkpoint
 from veracity.demo import GlobalMean
 from veracity.perturb.groups import Dihedral
 from veracity.trainers.certified import bound
-from veracity_papers.zoo.storage import checkpoint_names, facts, loaded
-from veracity_papers.zoo.storage import checkpoints as shipped
+from veracity_papers.zoo.storage import Shipped, checkpoint_names, facts
 
 ORDER = 8
 
@@ -42,7 +41,7 @@ class Lift(nn.Module):
         super().__init__()
         fan = channels_in * self.orientations * side * side
         self.weight = nn.Parameter(torch.randn(channels_out, channels_in, self.orientations, side, side) * (2.0 / fan) ** 0.5)
-        self.register_buffer("source", turned(side, self.orientations), persistent=False)
+        self.register_buffer("source", filter_sources(side, self.orientations), persistent=False)
 
     def bank(self) -> Tensor:
         """The filters in every orientation: (O * 8, I * orientations, side, side)."""
@@ -61,10 +60,10 @@ class GroupConv(Lift):
     orientations = ORDER
 
 
-def turned(side: int, orientations: int) -> Tensor:
+def filter_sources(side: int, orientations: int) -> Tensor:
     """Where each entry of a filter in orientation g comes from: (8, orientations, side, side), flat over the last three.
 
-    >>> turned(2, 1)[1, 0]  # a quarter turn anticlockwise
+    >>> filter_sources(2, 1)[1, 0]  # a quarter turn anticlockwise
     tensor([[1, 3],
             [0, 2]])
     """
@@ -176,8 +175,7 @@ def d4_resnet(classes: int, widths: tuple[int, int, int] = (8, 16, 24)) -> nn.Se
 def relaxed_resnet(classes: int, widths: tuple[int, int, int] = (8, 16, 24)) -> nn.Sequential:
     """The same network, free to weigh orientations differently: invariant when it is made, and as far as training leaves it so."""
     net = residual_net(GROUP, widths, classes, OrientationMean(), widths[-1] * ORDER)
-    linear = net.get_submodule("linear")
-    weight = linear.get_parameter("weight")
+    weight = net.get_parameter("linear.weight")
     with torch.no_grad():
         weight.copy_(weight[:, ::ORDER].repeat_interleave(ORDER, dim=1))
     return net
@@ -194,27 +192,13 @@ def random_d4(x: Tensor, generator: torch.Generator) -> Tensor:
     return Dihedral().act(elements.to(x.device), x)
 
 
-NAMES = ("d4", "relaxed", "augmented", "standard")
-EQUIVARIANT, INVARIANT = "lift", "pool"
-
-
-def build(name: str) -> nn.Sequential:
-    """One of the four architectures, untrained."""
-    if name == "d4":
-        return d4_resnet(10)
-    return relaxed_resnet(10) if name == "relaxed" else ordinary_resnet(10)
-
-
-def pretrained(name: str) -> nn.Sequential:
-    """One of the four networks with the weights that `python -m veracity_papers.zoo.train_cifar` made."""
-    return loaded(build(name), f"cifar-{name}")
-
-
-def checkpoints(name: str) -> tuple[Checkpoint, ...]:
-    """The shipped checkpoints of its training; none of "standard"."""
-    return shipped(f"cifar-{name}")
+NETWORKS = {
+    name: Shipped(f"cifar-{name}", partial(build, 10), "pool", "lift")
+    for name, build in {"d4": d4_resnet, "relaxed": relaxed_resnet, "augmented": ordinary_resnet, "standard": ordinary_resnet}.items()
+}
+"""The four trained networks by name, from `python -m veracity_papers.zoo.train_cifar`; "standard" has no checkpoints."""
 
 
 def evolution(name: str) -> dict[str, int]:
     """The shipped moments of a training, by name for `veracity_papers.zoo.storage.state`, with the epochs done: eight of "relaxed"."""
-    return {one: int(facts(one)["epochs"]) for one in checkpoint_names(f"cifar-{name}")}
+    return {one: int(facts(one)["epochs"]) for one in checkpoint_names(NETWORKS[name].weights)}

@@ -1,8 +1,8 @@
 """A small fully convolutional one-stage detector: a heat map of centres for each class, sizes and offsets (after Zhou et al. 2019).
 
-It sees where it looks: two maps of coordinates stand beside its features (Liu et al. 2018), so that nothing forces it to treat
-all places alike. How alike it does treat them is learnt, by how far the key object strays from the window's centre in training
-(the NERO paper's "jitter", section 3.1). With the shipped weights for 0, 25, 50 and 100 % jitter, the surest box of the key
+The network knows positions: two maps of coordinates are among its features (Liu et al. 2018), so nothing forces it to treat
+all positions alike. It learns to, depending on how far the key object strays from the window's centre in training
+(the NERO paper's "jitter", section 3.1). With the shipped weights for 0, 25, 50 and 100 % jitter, the most confident box of the key
 digit's class overlaps the true one by .95, .94, .93 and .91 at the centre of 64 test scenes, and by .38, .67, .83 and .88 on
 average over shifts.
 """
@@ -18,7 +18,7 @@ from torch.nn.functional import max_pool2d
 from veracity.core.errors import InputError, unknown
 from veracity_papers.data.bccd import CLASSES as CELLS
 from veracity_papers.data.mnist import CLASSES as DIGITS
-from veracity_papers.zoo.storage import loaded
+from veracity_papers.zoo.storage import load_shipped
 
 STRIDE = 8
 JITTERS = (0, 25, 50, 100)
@@ -65,9 +65,9 @@ class Detector(nn.Module):
         a, b, c = widths
         self.trunk = nn.Sequential(
             OrderedDict(
-                down1=halved(channels, a),
-                down2=halved(a, b),
-                down3=halved(b, c - 2),
+                down1=downsample(channels, a),
+                down2=downsample(a, b),
+                down3=downsample(b, c - 2),
                 placed=Placed(),
                 near=Residual(c, 1),
                 wide=Residual(c, 2),
@@ -90,7 +90,7 @@ class Detector(nn.Module):
         return peaks(heat.sigmoid(), sizes, offsets, side=x.shape[-1], top=self.top, least=self.least)
 
 
-def halved(before: int, after: int) -> nn.Sequential:
+def downsample(before: int, after: int) -> nn.Sequential:
     """A 3x3 convolution with stride 2, batch norm and ReLU."""
     return nn.Sequential(nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU())
 
@@ -126,4 +126,4 @@ def build(data: str) -> Detector:
 
 def pretrained(data: str, jitter: int) -> Detector:
     """The detector that `python -m veracity_papers.zoo.train_detector` trained on "digits" or "cells" with 0, 25, 50 or 100 % jitter."""
-    return loaded(build(data), f"detector-{data}-{jitter}")
+    return load_shipped(build(data), f"detector-{data}-{jitter}")

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.functional import grid_sample, interpolate, leaky_relu, pad
 
 from veracity.core.errors import InputError, missing_extra
-from veracity_papers.zoo.storage import loaded
+from veracity_papers.zoo.storage import load_shipped
 
 NAME = "flow-net"
 COARSE, FINE = 4, 2
@@ -63,7 +63,7 @@ class FlowNet(nn.Module):
         first, second = coarse[:count], coarse[count:]
         flow = self.guess(torch.cat((costs(first, second, COARSE), first), dim=1))
         flow = 2 * interpolate(flow, scale_factor=2, mode="bilinear", align_corners=False)
-        first, second = warped(fine[:count], -flow / 2), warped(fine[count:], flow / 2)
+        first, second = warp(fine[:count], -flow / 2), warp(fine[count:], flow / 2)
         flow = flow + self.refine(torch.cat((costs(first, second, FINE), first, flow), dim=1))
         return 2 * interpolate(flow, scale_factor=2, mode="bilinear", align_corners=False)
 
@@ -81,7 +81,7 @@ def costs(first: Tensor, second: Tensor, reach: int) -> Tensor:
     return leaky_relu(torch.stack(likeness, dim=1), 0.1)
 
 
-def warped(features: Tensor, flow: Tensor) -> Tensor:
+def warp(features: Tensor, flow: Tensor) -> Tensor:
     """Features (N, C, H, W) read off, bilinearly, where a flow (N, 2, H, W) in their own pixels points."""
     height, width = features.shape[-2:]
     columns, rows = torch.arange(width, device=flow.device) + 0.5, torch.arange(height, device=flow.device) + 0.5
@@ -92,7 +92,7 @@ def warped(features: Tensor, flow: Tensor) -> Tensor:
 
 def pretrained() -> FlowNet:
     """The network with the weights that `python -m veracity_papers.zoo.train_flow` made."""
-    return loaded(FlowNet(), NAME)
+    return load_shipped(FlowNet(), NAME)
 
 
 THREADS = 4

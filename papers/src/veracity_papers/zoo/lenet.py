@@ -11,7 +11,7 @@ from collections import OrderedDict
 from torch import nn
 
 from veracity.core.errors import unknown
-from veracity_papers.zoo.storage import fetched
+from veracity_papers.zoo.storage import load_public
 
 ORIGIN = "github.com/annahedstroem/GEF (assets/models)"
 FILES = {"mnist": "gef/mnist_lenet", "fashion-mnist": "gef/fmnist_lenet"}
@@ -43,4 +43,4 @@ def pretrained(name: str) -> nn.Sequential:
     """The network with its authors' weights for "mnist" or "fashion-mnist"."""
     if name not in FILES:
         raise unknown("LeNet", name, NAMES)
-    return fetched(lenet(), FILES[name], ORIGIN)
+    return load_public(lenet(), FILES[name], ORIGIN)

@@ -12,8 +12,7 @@ from collections import OrderedDict
 from torch import Tensor, nn
 
 from veracity_papers.data.mnist import mnist
-from veracity_papers.zoo.robust import shipped
-from veracity_papers.zoo.storage import fetched
+from veracity_papers.zoo.storage import Shipped, load_public
 
 ORIGIN = "github.com/havelhuang/Eval_XAI_Robustness (checkpoints)"
 FILE = "eval_xai_robustness/LeNet-mnist"
@@ -49,9 +48,8 @@ def digits(split: str = "test") -> tuple[Tensor, Tensor]:
 
 def pretrained() -> nn.Sequential:
     """The network with its authors' weights, read from the data folder."""
-    return fetched(lenet5(), FILE, ORIGIN, within="state")
+    return load_public(lenet5(), FILE, ORIGIN, within="state")
 
 
-def trained(scheme: str) -> nn.Sequential:
-    """The network trained for robustness: "plain", "gradient", "hessian" or "pgd" (`python -m veracity_papers.zoo.train_robust`)."""
-    return shipped(lenet5(), "mnist", scheme)
+ROBUST = {scheme: Shipped(f"robust-mnist-{scheme}", lenet5) for scheme in ("plain", "gradient", "hessian", "pgd")}
+"""The network trained in each scheme of `veracity_papers.zoo.robust` (`python -m veracity_papers.zoo.train_robust`)."""

@@ -45,7 +45,7 @@ class Scaled(nn.Module):
         return logits * self.temperature
 
 
-def plain(shape: Size, classes: int, widths: tuple[int, ...] = WIDTHS, dropout: float = 0.2) -> nn.Sequential:
+def plain_network(shape: Size, classes: int, widths: tuple[int, ...] = WIDTHS, dropout: float = 0.2) -> nn.Sequential:
     """Table 4 in plain layers, with any weights; a mean over 2x2 is a sum over 2 here, whose norm is 1."""
     channels, height, width = images(shape, "lipschitz", least=2 ** len(widths))
     layers: OrderedDict[str, nn.Module] = OrderedDict()
@@ -62,7 +62,7 @@ def plain(shape: Size, classes: int, widths: tuple[int, ...] = WIDTHS, dropout: 
     return nn.Sequential(layers)
 
 
-def constrained(network: nn.Sequential) -> nn.Sequential:
+def constrain(network: nn.Sequential) -> nn.Sequential:
     """The same layers with their weights constrained: convolutions and dense layers spectrally, PReLU to slopes of at most 1."""
     lip = torchlip()
     made: OrderedDict[str, nn.Module] = OrderedDict()
@@ -79,7 +79,7 @@ def constrained(network: nn.Sequential) -> nn.Sequential:
 
 
 @torch.no_grad()
-def released(network: nn.Sequential) -> nn.Sequential:
+def to_plain_layers(network: nn.Sequential) -> nn.Sequential:
     """A constrained network in plain layers, with the weights it acts with, in evaluation mode."""
     made: OrderedDict[str, nn.Module] = OrderedDict()
     for name, layer in network.eval().named_children():
@@ -123,9 +123,9 @@ class Lipschitz(BaseTrainer):
 
     def build(self, shape: Size, classes: int) -> nn.Module:
         """The constrained network with fresh weights, its logits scaled for training."""
-        return Scaled(constrained(plain(shape, classes, tuple(self.widths), self.dropout)), self.temperature)
+        return Scaled(constrain(plain_network(shape, classes, tuple(self.widths), self.dropout)), self.temperature)
 
     def export(self, model: nn.Module) -> nn.Module:
         """The network in plain layers, without the temperature."""
         network = model.get_submodule("network")
-        return initialised(lambda: released(network), 0) if isinstance(network, nn.Sequential) else network
+        return initialised(lambda: to_plain_layers(network), 0) if isinstance(network, nn.Sequential) else network

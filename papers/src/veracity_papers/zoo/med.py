@@ -11,9 +11,8 @@ from collections import OrderedDict
 
 from torch import nn
 
-from veracity_papers.zoo.storage import loaded
+from veracity_papers.zoo.storage import Shipped
 
-NAME = "pneumonia-med-cnn"
 LAYER = "pool5"  # where the paper's Grad-CAM looks
 BLOCKS = ((16, 0, False), (16, 0, True), (64, 0, False), (64, 0, False), (64, 1, True))
 HIDDEN = 128
@@ -36,6 +35,5 @@ def med_cnn(channels: int = 1, classes: int = 2) -> nn.Sequential:
     return nn.Sequential(layers)
 
 
-def pretrained() -> nn.Sequential:
-    """The network with the weights that `python -m veracity_papers.zoo.train pneumonia` made."""
-    return loaded(med_cnn(), NAME)
+PNEUMONIA = Shipped("pneumonia-med-cnn", med_cnn)
+"""The network for chest X-rays, with the weights that `python -m veracity_papers.zoo.train pneumonia` made."""

@@ -18,8 +18,7 @@ from torch.nn.functional import affine_grid, grid_sample, log_softmax
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.perturb.groups import Rotation
 from veracity.perturb.groups.rotations import TURN
-from veracity.trainers.training import Augmentation
-from veracity_papers.zoo.storage import facts, loaded
+from veracity_papers.zoo.storage import load_shipped
 
 
 class RotationAveraged(nn.Module):
@@ -45,18 +44,18 @@ class RotationAveraged(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Averaged log-probabilities (N, classes), one pass of the network over all turned copies."""
-        copies = turned(x, self.turns)
+        copies = rotations(x, self.turns)
         said = log_softmax(self.network(copies.flatten(0, 1)), dim=1)
         return said.reshape(len(x), self.turns, -1).mean(dim=1)
 
 
-def turned(x: Tensor, turns: int) -> Tensor:
+def rotations(x: Tensor, turns: int) -> Tensor:
     """Images (N, C, H, W) turned anticlockwise by 360 k / turns degrees about their centres: (N, turns, C, H, W).
 
     Bilinear, zero outside the frame, as `veracity.groups.Rotation`. All images of a batch share their angles, so they are read as the
     channels of one image, for which the weights of the interpolation are found once.
 
-    >>> turned(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 4)[0, 1, 0].round(decimals=4)
+    >>> rotations(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 4)[0, 1, 0].round(decimals=4)
     tensor([[2., 4.],
             [1., 3.]])
     """
@@ -109,11 +108,6 @@ def build(name: str, side: int = 28, width: int = WIDTH, turns: int = TURNS) -> 
     return RotationAveraged(net, turns) if name == "averaged" else net
 
 
-def augmentation(name: str) -> Augmentation | None:
-    """How the digits that one of the three networks learns from are varied: all but the plain one's are turned."""
-    return None if name == "plain" else random_rotation
-
-
 def random_rotation(x: Tensor, generator: torch.Generator) -> Tensor:
     """An augmentation: each image (N, ..., H, W) turned about its centre by a uniform angle."""
     angles = torch.rand(len(x), 1, generator=generator, dtype=torch.float64) * TURN
@@ -122,14 +116,4 @@ def random_rotation(x: Tensor, generator: torch.Generator) -> Tensor:
 
 def pretrained(name: str) -> nn.Module:
     """One of the three networks with the package's weights for MNIST, in evaluation mode: from (N, 1, 28, 28) in [0, 1] to logits."""
-    return loaded(build(name), shipped(name))
-
-
-def score(name: str) -> float:
-    """The share of MNIST's upright test digits that the shipped network classifies correctly, as measured after training."""
-    return float(facts(shipped(name))["test_accuracy"])
-
-
-def shipped(name: str) -> str:
-    """The name of a network's weights."""
-    return f"orbit-mnist-{name}"
+    return load_shipped(build(name), f"orbit-mnist-{name}")

@@ -1,6 +1,6 @@
 """PointNet (Qi et al. 2017) without its transform nets: exactly invariant to the order of points, not at all to turning them.
 
-Every point goes through the same layers, and each feature's maximum over the points is kept, with `amax`, so that tied points
+Every point goes through the same layers, and each feature's maximum over the points is taken with `amax`, so tied points
 share the gradient. A small one comes with the package's weights for three classes of ModelNet (`python -m
 veracity_papers.zoo.train_orbits points`), learnt from upright shapes ("plain") and from shapes turned at random in space
 ("augmented"): on the 295 test shapes they scored 1.0 and .990 upright, .302 and .993 turned. `public` reads a large one, trained
@@ -9,16 +9,16 @@ by others on all forty classes, from the data folder: 1.0 among the three classe
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
-from veracity.core.errors import InputError, unknown
+from veracity.core.errors import InputError
 from veracity.perturb.groups import Rotations3D
-from veracity.trainers.training import Augmentation
 from veracity_papers.data.modelnet import CLASSES
-from veracity_papers.zoo.storage import fetched, loaded
+from veracity_papers.zoo.storage import Shipped, load_public
 
-NAMES = ("plain", "augmented")
 WIDTHS, HIDDEN = (32, 64, 128), (64,)
 ORIGIN = "github.com/vinits5/learning3d (pretrained/exp_classifier)"
 FILE = "pointcloud/learning3d_pointnet_modelnet40_best_model.t7"
@@ -78,27 +78,18 @@ class Among(nn.Module):
         return logits[:, self.chosen]
 
 
-def augmentation(name: str) -> Augmentation | None:
-    """How the clouds that one of the two small networks learns from are varied."""
-    if name not in NAMES:
-        raise unknown("PointNet", name, NAMES)
-    return None if name == "plain" else random_turn
-
-
 def random_turn(x: Tensor, generator: torch.Generator) -> Tensor:
     """An augmentation: each cloud (N, P, 3) turned by a uniform rotation of space."""
     group = Rotations3D()
-    return group.act(group.sample(len(x), generator), x)
+    latent = torch.randn(len(x), group.latents, generator=generator, dtype=torch.float64)
+    return group.act(group.decode(latent), x)
 
 
-def pretrained(name: str) -> PointNet:
-    """The small network for bench, chair and monitor with the weights that `python -m veracity_papers.zoo.train_orbits points` made."""
-    if name not in NAMES:
-        raise unknown("PointNet", name, NAMES)
-    return loaded(PointNet(len(CLASSES)), f"orbit-modelnet-{name}")
+NETWORKS = {name: Shipped(f"orbit-modelnet-{name}", partial(PointNet, len(CLASSES))) for name in ("plain", "augmented")}
+"""The small networks for bench, chair and monitor, with the weights that `python -m veracity_papers.zoo.train_orbits points` made."""
 
 
 def public() -> Among:
     """A PointNet for ModelNet40's forty classes with public weights, read from the data folder: its outputs for our three."""
     net = PointNet(PUBLIC_CLASSES, PUBLIC_WIDTHS, PUBLIC_HIDDEN)
-    return Among(fetched(net, FILE, ORIGIN), AMONG_FORTY).eval()
+    return Among(load_public(net, FILE, ORIGIN), AMONG_FORTY).eval()

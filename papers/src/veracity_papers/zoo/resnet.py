@@ -16,7 +16,7 @@ from veracity.core.errors import InputError
 from veracity.demo import GlobalMean
 from veracity.trainers.certified import bound
 from veracity_papers.zoo.d4 import Standardise
-from veracity_papers.zoo.storage import fetched
+from veracity_papers.zoo.storage import load_public
 
 ORIGIN = "github.com/akamaster/pytorch_resnet_cifar10 (pretrained_models)"
 FILES = {20: "resnet_cifar10/resnet20-12fca82f.th", 32: "resnet_cifar10/resnet32-d509ac18.th"}
@@ -100,4 +100,4 @@ def pretrained(depth: int = 20) -> nn.Sequential:
     """The network of 20 or 32 layers with public weights, read from the data folder."""
     if depth not in FILES:
         raise InputError(f"There are public weights of {' and '.join(map(str, DEPTHS))} layers, not of {depth}.")
-    return fetched(resnet(depth), FILES[depth], ORIGIN, within="state_dict")
+    return load_public(resnet(depth), FILES[depth], ORIGIN, within="state_dict")

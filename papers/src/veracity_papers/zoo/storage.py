@@ -7,10 +7,11 @@ rate in each file's header. Weights that others trained are not shipped, because
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from safetensors.torch import load, save_file
@@ -33,7 +34,7 @@ def save(state: Mapping[str, Tensor], path: Path, *, half: bool = False, **facts
     save_file(kept, path, {key: str(value) for key, value in facts.items()})
 
 
-def raw(name: str) -> bytes:
+def read_shipped(name: str) -> bytes:
     """A shipped file's bytes."""
     file = resources.files("veracity_papers.zoo") / SHIPPED / f"{name}.safetensors"
     if not file.is_file():
@@ -43,17 +44,17 @@ def raw(name: str) -> bytes:
 
 def state(name: str) -> dict[str, Tensor]:
     """A shipped state by name, in float32."""
-    return {key: value.float() if value.is_floating_point() else value for key, value in load(raw(name)).items()}
+    return {key: value.float() if value.is_floating_point() else value for key, value in load(read_shipped(name)).items()}
 
 
 def facts(name: str) -> dict[str, str]:
     """The header of a shipped file: how the network was trained, and how it scored."""
-    data = raw(name)
+    data = read_shipped(name)
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     return dict(header.get("__metadata__", {}))
 
 
-def loaded(model: Network, name: str) -> Network:
+def load_shipped(model: Network, name: str) -> Network:
     """The model with shipped weights, in evaluation mode."""
     model.load_state_dict(state(name))
     return model.eval()
@@ -66,15 +67,28 @@ def checkpoint_names(name: str) -> list[str]:
     return [f"{name}.{number}" for number in sorted(int(parts[1]) for parts in found if len(parts) == 3)]
 
 
-def checkpoints(name: str) -> tuple[Checkpoint, ...]:
-    """The shipped checkpoints of a training, each with its learning rate, in order; none if none are shipped."""
-    return tuple(Checkpoint(state(one), float(facts(one)["rate"])) for one in checkpoint_names(name))
+@dataclass(frozen=True)
+class Shipped(Generic[Network]):
+    """A network whose weights come with the package, with its layers for explanations: invariant and, if there is one, equivariant."""
+
+    weights: str
+    build: Callable[[], Network]
+    invariant: str = "linear1"
+    equivariant: str | None = None
+
+    def pretrained(self) -> Network:
+        """The network with its weights, in evaluation mode."""
+        return load_shipped(self.build(), self.weights)
+
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The checkpoints of its training, each with its learning rate, in order; none if none are shipped."""
+        return tuple(Checkpoint(state(one), float(facts(one)["rate"])) for one in checkpoint_names(self.weights))
 
 
 COUNTER = "num_batches_tracked"
 
 
-def fetched(model: Network, name: str, origin: str, within: str | None = None) -> Network:
+def load_public(model: Network, name: str, origin: str, within: str | None = None) -> Network:
     """The model with the weights of a torch file `weights/NAME` of the data folder, in evaluation mode.
 
     Tensors are matched in order, whatever their names are there; counters of batches, which affect no output, are not

@@ -36,7 +36,7 @@ from itertools import pairwise
 from torch import nn
 
 from veracity.core.errors import InputError, unknown
-from veracity_papers.zoo.storage import fetched, loaded
+from veracity_papers.zoo.storage import load_public, load_shipped
 
 OPENXAI = "github.com/AI4LIFE-GROUP/OpenXAI (openxai/ML_Models/Saved_Models)"
 GEF = "github.com/annahedstroem/GEF (assets/models)"
@@ -98,4 +98,4 @@ def build(name: str) -> nn.Sequential:
 def pretrained(name: str) -> nn.Sequential:
     """One of the NAMES with its weights, those that are SHIPPED as `python -m veracity_papers.zoo.train tabular` made them."""
     net = build(name)
-    return loaded(net, name) if name in SHIPPED else fetched(net, KNOWN[name].file, KNOWN[name].origin)
+    return load_shipped(net, name) if name in SHIPPED else load_public(net, KNOWN[name].file, KNOWN[name].origin)

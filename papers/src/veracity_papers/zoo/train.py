@@ -7,10 +7,9 @@ also write checkpoints, for explanations that refer to them.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,27 +17,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from veracity.core.inputs import TensorInputs
 from veracity.trainers.training import accuracy, initialised, random_shift, train
 from veracity_papers.data.ecg import LENGTH, ecg
 from veracity_papers.data.imdb import imdb
 from veracity_papers.data.labelled import Labelled
 from veracity_papers.data.mnist import fashion_mnist
-from veracity_papers.data.modelnet import CLASSES, modelnet
+from veracity_papers.data.modelnet import modelnet
 from veracity_papers.data.mutagenicity import mutagenicity
 from veracity_papers.data.pneumonia import pneumonia_mnist
 from veracity_papers.data.tabular import avila, compas
-from veracity_papers.zoo import bag, fashion, graph, med, series, sets, tabular
-from veracity_papers.zoo.storage import save
+from veracity_papers.zoo import med, tabular
+from veracity_papers.zoo.scripts import say
+from veracity_papers.zoo.storage import Shipped, save
+from veracity_papers.zoo.symmetry import BAG, DEEP_SETS, ECG, FASHION, GNN, PADDING
 
 RATES = {"avila-relu": 1e-2, "avila-sigmoid": 1.2e-2, "compas-mlp3": 2e-3}
-FASHION_CHECKPOINTS = (2, 8)
-
-
-def say(line: Mapping[str, object]) -> None:
-    """Print one line of JSON."""
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
 
 
 def fit(
@@ -49,42 +42,53 @@ def fit(
     test: Labelled,
     *,
     epochs: int,
-    keep: int = 0,
+    moments: Sequence[int] = (),
     half: bool = False,
     seed: int = 0,
     **settings: Any,
 ) -> nn.Module:
-    """Train a network, write `name.safetensors` and `keep` evenly spaced checkpoints (in half precision if asked), print its accuracy."""
+    """Train a network where its labels are, write `name.safetensors` and checkpoints after `moments` epochs, print its accuracy.
+
+    `half` asks for checkpoints in half precision.
+    """
     start = time.perf_counter()
-    model = initialised(build, seed)
-    moments = [round(epochs * (number + 1) / keep) for number in range(keep)]
+    model = initialised(build, seed).to(data.labels.device)
 
     def checkpoint(done: int, rate: float) -> None:
         if done in moments:
             save(model.state_dict(), out / f"{name}.{moments.index(done)}.safetensors", half=half, epochs=done, rate=rate)
 
     train(model, data.inputs, data.labels, epochs=epochs, seed=seed, checkpoint=checkpoint, **settings)
-    score = accuracy(model, test.inputs, test.labels)
-    save(model.state_dict(), out / f"{name}.safetensors", epochs=epochs, test_accuracy=round(score, 4), seed=seed)
-    say({"model": name, "epochs": epochs, "test_accuracy": round(score, 4), "seconds": round(time.perf_counter() - start, 1)})
+    score = round(accuracy(model, test.inputs, test.labels), 4)
+    save(model.state_dict(), out / f"{name}.safetensors", epochs=epochs, test_accuracy=score, seed=seed)
+    say({"model": name, "epochs": epochs, "test_accuracy": score, "seconds": round(time.perf_counter() - start, 1)})
     return model
+
+
+def evenly(epochs: int, count: int) -> list[int]:
+    """`count` evenly spaced moments of a training, the last one at its end.
+
+    >>> evenly(12, 5)
+    [2, 5, 7, 10, 12]
+    """
+    return [round(epochs * (number + 1) / count) for number in range(count)]
 
 
 def train_ecg(out: Path, epochs: int) -> None:
     """Five checkpoints of the small invariant network, two of the others."""
     data, test = ecg("train"), ecg("test")
     values = data.inputs.take(torch.arange(len(data))).values
-    for name in series.NAMES:
-        build = partial(standardising, name, float(values.mean()), float(values.std()))
+    for name, network in ECG.items():
+        build = partial(standardising_network, name, float(values.mean()), float(values.std()))
         augment = random_shift(LENGTH // 2, axes=(-1,)) if name == "augmented-cnn" else None
         small = name == "all-cnn"
-        checkpoints: dict[str, Any] = {"keep": 5 if small else 2, "half": not small}
-        fit(f"ecg-{name}", out, build, data, test, epochs=epochs, batch=64, rate=5e-3, augment=augment, **checkpoints)
+        moments = evenly(epochs, 5 if small else 2)
+        fit(network.weights, out, build, data, test, epochs=epochs, moments=moments, half=not small, batch=64, rate=5e-3, augment=augment)
 
 
-def standardising(name: str, mean: float, deviation: float) -> nn.Sequential:
+def standardising_network(name: str, mean: float, deviation: float) -> nn.Sequential:
     """An ECG network with He's initial weights, whose first convolution standardises its input."""
-    net = series.build(name)
+    net = ECG[name].build()
     for layer in net:
         if isinstance(layer, nn.Conv1d | nn.Linear):
             nn.init.kaiming_normal_(layer.get_parameter("weight"))
@@ -99,43 +103,19 @@ def standardising(name: str, mean: float, deviation: float) -> nn.Sequential:
 def train_fashion(out: Path, epochs: int) -> None:
     """Half-precision checkpoints after epochs 2 and 8."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    (x, y), (x_test, y_test) = ([part.to(device) for part in fashion_mnist(split, fashion.PADDING)] for split in ("train", "test"))
-    for name in fashion.NAMES:
-        start = time.perf_counter()
-        model = initialised(partial(fashion.build, name), seed=0).to(device)
-
-        def checkpoint(done: int, rate: float, name: str = name, model: nn.Module = model) -> None:
-            if done in FASHION_CHECKPOINTS:
-                path = out / f"fashion-{name}.{FASHION_CHECKPOINTS.index(done)}.safetensors"
-                save(model.state_dict(), path, half=True, epochs=done, rate=rate)
-
-        augment = random_shift(fashion.PADDING) if name == "augmented-cnn" else None
-        train(model, x, y, epochs=epochs, batch=256, rate=4e-3, augment=augment, checkpoint=checkpoint)
-        score = accuracy(model, x_test, y_test)
-        save(model.state_dict(), out / f"fashion-{name}.safetensors", epochs=epochs, test_accuracy=round(score, 4))
-        say({"model": name, "epochs": epochs, "test_accuracy": score, "seconds": round(time.perf_counter() - start, 1)})
+    splits = [fashion_mnist(split, PADDING) for split in ("train", "test")]
+    data, test = (Labelled.of((x.to(device), y.to(device))) for x, y in splits)
+    for name, network in FASHION.items():
+        augment = random_shift(PADDING) if name == "augmented-cnn" else None
+        fit(
+            network.weights, out, network.build, data, test, epochs=epochs, moments=(2, 8), half=True, batch=256, rate=4e-3, augment=augment
+        )
 
 
-def train_imdb(out: Path, epochs: int) -> None:
-    """The bag-of-words network."""
-    fit(bag.NAME, out, bag.bag_of_words, imdb("train"), imdb("test"), epochs=epochs, keep=5, batch=64, rate=1e-3, decay=0.1)
-
-
-def train_modelnet(out: Path, epochs: int) -> None:
-    """The Deep Sets network."""
-    data, test = modelnet("train"), modelnet("test")
-    fit(sets.NAME, out, lambda: sets.deep_sets(len(CLASSES), sets.WIDTH), data, test, epochs=epochs, keep=5, batch=32, decay=1e-7)
-
-
-def train_mutagenicity(out: Path, epochs: int) -> None:
-    """The graph network."""
-    fit(graph.NAME, out, graph.GraphNet, mutagenicity("train"), mutagenicity("test"), epochs=epochs, keep=5, batch=64, decay=1e-5)
-
-
-def train_pneumonia(out: Path, epochs: int) -> None:
-    """The MedCNN."""
-    (x, y), (x_test, y_test) = pneumonia_mnist("train"), pneumonia_mnist("test")
-    fit(med.NAME, out, med.med_cnn, Labelled(TensorInputs(x), y), Labelled(TensorInputs(x_test), y_test), epochs=epochs, rate=2e-3)
+def train_shipped(network: Shipped[Any], read: Callable[[str], Labelled], out: Path, epochs: int, keep: int = 5, **settings: Any) -> None:
+    """A network on the splits of a data set, with `keep` evenly spaced checkpoints."""
+    moments = evenly(epochs, keep)
+    fit(network.weights, out, network.build, read("train"), read("test"), epochs=epochs, moments=moments, **settings)
 
 
 def train_tabular(out: Path, epochs: int) -> None:
@@ -146,13 +126,13 @@ def train_tabular(out: Path, epochs: int) -> None:
         fit(name, out, partial(tabular.build, name), data, test, epochs=epochs, batch=64, rate=RATES[name])
 
 
-TRAININGS: Mapping[str, tuple[Callable[[Path, int], None], int]] = {
+TRAININGS: Mapping[str, tuple[Callable[..., None], int]] = {
     "ecg": (train_ecg, 12),
     "fashion": (train_fashion, 40),
-    "imdb": (train_imdb, 10),
-    "modelnet": (train_modelnet, 30),
-    "mutagenicity": (train_mutagenicity, 50),
-    "pneumonia": (train_pneumonia, 8),
+    "imdb": (partial(train_shipped, BAG, imdb, batch=64, rate=1e-3, decay=0.1), 10),
+    "modelnet": (partial(train_shipped, DEEP_SETS, modelnet, batch=32, decay=1e-7), 30),
+    "mutagenicity": (partial(train_shipped, GNN, mutagenicity, batch=64, decay=1e-5), 50),
+    "pneumonia": (partial(train_shipped, med.PNEUMONIA, lambda split: Labelled.of(pneumonia_mnist(split)), keep=0, rate=2e-3), 8),
     "tabular": (train_tabular, 30),
 }
 """By name: how to train, and for how many epochs unless the command line says otherwise."""

@@ -8,45 +8,28 @@ symmetry can be watched.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-import time
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from veracity.trainers.training import accuracy, initialised, random_shift, train
+from veracity.trainers.training import Augmentation, random_shift
 from veracity_papers.data.cifar import cifar10
-from veracity_papers.zoo.d4 import NAMES, build, random_d4
-from veracity_papers.zoo.storage import save
+from veracity_papers.data.labelled import Labelled
+from veracity_papers.zoo.d4 import NETWORKS, random_d4
+from veracity_papers.zoo.train import fit
 
 MOMENTS = (0, 1, 2, 3, 5, 8, 13, 21)
 
 
-def augmentation(name: str, x: Tensor, generator: torch.Generator) -> Tensor:
+def augmentation(name: str) -> Augmentation:
     """Small shifts for all; turns and mirror images for the augmented network."""
-    moved = random_shift(3)(x, generator)
-    return random_d4(moved, generator) if name == "augmented" else moved
+    shift = random_shift(3)
 
+    def both(x: Tensor, generator: torch.Generator) -> Tensor:
+        return random_d4(shift(x, generator), generator)
 
-def fit(name: str, out: Path, epochs: int, data: tuple[Tensor, ...], seed: int) -> dict[str, object]:
-    """Train one network, write its weights and checkpoints, and return its accuracy."""
-    x, y, x_test, y_test = data
-    start = time.perf_counter()
-    model = initialised(lambda: build(name), seed).to(x.device)
-
-    def keep(done: int, rate: float) -> None:
-        if done in MOMENTS:
-            save(model.state_dict(), out / f"cifar-{name}.{MOMENTS.index(done)}.safetensors", half=True, epochs=done, rate=rate)
-
-    train(
-        model, x, y, epochs=epochs, batch=256, rate=5e-3, decay=0.02, seed=seed, checkpoint=keep, reduced=x.is_cuda,
-        augment=lambda images, generator: augmentation(name, images, generator),
-    )  # fmt: skip
-    score = accuracy(model, x_test, y_test)
-    save(model.state_dict(), out / f"cifar-{name}.safetensors", epochs=epochs, test_accuracy=round(score, 4), seed=seed)
-    return {"model": name, "epochs": epochs, "test_accuracy": score, "seconds": round(time.perf_counter() - start, 1)}
+    return both if name == "augmented" else shift
 
 
 def main() -> None:
@@ -54,7 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train the CIFAR-10 networks.")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--networks", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=None, help="use only the first images of the training split")
     given = parser.parse_args()
@@ -62,8 +45,11 @@ def main() -> None:
     x, y = (part[: given.first].to(device) for part in cifar10("train"))
     x_test, y_test = (part.to(device) for part in cifar10("test"))
     for name in given.networks:
-        sys.stdout.write(json.dumps(fit(name, given.out, given.epochs, (x, y, x_test, y_test), given.seed)) + "\n")
-        sys.stdout.flush()
+        network = NETWORKS[name]
+        fit(
+            network.weights, given.out, network.build, Labelled.of((x, y)), Labelled.of((x_test, y_test)), epochs=given.epochs,
+            moments=MOMENTS, half=True, seed=given.seed, batch=256, rate=5e-3, decay=0.02, augment=augmentation(name), reduced=x.is_cuda,
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

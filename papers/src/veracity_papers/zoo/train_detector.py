@@ -7,9 +7,8 @@ as the archive with Pillow, or as `--prepare FOLDER` writes it). Names may run s
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -19,10 +18,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits, l1_loss
 from veracity.trainers.training import initialised
 from veracity_papers.data import bccd
 from veracity_papers.data.mnist import mnist
-from veracity_papers.data.scenes import WINDOW, Boxed, clipped, composed, cut, scenes
+from veracity_papers.data.scenes import WINDOW, Boxed, clip_boxes, compose, crop, scenes
 from veracity_papers.zoo.detector import DATA, JITTERS, STRIDE, Detector, build
-from veracity_papers.zoo.storage import save
-from veracity_papers.zoo.train import say
+from veracity_papers.zoo.scripts import Report, command, halve, one_cycle, progress, say, write
 
 NAMES = {f"detector-{data}-{jitter}": (data, jitter) for data in DATA for jitter in JITTERS}
 REACH = {"digits": WINDOW // 2, "cells": bccd.REACH}
@@ -35,10 +33,10 @@ def digit_batches(jitter: float, generator: torch.Generator, batch: int, images:
     """Endless batches of windows (N, 1, window, window) over fresh scenes of digits, and their objects (N, T, 5)."""
     reach = window // 2
     while True:
-        made = composed(images, labels, batch, window=window, generator=generator)
+        made = compose(images, labels, batch, window=window, generator=generator)
         most = round(jitter * reach)
         shift = torch.randint(-most, most + 1, (batch, 2), generator=generator, device=images.device)
-        yield cut(made.images, shift + reach, window), moved(made.boxes, shift)
+        yield crop(made.images, shift + reach, window), shift_boxes(made.boxes, shift)
 
 
 def cell_batches(jitter: float, generator: torch.Generator, batch: int, images: Tensor, boxes: Tensor) -> Batches:
@@ -58,17 +56,17 @@ def cell_batches(jitter: float, generator: torch.Generator, batch: int, images: 
         low, high = (corner - most).clamp(min=0), torch.minimum(corner + most, room)
         corner = low + (torch.rand(batch, 2, generator=generator, device=device) * (high - low + 1)).long()
         image = found[chosen, 0]
-        seen, objects = turned(cut(images[image], corner, WINDOW).float() / 255.0, moved(boxes[image], corner), generator)
+        seen, objects = random_flips(crop(images[image], corner, WINDOW).float() / 255.0, shift_boxes(boxes[image], corner), generator)
         light = 1 + 0.2 * (torch.rand(batch, 3, 1, 1, generator=generator, device=device) - 0.5)
         yield (seen * light).clamp(0, 1), objects
 
 
-def moved(boxes: Tensor, shift: Tensor) -> Tensor:
+def shift_boxes(boxes: Tensor, shift: Tensor) -> Tensor:
     """Objects (N, T, 5) as a window sees them that was moved by whole pixels (N, 2)."""
     return torch.cat((boxes[..., :4] - shift.repeat(1, 2)[:, None], boxes[..., 4:]), dim=2)
 
 
-def turned(x: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def random_flips(x: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Windows (N, C, S, S) and their objects, each mirrored, upside down and transposed with probability a half."""
     side = x.shape[-1]
     flips = torch.rand(3, len(x), 1, 1, generator=generator, device=x.device) < 0.5
@@ -86,7 +84,7 @@ def loss(model: Detector, x: Tensor, boxes: Tensor) -> Tensor:
     """Focal loss of the heat (Zhou et al. 2019, eq. 1) and absolute errors of sizes and offsets at the objects' centres."""
     heat, sizes, offsets = model.maps(x)
     side, cells = x.shape[-1], heat.shape[-1]
-    seen = clipped(boxes, side, visible=VISIBLE, least=LEAST)
+    seen = clip_boxes(boxes, side, visible=VISIBLE, least=LEAST)
     there = ~seen[..., 0].isnan()
     seen = seen.nan_to_num(0.0)
     centre, size = (seen[..., :2] + seen[..., 2:4]) / (2 * STRIDE), (seen[..., 2:4] - seen[..., :2]).clamp(min=1.0)
@@ -113,35 +111,21 @@ def targets(cell: Tensor, size: Tensor, classes: Tensor, there: Tensor, count: i
     return (spot[:, :, None] * which[..., None, None]).amax(dim=1)
 
 
-def fit(
-    model: Detector, batches: Batches, steps: int, *, rate: float = 4e-3, report: Callable[[int, float], None] | None = None
-) -> Detector:
-    """Train in place over one cycle, and return the detector in evaluation mode."""
-    optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=rate, total_steps=steps)
-    model.train()
-    for step in range(steps):
-        error = loss(model, *next(batches))
-        optimiser.zero_grad(set_to_none=True)
-        error.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        optimiser.step()
-        schedule.step()
-        if report is not None and ((step + 1) % 50 == 0 or step + 1 == steps):
-            report(step + 1, float(error.detach()))
-    return model.eval()
+def fit(model: Detector, batches: Batches, steps: int, *, rate: float = 4e-3, report: Report | None = None) -> Detector:
+    """Train in place, and return the detector in evaluation mode."""
+    return one_cycle(model, lambda: loss(model, *next(batches)), steps, rate=rate, decay=1e-3, clip=5.0, report=report)
 
 
 @torch.no_grad()
-def judged(model: Detector, data: Boxed, reach: int, step: int) -> dict[str, float]:
+def evaluate(model: Detector, data: Boxed, reach: int, step: int) -> dict[str, float]:
     """How much the most confident box of the key's class overlaps the true one: unmoved, and on average over all shifts."""
     side = data.images.shape[-1] - 2 * reach
     line = torch.arange(-reach, reach, step, device=data.images.device)
     found = []
     for shift in torch.cartesian_prod(line, line):
         moves = shift.expand(len(data), 2)
-        boxes = model(cut(data.images, moves + reach, side))
-        found.append(overlap(boxes, clipped(moved(data.boxes[:, :1], moves), side)[:, 0]))
+        boxes = model(crop(data.images, moves + reach, side))
+        found.append(overlap(boxes, clip_boxes(shift_boxes(data.boxes[:, :1], moves), side)[:, 0]))
     plot = torch.stack(found, dim=1)
     centre = int((torch.cartesian_prod(line, line) == 0).all(dim=1).nonzero()[0, 0])
     return {"iou_centre": round(float(plot[:, centre].mean()), 4), "iou_shifted": round(float(plot.mean()), 4)}
@@ -157,7 +141,7 @@ def overlap(boxes: Tensor, truth: Tensor) -> Tensor:
     return torch.where(mine.any(dim=1), both / (area - both), 0.0)
 
 
-def trained(name: str, out: Path, *, steps: int, batch: int, device: str, seed: int) -> dict[str, object]:
+def train_one(name: str, out: Path, *, steps: int, batch: int, device: str, seed: int) -> dict[str, object]:
     """Train one detector, write its weights in half precision, and return its scores."""
     data, jitter = NAMES[name]
     start = time.perf_counter()
@@ -168,44 +152,26 @@ def trained(name: str, out: Path, *, steps: int, batch: int, device: str, seed: 
         batches = digit_batches(jitter / 100, generator, batch, images, labels)
         test, judge = scenes(64), "test"
     else:
-        batches = cell_batches(jitter / 100, generator, batch, bccd.photographs("train").to(device), bccd.annotated("train").to(device))
+        batches = cell_batches(jitter / 100, generator, batch, bccd.photographs("train").to(device), bccd.object_boxes("train").to(device))
         test, judge = bccd.cells(split="train"), "train"
 
-    def report(step: int, error: float) -> None:
-        if step % 500 == 0:
-            say({"model": name, "step": step, "loss": round(error, 4), "seconds": round(time.perf_counter() - start, 1)})
-
-    fit(model, batches, steps, report=report)
-    model.load_state_dict({key: value.half() if value.is_floating_point() else value for key, value in model.state_dict().items()})
+    fit(model, batches, steps, report=progress(name, start, 500, "loss"))
+    halve(model)
     test = Boxed(test.images.to(device), test.boxes.to(device), test.labels.to(device))
-    facts = {
-        "jitter": jitter,
-        "steps": steps,
-        "batch": batch,
-        "seed": seed,
-        "judged_on": judge,
-        **judged(model, test, REACH[data], REACH[data] // 4),
-    }
-    save(model.state_dict(), out / f"{name}.safetensors", half=True, **facts)
-    return {"model": name, **facts, "seconds": round(time.perf_counter() - start, 1)}
+    facts = {"jitter": jitter, "steps": steps, "batch": batch, "seed": seed, "judged_on": judge}
+    return write(model, name, out, start, **facts, **evaluate(model, test, REACH[data], REACH[data] // 4))
 
 
 def main() -> None:
     """Read the arguments, train, print one line per network."""
-    parser = argparse.ArgumentParser(description="Train the detectors of the orbit recipes.")
-    parser.add_argument("out", type=Path, help="the folder to write the weights to")
-    parser.add_argument("--only", nargs="+", choices=tuple(NAMES), default=list(NAMES), metavar="NAME", help=f"some of {', '.join(NAMES)}")
-    parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser = command("Train the detectors of the orbit recipes.", NAMES, steps=3000, batch=64)
     parser.add_argument("--prepare", action="store_true", help="only write BCCD's training images to OUT as one file of arrays")
     given = parser.parse_args()
     if given.prepare:
         say({"written": str(bccd.prepare(given.out))})
         return
     for name in given.only:
-        say(trained(name, given.out, steps=given.steps, batch=given.batch, device=given.device, seed=given.seed))
+        say(train_one(name, given.out, steps=given.steps, batch=given.batch, device=given.device, seed=given.seed))
 
 
 if __name__ == "__main__":

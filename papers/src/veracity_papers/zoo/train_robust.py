@@ -8,7 +8,6 @@ Needs torch, numpy, pillow and safetensors only, and MNIST and CIFAR-10 where VE
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,8 +21,7 @@ from veracity.trainers.training import Augmentation, accuracy, initialised, rand
 from veracity_papers.data.cifar import cifar10
 from veracity_papers.zoo import compact, lenet5, resnet
 from veracity_papers.zoo.robust import PGD, GradientPenalty, HessianPenalty, Plain, Scheme, train_robust
-from veracity_papers.zoo.storage import save
-from veracity_papers.zoo.train import say
+from veracity_papers.zoo.scripts import command, halve, say, write
 
 Split = tuple[Tensor, Tensor]
 
@@ -67,7 +65,7 @@ JOBS = {
 }
 
 
-def changed(job: Job, epochs: int | None, weight: float | None) -> Job:
+def with_changes(job: Job, epochs: int | None, weight: float | None) -> Job:
     """The job with other epochs and another weight of its penalty, where they are given."""
     scheme: Any = job.scheme
     heavier = hasattr(scheme, "weight") and weight is not None
@@ -87,21 +85,14 @@ def fit(name: str, job: Job, out: Path, *, first: int | None, device: str, seed:
         model, x, y, job.scheme, epochs=job.epochs, batch=batch, rate=job.task.rate, decay=job.task.decay, seed=seed,
         augment=job.task.augment, report=report, reduced=x.is_cuda and job.scheme == Plain(),
     )  # fmt: skip
-    model.load_state_dict({key: value.half() if value.is_floating_point() else value for key, value in model.state_dict().items()})
-    facts = {
-        "scheme": repr(job.scheme),
-        "epochs": job.epochs,
-        "batch": batch,
-        "seed": seed,
-        "train_accuracy": round(accuracy(model, x, y), 4),
-        "test_accuracy": round(accuracy(model, x_test, y_test), 4),
-        "attacked_accuracy": round(accuracy(model, attacked(job.task.attack, model, x_test[:2000], y_test[:2000]), y_test[:2000]), 4),
-    }
-    save(model.state_dict(), out / f"{name}.safetensors", half=True, **facts)
-    return {"model": name, **facts, "seconds": round(time.perf_counter() - start, 1)}
+    halve(model)
+    worst = worst_cases(job.task.attack, model, x_test[:2000], y_test[:2000])
+    samples = {"train": (x, y), "test": (x_test, y_test), "attacked": (worst, y_test[:2000])}
+    scores = {f"{part}_accuracy": round(accuracy(model, *data), 4) for part, data in samples.items()}
+    return write(model, name, out, start, scheme=repr(job.scheme), epochs=job.epochs, batch=batch, seed=seed, **scores)
 
 
-def attacked(attack: PGD, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+def worst_cases(attack: PGD, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """The worst cases that an attack finds around these inputs."""
     generator = torch.Generator(device=x.device).manual_seed(0)
     return torch.cat([attack.worst(model, part, labels, generator) for part, labels in zip(x.split(500), y.split(500), strict=True)])
@@ -109,18 +100,11 @@ def attacked(attack: PGD, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 def main() -> None:
     """Read the arguments, train, print one line per epoch and one per network."""
-    parser = argparse.ArgumentParser(description="Train the networks of the robustness recipes.")
-    parser.add_argument("out", type=Path, help="the folder to write the weights to")
-    parser.add_argument("--only", nargs="+", choices=tuple(JOBS), default=list(JOBS), metavar="NAME", help=f"some of {', '.join(JOBS)}")
-    parser.add_argument("--epochs", type=int, default=None)
-    parser.add_argument("--batch", type=int, default=256)
+    parser = command("Train the networks of the robustness recipes.", JOBS, epochs=None, batch=256, first=None)
     parser.add_argument("--weight", type=float, default=None, help="of the penalty, where there is one")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=None, help="use only the first images of each split")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     given = parser.parse_args()
     for name in given.only:
-        job = changed(JOBS[name], given.epochs, given.weight)
+        job = with_changes(JOBS[name], given.epochs, given.weight)
         say(fit(name, job, given.out, first=given.first, device=given.device, seed=given.seed, batch=given.batch))
 
 

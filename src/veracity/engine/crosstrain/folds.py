@@ -1,30 +1,37 @@
-"""Cross-trained models in an audit: one model per fold of the data, trained without it, and asked about the samples of that fold.
+"""The models of a cross-trained model, one per fold of the data: how they are stored, and their place in an audit.
 
-Each is trained once, stored in the folder and found again.
+Each model was trained without its fold, and is audited on the samples of that fold.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, Note, error_text
+from veracity.core.errors import InputError, Note
 from veracity.core.inputs import Inputs
-from veracity.core.models import as_device, device_of
+from veracity.core.models import as_device, device_of, evaluating
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain import artefacts
-from veracity.engine.crosstrain.training import STEPS, FoldTraining
 from veracity.engine.problem import AuditedModel, FoldPlace
-from veracity.engine.progress import bar
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
 from veracity.scores.stability import StabilityScore
+
+MODELS = "models"
+WEIGHTS, FACTS, PROBE = "weights.", "facts.", "probe"
+PROBED = 8
+"""On how many inputs a stored model is compared with the trained one."""
+APART = 0.03
+"""How far apart the folds' accuracies may lie to be called comparable (section 4.1)."""
+
+Models = Mapping[str, "nn.Module | CrossTrained"]
 
 
 @dataclass(frozen=True)
@@ -40,106 +47,67 @@ class FoldModels:
     fingerprints: tuple[str, ...] = ()
 
 
-def train_folds(
-    given: CrossTrained,
-    inputs: Inputs,
-    labels: Tensor | None,
-    store: RunFolder,
-    progress: bool = True,
-    name: str = "model",
-    look: Callable[[FoldModels], object] | None = None,
-) -> FoldModels:
-    """The models of all folds: given, found in the folder, or trained now and kept there, one after the other.
+def save_model(store: RunFolder, key: str, model: nn.Module, inputs: Inputs, facts: Mapping[str, float]) -> None:
+    """Store the weights and buffers of a trained model, its outputs for the first inputs, and facts about its training."""
+    state = model.state_dict()
+    odd = next((name for name, value in state.items() if not isinstance(value, Tensor)), None)
+    if odd is not None:
+        raise InputError(f"The state_dict of the model holds '{odd}', which is no tensor and cannot be stored: make it a buffer.")
+    tensors = {f"{WEIGHTS}{name}": value for name, value in state.items()}
+    known = {f"{FACTS}{name}": torch.tensor(value, dtype=torch.float64) for name, value in facts.items()}
+    store.write_tensors(MODELS, key, {**tensors, **known, PROBE: probe_outputs(model, inputs)})
 
-    `look` sees the first in the place of all, before the others are trained, and may raise.
+
+def stored_facts(stored: Mapping[str, Tensor]) -> dict[str, float]:
+    """The facts about the training of a stored model."""
+    return {name.removeprefix(FACTS): float(value) for name, value in stored.items() if name.startswith(FACTS)}
+
+
+def rebuild_model(stored: dict[str, Tensor], network: nn.Module, inputs: Inputs) -> nn.Module | None:
+    """A copy of the network with stored weights, in their own precision; None unless its outputs are those of the trained model.
+
+    They are not if a network keeps more than its state_dict, such as a mean in a plain attribute.
     """
-    training = FoldTraining(given, inputs, labels, name)
-    if given.models:
-        return given_models(training)
-    modules: list[nn.Module] = []
-    records = []
-    training.where(store).files.sweep(artefacts.KIND)
-    with bar(f"training {name}", training.k * STEPS, progress) as advance:
-        for fold in range(training.k):
-            model, facts = training.model(fold, store, modules, advance)
-            modules.append(model)
-            records.append({**training.sizes()[fold], **facts})
-            advance(0, f"{name}: {fold + 1} of {training.k} folds")
-            check_apart(name, modules)
-            if fold == 0 and look is not None:
-                look(models_of(training, [model] * training.k, training.sizes()))
-    return models_of(training, modules, tuple(records))
-
-
-def load_folds(
-    given: CrossTrained, inputs: Inputs, labels: Tensor | None, store: RunFolder | None, name: str = "model"
-) -> FoldModels | None:
-    """The models of all folds, if there is a folder and they all lie in it; else untrained networks in their place, if those are known.
-
-    Nothing is trained, and nothing is written.
-    """
-    training = FoldTraining(given, inputs, labels, name)
-    if given.models:
-        return given_models(training)
-    network = training.network()
-    if network is None:
+    model = deepcopy(network)
+    state = {name.removeprefix(WEIGHTS): value for name, value in stored.items() if name.startswith(WEIGHTS)}
+    try:
+        model.load_state_dict(state, assign=True)
+        now = probe_outputs(model, inputs)
+    except (RuntimeError, InputError):
         return None
-    where = training.where(store) if store is not None and training.finished(store) else None
-    stored = [] if where is None else [artefacts.load(where, key) for key in training.keys]
-    revived = [None if one is None else artefacts.rebuild(one, network, training.inputs) for one in stored]
-    whole = [model for model in revived if model is not None]
-    if len(whole) == training.k:
-        return models_of(training, whole, training.sizes())
-    return models_of(training, [deepcopy(network) for _ in range(training.k)], training.sizes())
+    before = stored[PROBE]
+    same = before.shape == now.shape and torch.allclose(before, now, rtol=1e-3, atol=1e-4 * float(before.abs().max()))
+    return model.eval() if same else None
 
 
-def missing_folds(given: CrossTrained, inputs: Inputs, labels: Tensor | None, store: RunFolder | None, name: str = "model") -> int:
-    """How many folds are left to train."""
-    training = FoldTraining(given, inputs, labels, name)
-    if given.models:
-        return 0
-    where = None if store is None and given.folder is None else training.where(store or RunFolder(str(given.folder)))
-    return training.k if where is None else sum(not artefacts.exists(where, key) for key in training.keys)
+def difference(first: nn.Module, second: nn.Module) -> str | None:
+    """The first weight or buffer whose shape differs between two networks, with both shapes; None if there is none."""
+    one, other = ({name: tuple(value.shape) for name, value in model.state_dict().items()} for model in (first, second))
+    for name in (*one, *other):
+        if one.get(name) != other.get(name):
+            return f"'{name}' is {one.get(name, 'missing')} in one and {other.get(name, 'missing')} in the other"
+    return None
 
 
-def given_models(training: FoldTraining) -> FoldModels:
-    """Models that somebody trained; warns about identical models, whose explanations cannot differ."""
-    classes = int(training.labels.max()) + 1
-    for fold, model in enumerate(training.given.models):
-        try:
-            outputs = artefacts.probe_outputs(model, training.inputs)
-        except InputError:
-            raise
-        except Exception as error:
-            text = f"{error_text(error)[:200]}: give models of these inputs."
-            raise InputError(f"Model '{training.name}': the model of fold {fold} fails on the inputs with {text}") from error
-        if outputs.ndim != 2 or outputs.shape[1] < classes:
-            shape = tuple(outputs.shape[1:])
-            raise InputError(
-                f"Model '{training.name}': the model of fold {fold} gives outputs of shape {shape} a sample, not one for each of "
-                f"the {classes} classes."
-            )
-    hashes = [fingerprint.of_json(weights(model)) for model in training.given.models]
-    if len(set(hashes)) < len(hashes):
-        text = "two of the given models have the same weights, so that their explanations cannot differ."
-        warnings.warn(f"{training.name} / folds: {text}", Note, stacklevel=4)
-    return FoldModels(tuple(placed(one, training.given.device) for one in training.given.models), training.audited, training.sizes())
+@torch.no_grad()
+def probe_outputs(model: nn.Module, inputs: Inputs) -> Tensor:
+    """The outputs for the first few inputs, on the CPU."""
+    few = inputs.take(torch.arange(min(PROBED, inputs.size()))).to(device_of(model))
+    with evaluating(model):
+        outputs = few.through(inputs.adapt(model))
+    if not isinstance(outputs, Tensor):
+        raise InputError(f"The model must return one tensor with a row for each input, not {type(outputs).__name__}.")
+    return outputs.cpu()
 
 
-def models_of(training: FoldTraining, modules: list[nn.Module], records: tuple[dict[str, Any], ...]) -> FoldModels:
-    """Models of all folds, each known by what it was trained from and by its weights."""
-    known = [fingerprint.of_json([key, weights(model)]) for key, model in zip(training.keys, modules, strict=True)]
-    return FoldModels(tuple(placed(one, training.given.device) for one in modules), training.audited, records, tuple(known))
-
-
-def weights(model: nn.Module) -> list[str]:
+def weight_hashes(model: nn.Module) -> list[str]:
     """A hash of every weight and buffer."""
     return [fingerprint.of_tensor(value) for value in model.state_dict().values() if isinstance(value, Tensor)]
 
 
 def check_apart(name: str, models: list[nn.Module]) -> None:
     """Raise if two folds gave the very same weights: then the training does not depend on its data."""
-    hashes = [fingerprint.of_json(weights(model)) for model in models]
+    hashes = [fingerprint.of_json(weight_hashes(model)) for model in models]
     for number, one in enumerate(hashes):
         if one in hashes[:number]:
             first = hashes.index(one)
@@ -157,12 +125,6 @@ def placed(model: nn.Module, device: str | None) -> nn.Module:
     return deepcopy(model).to(as_device(device))
 
 
-APART = 0.03
-"""How far apart the folds' accuracies may lie to be called comparable (section 4.1)."""
-
-Models = Mapping[str, "nn.Module | CrossTrained"]
-
-
 def every_module(models: Models, folds: Mapping[str, FoldModels]) -> Iterator[tuple[str, str, FoldPlace | None, nn.Module]]:
     """Every module with its own name, the name that it has in results, and its place among folds if it has one."""
     for label, model in models.items():
@@ -176,22 +138,6 @@ def every_module(models: Models, folds: Mapping[str, FoldModels]) -> Iterator[tu
             raise InputError(f"The name '{taken}' belongs to a fold of the model '{label}': call the other model something else.")
         for fold, (name, module) in enumerate(zip(siblings, trained.modules, strict=True)):
             yield name, label, FoldPlace(label, fold, siblings, (trained.members == fold).nonzero()[:, 0]), module
-
-
-def with_fold_fingerprint(model: AuditedModel, place: FoldPlace | None, folds: Mapping[str, FoldModels]) -> AuditedModel:
-    """A model under the hash that it is known by: of a fold that was trained here, what it was trained from and its weights."""
-    hashes = () if place is None else folds[place.label].fingerprints
-    return replace(model, fingerprint=hashes[place.fold]) if place is not None and hashes else model
-
-
-def require_folds(name: str, trained: Mapping[str, FoldModels] | None) -> FoldModels:
-    """The folds' models of a cross-trained one; raises where they are needed and nobody trained them."""
-    if trained is None or name not in trained:
-        raise InputError(
-            f"The model '{name}' is cross-trained and not trained yet: pass CrossTrained(build=...), which makes its network, or a "
-            "torch.nn.Module that is trained."
-        )
-    return trained[name]
 
 
 def fold_records(
@@ -232,7 +178,10 @@ def accuracy_notes(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]
 
 def check_stability(scores: Scores, models: Models, labels: Tensor | None) -> None:
     """Raise if a score of stability is written wrongly, no model is cross-trained, or nobody knows the right answers."""
-    asked = [name for name, score in scores.named.items() if isinstance(score, StabilityScore) and score.checked()]
+    stable = {name: score for name, score in scores.named.items() if isinstance(score, StabilityScore)}
+    for score in stable.values():
+        score.check()
+    asked = list(stable)
     if asked and not any(isinstance(model, CrossTrained) for model in models.values()):
         raise InputError(
             f"The score '{asked[0]}' compares models that were trained without one fold each: pass models={{'name': "

@@ -7,6 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cached_property
 from typing import Any
 
@@ -15,20 +16,33 @@ from torch import Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.component import encode_setting
-from veracity.core.errors import InputError, Note, SpecError, VeracityError
+from veracity.core.errors import InputError, Note, SpecError, VeracityError, error_text
 from veracity.core.inputs import Inputs, SelectedSamples, TensorInputs
 from veracity.core.models import device_of, evaluating
 from veracity.core.randomness import seeded
 from veracity.core.targets import class_numbers
 from veracity.core.training import CrossTrained
-from veracity.engine.crosstrain import artefacts
+from veracity.engine.crosstrain.folds import (
+    MODELS,
+    FoldModels,
+    check_apart,
+    difference,
+    placed,
+    probe_outputs,
+    rebuild_model,
+    save_model,
+    stored_facts,
+    weight_hashes,
+)
 from veracity.engine.memory import Budget
+from veracity.engine.progress import bar
 from veracity.engine.resolve import as_inputs, as_tensor
 from veracity.engine.store import RunFolder
+from veracity.engine.trial import one_line
 from veracity.perturb.folds import check_classes, members
 
 TRAINING = 1
-"""To be raised whenever what is trained from the same specification changes."""
+"""Raise it whenever the same settings train other models than before."""
 TRIED, AT_ONCE, ENOUGH = 512, 64, 50
 FEW = 2
 STEPS = 1000
@@ -37,9 +51,9 @@ Advance = Callable[[int, str], None]
 
 
 class FoldTraining:
-    """The folds of a cross-trained model's data, and the way to the model of each."""
+    """The folds of the data of a cross-trained model, and how the model of each fold is trained or loaded."""
 
-    def __init__(self, given: CrossTrained, inputs: Inputs, labels: Tensor | None, name: str) -> None:
+    def __init__(self, given: CrossTrained, inputs: Inputs, labels: Tensor | None, name: str = "model") -> None:
         given.check()
         self.given, self.name = given, name
         self.inputs, self.labels, place = training_data(given, inputs, labels, name)
@@ -56,15 +70,11 @@ class FoldTraining:
         self.fit = None if given.models else given.trainer()
 
     @cached_property
-    def about(self) -> list[Any]:
-        """What all folds' models depend on; looked at once, before any training."""
-        return [TRAINING, encode_setting(self.fit), self.inputs.fingerprint(), fingerprint.of_tensor(self.labels)]
-
-    @cached_property
     def keys(self) -> tuple[str, ...]:
-        """Everything that the model of each fold depends on."""
+        """A hash of everything that the model of each fold depends on; computed once, before any training."""
+        about = [TRAINING, encode_setting(self.fit), self.inputs.fingerprint(), fingerprint.of_tensor(self.labels)]
         seen = [fingerprint.of_tensor((self.members != fold).nonzero()[:, 0]) for fold in range(self.k)]
-        return tuple(fingerprint.of_json([*self.about, seen[fold], self.seed(fold)]) for fold in range(self.k))
+        return tuple(fingerprint.of_json([*about, seen[fold], self.seed(fold)]) for fold in range(self.k))
 
     def sizes(self) -> tuple[dict[str, Any], ...]:
         """How many samples each model has not seen, and how many it has."""
@@ -79,20 +89,84 @@ class FoldTraining:
         """The folder of the trained models: the run's own, unless several runs share one."""
         return store if self.given.folder is None else RunFolder(self.given.folder)
 
-    def finished(self, store: RunFolder) -> bool:
-        """Whether the models of all folds lie in the folder."""
-        return all(artefacts.exists(self.where(store), key) for key in self.keys)
+    def missing(self, store: RunFolder | None) -> int:
+        """How many models are still to be trained."""
+        if self.given.models:
+            return 0
+        if store is None and self.given.folder is None:
+            return self.k
+        where = RunFolder(str(self.given.folder)) if store is None else self.where(store)
+        return sum(not where.records.has(MODELS, key) for key in self.keys)
+
+    def train(self, store: RunFolder, progress: bool = True, look: Callable[[FoldModels], object] | None = None) -> FoldModels:
+        """The models of all folds: given, found in the folder, or trained now and stored there, one after the other.
+
+        `look` gets the first model in the place of all before the others are trained, and may raise.
+        """
+        if self.given.models:
+            return self.given_models()
+        modules: list[nn.Module] = []
+        records = []
+        self.where(store).files.sweep(MODELS)
+        with bar(f"training {self.name}", self.k * STEPS, progress) as advance:
+            for fold in range(self.k):
+                model, facts = self.model(fold, store, modules, advance)
+                modules.append(model)
+                records.append({**self.sizes()[fold], **facts})
+                advance(0, f"{self.name}: {fold + 1} of {self.k} folds")
+                check_apart(self.name, modules)
+                if fold == 0 and look is not None:
+                    look(self.models_of([model] * self.k, self.sizes()))
+        return self.models_of(modules, tuple(records))
+
+    def load(self, store: RunFolder | None) -> FoldModels | None:
+        """The stored models of all folds; untrained networks if one is missing; None if nobody can build those.
+
+        Nothing is trained, and nothing is written.
+        """
+        if self.given.models:
+            return self.given_models()
+        network = self.network()
+        if network is None:
+            return None
+        stored = [] if store is None or self.missing(store) else [self.where(store).recovered(MODELS, key) for key in self.keys]
+        models = [None if one is None else rebuild_model(one, network, self.inputs) for one in stored]
+        whole = [model for model in models if model is not None]
+        return self.models_of(whole if len(whole) == self.k else [deepcopy(network) for _ in range(self.k)], self.sizes())
+
+    def given_models(self) -> FoldModels:
+        """Models that the user trained; warns about identical models, whose explanations cannot differ."""
+        classes = int(self.labels.max()) + 1
+        for fold, model in enumerate(self.given.models):
+            what = f"Model '{self.name}': the model of fold {fold}"
+            try:
+                outputs = probe_outputs(model, self.inputs)
+            except InputError:
+                raise
+            except Exception as error:
+                raise InputError(f"{what} fails on the inputs with {error_text(error)[:200]}: give models of these inputs.") from error
+            check_outputs(what, outputs, classes)
+        hashes = [fingerprint.of_json(weight_hashes(model)) for model in self.given.models]
+        if len(set(hashes)) < len(hashes):
+            text = "two of the given models have the same weights, so that their explanations cannot differ."
+            warnings.warn(f"{self.name} / folds: {text}", Note, stacklevel=4)
+        return FoldModels(tuple(placed(one, self.given.device) for one in self.given.models), self.audited, self.sizes())
+
+    def models_of(self, modules: list[nn.Module], records: tuple[dict[str, Any], ...]) -> FoldModels:
+        """Models of all folds, each identified by what it was trained from and by its weights."""
+        known = [fingerprint.of_json([key, weight_hashes(model)]) for key, model in zip(self.keys, modules, strict=True)]
+        return FoldModels(tuple(placed(one, self.given.device) for one in modules), self.audited, records, tuple(known))
 
     def model(self, fold: int, store: RunFolder, before: list[nn.Module], advance: Advance) -> tuple[nn.Module, dict[str, float]]:
-        """The model of a fold, found or trained; the seconds that its training took, and what the trainer knows about it."""
+        """The stored or newly trained model of a fold, with the seconds of its training and what the trainer says about it."""
         key, where = self.keys[fold], self.where(store)
-        stored = artefacts.load(where, key)
+        stored = where.recovered(MODELS, key)
         if stored is not None:
             network = before[0] if before else self.network() or self.trial_network()
-            model = None if network is None else artefacts.rebuild(stored, network, self.inputs)
+            model = None if network is None else rebuild_model(stored, network, self.inputs)
             if model is not None:
                 advance(STEPS, f"{self.name}: fold {fold} found")
-                return model, artefacts.facts_of(stored)
+                return model, stored_facts(stored)
             warnings.warn(
                 f"{self.name}: the stored model of fold {fold} cannot be brought back from its weights alone, and is trained again: "
                 f"{'' if self.given.build else 'pass CrossTrained(build=...), and '}keep everything that it learns in its state_dict.",
@@ -100,19 +174,19 @@ class FoldTraining:
                 stacklevel=5,
             )
         start = time.perf_counter()
-        model = self.trained(fold, advance)
-        if before and (where_else := artefacts.difference(before[0], model)):
+        model = self.train_fold(fold, advance)
+        if before and (where_else := difference(before[0], model)):
             raise InputError(f"Model '{self.name}': fit gives different networks for folds 0 and {fold}: {where_else}.")
         known = None if before else self.network()
-        if known is not None and (unlike := artefacts.difference(known, model)):
+        if known is not None and (unlike := difference(known, model)):
             raise InputError(f"Model '{self.name}': build=... makes another network than fit returns: {unlike}.")
         facts_by: Any = getattr(self.fit, "facts", None)
         facts = {"seconds": time.perf_counter() - start, **({} if facts_by is None else facts_by(model, self.inputs.shape))}
-        artefacts.save(where, key, model, self.inputs, facts)
+        save_model(where, key, model, self.inputs, facts)
         return model, facts
 
-    def trained(self, fold: int, advance: Advance) -> nn.Module:
-        """Train without one fold, with random numbers of its own, and look at what comes back."""
+    def train_fold(self, fold: int, advance: Advance) -> nn.Module:
+        """Train without one fold, with a seed of its own, and check the model."""
         seen = (self.members != fold).nonzero()[:, 0]
         told = 0
 
@@ -132,24 +206,24 @@ class FoldTraining:
         """Call fit on some samples."""
         if self.fit is None:
             raise InputError("Models that are given are not trained.")
-        extra = {"heard": heard} if heard is not None and takes(self.fit, "heard") else {}
+        extra = {"progress": heard} if heard is not None and takes(self.fit, "progress") else {}
         try:
             with seeded(seed), torch.enable_grad():
                 model = self.fit(self.part(seen), self.labels[seen], seed, **extra)
         except VeracityError:
             raise
         except Exception as error:
-            raise InputError(f"Model '{self.name}': fit failed on {len(seen)} samples{which} with {reason(error)}") from error
+            raise InputError(f"Model '{self.name}': fit failed on {len(seen)} samples{which} with {one_line(error)}") from error
         if not isinstance(model, nn.Module):
             raise InputError(f"Model '{self.name}': fit must return a torch.nn.Module, not {type(model).__name__}.")
         return model.eval()
 
     def part(self, samples: Tensor) -> Tensor | SelectedSamples:
-        """Some samples as fit gets them: a tensor where they are one."""
+        """Some samples as `fit` gets them: a tensor if the inputs are one."""
         return self.inputs.take(samples).values if isinstance(self.inputs, TensorInputs) else SelectedSamples(self.inputs, samples)
 
     def network(self) -> nn.Module | None:
-        """The network before training, if somebody knows it."""
+        """The untrained network, if `build` or the trainer can make it."""
         build: Any = self.given.build
         untrained: Any = getattr(self.fit, "untrained", None)
         if build is None and untrained is None:
@@ -161,19 +235,19 @@ class FoldTraining:
         except VeracityError:
             raise
         except Exception as error:
-            raise SpecError(f"Model '{self.name}': its network cannot be built: {reason(error)}") from error
+            raise SpecError(f"Model '{self.name}': its network cannot be built: {one_line(error)}") from error
         if not isinstance(made, nn.Module):
             raise SpecError(f"Model '{self.name}': build=... must give a torch.nn.Module, not {type(made).__name__}.")
         return made.eval()
 
     def few(self) -> Tensor:
-        """Where a few samples of each class stand."""
+        """The indices of a few samples per class."""
         order = torch.argsort(self.labels, stable=True)
         first = torch.searchsorted(self.labels[order], self.labels[order])
         return order[torch.arange(len(order)) - first < FEW].sort().values
 
     def trial_network(self) -> nn.Module | None:
-        """A network from a training on a few samples of each class, only to have its shape; None if that does not work."""
+        """A network trained on a few samples per class, for its shape only; None if the training fails."""
         try:
             return self.learn(self.few(), self.given.seed)
         except InputError:
@@ -191,10 +265,8 @@ class FoldTraining:
                 Budget(AT_ONCE).spend(len(few), 1, lambda part: parts.append(self.inputs.take(few[part]).to(device).through(adapted).cpu()))
             outputs = torch.cat(parts)
         except Exception as error:
-            raise InputError(f"{what} cannot take the inputs it was given: {reason(error)}") from error
-        if outputs.ndim != 2 or outputs.shape[1] < classes:
-            shape = tuple(outputs.shape[1:])
-            raise InputError(f"{what} gives outputs of shape {shape} a sample, not one for each of the {classes} classes.")
+            raise InputError(f"{what} cannot take the inputs it was given: {one_line(error)}") from error
+        check_outputs(what, outputs, classes)
         if not bool(outputs.isfinite().all()):
             raise InputError(f"{what} gives NaN or infinity: the training diverged.")
         if at_chance(outputs.argmax(1), labels):
@@ -202,6 +274,13 @@ class FoldTraining:
             raise InputError(
                 f"{what} is right on {right} of {len(labels)} samples that it was trained on, no better than chance: it is untrained."
             )
+
+
+def check_outputs(what: str, outputs: Tensor, classes: int) -> None:
+    """Raise unless there is one output per class."""
+    if outputs.ndim != 2 or outputs.shape[1] < classes:
+        shape = tuple(outputs.shape[1:])
+        raise InputError(f"{what} gives outputs of shape {shape} per sample, not one for each of the {classes} classes.")
 
 
 def at_chance(predicted: Tensor, labels: Tensor) -> bool:
@@ -223,19 +302,19 @@ def at_chance(predicted: Tensor, labels: Tensor) -> bool:
 
 
 def training_data(given: CrossTrained, inputs: Inputs, labels: Tensor | None, name: str) -> tuple[Inputs, Tensor, Tensor]:
-    """What there is to learn from, its labels (n,), and where the audited inputs stand in it (samples,)."""
+    """The training inputs, their labels (n,), and the index of each audited input among them (samples,)."""
     size = inputs.size()
     if given.data is None:
         if labels is None:
             raise InputError(f"The model '{name}' is cross-trained, which needs labels: pass Audit(targets=...).")
-        return inputs, whole(labels, size, name), torch.arange(size)
+        return inputs, class_labels(labels, size, name), torch.arange(size)
     if not isinstance(given.data, (tuple, list)) or len(given.data) != 2:
         raise InputError(f"Model '{name}': data=... is a pair (inputs, targets), not {type(given.data).__name__}.")
     known = as_inputs(given.data[0])
-    marks = whole(as_tensor(given.data[1], "targets of data"), known.size(), name)
+    marks = class_labels(as_tensor(given.data[1], "targets of data"), known.size(), name)
     place = as_tensor(given.place, "place")
     if place is None or place.is_floating_point() or place.shape != (size,) or len(place.unique()) != size:
-        raise InputError(f"Model '{name}': beside data=..., place=... says where each of the {size} audited inputs stands in it, once.")
+        raise InputError(f"Model '{name}': beside data=..., place=... must be the index of each of the {size} audited inputs in it.")
     place = place.cpu().long()
     if int(place.min()) < 0 or int(place.max()) >= known.size():
         raise InputError(f"Model '{name}': place=... must lie between 0 and {known.size() - 1}.")
@@ -245,17 +324,12 @@ def training_data(given: CrossTrained, inputs: Inputs, labels: Tensor | None, na
     return known, marks, place
 
 
-def whole(labels: Tensor | None, size: int, name: str) -> Tensor:
+def class_labels(labels: Tensor | None, size: int, name: str) -> Tensor:
     """Class numbers, one per sample."""
     if labels is None or labels.shape != (size,):
         what = "nothing" if labels is None else f"the shape {tuple(labels.shape)}"
         raise InputError(f"Model '{name}' is cross-trained, which needs a class number for each of {size} samples, not {what}.")
     return class_numbers(labels, None, fix=f"model '{name}' is cross-trained, which needs the class of every sample").cpu()
-
-
-def reason(error: Exception) -> str:
-    """An error of somebody else's code in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def takes(function: Any, keyword: str) -> bool:

@@ -2,25 +2,81 @@
 
 from __future__ import annotations
 
-from veracity.core.errors import SpecError
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from multiprocessing.process import current_process
+
+from veracity.core.component import Component
+from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import EXECUTORS
-from veracity.core.settings import short_repr
-from veracity.engine.executors.base import Executor
-from veracity.engine.executors.inline import Inline
-from veracity.engine.executors.local import Local, check_main
+from veracity.core.settings import Count, short_repr
+from veracity.engine.executors.local import UNGUARDED, WorkerPool
+from veracity.engine.loop import JobRunner
+from veracity.engine.plan import Job
+from veracity.engine.progress import JobProgress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Executor(Component, ABC):
+    """Runs jobs and reports their progress. The choice of executor never affects numbers."""
+
+    role = "executor"
+
+    @abstractmethod
+    def run(self, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
+        """Run every job once: `runner.run(job, partial(progress.advance, job))`, then `progress.finish(job)`.
+
+        `runner` can be pickled and writes into the run folder. A job that fails is a record in the folder, not an exception.
+        """
+
+
+@EXECUTORS.add
+@dataclass(frozen=True, kw_only=True)
+class Inline(Executor):
+    """Runs one job after the other in this process, with all of its threads."""
+
+    name = "inline"
+
+    def run(self, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
+        """Run the jobs in their order."""
+        for job in jobs:
+            runner.run(job, partial(progress.advance, job))
+            progress.finish(job)
+
+
+@EXECUTORS.add
+@dataclass(frozen=True, kw_only=True)
+class Local(Executor):
+    """Runs jobs in `workers` processes of this machine, the largest jobs first."""
+
+    name = "local"
+    workers: Count = 1
+
+    def run(self, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
+        """Hand out jobs until none is left."""
+        WorkerPool(self.workers, jobs, runner, progress).run()
 
 
 def as_executor(given: Executor | str | None, workers: int) -> Executor:
-    """The executor of a run: the given one, the one of a name, or by the number of workers, in this process for one.
+    """The given executor, the one of this name, or `inline` for one worker and `local` for more.
 
     >>> as_executor(None, 1).name, as_executor(None, 2).name, as_executor("local", 3).workers
     ('inline', 'local', 3)
     """
     if given is None:
-        return Inline() if workers <= 1 else Local(workers=workers)
+        return Inline() if workers == 1 else Local(workers=workers)
     if isinstance(given, str):
-        made: Executor = EXECUTORS.build({"name": given, "workers": workers})
+        sized = any(item.name == "workers" for item in fields(EXECUTORS[given]))
+        made: Executor = EXECUTORS.build({"name": given, "workers": workers} if sized else given)
         return made
     if not isinstance(given, Executor):
         raise SpecError(f"An executor is a name or an Executor, not {short_repr(given)}. See: veracity ls executors")
     return given
+
+
+def check_main() -> None:
+    """Raise in a worker process that imports the user's script if the script has no `__main__` guard."""
+    if getattr(current_process(), "_inheriting", False):
+        raise InputError(UNGUARDED)

@@ -1,7 +1,7 @@
 """Runs jobs in spawned, single-threaded processes of this machine.
 
-A worker that dies is replaced, while it starts as well as on a job, and its job is tried again; workers end with their parent,
-however it ends. Ctrl-C is the parent's business alone: a terminal sends it to the workers too, and they never see it.
+A worker that dies is replaced, also while it starts, and its job is tried again. Workers end with their parent, however it ends. Only the
+parent reacts to Ctrl-C: a terminal sends it to the workers too, and they ignore it.
 """
 
 from __future__ import annotations
@@ -20,118 +20,95 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess, current_process
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import torch
 
 from veracity.core.errors import InputError, StoreError, error_text
-from veracity.core.registry import EXECUTORS
-from veracity.engine.executors.base import Executor
 from veracity.engine.loop import JobRunner
 from veracity.engine.plan import Job
-from veracity.engine.progress import Watch, weight
+from veracity.engine.progress import JobProgress, weight
 from veracity.engine.store import RunFolder
 
 TRIES = 5
-"""How many workers may die on a job, none of its cells finished in between, before its cells are recorded as failed."""
+"""How many workers may die on a job, with none of its cells finished in between, before its cells are recorded as failed."""
 FAILED, KILLED = 3, 10
-"""How many starts in a row may fail by themselves, and how many in all, before there are no more."""
+"""How many starts in a row may fail by themselves, and how many in all, before no more workers are started."""
 SAY_EVERY = 0.2
+"""Seconds between two messages of a worker about its progress."""
 LOOK_EVERY = 1.0
-"""Seconds between two looks at whether a worker is alive, should nothing tell of its death."""
+"""Seconds between two checks whether workers are alive, in case no event announces a death."""
 GRACE = 5.0
 """Seconds that a worker has to end."""
 TAIL = 4000
-"""How much of what a worker wrote to its error stream is kept, in characters."""
+"""How many characters of a worker's error stream are kept."""
 
-CANNOT_TRAVEL = "Several workers need models and explainers that can be imported by name"
-USE_ONE = "define them at the top of a module, or use workers=1."
-UNGUARDED = "Every worker process imports this script, which starts the audit again"
-GUARD = "put the script's code under if __name__ == '__main__':, or use workers=1."
+CANNOT_TRAVEL = (
+    "Several workers need models and explainers that can be imported by name ({}): define them at the top of a module, or use workers=1."
+)
+UNGUARDED = (
+    "Every worker process imports this script, which starts the audit again: put the script's code under if __name__ == '__main__':, "
+    "or use workers=1."
+)
 BOOTSTRAPPING = "current process has finished its bootstrapping phase"
 
 
 @dataclass(frozen=True)
-class Awake:
-    """A worker's first word: it has imported everything and waits for the runner."""
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A worker's second word: it has the runner, or why it cannot read it."""
+class Message:
+    """What a worker tells its parent; `trouble` says what went wrong."""
 
     trouble: str = ""
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A worker's last word on a job: done, or why the folder could not take it."""
-
-    trouble: str = ""
+class Awake(Message):
+    """The worker has imported everything and waits for the runner."""
 
 
-@dataclass(frozen=True)
-class Starts:
-    """How many starts failed, one after the other, and how many of those by themselves; the others were killed."""
+class Ready(Message):
+    """The worker has the runner, or cannot read it."""
 
-    count: int = 0
-    failed: int = 0
 
-    def failing(self, killed: bool) -> Starts:
-        """One more."""
-        return Starts(self.count + 1, self.failed + (not killed))
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether another try is not worth it."""
-        return self.count >= KILLED or self.failed >= FAILED
+class Ended(Message):
+    """The job is done, or the folder could not take its results."""
 
 
 class Worker:
-    """One process, the pipe to it, its error stream, and what it is doing."""
+    """One process, the pipe to it, its error stream, and its job."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, there = context.Pipe()
-        self.errors = Errors()
+        self.errors = ErrorStream()
         self.process: BaseProcess = context.Process(target=serve, args=(there,), daemon=True)
         self.job: Job | None = None
         self.ready = False
         try:
-            with interruption_held_back(), self.errors.of_children():
+            with block_interrupts(), self.errors.redirect():
                 self.process.start()
         except OSError:
             self.pipe.close()
             self.errors.close()
             raise
         finally:
-            there.close()  # with the child's end open here too, nothing would tell of its death
+            there.close()  # with the child's end open here too, its death would go unnoticed
 
-    def watched(self) -> list[Any]:
-        """What there is to wait for."""
-        return [self.pipe, self.process.sentinel, *self.errors.open()]
+    def handles(self) -> list[int]:
+        """What to wait for besides the pipe."""
+        return [self.process.sentinel, *self.errors.open()]
 
-    def heard(self) -> Iterator[Any]:
-        """What the worker has said since; ends with EOFError if it is dead."""
+    def messages(self) -> Iterator[Any]:
+        """What the worker has sent; raises EOFError if it is dead."""
         self.errors.relay()
         alive = self.process.exitcode is None
         while self.pipe.poll():
             try:
-                word = self.pipe.recv()
+                message = self.pipe.recv()
             except OSError as error:
                 raise EOFError from error
-            yield word
+            yield message
         if not alive:
             raise EOFError
-
-    def send(self, what: Job | bytes) -> None:
-        """Send a job, or the runner; a worker that is gone is noticed when it is listened to."""
-        with suppress(ConnectionError):
-            if isinstance(what, bytes):
-                self.pipe.send_bytes(what)
-            else:
-                self.pipe.send(what)
 
     def end(self, grace: float = GRACE) -> str:
         """Make sure that the process has ended, and say how it did."""
@@ -145,44 +122,34 @@ class Worker:
         return ending(self.process.exitcode, last_words(self.errors.tail))
 
 
-@EXECUTORS.add
-@dataclass(frozen=True, kw_only=True)
-class Local(Executor):
-    """Runs jobs in worker processes of this machine, the largest first."""
-
-    name = "local"
-
-    def run(self, jobs: Sequence[Job], runner: JobRunner, watch: Watch) -> None:
-        """Hand out the jobs until none is left."""
-        WorkerPool(self.workers, jobs, runner, watch).run()
-
-
 class WorkerPool:
-    """The jobs of one run, the workers on them, and how often which of them died."""
+    """The jobs of one run, the workers on them, and how often workers died."""
 
-    def __init__(self, workers: int, jobs: Sequence[Job], runner: JobRunner, watch: Watch) -> None:
-        self.workers, self.runner, self.watch = workers, runner, watch
-        self.payload = pickled(runner)
+    def __init__(self, workers: int, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
+        self.workers, self.runner, self.progress = workers, runner, progress
+        self.payload = pickle_runner(runner)
         self.queue = deque(sorted(jobs, key=lambda job: -weight(job.cost)))
         self.whole = {job.base_key: job for job in jobs}
         self.crew: list[Worker] = []
         self.deaths: Counter[str] = Counter()
-        self.starts = Starts()
+        self.failed_starts: list[bool] = []
+        """One entry per failed start since the last success: whether the process was killed."""
 
     def run(self) -> None:
-        """Hire, hand out and listen until there is nothing left to do."""
+        """Start workers, hand out jobs and listen until nothing is left to do."""
         try:
             while self.queue or any(worker.job for worker in self.crew):
-                self.hire()
+                self.start_workers()
                 for worker in self.crew:
                     if worker.ready and worker.job is None and self.queue:
                         worker.job = self.queue.popleft()
-                        worker.send(worker.job)
-                wait([one for worker in self.crew for one in worker.watched()], timeout=LOOK_EVERY)
+                        with suppress(ConnectionError):  # a dead worker is noticed when its messages are read
+                            worker.pipe.send(worker.job)
+                wait([*(worker.pipe for worker in self.crew), *(one for worker in self.crew for one in worker.handles())], LOOK_EVERY)
                 for worker in list(self.crew):
                     try:
-                        for word in worker.heard():
-                            self.listen(worker, word)
+                        for message in worker.messages():
+                            self.listen(worker, message)
                     except EOFError:
                         self.bury(worker)
         finally:
@@ -191,41 +158,48 @@ class WorkerPool:
             for worker in self.crew:
                 worker.end()
 
-    def hire(self) -> None:
-        """Start as many workers as there is work for, unless no start succeeds."""
+    @property
+    def hopeless(self) -> bool:
+        """Whether it is not worth starting another worker."""
+        return len(self.failed_starts) >= KILLED or self.failed_starts.count(False) >= FAILED
+
+    def start_workers(self) -> None:
+        """Start as many workers as there is work for."""
         wanted = min(self.workers, len(self.queue) + sum(worker.job is not None for worker in self.crew))
-        while len(self.crew) < wanted and not self.starts.hopeless:
+        while len(self.crew) < wanted and not self.hopeless:
             try:
                 self.crew.append(Worker())
             except OSError as error:
-                self.not_started(f"could not be created: {error.strerror or error}", killed=False)
+                self.count_failed_start(f"could not be created: {error.strerror or error}", killed=False)
 
-    def listen(self, worker: Worker, word: Any) -> None:
-        """What follows from a worker's word."""
-        if isinstance(word, Awake):
-            worker.send(self.payload)
-        elif isinstance(word, Ready):
-            if word.trouble:
-                raise InputError(f"{CANNOT_TRAVEL} ({word.trouble}): {USE_ONE}")
-            worker.ready, self.starts = True, Starts()
-        elif worker.job is not None and isinstance(word, int):
-            self.watch.moved(self.whole[worker.job.base_key], word)
-        elif worker.job is not None and isinstance(word, Ended):
-            if word.trouble:
-                raise StoreError(word.trouble)
-            self.watch.ended(self.whole[worker.job.base_key])
+    def listen(self, worker: Worker, message: Any) -> None:
+        """React to a message: the number of passes made, or one of the classes above."""
+        if isinstance(message, Awake):
+            with suppress(ConnectionError):
+                worker.pipe.send_bytes(self.payload)
+        elif isinstance(message, Ready):
+            if message.trouble:
+                raise InputError(CANNOT_TRAVEL.format(message.trouble))
+            worker.ready, self.failed_starts = True, []
+        elif worker.job is not None and isinstance(message, int):
+            self.progress.advance(self.whole[worker.job.base_key], message)
+        elif worker.job is not None and isinstance(message, Ended):
+            if message.trouble:
+                raise StoreError(message.trouble)
+            self.progress.finish(self.whole[worker.job.base_key])
             worker.job = None
 
     def bury(self, worker: Worker) -> None:
-        """Take a dead worker out of the crew, and put what it left undone back into the queue."""
+        """Remove a dead worker, and put what is left of its job back into the queue."""
         self.crew.remove(worker)
         how = worker.end()
         if not worker.ready:
-            if unguarded(worker.errors.tail):
-                raise InputError(f"{UNGUARDED}: {GUARD}")
-            self.not_started(how, killed=(worker.process.exitcode or 0) < 0)
+            signs = (UNGUARDED, BOOTSTRAPPING, f"is being written by process {os.getpid()} ")
+            if any(sign in worker.errors.tail for sign in signs):
+                raise InputError(UNGUARDED)
+            self.count_failed_start(how, killed=(worker.process.exitcode or 0) < 0)
             return
-        self.starts = Starts()
+        self.failed_starts = []
         if worker.job is None:
             return
         folder = RunFolder(self.runner.folder)
@@ -236,38 +210,27 @@ class WorkerPool:
             self.queue.append(job)  # last, so that workers killed from outside rarely die on the same job
             return
         self.runner.fail(job, f"The worker process died {TRIES} times on this job; the last one {how}.")
-        self.watch.ended(self.whole[worker.job.base_key])
+        self.progress.finish(self.whole[worker.job.base_key])
 
-    def not_started(self, how: str, killed: bool) -> None:
-        """Count a start that failed; raises if too many did, one after the other, and no worker is left."""
-        self.starts = self.starts.failing(killed)
-        if self.starts.hopeless and not any(worker.ready for worker in self.crew):
+    def count_failed_start(self, how: str, killed: bool) -> None:
+        """Raise if too many starts failed in a row and no worker is left."""
+        self.failed_starts.append(killed)
+        if self.hopeless and not any(worker.ready for worker in self.crew):
             raise InputError(
-                f"No worker process could start ({self.starts.count} tries; the last one {how}): use fewer workers, or workers=1."
+                f"No worker process could start ({len(self.failed_starts)} tries; the last one {how}): use fewer workers, or workers=1."
             )
 
 
-def pickled(runner: JobRunner) -> bytes:
-    """The runner as bytes for this machine's own workers, or a sentence on why it cannot travel."""
+def pickle_runner(runner: JobRunner) -> bytes:
+    """The runner as bytes for the workers; raises if it cannot be pickled."""
     try:
         return pickle.dumps(runner)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise InputError(f"{CANNOT_TRAVEL} ({error}): {USE_ONE}") from error
-
-
-def check_main() -> None:
-    """Raise in a worker that has come here by importing the user's script, which lacks its guard."""
-    if getattr(current_process(), "_inheriting", False):
-        raise InputError(f"{UNGUARDED}: {GUARD}")
-
-
-def unguarded(words: str) -> bool:
-    """Whether a worker's error stream tells of a script that starts processes, or this very run, when it is imported."""
-    return any(sign in words for sign in (UNGUARDED, BOOTSTRAPPING, f"is being written by process {os.getpid()} "))
+        raise InputError(CANNOT_TRAVEL.format(error)) from error
 
 
 def ending(code: int | None, words: str) -> str:
-    """How a process ended, in words, and its own last ones unless it was killed from outside.
+    """How a process ended, with its own last words unless it was killed from outside.
 
     >>> ending(-9, "Loading."), ending(1, "ValueError: no")
     ('was killed by signal 9, perhaps out of memory', 'ended with exit code 1: ValueError: no')
@@ -283,7 +246,7 @@ def ending(code: int | None, words: str) -> str:
 
 
 def last_words(text: str) -> str:
-    """What a process had to say in the end: of a traceback the error, else the last three lines; on one line.
+    """The error of a traceback, or else the last three lines of a text, on one line.
 
     >>> last_words("Warning: old\\nTraceback (most recent call last):\\n  File 'a.py'\\nValueError: not\\n  good\\n")
     'ValueError: not good'
@@ -295,41 +258,41 @@ def last_words(text: str) -> str:
     return " ".join(" ".join(lines[error:]).split())[:300]
 
 
-class Errors:
-    """What a worker writes to its error stream: handed on to this process's, and the end of it kept."""
+class ErrorStream:
+    """Passes the error stream of a worker on to this process's own, and keeps the end of it."""
 
     def __init__(self) -> None:
-        self.reading, self.writing = os.pipe()
-        os.set_blocking(self.reading, False)
+        self.source, self.sink = os.pipe()
+        os.set_blocking(self.source, False)
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.tail, self.closed = "", False
 
     @contextmanager
-    def of_children(self) -> Iterator[None]:
-        """A process that is started within this block writes its errors here; what this one writes meanwhile comes along."""
+    def redirect(self) -> Iterator[None]:
+        """Processes that start within it write their errors here; so does this process meanwhile."""
         try:
-            kept = os.dup(2)
+            own = os.dup(2)
         except OSError:  # a process without an error stream
-            kept = None
+            own = None
         try:
-            if kept is not None:
-                os.dup2(self.writing, 2)
+            if own is not None:
+                os.dup2(self.sink, 2)
             yield
         finally:
-            if kept is not None:
-                os.dup2(kept, 2)
-                os.close(kept)
-            os.close(self.writing)
+            if own is not None:
+                os.dup2(own, 2)
+                os.close(own)
+            os.close(self.sink)
 
     def open(self) -> list[int]:
-        """The stream, as long as somebody may write to it."""
-        return [] if self.closed else [self.reading]
+        """The stream to wait for, as long as somebody may write to it."""
+        return [] if self.closed else [self.source]
 
     def relay(self) -> None:
-        """Hand on what has been written since."""
+        """Pass on what has been written."""
         while not self.closed:
             try:
-                found = os.read(self.reading, 65536)
+                found = os.read(self.source, 65536)
             except BlockingIOError:
                 return
             if not found:
@@ -342,27 +305,27 @@ class Errors:
                 sys.stderr.flush()
 
     def close(self) -> None:
-        """Nobody reads any more."""
+        """Stop reading."""
         if not self.closed:
             self.closed = True
-            os.close(self.reading)
+            os.close(self.source)
 
 
 @contextmanager
-def interruption_held_back() -> Iterator[None]:
+def block_interrupts() -> Iterator[None]:
     """Ctrl-C takes effect only after this block, and never in a process that is started within it.
 
-    A new process inherits the blocked signal, so that it is deaf to it even while it imports. The resource tracker is started
-    before, since its start would unblock the signal.
+    A new process inherits the blocked signal, so it ignores Ctrl-C even while it imports. The resource tracker is started before,
+    because its start would unblock the signal.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     resource_tracker.ensure_running()
-    came: list[int] = []
+    received: list[int] = []
     handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
     if handler is not None:
-        signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+        signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -370,12 +333,12 @@ def interruption_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if handler is not None:
             signal.signal(signal.SIGINT, handler)
-        if came:
+        if received:
             signal.raise_signal(signal.SIGINT)
 
 
 def serve(pipe: Connection) -> None:
-    """A worker's life: one job at a time until the pipe closes or the parent is gone."""
+    """The worker process: runs one job at a time until the pipe closes or the parent is gone."""
     follow_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
@@ -399,13 +362,13 @@ def serve(pipe: Connection) -> None:
 
 
 class ProgressPipe:
-    """Tells the parent how many passes were made, a few times a second."""
+    """Tells the parent a few times per second how many passes were made."""
 
     def __init__(self, pipe: Connection) -> None:
         self.pipe, self.passes, self.last = pipe, 0, time.monotonic()
 
     def __call__(self, passes: int) -> None:
-        """Some more passes."""
+        """Count passes, and send the sum from time to time."""
         self.passes += passes
         if time.monotonic() - self.last > SAY_EVERY:
             try:

@@ -1,22 +1,25 @@
-"""What every kind of perturbation answers: perturb and read the rows that a walk asks for."""
+"""What every kind of perturbation does: perturb and read the rows that a walk asks for, and collect what scores observe."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
+from veracity.core.errors import SpecError, VeracityError, error_text
 from veracity.core.explainers import Frame
+from veracity.core.measures import Direction
 from veracity.core.scores import Pair, Reading, Reads, Request
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Ask
 from veracity.engine.memory import Readings
 from veracity.engine.plan import Cell
-from veracity.engine.reading import Block
-from veracity.engine.tally import Measurements, Tally, Worst
+from veracity.engine.reader import Block
+from veracity.engine.store import Place, RunFolder
 from veracity.perturb import Group
 
 S = TypeVar("S", bound=Space)
@@ -92,3 +95,138 @@ def pair_of(space: Space, element: Tensor, before: Reading, after: Reading, fram
         return space.act(space.inverse(element), x) if isinstance(space, Group) else x
 
     return Pair(before, after, element, lambda x: space.act(element, x), undo)
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """The sample, draw and level of each measurement, (R,), its quantities by name, and tensors of the pairs that are shown."""
+
+    sample: Tensor
+    draw: Tensor
+    level: Tensor
+    quantities: Mapping[str, Tensor]
+    worst: Mapping[str, Tensor] | None = None
+
+    def without(self, samples: Mapping[int, str]) -> Measurements:
+        """With one undefined line for each of the samples that failed."""
+        if not samples:
+            return self
+        nothing = torch.full((len(samples),), torch.nan, dtype=torch.float64)
+        zero = torch.zeros(len(samples), dtype=torch.int64)
+        return join([self, Measurements(torch.tensor(list(samples)), zero, zero, dict.fromkeys(self.quantities, nothing))])
+
+    def write(self, key: str, folder: RunFolder, failed: Mapping[int, str], needed: Sequence[Place] = ()) -> None:
+        """Store the cell with the records it needs, and first the pairs that are shown."""
+        shown = [] if self.worst is None else [folder.write_tensors("worst", key, dict(self.worst))]
+        columns = {name: value.numpy() for name, value in self.quantities.items()}
+        folder.write_cell(key, self.sample.numpy(), self.draw.numpy(), self.level.numpy(), columns, [*needed, *shown], failed)
+
+
+def join(parts: Sequence[Measurements]) -> Measurements:
+    """The lines of several parts of a block as one; a quantity that a part does not have is NaN there."""
+    if len(parts) == 1:
+        return parts[0]
+    sample, draw, level = (torch.cat([getattr(part, what) for part in parts]) for what in ("sample", "draw", "level"))
+    names = dict.fromkeys(name for part in parts for name in part.quantities)
+    blank = [torch.full((len(part.sample),), torch.nan, dtype=torch.float64) for part in parts]
+    columns = {name: torch.cat([part.quantities.get(name, none) for part, none in zip(parts, blank, strict=True)]) for name in names}
+    shown = [part.worst for part in parts if part.worst is not None]
+    worst = {name: torch.cat([one[name].cpu() for one in shown]) for name in shown[0]} if shown else None
+    return replace(parts[0], sample=sample, draw=draw, level=level, quantities=columns, worst=worst)
+
+
+KEEP = 4
+
+
+class Worst:
+    """Per sample of a block: the worst value so far, its draw and element, and what was read there."""
+
+    def __init__(self, samples: int, direction: Direction) -> None:
+        self.sign = 1.0 if direction is Direction.HIGHER else -1.0
+        self.value = torch.full((samples,), torch.inf, dtype=torch.float64)
+        self.draw = torch.zeros(samples, dtype=torch.long)
+        self.element: Tensor | None = None
+        self.after: Tensor | None = None
+
+    def see(self, ask: Ask, values: Tensor, after: Tensor) -> None:
+        """Take in R values (on the CPU) of perturbations, and what was read there (R, ...)."""
+        badness = torch.where(values.isnan(), torch.inf, values.double() * self.sign)
+        lowest = self.value.clone().scatter_reduce_(0, ask.row, badness, reduce="amin")
+        hits = ((badness == lowest[ask.row]) & (badness < self.value[ask.row])).nonzero()[:, 0].flip(0)
+        if len(hits) == 0:
+            return
+        rows = ask.row[hits]
+        if self.element is None or self.after is None:
+            self.element = torch.zeros(len(self.value), ask.element.shape[1], dtype=ask.element.dtype)
+            self.after = torch.zeros(len(self.value), *after.shape[1:], dtype=after.dtype, device=after.device)
+        unique = torch.full((len(self.value),), -1, dtype=torch.long).scatter_(0, rows, hits)
+        rows = (unique >= 0).nonzero()[:, 0]
+        hits = unique[rows]
+        self.value[rows], self.draw[rows], self.element[rows] = badness[hits], ask.draw[hits], ask.element[hits]
+        self.after[rows.to(after.device)] = after[hits.to(after.device)]
+
+    def rows(self) -> Tensor:
+        """The few samples with the worst values, worst first."""
+        order = self.value.argsort(stable=True)[:KEEP]
+        return order[self.value[order].isfinite()]
+
+
+class Tally:
+    """Quantities (Q, R) of every cell, one ask after the other, and the pairs that hurt most.
+
+    Samples that are `broken` (samples,), whose explanation holds NaN or infinity, have no score of explanations; samples that
+    are `wrong`, misclassified, have none that starts from correctly classified ones.
+    """
+
+    def __init__(self, cells: Sequence[Cell], samples: Tensor, broken: Tensor, wrong: Tensor) -> None:
+        self.cells, self.samples, self.broken, self.wrong = cells, samples, broken, wrong
+        self.asks: list[Ask] = []
+        self.seen: list[list[Tensor]] = [[] for _ in cells]
+        self.failed: dict[str, str] = {}
+        shown = [cell for cell in cells if Reads.EXPLANATION in cell.after and cell.score.quantities == ("value",)]
+        self.worst = {cell.key: Worst(len(samples), cell.score.direction) for cell in shown if isinstance(cell.request.space, InputSpace)}
+
+    def open(self, ask: Ask) -> None:
+        """Make room for the rows of an ask."""
+        self.asks.append(ask)
+        for cell, seen in zip(self.cells, self.seen, strict=True):
+            seen.append(torch.full((len(cell.score.quantities), len(ask)), torch.nan, dtype=torch.float64))
+
+    def see(self, part: slice, pair: Pair) -> None:
+        """Let every score observe some rows of the ask that is open."""
+        ask = self.asks[-1][part]
+        for cell, seen in zip(self.cells, self.seen, strict=True):
+            if cell.key in self.failed:
+                continue
+            try:
+                values = cell.score.observe(pair).detach().double().cpu()
+            except VeracityError as error:
+                self.failed[cell.key] = error_text(error)
+                if len(self.failed) == len(self.cells):
+                    raise
+                continue
+            columns = values[:, None] if values.ndim == 1 else values
+            if columns.shape != (len(ask), len(cell.score.quantities)):
+                expected = f"({len(ask)}, {len(cell.score.quantities)})"
+                raise SpecError(f"The score '{cell.name}' observed numbers of shape {tuple(values.shape)}, expected {expected}.")
+            if cell.score.reads is Reads.EXPLANATION:
+                columns[self.broken[ask.row]] = torch.nan
+            if cell.score.correct_only:
+                columns[self.wrong[ask.row]] = torch.nan
+            seen[-1][:, part] = columns.T
+            if cell.key in self.worst:
+                concrete = Ask(ask.row, ask.draw, ask.level, pair.element.cpu())
+                self.worst[cell.key].see(concrete, columns[:, 0], pair.after.explanation)
+
+    def objective(self) -> Tensor:
+        """The first score's values of the ask that is open."""
+        return self.seen[0][-1][0]
+
+    def lines(self, cell: Cell, worst: dict[str, Tensor] | None) -> Measurements | str:
+        """What was measured of one cell, with the pairs for the eye; or why its score could not observe it."""
+        if cell.key in self.failed:
+            return self.failed[cell.key]
+        row = torch.cat([ask.row for ask in self.asks])
+        draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]) for what in ("draw", "level"))
+        values = torch.cat(self.seen[self.cells.index(cell)], dim=1)
+        return Measurements(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), worst)

@@ -10,11 +10,11 @@ from veracity.core.models import device_of, evaluating
 from veracity.core.scores import OUTPUTS, Reading, Reads
 from veracity.core.spaces import TrainingSpace
 from veracity.core.walks import Ask
-from veracity.engine.learning import recall
 from veracity.engine.memory import Readings
 from veracity.engine.perturbation.base import Perturbation, See, pair_of
+from veracity.engine.preliminaries import recall
 from veracity.engine.progress import weight
-from veracity.engine.reading import Reader, predictions
+from veracity.engine.reader import Reader, predictions
 from veracity.engine.trial import Guard
 
 

@@ -15,12 +15,12 @@ from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Reading, Reads
 from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, TargetSpace
-from veracity.core.walks import Ask
+from veracity.core.walks import AdaptiveWalk, Ask
 from veracity.engine.memory import MEMORY, Readings
 from veracity.engine.perturbation.base import Perturbation, S, See
 from veracity.engine.plan import Cell
 from veracity.engine.progress import weight
-from veracity.engine.reading import Block
+from veracity.engine.reader import Block
 
 HELD = 64 << 20
 """How many bytes of outputs are held at once."""
@@ -63,7 +63,7 @@ class RowPerturbation(Perturbation[S]):
     def shared_key(self, number: str) -> str | None:
         """The key under which every explainer of the model finds the outputs of an ask; None if they are this one's alone."""
         request, block = self.request, self.block
-        if request.walk.adaptive:
+        if isinstance(request.walk, AdaptiveWalk):
             return None
         return fingerprint.of_json([block.key, self.space.spec(), request.walk.spec(), block.seed, request.layer, number])
 

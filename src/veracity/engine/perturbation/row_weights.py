@@ -25,7 +25,7 @@ from veracity.core.scores import Reads
 from veracity.core.walks import Ask
 from veracity.engine.memory import Readings
 from veracity.engine.perturbation.inputs import RowPerturbation
-from veracity.engine.reading import Reader
+from veracity.engine.reader import Reader
 from veracity.explain.stacked import Call, Form, stacked
 from veracity.perturb.weights.copies import MOST_BYTES, ScratchModel
 from veracity.perturb.weights.noise import RowWeightSpace

@@ -13,11 +13,10 @@ from veracity.core.scores import Pair, Reading, Reads
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Ask, Search, Searcher, Trace
 from veracity.engine.memory import Readings
-from veracity.engine.perturbation.base import Perturbation, See
+from veracity.engine.perturbation.base import Measurements, Perturbation, See
 from veracity.engine.perturbation.inputs import RowPerturbation
 from veracity.engine.progress import weight
-from veracity.engine.tally import Measurements
-from veracity.explain.differentiable import Form, differentiable, softened
+from veracity.explain.differentiable import Form, SoftReLU, differentiable
 from veracity.scores.robustness import SearchScore
 
 BETA = 20.0
@@ -97,7 +96,7 @@ class SearchRun(Perturbation[Space]):
             with torch.enable_grad():
                 element = piece.element.to(block.device).detach().requires_grad_()
                 x = space.move(element, block.x[row])
-                with softened(BETA):
+                with SoftReLU(BETA):
                     scores = x.through(reader.view)
                     targets = scores.argmax(dim=1) if self.request.follow else block.targets[row]
                     found: Readings = {Reads.SCORES: scores, Reads.INPUT: x.values}

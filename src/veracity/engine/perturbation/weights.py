@@ -26,7 +26,7 @@ from veracity.engine.memory import Readings
 from veracity.engine.perturbation.base import Perturbation, See, pair_of
 from veracity.engine.plan import Cell
 from veracity.engine.progress import weight
-from veracity.engine.reading import Block, Reader
+from veracity.engine.reader import Block, Reader
 from veracity.explain.stacked import Form, stacked
 from veracity.perturb.weights.copies import Pairs, stack
 

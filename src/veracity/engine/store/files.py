@@ -20,7 +20,7 @@ LARGEST = 16 << 30
 
 
 def check_regular(status: os.stat_result, path: str, largest: int = LARGEST) -> None:
-    """Raise unless a file is a regular one of a size that can be read: a pipe would keep its reader waiting."""
+    """Raise unless a file is regular and not too large; reading a pipe would block."""
     if not stat.S_ISREG(status.st_mode):
         raise StoreError(f"{path} is not a regular file, and nothing is read from it: delete it and run the same command again.")
     if status.st_size > largest:
@@ -28,7 +28,7 @@ def check_regular(status: os.stat_result, path: str, largest: int = LARGEST) -> 
 
 
 def write_whole(target: str | os.PathLike[str], data: bytes, *, anew: bool = False) -> None:
-    """Write a file of this machine whole or not at all, and its name in the folder too; `anew` leaves one alone that is there."""
+    """Write a local file and its name in the folder, whole or not at all; with `anew` an existing file stays."""
     folder, name = os.path.split(os.path.abspath(target))
     os.makedirs(folder, exist_ok=True)
     temporary = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}.part"
@@ -73,7 +73,7 @@ class Files:
         self.local = "file" in (self.fs.protocol if isinstance(self.fs.protocol, tuple) else (self.fs.protocol,))
 
     def path(self, name: str) -> str:
-        """Where a name is kept; raises on one that leads out of the root."""
+        """The path of a name; raises if it leads out of the root."""
         if name.startswith("/") or ".." in name.split("/"):
             raise StoreError(f"'{name}' is not the name of a file in {self.root}: names stay below it.")
         found = f"{self.root.rstrip('/')}/{name}"
@@ -82,7 +82,7 @@ class Files:
         return found
 
     def folder(self, name: str) -> str:
-        """Where a folder is, the root itself if it has no name; raises on a link that leads out."""
+        """The path of a folder, the root for ""; raises on a link that leads out."""
         return self.path(f"{name}/").rstrip("/") if name else self.root
 
     def check_below(self, real: str, path: str) -> None:
@@ -109,7 +109,7 @@ class Files:
         return sorted(name for name in names if not name.startswith("."))
 
     def read(self, name: str, largest: int = LARGEST) -> bytes:
-        """A whole file of at most so many bytes. On a disk it must be a regular one below the root: no pipe, no device, no link that
+        """A whole file of at most `largest` bytes. On a disk it must be a regular file below the root: no pipe, device or link that
         leads out.
         """
         if not self.local:
@@ -133,26 +133,17 @@ class Files:
         found = os.stat(self.path(name))
         return found.st_mtime_ns, found.st_size, found.st_ino
 
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file at once: a temporary name and a rename on a disk, one put in a bucket."""
-        target = self.path(name)
-        try:
-            if not self.local:
-                self.fs.pipe_file(target, data)
-                return
-            write_whole(target, data)
-        except OSError as error:
-            raise StoreError(f"Cannot write {target}: {error.strerror or error}.") from error
+    def write(self, name: str, data: bytes, *, anew: bool = False) -> None:
+        """Write a file at once: a temporary name and a rename on a disk, one put in a bucket.
 
-    def create(self, name: str, data: bytes) -> None:
-        """Write a file unless there is one: of several writers on a disk, the first wins."""
+        With `anew` an existing file stays: of several writers on a disk, the first wins.
+        """
         target = self.path(name)
         try:
-            if not self.local:
-                if not self.exists(name):
-                    self.fs.pipe_file(target, data)
-                return
-            write_whole(target, data, anew=True)
+            if self.local:
+                write_whole(target, data, anew=anew)
+            elif not (anew and self.exists(name)):
+                self.fs.pipe_file(target, data)
         except OSError as error:
             raise StoreError(f"Cannot write {target}: {error.strerror or error}.") from error
 
@@ -167,7 +158,7 @@ class Files:
             raise StoreError(f"Cannot remove {self.path(name)}: {error.strerror or error}.") from error
 
     def everything(self) -> set[str]:
-        """The names of all files and folders below the root, hidden ones too, but for what a killed writer left."""
+        """The names of all files and folders in the root, also hidden ones, except what a killed writer left."""
         if not self.fs.exists(self.root):
             return set()
         names = {str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in self.fs.ls(self.root, detail=False)}

@@ -9,6 +9,7 @@
     learnt/KEY.SUM.safetensors          what one explainer found out about one model
     models/KEY.SUM.safetensors          the model of one fold: its weights, and what it answered to a few inputs
     calibrations/KEY.SUM.json           how strong a perturbation must be for one model on one data set
+    summary.json                        what `veracity show` and `veracity gate` say of the folder, sealed with what it was made of
     lock                                which process is writing
 
 What a folder holds is said by the `kind` in its manifest. An orbit evaluation has
@@ -31,6 +32,7 @@ from __future__ import annotations
 import io
 import json
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
@@ -41,22 +43,24 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from veracity.core.errors import StoreError
-from veracity.engine.store import lock, marks
+from veracity.core.errors import Note, StoreError
+from veracity.engine.store import writers
 from veracity.engine.store.files import Files
 from veracity.engine.store.manifest import MANIFEST, Kind, check_manifest
 from veracity.engine.store.records import LARGEST, Damaged, Place, Records, measurements, parsed, printable, sealed, unsealed
-from veracity.engine.store.state import COMMAND, Progress, progress
+from veracity.engine.store.state import COMMAND, Progress
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Array = NDArray[Any]
 SCHEMA = 3
-RUN = "run.json"
+RUN, SUMMARY = "run.json", "summary.json"
 CELLS, FAILED = "cells", "failed"
 FOLDERS = ("models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "orbits", "outputs", "pictures", "reductions")
-OURS = {lock.NAME, RUN, *FOLDERS, "advice", "advice.json", "report.html"}
+OURS = {writers.LOCK, RUN, *FOLDERS, "advice", "advice.json", "report.html", SUMMARY}
+NAMED = 3
+"""How many damaged files a warning names."""
 NEEDS = b"veracity.needs"
 COLUMNS = pa.schema(
     [
@@ -105,7 +109,7 @@ class RunFolder:
         """Make the folder that of a run, if it is none yet."""
         if not self._established and not self._said_by(RUN):
             said = sealed({"schema": SCHEMA, "run": self.run or uuid.uuid4().hex})
-            self.files.create(RUN, said)
+            self.files.write(RUN, said, anew=True)
             if not self._said_by(RUN):  # what is there is damaged; a file that another writer has just made is not
                 self.files.write(RUN, said)
             self._run = str(self._said_by(RUN)["run"])
@@ -119,23 +123,26 @@ class RunFolder:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold the folder for writing."""
-        with lock.writing(self.files):
+        with writers.hold(self.files):
             self.establish()
             yield
 
     def writer(self) -> str:
         """The process that is writing now; "" if there is none."""
-        return lock.writer(self.files)
+        return writers.writer(self.files)
 
     def progress(self, manifest: Mapping[str, Any]) -> Progress:
-        """How far the run has come. The writer is looked for first: one that ends meanwhile has measured all that is seen."""
-        who, command, kind = self.writer(), str(manifest.get("command") or ""), Kind(manifest["kind"])
+        """How far the run has come. The writer is looked for first: if it ends meanwhile, all that it measured is counted."""
+        who, kind, unit = self.writer(), Kind(manifest["kind"]), "cell"
         if kind.study:
-            parts, over = manifest["parts"], manifest["finished"] and not who
-            settled = {part for part in parts if over or self.settled(part)}
-            return progress(parts, settled, {}, writer=who, command=command, unit=manifest.get("unit", "run"))
-        done = self.records.keys("orbits" if kind is Kind.ORBITS else CELLS)
-        return progress((cell["key"] for cell in manifest["cells"]), done, self.failures(), writer=who, command=command)
+            planned, over, unit = frozenset(manifest["parts"]), manifest["finished"] and not who, manifest.get("unit", "run")
+            done, failures = frozenset(part for part in planned if over or self.settled(part)), dict[str, str]()
+        else:
+            planned = frozenset(cell["key"] for cell in manifest["cells"])
+            done = planned & self.records.keys("orbits" if kind is Kind.ORBITS else CELLS)
+            failures = {key: error for key, error in self.failures().items() if key in planned - done}
+        command = str(manifest.get("command") or "")
+        return Progress(cells=len(planned), done=done, failures=failures, writer=who, command=command, unit=unit)
 
     def settled(self, part: str) -> bool:
         """Whether a part of a study is an audit with nothing pending; a link that leads out of the folder does not count."""
@@ -144,11 +151,6 @@ class RunFolder:
             return run.progress(run.manifest()).settled
         except StoreError:
             return False
-
-    def sweep(self) -> None:
-        """Remove half-written files; only for the holder of the lock."""
-        for folder in ("", *FOLDERS):
-            self.files.sweep(folder)
 
     def manifest(self, kind: Kind | None = Kind.AUDIT) -> dict[str, Any]:
         """The manifest, if this version can read it and the folder is of this kind; None stands for any kind."""
@@ -205,7 +207,7 @@ class RunFolder:
         known = {"command": COMMAND.get()} if COMMAND.get() else {}
         self.establish()
         self.files.write(MANIFEST, sealed({"schema": SCHEMA, "run": self.run, **manifest, **known}))
-        marks.remember(self.files)
+        writers.leave_mark(self.files)
 
     def check_writable(self, kind: Kind | None = None) -> None:
         """Refuse a folder that holds other files, something of another kind than the given one, or what a newer veracity wrote."""
@@ -216,6 +218,17 @@ class RunFolder:
                 self.manifest(kind)
         elif not self._said_by(RUN) and self.files.everything() - OURS:
             raise StoreError(f"{self.root} holds other files and no {MANIFEST}: choose an empty or a new folder.")
+
+    def repair(self, advance: Callable[[int, str], None] | None = None) -> None:
+        """Remove what a killed writer left and what is damaged, so that it is made again, and warn; only for the holder of the lock."""
+        for folder in ("", *FOLDERS):
+            self.files.sweep(folder)
+        gone = [Place("", MANIFEST)] if self.finished() and not self.files.exists(MANIFEST) else []
+        gone += self.mend(advance)
+        if gone:
+            which = ", ".join(map(str, gone[:NAMED])) + (f" and {len(gone) - NAMED} more" if len(gone) > NAMED else "")
+            count, again = ("One file was", "it is") if len(gone) == 1 else (f"{len(gone)} files were", "they are")
+            warnings.warn(f"{count} damaged or lost in {self.root}; {again} made again: {which}.", Note, stacklevel=3)
 
     def mend(self, advance: Callable[[int, str], None] | None = None) -> list[Place]:
         """Read every file and remove what is damaged, and every cell that lacks a file it needs; only for the holder of the lock."""

@@ -482,16 +482,11 @@ def check(model: type[BaseModel], content: Any) -> None:
     try:
         model.model_validate(content)
     except ValidationError as error:
-        raise ValueError(told(error)) from error
-
-
-def told(error: ValidationError) -> str:
-    """The first mistake: where it is, and what should be there."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = ".".join(str(part)[:40] for part in first["loc"])
-    what = first["msg"].removeprefix("Value error, ")
-    said = f"{what[:1].lower()}{what[1:]}" if first["type"] != "value_error" else what
-    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", f"{where}: {said}" if where else said)
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part)[:40] for part in first["loc"])
+        what = first["msg"].removeprefix("Value error, ")
+        text = what if first["type"] == "value_error" else f"{what[:1].lower()}{what[1:]}"
+        raise ValueError(UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", f"{where}: {text}" if where else text)) from error
 
 
 def as_advice(data: bytes) -> list[dict[str, Any]]:

@@ -1,8 +1,6 @@
-"""JSON files that carry a checksum of their own content, and reading JSON that may come from anywhere.
+"""Stored content that is checked before it is believed: JSON files with a checksum, Parquet files of a known form, and records.
 
-Parquet files as tables of a known form and size, whatever they claim to hold.
-
-Records: bytes by kind and key, each in a file whose name carries a checksum of its content, kind, key and run.
+A record is bytes by kind and key, in a file whose name carries a checksum of its content, kind, key and run.
 
     KIND/KEY.CHECKSUM.suffix
 
@@ -239,7 +237,8 @@ class Records:
             data = self.files.read(f"{kind}/{name}")
         except (StoreError, OSError):
             return None
-        return data if self.fits(kind, name, data) else None
+        key, checksum, _ = name.split(".")
+        return data if self.checksum(kind, key, data) == checksum else None
 
     def names(self, kind: str, key: str) -> list[str]:
         """The names of a record's files; the folder is listed again only where none is known."""
@@ -253,11 +252,6 @@ class Records:
                 found.setdefault(matched[1], []).append(name)
         self._names[kind] = found
         return found
-
-    def fits(self, kind: str, name: str, data: bytes) -> bool:
-        """Whether content is what its name says."""
-        key, checksum, _ = name.split(".")
-        return self.checksum(kind, key, data) == checksum
 
     def checksum(self, kind: str, key: str, data: bytes) -> str:
         """A checksum of a record's content, kind, key and run."""

@@ -1,13 +1,10 @@
-"""How far a run has come: which cells are measured, which failed, which are pending, and whether somebody is measuring.
-
-Several runs that belong together: one folder that holds theirs, and a file that says which there will be.
-"""
+"""How far a run has come: which cells are measured, which failed, which are pending, and whether somebody is measuring."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,9 +14,9 @@ from typing import Any
 from veracity.core.sentences import tell
 
 NAMED = 3
-"""At most so many different errors are quoted in one sentence."""
+"""How many different errors one sentence quotes."""
 STATE = ["state", "cells", "cells_measured", "cells_failed"]
-"""The columns of a table that say where a row stands, and how many of its cells are measured and failed."""
+"""Columns of a table: the state of a row, and how many of its cells are measured and failed."""
 COMMAND: ContextVar[str] = ContextVar("command", default="")
 """The command that is running, as a user would type it again."""
 
@@ -44,7 +41,7 @@ class Stage(StrEnum):
 
 @contextmanager
 def commanded(command: str) -> Iterator[None]:
-    """Within it, runs remember the command that began them."""
+    """Within this block, runs remember the command that started them."""
     before = COMMAND.set(command)
     try:
         yield
@@ -114,7 +111,7 @@ class Progress:
         return self.stage in (Stage.FAILURES, Stage.DONE)
 
     def sentence(self, *, errors: bool = True) -> str:
-        """The state in words; without its `errors` where they stand below.
+        """The state in words; `errors=False` leaves out the errors.
 
         >>> Progress(cells=3, done=frozenset("a"), command="veracity demo").sentence()
         'Unfinished: 1 of 3 cells is measured, and nothing is running. Run the same command to continue: veracity demo'
@@ -150,13 +147,3 @@ class Progress:
             return first[0][0].rstrip(".")
         said = [f"{error.rstrip('.')} ({number})" for error, number in first[:NAMED]]
         return "; ".join([*said, *([f"{len(first) - NAMED} other errors"] if len(first) > NAMED else [])])
-
-
-def progress(
-    keys: Iterable[str], measured: set[str], failures: Mapping[str, str], *, writer: str = "", command: str = "", unit: str = "cell"
-) -> Progress:
-    """The progress of planned cells, of all that are measured or failed in a folder."""
-    planned = frozenset(keys)
-    done = planned & measured
-    lost = {key: error for key, error in failures.items() if key in planned - done}
-    return Progress(cells=len(planned), done=done, failures=lost, writer=writer, command=command, unit=unit)

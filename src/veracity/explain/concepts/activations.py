@@ -18,7 +18,7 @@ from veracity.core.models import evaluating, layer_of
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count, Positive
 from veracity.explain.concepts.base import ConceptExplainer
-from veracity.explain.passes import Structure, in_batches, pick
+from veracity.explain.passes import Structure, pick
 
 SEEDS = 2**32
 """The number of seeds that scikit-learn accepts."""
@@ -64,7 +64,7 @@ class LinearConcepts(ConceptExplainer, ABC):
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         """One row per concept, with the number of epochs, and a warning if the classifier did not converge."""
-        rows = [row | {"epochs": int(took)} for row, took in zip(super().facts(learnt, context), learnt["epochs"], strict=True)]
+        rows = [row | {"epochs": epochs} for row, epochs in zip(super().facts(learnt, context), learnt["epochs"].tolist(), strict=True)]
         late = "The classifier of the concept '{concept}' had not converged after {epochs} epochs."
         return [{"warning": late.format(**row), **row} if row["epochs"] >= self.epochs else row for row in rows]
 
@@ -105,7 +105,11 @@ class CAR(ConceptExplainer):
         from sklearn.svm import SVC
 
         mean = features.mean(0)
-        rows, basis = span_coordinates(features - mean)
+        rows = features - mean
+        if rows.shape[1] > len(rows):  # work in the rows' span, which has fewer coordinates
+            basis, rows = (part.T for part in torch.linalg.qr(rows.T))
+        else:
+            basis = torch.eye(rows.shape[1], dtype=rows.dtype)
         with np.errstate(invalid="ignore"):
             projection = PCA(min(self.components, max(1, len(rows) - 1), rows.shape[1]), svd_solver="full").fit(rows.numpy())
         varies = projection.singular_values_ > ROUNDING * projection.singular_values_[0]
@@ -133,15 +137,6 @@ class CAR(ConceptExplainer):
         return torch.einsum("cns,cs->nc", kernel, learnt["dual"]) + learnt["intercept"]
 
 
-def span_coordinates(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Coordinates (n, m) of rows (n, d) in an orthonormal basis of their span, and the basis (m, d), m = min(n, d)."""
-    count, width = rows.shape
-    if width <= count:
-        return rows, torch.eye(width, dtype=rows.dtype)
-    basis, coordinates = torch.linalg.qr(rows.T)
-    return coordinates.T, basis.T
-
-
 @EXPLAINERS.add
 @dataclass(frozen=True, kw_only=True)
 class ConceptSensitivity(LinearConcepts):
@@ -163,18 +158,10 @@ class ConceptSensitivity(LinearConcepts):
             gradients_at_layer(model, self.layer, inputs, targets, context.structure)
         return notes
 
-    def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Sensitivities (N, T), one per trusted concept, in the order of the concepts."""
-        learnt = self.trusted_concepts(context, inputs.device)
-        if not learnt["trusted"].any():
-            return inputs.new_full((len(inputs), 1), float("nan"))
+    def values(self, learnt: Mapping[str, Tensor], model: nn.Module, x: Tensor, targets: Tensor, structure: Structure) -> Tensor:
         directions = learnt["weights"] / learnt["weights"].norm(dim=1, keepdim=True)
-
-        def sensitivities(x: Tensor, target: Tensor, structure: Structure) -> Tensor:
-            slopes: Tensor = gradients_at_layer(model, self.layer, x, target, structure).double() @ directions.T
-            return slopes
-
-        return in_batches(sensitivities, inputs, targets, context.batch, context.structure).to(inputs.dtype)
+        slopes: Tensor = gradients_at_layer(model, self.layer, x, targets, structure).double() @ directions.T
+        return slopes
 
 
 def gradients_at_layer(model: nn.Module, layer: str, inputs: Tensor, targets: Tensor, structure: Structure = ()) -> Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,8 +21,7 @@ from veracity.core.inputs import Inputs
 from veracity.core.models import LayerScores, device_of, evaluating
 from veracity.core.randomness import Draws
 from veracity.core.settings import Count
-from veracity.explain.lessons import learnt_values, training_with_concepts
-from veracity.explain.passes import in_batches
+from veracity.explain.passes import Structure, in_batches
 
 Array = NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -63,95 +63,74 @@ class ConceptExplainer(Learner, ABC):
             LayerScores(model, self.layer)(inputs, *context.structure)
         return ()
 
-    def example_sets(self, context: Context) -> dict[str, ConceptSet]:
-        """The examples of each concept, by its name."""
-        concepts = training_with_concepts(self.name, context).concepts
-        return {concept: concept_set(concept, mask, self.per_side, context.seed) for concept, mask in concepts.items()}
+    def example_sets(self, context: Context) -> list[ConceptSet]:
+        """The examples of each concept."""
+        concepts = context.require_concepts(self.name).concepts
+        return [concept_set(concept, mask, self.per_side, context.draws.seed) for concept, mask in concepts.items()]
 
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
         """A classifier per concept, stacked, and the counts behind its accuracy: tensors (C, ...)."""
+        inputs = context.require_concepts(self.name).inputs
         with evaluating(model), torch.no_grad():
-            sets = self.example_sets(context)
-            inputs = training_with_concepts(self.name, context).inputs
-            parts = [self.learn_one(model, inputs, chosen, context) for chosen in sets.values()]
-        learnt = stack_padded(parts)
+            learnt = stack_padded([self.learn_one(model, inputs, chosen, context) for chosen in self.example_sets(context)])
         return {**learnt, "trusted": torch.as_tensor(above_chance(learnt["correct"], learnt["held_out"]))}
 
     def learn_one(self, model: nn.Module, inputs: Inputs, chosen: ConceptSet, context: Context) -> dict[str, Tensor]:
         """One concept's classifier, and how often it is right on held-out examples."""
-        classifier = self.fit(self.features(model, inputs, chosen.fitted, context.batch).double(), labels_of(chosen.fitted), context.seed)
+        features = self.features(model, inputs, chosen.fitted, context.batch).double()
+        classifier = self.fit(features, labels_of(chosen.fitted), context.draws.seed)
         single = {key: value.unsqueeze(0) for key, value in classifier.items()}
         parts = [self.detect(single, self.features(model, inputs, rows, context.batch)) for rows in chosen.held_out.split(context.batch)]
         detected = torch.cat([bits[:, 0] for bits in parts]) if len(chosen.held_out) else torch.zeros(0, dtype=torch.bool)
-        counts = {
-            "available": torch.tensor(chosen.available),
-            "fitted": torch.tensor(len(chosen.fitted) // 2),
-            "held_out": torch.tensor(len(chosen.held_out)),
-            "correct": (detected == labels_of(chosen.held_out)).sum(),
-        }
-        return classifier | counts
+        correct = int((detected == labels_of(chosen.held_out)).sum())
+        counts = {"fitted": len(chosen.fitted) // 2, "held_out": len(chosen.held_out), "correct": correct}
+        return classifier | {key: torch.tensor(value) for key, value in counts.items()}
 
     def features(self, model: nn.Module, inputs: Inputs, rows: Tensor, batch: int) -> Tensor:
         """The layer's output for these examples, (n, d), on the CPU."""
         view, device = LayerScores(model, self.layer), device_of(model)
         features = torch.cat([inputs.take(part).to(device).through(view).cpu() for part in rows.split(batch)])
         if not features.isfinite().all():
-            raise InputError(
-                f"The layer '{self.layer}' gives NaN or infinity for some training examples: {self.name} cannot learn from it."
-            )
+            raise InputError(f"The layer '{self.layer}' gives NaN or infinity for training examples: {self.name} cannot learn from it.")
         return features
 
     def detect(self, learnt: Mapping[str, Tensor], features: Tensor) -> Tensor:
         """Which concepts are present in features (N, d): bool (N, C)."""
         return self.decisions(learnt, features.double()) > 0
 
-    def trusted_concepts(self, context: Context, device: torch.device) -> dict[str, Tensor]:
-        """What was learnt about the T concepts that the layer tells apart: tensors (T, ...)."""
-        learnt = learnt_values(self.name, context)
-        return {key: value[learnt["trusted"]].to(device) for key, value in learnt.items()}
-
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        """Bits (N, T), one per trusted concept, in the order of the concepts."""
-        learnt = self.trusted_concepts(context, inputs.device)
-        if not learnt["trusted"].any():
+        """One number per trusted concept, (N, T), in the order of the concepts."""
+        trusted = context.require_learnt(self.name)["trusted"]
+        learnt = {key: value[trusted].to(inputs.device) for key, value in context.learnt.items()}
+        if not trusted.any():
             return inputs.new_full((len(inputs), 1), float("nan"))
-        view = LayerScores(model, self.layer)
+        return in_batches(partial(self.values, learnt, model), inputs, targets, context.batch, context.structure).to(inputs.dtype)
+
+    def values(self, learnt: Mapping[str, Tensor], model: nn.Module, x: Tensor, targets: Tensor, structure: Structure) -> Tensor:
+        """The explanations (N, T) of one batch, from what was learnt about T concepts."""
         with torch.no_grad():
-            bits = in_batches(lambda x, _, s: self.detect(learnt, view(x, *s)), inputs, targets, context.batch, context.structure)
-        return bits.to(inputs.dtype)
+            return self.detect(learnt, LayerScores(model, self.layer)(x, *structure))
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         """One row per concept: its examples, its held-out accuracy with a 95 % interval, and a warning if there is one."""
-        count = {key: learnt[key].cpu().numpy() for key in ("fitted", "held_out", "correct", "trusted")}
-        low, high = exact_interval(count["correct"], count["held_out"])
+        names = context.require_concepts(self.name).concepts
+        counts = (learnt[key].tolist() for key in ("fitted", "held_out", "correct", "trusted"))
+        ends = (end.tolist() for end in exact_interval(learnt["correct"].cpu(), learnt["held_out"].cpu()))
         rows = []
-        for number, name in enumerate(training_with_concepts(self.name, context).concepts):
-            fitted, held_out = int(count["fitted"][number]), int(count["held_out"][number])
-            row = {
-                "concept": name,
-                "positives": fitted,
-                "negatives": fitted,
-                "held_out": held_out,
-                "accuracy": int(count["correct"][number]) / held_out if held_out else float("nan"),
-                "low": float(low[number]),
-                "high": float(high[number]),
-                "trusted": bool(count["trusted"][number]),
-            }
+        for name, fitted, held_out, correct, trusted, low, high in zip(names, *counts, *ends, strict=True):
+            accuracy = correct / held_out if held_out else float("nan")
+            row = {"concept": name, "positives": fitted, "negatives": fitted, "held_out": held_out, "accuracy": accuracy}
+            row |= {"low": low, "high": high, "trusted": trusted}
             warning = concept_warning(row, self.layer, self.per_side)
             rows.append(row | ({"warning": warning} if warning else {}))
         return rows
 
 
-@dataclass(frozen=True)
-class ConceptSet:
-    """Indices of training examples: (2 k,) to fit and (2 h,) held out. The first half of each shows the concept.
-
-    `available` counts the examples with and without the concept in the training set.
-    """
+class ConceptSet(NamedTuple):
+    """Indices of training examples: (2 k,) to fit and (2 h,) held out. The first half of each shows the concept."""
 
     fitted: Tensor
     held_out: Tensor
-    available: tuple[int, int]
 
 
 def concept_set(name: str, mask: Tensor, per_side: int, seed: int) -> ConceptSet:
@@ -170,11 +149,7 @@ def concept_set(name: str, mask: Tensor, per_side: int, seed: int) -> ConceptSet
     fitted, held_out = split_sizes(min(len(rows) for rows in sides), per_side)
     draws = Draws.of(seed, torch.zeros(1, dtype=torch.int64))
     chosen = [rows[draws.choice(len(rows), fitted + held_out, stream=f"concept.{name}.{side}")[0]] for side, rows in enumerate(sides)]
-    return ConceptSet(
-        fitted=torch.cat([rows[:fitted] for rows in chosen]),
-        held_out=torch.cat([rows[fitted:] for rows in chosen]),
-        available=(len(sides[0]), len(sides[1])),
-    )
+    return ConceptSet(torch.cat([rows[:fitted] for rows in chosen]), torch.cat([rows[fitted:] for rows in chosen]))
 
 
 def split_sizes(available: int, per_side: int) -> tuple[int, int]:
@@ -248,5 +223,6 @@ def concept_warning(row: Mapping[str, Any], layer: str, per_side: int) -> str:
             f"The layer '{layer}' does not separate the concept '{name}': its classifier's accuracy is {accuracy}, "
             "which is not above chance. The concept is left out of explanations."
         )
-    few = f"The classifier of the concept '{name}' was fitted to {fitted} examples per side, since there were too few for {per_side}."
-    return few if fitted < per_side else ""
+    if fitted < per_side:
+        return f"The classifier of the concept '{name}' was fitted to {fitted} examples per side, since there were too few for {per_side}."
+    return ""

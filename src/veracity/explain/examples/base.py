@@ -9,31 +9,29 @@ from dataclasses import dataclass
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, Learner
+from veracity.core.explainers import BARE, Context, Cost, Frame, Learner
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
 from veracity.core.training import Training
 from veracity.explain.examples.layer_gradients import LossLayer, check_loss, residual
-from veracity.explain.lessons import learnt_values, training_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExampleBased(Explainer, ABC):
-    """An explainer whose explanations are numbers per training example."""
+class ExampleBased(Learner, ABC):
+    """An explainer whose explanations are numbers per training example, computed from one `layer` of the model."""
 
     frame = Frame.TRAINING
     structured = True
+    layer: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossBased(Learner, ExampleBased, ABC):
+class LossBased(ExampleBased, ABC):
     """An explainer by gradients of the loss in one layer's parameters; `targets` are the labels of the explained inputs.
 
     The explanation depends on the input only through the model's output and the layers before it, so it is invariant
     if the model is (Proposition D.9). It is float64, since the residuals of certain predictions underflow in float32.
     """
-
-    layer: str | None = None
 
     def cost(self, shape: Size) -> Cost:
         """One forward pass, and one back to the layer if it is named."""
@@ -41,7 +39,7 @@ class LossBased(Learner, ExampleBased, ABC):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise unless the model gives one score per class, the examples have two classes, and the layer has a gradient."""
-        training = training_of(self.name, context)
+        training = context.require_training(self.name)
         with evaluating(model):
             layer, _ = self.find_layer(model, context)
             layer.gradients(*first_examples(training, device_of(model)), loss_gradient)
@@ -49,7 +47,7 @@ class LossBased(Learner, ExampleBased, ABC):
 
     def find_layer(self, model: nn.Module, context: Context) -> tuple[LossLayer, int]:
         """The layer, found by passes over the first training examples, and the number of classes."""
-        training = training_of(self.name, context)
+        training = context.require_training(self.name)
         signals, _ = first_examples(training, device_of(model))
         with torch.no_grad():
             output = signals.through(model)
@@ -58,7 +56,7 @@ class LossBased(Learner, ExampleBased, ABC):
 
     def learnt_layer(self, model: nn.Module, context: Context) -> LossLayer:
         """The layer, as `learn` found it."""
-        return LossLayer.restore(model, self.layer, context.outputs, learnt_values(self.name, context)["place"])
+        return LossLayer.restore(model, self.layer, context.outputs, context.require_learnt(self.name)["place"])
 
 
 def examples_at(training: Training, index: Tensor, device: torch.device) -> tuple[Signals, Tensor]:
@@ -69,6 +67,11 @@ def examples_at(training: Training, index: Tensor, device: torch.device) -> tupl
 def first_examples(training: Training, device: torch.device) -> tuple[Signals, Tensor]:
     """The first one or two training examples, for a trial."""
     return examples_at(training, torch.arange(min(2, training.inputs.size())), device)
+
+
+def example_batches(training: Training, rows: int, device: torch.device) -> Iterator[tuple[Signals, Tensor]]:
+    """All training examples and their labels, at most `rows` at a time, on a device."""
+    return (examples_at(training, part, device) for part in torch.arange(training.inputs.size()).split(rows))
 
 
 def input_batches(inputs: Tensor, targets: Tensor, context: Context) -> Iterator[tuple[Signals, Tensor]]:

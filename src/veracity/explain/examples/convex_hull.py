@@ -33,6 +33,9 @@ STORED_PRODUCTS = 1 << 24
 ENTRANTS = 3
 """How many vertices may enter a small face at once. A larger face takes in half as many as it has."""
 
+ROUNDING_ERRORS = 1e3
+"""Duality gaps of up to this many rounding errors of the largest inner product count as 0."""
+
 PATIENCE = 100
 """How many times a face may reach its minimum without a smaller duality gap."""
 
@@ -55,7 +58,9 @@ def nearest(vertices: Tensor, targets: Tensor, ridge: float, tolerance: float) -
 
 def nearest_finite(hull: Hull, tolerance: float) -> Tensor:
     """The weights (N, n) for a hull whose targets are all finite."""
-    allowed, rounding = tolerance * (1 + hull.targets.square().sum(1)), hull.rounding
+    allowed = tolerance * (1 + hull.targets.square().sum(1))
+    reach = hull.vertices.norm(dim=1).amax() + hull.targets.norm(dim=1)
+    rounding = ROUNDING_ERRORS * torch.finfo(reach.dtype).eps * reach.square()
     weights, best, stale = torch.full_like(hull.inner, torch.nan), torch.full_like(allowed, torch.inf), torch.zeros_like(allowed)
     near = (hull.inner - hull.vertices.square().sum(1) / 2).topk(min(ENTRANTS, len(hull.vertices)), dim=1).indices
     faces = Faces.uniform(near)
@@ -69,7 +74,8 @@ def nearest_finite(hull: Hull, tolerance: float) -> Tensor:
         best[row], stale[row] = torch.minimum(best[row], gap), torch.where(lower, 0.0, stale[row] + 1)
         last = ~entering.any(1) | (stale[row] >= PATIENCE)
         good = (gap <= allowed[row]) | ((gap <= rounding[row]) & (last | ~lower))
-        weights[row[good]] = arrived[good].all_weights(len(hull.vertices))
+        done = arrived[good]
+        weights[done.row] = torch.zeros_like(hull.inner[done.row]).scatter_add_(1, done.vertex, done.weights)
         faces = next_faces(faces, there, good | last, vertex, entering)
     return weights
 
@@ -132,10 +138,6 @@ class Faces:
     def __getitem__(self, rows: Tensor) -> Faces:
         return Faces(self.row[rows], self.vertex[rows], self.on[rows], self.weights[rows], self.cautious[rows])
 
-    def all_weights(self, count: int) -> Tensor:
-        """The weights of all `count` vertices, (R, count)."""
-        return self.weights.new_zeros(len(self), count).scatter_add_(1, self.vertex, self.weights)
-
     def extend(self, vertex: Tensor, on: Tensor) -> Faces:
         """Add vertices (R, k) at weight 0 where `on` is set. Used slots come first; unused columns are dropped."""
         both = torch.cat((self.on, on), dim=1)
@@ -173,12 +175,6 @@ class Hull:
         """With all inner products."""
         gram = vertices @ vertices.T if len(vertices) ** 2 <= STORED_PRODUCTS else None
         return cls(vertices, gram, targets, targets @ vertices.T, ridge)
-
-    @property
-    def rounding(self) -> Tensor:
-        """Duality gaps (N,) that are 0 up to rounding: a thousand rounding errors of the largest inner product."""
-        reach: Tensor = self.vertices.norm(dim=1).amax() + self.targets.norm(dim=1)
-        return 1e3 * torch.finfo(reach.dtype).eps * reach.square()
 
     def slopes(self, faces: Faces) -> Tensor:
         """The objective's gradient (R, n) at each face's weights."""

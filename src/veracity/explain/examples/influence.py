@@ -9,7 +9,7 @@ size of B's smaller side solves it exactly, in float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +22,7 @@ from veracity.core.models import device_of, evaluating
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count, Inside, Positive
 from veracity.explain.examples.base import LossBased, examples_at, input_batches, loss_gradient
-from veracity.explain.examples.layer_gradients import Factors, LossLayer, hessian_roots, residual
-from veracity.explain.lessons import learnt_values, training_of
+from veracity.explain.examples.layer_gradients import Factors, LossLayer, hessian_roots
 
 LARGEST_SYSTEM = 5000
 """The largest system that is solved by a Cholesky factor."""
@@ -59,22 +58,45 @@ class InfluenceFunctions(LossBased):
             layer, classes = self.find_layer(model, context)
             blocks = training_blocks(self.name, layer, classes, context)
             gradients = torch.cat([block.select(slice(1)).flat().squeeze(1) for block in blocks])
-            directions = self.solve(CurvatureBlocks(blocks), gradients, len(gradients) * classes, context.batch)
+            curvature = Blocks(lambda: (block.select(slice(1, None)) for block in blocks))
+            directions = self.solve(curvature, gradients, len(gradients) * classes, context.batch)
         return {"directions": directions, "place": layer.record}
 
     def solve(self, blocks: Iterable[Factors], gradients: Tensor, rows: int, batch: int) -> Tensor:
         """H⁻¹ of each gradient (n, P), for `rows` rows of curvature in all blocks."""
         count, size = gradients.shape
         if min(size, rows) > LARGEST_SYSTEM:
-            return solve_iteratively(blocks, gradients, count, self.l2, batch=batch, tolerance=self.tolerance, iterations=self.iterations)
+            return self.solve_iteratively(blocks, gradients, batch)
         return (solve_parameters if size <= rows else solve_examples)(blocks, gradients, count, self.l2)
+
+    def solve_iteratively(self, blocks: Iterable[Factors], gradients: Tensor, batch: int) -> Tensor:
+        """H⁻¹ of each gradient (n, P) by conjugate gradients, in batches; raises if a residual stays above the tolerance."""
+        count, l2 = len(gradients), self.l2
+
+        def product(rows: Tensor) -> Tensor:
+            total = rows * l2
+            for block in blocks:
+                total = total + combine_rows(block, inner_products(block, rows)) / count
+            return total
+
+        diagonal = gradients.new_full(gradients.shape[1:], l2)
+        for block in blocks:
+            diagonal += torch.einsum("nmo,ni->oi", block.left.square(), block.right.square()).flatten() / count
+        parts = [conjugate_gradients(product, diagonal, part, self.tolerance, self.iterations) for part in gradients.split(batch)]
+        worst = max(float(residuals.max()) for _, residuals in parts)
+        if not worst <= 2 * self.tolerance:
+            raise InputError(
+                f"Conjugate gradients left a relative residual of {worst:.1e} after {self.iterations} iterations, above the tolerance "
+                f"{self.tolerance:.1e}: raise l2 (now {l2:g}) or iterations."
+            )
+        return torch.cat([solution for solution, _ in parts])
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         return [{"examples": len(learnt["directions"]), "parameters": int(learnt["place"][2]), "l2": self.l2}]
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Influences (N, n) of the n training examples, in float64."""
-        layer, directions = self.learnt_layer(model, context), learnt_values(self.name, context)["directions"].to(inputs.device)
+        layer, directions = self.learnt_layer(model, context), context.require_learnt(self.name)["directions"].to(inputs.device)
         batches = input_batches(inputs, targets, context)
         gradients = (layer.gradients(signals, labels, loss_gradient).flat().squeeze(1) for signals, labels in batches)
         return torch.cat([part.double() @ directions.T for part in gradients])
@@ -82,41 +104,31 @@ class InfluenceFunctions(LossBased):
 
 def training_blocks(name: str, layer: LossLayer, classes: int, context: Context) -> Iterable[Factors]:
     """The gradients and rows of curvature of all training examples, in float64, stored if they fit into memory."""
-    training, device, rows = training_of(name, context), device_of(layer.model), 1 + classes
+    training, device, rows = context.require_training(name), device_of(layer.model), 1 + classes
 
     def block(part: Tensor) -> Factors:
         factors = layer.gradients(*examples_at(training, part, device), loss_and_curvature)
         return Factors(factors.left.double(), factors.right.double())
 
     count = training.inputs.size()
-    blocks = LazyBlocks(torch.arange(count).split(context.batch if layer.affine else max(1, context.batch // rows)), block)
+    parts = torch.arange(count).split(context.batch if layer.affine else max(1, context.batch // rows))
+    blocks = Blocks(lambda: map(block, parts))
     return list(blocks) if layer.affine or count * rows * layer.size <= STORED_NUMBERS else blocks
 
 
 def loss_and_curvature(scores: Tensor, labels: Tensor) -> Tensor:
     """Cotangents (..., 1 + K, K): the gradient of the loss, then the roots of its Hessian."""
-    return torch.cat((residual(scores, labels).unsqueeze(-2), hessian_roots(scores)), dim=-2)
+    return torch.cat((loss_gradient(scores, labels), hessian_roots(scores)), dim=-2)
 
 
 @dataclass(frozen=True)
-class LazyBlocks:
-    """Blocks that are computed anew in every loop, since all of them would not fit into memory."""
+class Blocks:
+    """Blocks that are computed anew in every loop, since all of them may not fit into memory."""
 
-    parts: Sequence[Tensor]
-    make: Callable[[Tensor], Factors]
-
-    def __iter__(self) -> Iterator[Factors]:
-        return (self.make(part) for part in self.parts)
-
-
-@dataclass(frozen=True)
-class CurvatureBlocks:
-    """Blocks without the first row of each example, which is the gradient of its loss."""
-
-    blocks: Iterable[Factors]
+    loop: Callable[[], Iterator[Factors]]
 
     def __iter__(self) -> Iterator[Factors]:
-        return (block.select(slice(1, None)) for block in self.blocks)
+        return self.loop()
 
 
 def solve_parameters(blocks: Iterable[Factors], gradients: Tensor, count: int, l2: float) -> Tensor:
@@ -138,30 +150,6 @@ def solve_examples(blocks: Iterable[Factors], gradients: Tensor, count: int, l2:
     for block, part in zip(blocks, weights.split([block.left.shape[:2].numel() for block in blocks], dim=1), strict=True):
         remainder -= combine_rows(block, part)
     return remainder / l2
-
-
-def solve_iteratively(
-    blocks: Iterable[Factors], gradients: Tensor, count: int, l2: float, *, batch: int, tolerance: float, iterations: int
-) -> Tensor:
-    """H⁻¹ of each gradient (n, P) by conjugate gradients, in batches; raises if a residual stays above the tolerance."""
-
-    def product(rows: Tensor) -> Tensor:
-        total = rows * l2
-        for block in blocks:
-            total = total + combine_rows(block, inner_products(block, rows)) / count
-        return total
-
-    diagonal = gradients.new_full(gradients.shape[1:], l2)
-    for block in blocks:
-        diagonal += torch.einsum("nmo,ni->oi", block.left.square(), block.right.square()).flatten() / count
-    parts = [conjugate_gradients(product, diagonal, part, tolerance, iterations) for part in gradients.split(batch)]
-    worst = max(float(residuals.max()) for _, residuals in parts)
-    if not worst <= 2 * tolerance:
-        raise InputError(
-            f"Conjugate gradients left a relative residual of {worst:.1e} after {iterations} iterations, above the tolerance "
-            f"{tolerance:.1e}: raise l2 (now {l2:g}) or iterations."
-        )
-    return torch.cat([solution for solution, _ in parts])
 
 
 def conjugate_gradients(

@@ -70,7 +70,7 @@ class LossLayer:
     def find(cls, model: nn.Module, name: str | None, outputs: Outputs, signals: Signals) -> LossLayer:
         """The layer of this name, or the last one with parameters in a pass over a few signals."""
         layer = find_layer(model, name, signals)
-        return cls(model, layer, outputs, is_affine(layer) and owns_parameters(model, layer) and runs_on_rows(model, layer, signals))
+        return cls(model, layer, outputs, is_affine(model, layer, signals))
 
     @classmethod
     def restore(cls, model: nn.Module, name: str | None, outputs: Outputs, record: Tensor) -> LossLayer:
@@ -106,14 +106,26 @@ class LossLayer:
 
     def affine_gradients(self, signals: Signals, labels: Tensor, cotangents: Cotangents, state: State | None) -> Factors:
         """The factors of an affine layer's gradients, in float64."""
-        call = None if state is None else lambda *args: functional_call(self.model, dict(state), args)
-        seen = run_with_layer(self.model, self.layer, signals, call)
+        runs: list[tuple[Tensor, Tensor, Tensor]] = []
+
+        def record(_module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+            leaf = output.detach().requires_grad_()
+            torch.set_grad_enabled(True)  # the graph starts at the layer's output
+            runs.append((args[0].detach().clone(), leaf, leaf.clone()))
+            return runs[-1][2]
+
+        with torch.no_grad(), self.layer.register_forward_hook(record):
+            args = (signals.values, *signals.structure)
+            output = self.model(*args) if state is None else functional_call(self.model, dict(state), args)
+        if len(runs) != 1:
+            raise InputError(f"The layer '{name_of(self.model, self.layer)}' runs {len(runs)} times in a forward pass, but must run once.")
+        received, activation, copy = runs[0]
+        check_rows(self.model, self.layer, received, signals)
         with torch.enable_grad():
-            scores = log_scores(seen.output, self.outputs)
+            scores = log_scores(output, self.outputs)
         wanted = cotangents(scores.detach(), labels)
-        gives_scores = seen.last and scores is seen.output
-        left = wanted @ zero_sum_basis(wanted) if gives_scores else self.backpropagate(scores, seen.activation, wanted)
-        right = seen.input.double()
+        left = wanted @ zero_sum_basis(wanted) if scores is copy else self.backpropagate(scores, activation, wanted)
+        right = received.double()
         if self.layer.bias is not None:
             right = torch.cat((right, torch.ones_like(right[:, :1])), dim=1)
         return Factors(left, right)
@@ -157,19 +169,6 @@ class LossLayer:
         return Factors(left.detach(), torch.ones_like(left[:, 0, :1]))
 
 
-@dataclass(frozen=True)
-class LayerPass:
-    """One pass over N signals: a layer's `input` and `activation` (the leaf of a graph), and the model's `output`.
-
-    `last` says that the output is the activation.
-    """
-
-    input: Tensor
-    activation: Tensor
-    output: Tensor
-    last: bool
-
-
 def parametric_layers(model: nn.Module) -> list[nn.Module]:
     """The modules with parameters of their own. Views of a model add none, so positions in this list are stable."""
     return [module for module in model.modules() if next(module.parameters(recurse=False), None) is not None]
@@ -194,26 +193,6 @@ def find_layer(model: nn.Module, name: str | None, signals: Signals) -> nn.Modul
     if not entered:
         raise InputError("The model has no layer with parameters, so the loss has no gradient in any layer.")
     return entered[-1]
-
-
-def run_with_layer(model: nn.Module, layer: nn.Module, signals: Signals, call: Callable[..., Tensor] | None = None) -> LayerPass:
-    """Run the model (or `call`, which runs it with other weights) once; the graph starts at the layer's output."""
-    runs: list[tuple[Tensor, Tensor, Tensor]] = []
-
-    def record(_module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-        leaf = output.detach().requires_grad_()
-        torch.set_grad_enabled(True)
-        copy = leaf.clone()
-        runs.append((args[0].detach().clone(), leaf, copy))
-        return copy
-
-    with torch.no_grad(), layer.register_forward_hook(record):
-        output = (call or model)(signals.values, *signals.structure)
-    if len(runs) != 1:
-        raise InputError(f"The layer '{name_of(model, layer)}' runs {len(runs)} times in a forward pass, but must run once.")
-    received, activation, copy = runs[0]
-    check_rows(model, layer, received, signals)
-    return LayerPass(received, activation, output, output is copy)
 
 
 def layer_input(model: nn.Module, layer: nn.Module, signals: Signals) -> Tensor:
@@ -276,10 +255,9 @@ def check_loss(name: str, model: nn.Module, output: Tensor, outputs: Outputs, tr
             f"{outputs.value} of shape {tuple(output.shape)}."
         )
     class_numbers(training.labels, output.shape[1], what="label of training example")
-    classes = training.labels.unique()
-    if len(classes) < 2:
+    if len(training.labels.unique()) < 2:
         raise InputError(
-            f"All {len(training.labels)} training examples have class {int(classes[0])}: {name} needs examples of at least two classes."
+            f"All {len(training.labels)} training examples have class {training.labels[0]}: {name} needs at least two classes."
         )
 
 
@@ -297,22 +275,14 @@ def zero_sum_basis(like: Tensor) -> Tensor:
     return reflection[:, 1:]
 
 
-def is_affine(layer: nn.Module) -> bool:
-    """Whether a layer computes W h + b and nothing else: no forward of its own, no parametrised weights, no hooks."""
+def is_affine(model: nn.Module, layer: nn.Module, signals: Signals) -> bool:
+    """Whether a layer computes W h + b and nothing else, shares no parameter, and runs once per pass with one row per input."""
     plain = type(layer).forward is nn.Linear.forward and "forward" not in vars(layer)
-    hooked = bool(layer._forward_hooks or layer._forward_pre_hooks)
-    return plain and not hooked and set(dict(layer.named_parameters())) <= {"weight", "bias"}
-
-
-def owns_parameters(model: nn.Module, layer: nn.Module) -> bool:
-    """Whether no other module shares a parameter of the layer."""
     own = {id(parameter) for parameter in layer.parameters()}
-    others = (module for module in model.modules() if module is not layer)
-    return not any(id(parameter) in own for module in others for parameter in module.parameters(recurse=False))
-
-
-def runs_on_rows(model: nn.Module, layer: nn.Module, signals: Signals) -> bool:
-    """Whether a layer runs once in a pass, with one row per input."""
+    others = (parameter for module in model.modules() if module is not layer for parameter in module.parameters(recurse=False))
+    parametrised = not set(dict(layer.named_parameters())) <= {"weight", "bias"}
+    if not plain or parametrised or layer._forward_hooks or layer._forward_pre_hooks or any(id(parameter) in own for parameter in others):
+        return False
     shapes: list[torch.Size] = []
     with layer.register_forward_pre_hook(lambda _module, args: shapes.append(args[0].shape)), torch.no_grad():
         signals.through(model)

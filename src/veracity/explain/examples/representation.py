@@ -16,20 +16,17 @@ from veracity.core.inputs import Signals
 from veracity.core.models import LayerScores, device_of, evaluating
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Positive
-from veracity.explain.examples.base import ExampleBased, examples_at, first_examples, input_batches
+from veracity.explain.examples.base import ExampleBased, example_batches, first_examples, input_batches
 from veracity.explain.examples.convex_hull import nearest
 from veracity.explain.examples.layer_gradients import find_layer, layer_input, parametric_layers
-from veracity.explain.lessons import learnt_values, training_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepresentationBased(Learner, ExampleBased, ABC):
+class RepresentationBased(ExampleBased, ABC):
     """An explainer by the output h of one `layer`, flattened; None: by the input of the last layer with parameters.
 
     Invariant if that representation is (Proposition D.12).
     """
-
-    layer: str | None = None
 
     def cost(self, shape: Size) -> Cost:
         return Cost(forward=1)
@@ -48,7 +45,7 @@ class RepresentationBased(Learner, ExampleBased, ABC):
 
     def find_layer(self, model: nn.Module, context: Context) -> tuple[Signals, Tensor]:
         """The first training examples, and the position of the last layer with parameters (-1 if a layer is named)."""
-        training = training_of(self.name, context)
+        training = context.require_training(self.name)
         signals, _ = first_examples(training, device_of(model))
         number = parametric_layers(model).index(find_layer(model, None, signals)) if self.layer is None else -1
         return signals, torch.tensor(number)
@@ -67,11 +64,10 @@ class RepresentationBased(Learner, ExampleBased, ABC):
 
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
         """h of all training examples, `features` (n, d), and the position of the layer."""
-        training, device = training_of(self.name, context), device_of(model)
-        parts = torch.arange(training.inputs.size()).split(context.batch)
+        examples = example_batches(context.require_training(self.name), context.batch, device_of(model))
         with evaluating(model):
             _, place = self.find_layer(model, context)
-            features = torch.cat([self.represent(model, examples_at(training, part, device)[0], place) for part in parts])
+            features = torch.cat([self.represent(model, signals, place) for signals, _ in examples])
         return {"features": features, "place": place}
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
@@ -80,7 +76,7 @@ class RepresentationBased(Learner, ExampleBased, ABC):
 
     def represent_all(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """h (N, d) of the explained inputs, and h (n, d) of the training examples."""
-        learnt = learnt_values(self.name, context)
+        learnt = context.require_learnt(self.name)
         points = [self.represent(model, signals, learnt["place"]) for signals, _ in input_batches(inputs, targets, context)]
         return torch.cat(points), learnt["features"].to(inputs.device)
 

@@ -15,9 +15,8 @@ from veracity.core.explainers import BARE, Context, Cost, Explainer, Need
 from veracity.core.models import device_of, evaluating, unwrap
 from veracity.core.registry import EXPLAINERS
 from veracity.core.training import Checkpoint, check_checkpoint
-from veracity.explain.examples.base import LossBased, examples_at, input_batches, loss_gradient
-from veracity.explain.examples.layer_gradients import Factors, LossLayer
-from veracity.explain.lessons import learnt_values, training_of
+from veracity.explain.examples.base import LossBased, example_batches, input_batches, loss_gradient
+from veracity.explain.examples.layer_gradients import Factors
 
 
 @EXPLAINERS.add
@@ -40,9 +39,9 @@ class TracIn(LossBased):
     def cost(self, shape: Size) -> Cost:
         return super().cost(shape) * self.passes
 
-    def settled(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
+    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
         """With the number of checkpoints."""
-        return replace(self, passes=len(training_of(self.name, context).checkpoints))
+        return replace(self, passes=len(context.require_training(self.name).checkpoints))
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Also raise if a checkpoint does not fit."""
@@ -51,19 +50,16 @@ class TracIn(LossBased):
 
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
         """The gradients of all training examples at each checkpoint, as factors `left` (c, n, o) and `right` (c, n, i)."""
-        checkpoints = checkpoints_of(self.name, model, context)
+        checkpoints, training = checkpoints_of(self.name, model, context), context.require_training(self.name)
         with evaluating(model):
             layer, _ = self.find_layer(model, context)
-            factors = [self.training_gradients(layer, checkpoint, context) for checkpoint in checkpoints]
-        left, right = (torch.stack(parts) for parts in zip(*factors, strict=True))
+            factors = [
+                [layer.gradients(*part, loss_gradient, one.state) for part in example_batches(training, context.batch, device_of(model))]
+                for one in checkpoints
+            ]
+        left = torch.stack([torch.cat([part.left[:, 0] for part in parts]) for parts in factors])
+        right = torch.stack([torch.cat([part.right for part in parts]) for parts in factors])
         return {"left": left, "right": right, "place": layer.record}
-
-    def training_gradients(self, layer: LossLayer, checkpoint: Checkpoint, context: Context) -> tuple[Tensor, Tensor]:
-        """The factors (n, o) and (n, i) of all training examples' gradients at one checkpoint."""
-        training, device = training_of(self.name, context), device_of(layer.model)
-        parts = torch.arange(training.inputs.size()).split(context.batch)
-        factors = [layer.gradients(*examples_at(training, part, device), loss_gradient, checkpoint.state) for part in parts]
-        return torch.cat([part.left[:, 0] for part in factors]), torch.cat([part.right for part in factors])
 
     def facts(self, learnt: Mapping[str, Tensor], context: Context) -> list[dict[str, Any]]:
         checkpoints, examples = learnt["left"].shape[:2]
@@ -71,7 +67,7 @@ class TracIn(LossBased):
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Influences (N, n) of the n training examples, in float64."""
-        layer, learnt = self.learnt_layer(model, context), learnt_values(self.name, context)
+        layer, learnt = self.learnt_layer(model, context), context.require_learnt(self.name)
         total = torch.zeros(len(inputs), learnt["left"].shape[1], dtype=torch.float64, device=inputs.device)
         for checkpoint, left, right in zip(checkpoints_of(self.name, model, context), learnt["left"], learnt["right"], strict=True):
             examples = Factors(left.to(total).unsqueeze(1), right.to(total))
@@ -83,21 +79,16 @@ class TracIn(LossBased):
 
 def checkpoints_of(name: str, model: nn.Module, context: Context) -> tuple[Checkpoint, ...]:
     """The checkpoints on the model's device; raises if there are none, or if one does not fit the model."""
-    found = training_of(name, context).checkpoints
+    found = context.require_training(name).checkpoints
     if not found:
         raise InputError(f"{name} needs checkpoints of the training: pass checkpoints={{model: [state_dict, ...]}}.")
     for number, checkpoint in enumerate(found):
         check_checkpoint(type(unwrap(model)).__name__, number, checkpoint, model)
-    device = device_of(model)
-    states = (without_aliases(number, model, one.state) for number, one in enumerate(found))
-    return tuple(
-        replace(one, state={key: value.detach().to(device) for key, value in state.items()})
-        for one, state in zip(found, states, strict=True)
-    )
+    return tuple(replace(one, state=state_for(model, number, one.state)) for number, one in enumerate(found))
 
 
-def without_aliases(number: int, model: nn.Module, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """A checkpoint's state with one name per tensor of the model; raises if tied names have different values."""
+def state_for(model: nn.Module, number: int, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """A checkpoint's state on the model's device, with one name per tensor; raises if tied names have different values."""
     first: dict[int, str] = {}
     named = chain(model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False))
     alias = {name: first.setdefault(id(value), name) for name, value in named}
@@ -107,4 +98,4 @@ def without_aliases(number: int, model: nn.Module, state: Mapping[str, Tensor]) 
                 f"Checkpoint {number} has different values for '{alias[name]}' and '{name}', which are one tensor in the model: "
                 "pass checkpoints in which these weights are tied."
             )
-    return {name: value for name, value in state.items() if alias.get(name, name) == name}
+    return {name: value.detach().to(device_of(model)) for name, value in state.items() if alias.get(name, name) == name}

@@ -23,7 +23,7 @@ from veracity.orbits.output_actions import Fixed, OutputAction
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A named number for how good outputs (R, ...) are against the truth (R, ...), one a row; undefined is NaN.
+    """A named number for how good outputs (R, ...) are against the truth (R, ...), one per row; undefined is NaN.
 
     One's own is made from any function: Metric(name="entropy", function=entropy, direction="lower", bounds=(0.0, 2.3), unit="nat").
     """
@@ -51,7 +51,7 @@ class Metric:
         return self.label or self.name.replace("_", " ")
 
     def measure(self, output: Tensor, truth: Tensor) -> Tensor:
-        """The metric of every row, float32 (R,); raises if the function gives anything else than one number a row."""
+        """The metric of every row, float32 (R,); raises if the function gives anything but one number per row."""
         try:
             found = self.function(output, truth)
         except (VeracityError, MemoryError, torch.OutOfMemoryError):
@@ -61,7 +61,7 @@ class Metric:
             raise InputError(f"The metric '{self.name}' failed for outputs {shapes} with {error_text(error)}") from error
         if not isinstance(found, Tensor) or found.shape != (len(output),):
             what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            raise InputError(f"The metric '{self.name}' must give one number a row, of shape ({len(output)},), not {what}.")
+            raise InputError(f"The metric '{self.name}' must give one number per row, of shape ({len(output)},), not {what}.")
         return found.float()
 
     def spec(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Task(Component, ABC):
     """From what a model gives to tensors, and from tensors to consensus, distances and metrics.
 
     Rows are (sample, element) pairs: outputs (R, ...), truth (R, ...). The output of the moved input h(phi(g, x)) is judged
-    against the moved truth phi~(g, y), or against the consensus in the place of y.
+    against the moved truth phi~(g, y), or against the moved consensus.
     """
 
     role = "task"
@@ -94,8 +94,8 @@ class Task(Component, ABC):
         """How outputs should move along: here not at all."""
         return Fixed()
 
-    def settled(self, raw: Any) -> Self:
-        """The task for a model that gave this for its first batch: whatever it had to guess is fixed from here on."""
+    def fit(self, raw: Any) -> Self:
+        """The task for a model that returned this for its first batch: what it has to guess is fixed from then on."""
         return self
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Task(Component, ABC):
 
     @abstractmethod
     def check(self, truth: Tensor, samples: int) -> Tensor:
-        """The truth of this many samples, as the task's own tensor (samples, ...); raises if it is none."""
+        """The truth of this many samples, as a tensor (samples, ...); raises if it has the wrong form."""
 
     def truth(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
         """phi~(g, y): what is true of the moved inputs, (R, ...)."""
@@ -118,13 +118,13 @@ class Task(Component, ABC):
         """The mean over the orbit of outputs (B, K, ...) at K elements (K, p), undone, (B, ...), and how many of the K were missing, (B,)
         (equation 1).
 
-        `truth` (B, ...) only ever tells what the sample is about, where a task says so; the consensus needs none.
+        The consensus needs no truth; a task may use `truth` (B, ...) to choose the object that a sample is about.
         """
         undone = self.undo(space, elements.repeat(len(outputs), 1), outputs.flatten(0, 1))
         return orbit_mean(undone.reshape(*outputs.shape[:2], *undone.shape[1:]))
 
     def as_truth(self, consensus: Tensor) -> Tensor:
-        """The consensus (B, ...) in the form of the truth y, to take its place in `truth`."""
+        """The consensus (B, ...) in the form of the truth y, so that `truth` can move it."""
         return consensus
 
     def distance(self, space: InputSpace, elements: Tensor, output: Tensor, unmoved: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ def orbit_mean(outputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def as_float(raw: Any, what: str) -> Tensor:
-    """What a model gave, as float32 off the graph, if it is a tensor with rows of real numbers."""
+    """What a model returned, as detached float32; raises unless it is a tensor with rows of real numbers."""
     if not isinstance(raw, Tensor) or raw.ndim == 0 or 0 in raw.shape[1:]:
         given = f"a tensor of shape {tuple(raw.shape)}" if isinstance(raw, Tensor) else type(raw).__name__
         raise InputError(f"The model must give {what}, not {given}.")

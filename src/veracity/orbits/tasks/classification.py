@@ -63,7 +63,7 @@ class Classification(Task):
     outputs: Outputs | None = None
     metrics: tuple[Metric, ...] = (ACCURACY, CONFIDENCE)
 
-    def settled(self, raw: Any) -> Self:
+    def fit(self, raw: Any) -> Self:
         """Whether outputs are logits or probabilities, from the first batch."""
         return self if self.outputs else replace(self, outputs=Outputs.detect(scores(raw)))
 
@@ -92,7 +92,7 @@ class Classification(Task):
 
 
 def scores(raw: Any) -> Tensor:
-    """What a model gave, if it is scores of classes (R, C); one number a row is the score of yes, (R, 1)."""
+    """What a model gave, if it is scores of classes (R, C); one number per row is the score of yes, (R, 1)."""
     found = as_float(raw, SCORES)
     if found.ndim > 2:
         raise InputError(f"The model must give {SCORES}, not a tensor of shape {tuple(found.shape)}.")

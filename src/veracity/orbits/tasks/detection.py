@@ -1,8 +1,7 @@
-"""Boxes as rows of numbers: overlap, clipping, the best of a class, and which detections find an object.
+"""Objects along an orbit of shifts: boxes move against the window and are cut off at its edge.
 
-What detectors of other libraries give, as rows x0 y0 x1 y1 score class.
-
-Objects along an orbit of shifts: boxes move against the window, and are cut off at its edge.
+First boxes as rows of numbers (overlap, clipping, the best of a class, which detections find an object), then the outputs of detectors of
+other libraries as rows x0 y0 x1 y1 score class, then the metrics and the task.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from veracity.core.errors import InputError
 from veracity.core.registry import TASKS
 from veracity.core.settings import Count, Whole
 from veracity.core.spaces import InputSpace
-from veracity.orbits.output_actions import OutputAction, ShiftedBoxes
+from veracity.orbits.output_actions import ShiftedBoxes
 from veracity.orbits.tasks.base import Metric, Task, orbit_mean
 
 SCORE, CLASS = 4, 5
@@ -44,10 +43,10 @@ def area(boxes: Tensor) -> Tensor:
     return (boxes[..., 2:4] - boxes[..., :2]).clamp(min=0).prod(dim=-1)
 
 
-def clipped(boxes: Tensor, window: float) -> Tensor:
+def clip(boxes: Tensor, window: float) -> Tensor:
     """Boxes (..., 4 or more) cut off at a window [0, window]^2; a row of NaN where nothing of one is left.
 
-    >>> clipped(torch.tensor([[-2.0, 1.0, 3.0, 9.0, 7.0], [-3.0, 0.0, -1.0, 2.0, 7.0]]), 8.0).tolist()
+    >>> clip(torch.tensor([[-2.0, 1.0, 3.0, 9.0, 7.0], [-3.0, 0.0, -1.0, 2.0, 7.0]]), 8.0).tolist()
     [[0.0, 1.0, 3.0, 8.0, 7.0], [nan, nan, nan, nan, nan]]
     """
     found = torch.cat((boxes[..., :4].clamp(0.0, window), boxes[..., 4:]), dim=-1)
@@ -60,21 +59,21 @@ def inside(boxes: Tensor, window: float) -> Tensor:
     return ((corners >= 0.0) & (corners <= window)).all(dim=-1)
 
 
-def unclipped(boxes: Tensor, window: float) -> Tensor:
+def visible_sides(boxes: Tensor, window: float) -> Tensor:
     """Which sides of boxes (..., 4 or more) lie inside of their own border of the window [0, window]^2 by more than a pixel, bool (..., 4).
 
     A side at the border may be where the window ends instead of the object. A missing box shows no side.
 
-    >>> unclipped(torch.tensor([0.0, 3.0, 5.0, 7.5]), 8.0).tolist()
+    >>> visible_sides(torch.tensor([0.0, 3.0, 5.0, 7.5]), 8.0).tolist()
     [False, True, True, False]
     """
     return torch.cat((boxes[..., :2] > BORDER, boxes[..., 2:4] < window - BORDER), dim=-1)
 
 
-def ranked(detections: Tensor, top: int) -> Tensor:
+def most_confident(detections: Tensor, top: int) -> Tensor:
     """The `top` most confident of the detections (R, M, 6), the best first, filled up with rows of NaN: (R, top, 6).
 
-    >>> ranked(torch.tensor([[[0.0, 0.0, 1.0, 1.0, 0.2, 3.0], [0.0, 0.0, 2.0, 2.0, 0.9, 1.0]]]), 1)[0, 0, 4:]
+    >>> most_confident(torch.tensor([[[0.0, 0.0, 1.0, 1.0, 0.2, 3.0], [0.0, 0.0, 2.0, 2.0, 0.9, 1.0]]]), 1)[0, 0, 4:]
     tensor([0.9000, 1.0000])
     """
     missing = detections.isnan().any(dim=2)
@@ -132,29 +131,22 @@ def detections(raw: Any, *, first: int) -> Tensor:
     if isinstance(raw, Tensor):
         if raw.ndim != 3 or raw.shape[2] != 6:
             raise InputError(f"The detector must give {EXPECTED}, not a tensor of shape {tuple(raw.shape)}.")
-        return numbered(raw.detach().float(), "its last column must number classes from 0")
-    if all(key in raw if isinstance(raw, Mapping) else hasattr(raw, key) for key in ("logits", "pred_boxes")):
+        found, advice = raw.detach().float(), "its last column must number classes from 0"
+    elif all(key in raw if isinstance(raw, Mapping) else hasattr(raw, key) for key in ("logits", "pred_boxes")):
         raise InputError(
             "The detector gives logits and pred_boxes, which do not say how they are to be read: wrap it as "
             "veracity.orbits.TransformersDetector(model, labels=...), with score=torch.sigmoid where it has no class for nothing."
         )
-    if isinstance(raw, Sequence) and raw and all(isinstance(one, Mapping) and all(key in one for key in PARTS) for one in raw):
-        return numbered(from_lists(raw, first), f"its labels must begin with first={first}: pass Detection(first=...) to fit it")
-    raise InputError(f"The detector must give {EXPECTED}, not {type(raw).__name__}.")
-
-
-def numbered(found: Tensor, advice: str) -> Tensor:
-    """Detections (R, M, 6), if none has a class below 0."""
-    number = found[..., CLASS]
-    if bool((number < 0).any()):
-        raise InputError(f"The detector gives the class {float(number[number < 0][0]):g}: {advice}.")
+    elif isinstance(raw, Sequence) and raw and all(isinstance(one, Mapping) and all(key in one for key in PARTS) for one in raw):
+        rows = [torch.cat((one["boxes"], one["scores"][:, None], one["labels"][:, None] - first), dim=1).detach().float() for one in raw]
+        found = pad_sequence(rows, batch_first=True, padding_value=float("nan"))
+        advice = f"its labels must begin with first={first}: pass Detection(first=...) to fit it"
+    else:
+        raise InputError(f"The detector must give {EXPECTED}, not {type(raw).__name__}.")
+    below = found[..., CLASS][found[..., CLASS] < 0]
+    if len(below):
+        raise InputError(f"The detector gives the class {float(below[0]):g}: {advice}.")
     return found
-
-
-def from_lists(raw: Sequence[Mapping[str, Tensor]], first: int) -> Tensor:
-    """torchvision's form: for each window boxes (m, 4) in pixels, scores (m,) and labels (m,), where `first` is class 0."""
-    rows = [torch.cat((one["boxes"], one["scores"][:, None], one["labels"][:, None] - first), dim=1).detach().float() for one in raw]
-    return pad_sequence(rows, batch_first=True, padding_value=float("nan"))
 
 
 OVERLAP = 0.5
@@ -189,13 +181,13 @@ def precision(output: Tensor, truth: Tensor) -> Tensor:
     """Which share of the detections of the key class with a score of at least .5 find an object of that class (IoU >= .5); NaN for none."""
     claims, objects = of_key_class(output, truth)
     found = found_objects(claims, objects, OVERLAP)
-    return at_key(found / present(claims), truth, missing=float("nan"))
+    return at_key(found / box_counts(claims), truth, missing=float("nan"))
 
 
 def recall(output: Tensor, truth: Tensor) -> Tensor:
     """Which share of the objects of the key class in the window a detection of that class with a score of at least .5 finds (IoU >= .5)."""
     claims, objects = of_key_class(output, truth)
-    return at_key(found_objects(claims, objects, OVERLAP) / present(objects), truth)
+    return at_key(found_objects(claims, objects, OVERLAP) / box_counts(objects), truth)
 
 
 IOU = Metric(name="iou", function=iou, label="IoU", bounds=(0.0, 1.0))
@@ -222,17 +214,13 @@ class Detection(Task):
 
     name = "detection"
     kind = "detection"
+    action = ShiftedBoxes()
 
     classes: tuple[str, ...] = ()
     window: Count = 128
     top: Count = 5
     first: Whole = 1
     metrics: tuple[Metric, ...] = (IOU, CONFIDENCE, IOU_CONFIDENCE, PRECISION, RECALL)
-
-    @property
-    def action(self) -> OutputAction:
-        """Boxes shift."""
-        return ShiftedBoxes()
 
     def read(self, raw: Any) -> Tensor:
         """The most confident detections, (R, top, 6)."""
@@ -244,7 +232,7 @@ class Detection(Task):
                 f"The detector gives the class {float(beyond[0]):g}, but there are only {len(self.classes)}: pass Detection(classes=...) "
                 "all of its classes, or wrap it as veracity.orbits.TorchvisionDetector(model, labels=...), which keeps those of interest."
             )
-        return ranked(found, self.top)
+        return most_confident(found, self.top)
 
     def check(self, truth: Tensor, samples: int) -> Tensor:
         """Objects (samples, T, 5), float32, each sample with a key object."""
@@ -268,7 +256,7 @@ class Detection(Task):
 
     def truth(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
         """Objects moved and cut off at the window; NaN where nothing is left."""
-        return clipped(super().truth(space, elements, y), float(self.window))
+        return clip(super().truth(space, elements, y), float(self.window))
 
     def consensus(self, space: InputSpace, elements: Tensor, outputs: Tensor, truth: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The mean box, its mean score and its class, (B, 6), NaN without any detection; and how many elements have none, (B,).
@@ -276,11 +264,11 @@ class Detection(Task):
         Each side is the mean over the elements that show it more than a pixel inside of the window, over all if none does.
         """
         count, length = outputs.shape[:2]
-        key = voted(outputs[:, :, 0]) if truth is None else truth[:, 0, -1].to(outputs)
+        key = majority_class(outputs[:, :, 0]) if truth is None else truth[:, 0, -1].to(outputs)
         best = best_of(outputs.flatten(0, 1), key.repeat_interleave(length))
         undone = self.undo(space, elements.repeat(count, 1), best[:, None]).reshape(count, length, 6)
         mean, missing = orbit_mean(undone)
-        seen = unclipped(best, float(self.window)).reshape(count, length, 4)
+        seen = visible_sides(best, float(self.window)).reshape(count, length, 4)
         sides = undone[..., :4].masked_fill(~seen, float("nan")).nanmean(dim=1)
         sides = torch.where(sides.isnan(), mean[:, :4], sides)
         sides = torch.where((area(sides) > 0)[:, None], sides, mean[:, :4])
@@ -314,7 +302,7 @@ class Detection(Task):
 
     def shared(self, space: InputSpace, elements: Tensor, boxes: Tensor) -> Tensor:
         """Boxes (R, M, 4 or more) of the unmoved frame, cut off to what both the unmoved and the moved window show."""
-        inside_both = self.truth(space, elements, clipped(boxes, float(self.window)))
+        inside_both = self.truth(space, elements, clip(boxes, float(self.window)))
         return self.undo(space, elements, inside_both)
 
     def whole(self, space: InputSpace, elements: Tensor, y: Tensor) -> Tensor:
@@ -335,15 +323,15 @@ def of_key_class(output: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
     return boxes.masked_fill(~claimed[..., None], float("nan")), objects.masked_fill((truth[..., -1] != key)[..., None], float("nan"))
 
 
-def present(boxes: Tensor) -> Tensor:
-    """How many of the boxes (R, M, 4) are there, float (R,)."""
+def box_counts(boxes: Tensor) -> Tensor:
+    """How many of the boxes (R, M, 4) are not missing, float (R,)."""
     return (~boxes.isnan().any(dim=2)).sum(dim=1).to(boxes)
 
 
-def voted(best: Tensor) -> Tensor:
+def majority_class(best: Tensor) -> Tensor:
     """The class (B,) with the largest sum of scores among the detections (B, K, 6); NaN where there is none.
 
-    >>> voted(torch.tensor([[[0.0, 0.0, 1.0, 1.0, 0.9, 2.0], [0.0, 0.0, 1.0, 1.0, 0.5, 4.0], [0.0, 0.0, 1.0, 1.0, 0.5, 4.0]]]))
+    >>> majority_class(torch.tensor([[[0.0, 0.0, 1.0, 1.0, 0.9, 2.0], [0.0, 0.0, 1.0, 1.0, 0.5, 4.0], [0.0, 0.0, 1.0, 1.0, 0.5, 4.0]]]))
     tensor([4.])
     """
     there = ~best.isnan().any(dim=2)

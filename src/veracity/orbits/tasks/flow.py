@@ -13,7 +13,7 @@ from torch.nn import functional
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
 from veracity.core.registry import TASKS
-from veracity.orbits.output_actions import OutputAction, TurnedField
+from veracity.orbits.output_actions import TurnedField
 from veracity.orbits.tasks.base import Metric, Task, as_float
 
 
@@ -105,12 +105,9 @@ class Flow(Task):
     name = "flow"
     kind = "flow"
 
-    metrics: tuple[Metric, ...] = (RMSE, MSE, MAE, EPE)
+    action = TurnedField()
 
-    @property
-    def action(self) -> OutputAction:
-        """Fields turn."""
-        return TurnedField()
+    metrics: tuple[Metric, ...] = (RMSE, MSE, MAE, EPE)
 
     def read(self, raw: Any) -> Tensor:
         """The field, (R, 2, H, W)."""

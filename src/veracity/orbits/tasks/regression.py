@@ -47,18 +47,10 @@ def mae(output: Tensor, truth: Tensor) -> Tensor:
     return difference(output, truth).abs().mean(dim=1)
 
 
-STAYS = Fixed()
-
-
+FIXED = Fixed()
 POSITIVE = (0.0, math.inf)
-
-
 RMSE = Metric(name="rmse", function=rmse, label="RMSE", direction=Direction.LOWER, bounds=POSITIVE)
-
-
 MSE = Metric(name="mse", function=mse, label="MSE", direction=Direction.LOWER, bounds=POSITIVE)
-
-
 MAE = Metric(name="mae", function=mae, label="MAE", direction=Direction.LOWER, bounds=POSITIVE)
 
 
@@ -70,12 +62,12 @@ class Regression(Task):
     name = "regression"
     kind = "regression"
 
-    action: OutputAction = STAYS
+    action: OutputAction = FIXED
     metrics: tuple[Metric, ...] = (RMSE, MSE, MAE)
 
     def read(self, raw: Any) -> Tensor:
-        """The output itself; one number a row is (R, 1)."""
-        found = as_float(raw, "a tensor with one row an input")
+        """The output itself; one number per row becomes (R, 1)."""
+        found = as_float(raw, "a tensor with one row per input")
         return found if found.ndim > 1 else found[:, None]
 
     def check(self, truth: Tensor, samples: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a group is: elements that compose, undo each other, and act on inputs. Permutation actions are one gather."""
+"""Groups: elements that compose, have inverses, and act on inputs; and actions that permute the entries of an input."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from veracity.core.spaces import FiniteSpace, InputSpace, Representation
 
 MOST_NUMBERED = math.factorial(12)
 UNMOVED = "as it is"
-"""What the identity does, in words."""
+"""The identity in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group(InputSpace, ABC):
-    """Transforms that compose and undo each other: rho[g h] = rho[g] rho[h] (section 2.1).
+    """Transforms that compose and have inverses: rho[g h] = rho[g] rho[h] (section 2.1).
 
     Elements are rows (N, p), and every operation takes N of them at once.
     """
@@ -39,14 +39,14 @@ class Group(InputSpace, ABC):
 
     @abstractmethod
     def inverse(self, g: Tensor) -> Tensor:
-        """What undoes g, row by row."""
+        """The inverse of g, row by row."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FiniteGroup(Group, FiniteSpace, ABC):
-    """A group that can be counted out; unless a subclass says otherwise its elements are the numbers (N, 1) below `order`, 0 the identity.
+    """A group with finitely many elements. By default these are the numbers (N, 1) below `order`, and 0 is the identity.
 
-    With that default a group of one's own needs four methods: `order`, `compose`, `inverse` and `act`.
+    A group of your own then needs `order`, `compose`, `inverse` and `act`.
     """
 
     def unrank(self, index: Tensor) -> Tensor:
@@ -59,35 +59,29 @@ class FiniteGroup(Group, FiniteSpace, ABC):
 
 
 def floor(space: Group, x: Tensor, elements: Tensor, measure: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """How well an action undoes itself, s[g^-1 g x, x] per row (N,): what no explanation can be expected to beat.
+    """How well an action undoes itself, s[g^-1 g x, x] per row (N,): a limit that no explanation can be expected to exceed.
 
-    Exact actions give the measure of identical signals; interpolation loses detail, and whatever leaves the frame.
+    For exact actions this is the measure of identical signals. Interpolation loses detail and whatever leaves the frame.
     """
     return measure(space.act(space.inverse(elements), space.act(elements, x)), x)
 
 
 def describe(component: Component) -> str:
-    """A component as one would write it, without the settings that are still open."""
+    """A component as it is written in code, without the settings that are None."""
     given = ((item.name, getattr(component, item.name)) for item in fields(component))
     return f"{type(component).__name__}({', '.join(f'{key}={value!r}' for key, value in given if value is not None)})"
 
 
-def known(space: InputSpace, size: object) -> None:
-    """Raise unless the space was fitted to its inputs."""
-    if size is None:
-        raise SpecError(f"{describe(space)} does not know the inputs' size yet: call fit(shape) with one sample's shape.")
-
-
-def numbered(space: FiniteSpace) -> int:
-    """The order, if elements can be numbered at all."""
+def check_order(space: FiniteSpace) -> int:
+    """The order of the space; raises if there are too many elements to number."""
     if space.order > MOST_NUMBERED:
         digits = math.floor(math.log10(space.order)) + 1
         raise SpecError(f"{describe(space)} has too many elements to number (a count of {digits} digits): draw them at random instead.")
     return space.order
 
 
-def paired(space: InputSpace, elements: Tensor, x: Tensor) -> None:
-    """Raise unless there is one element for each signal."""
+def check_pairs(space: InputSpace, elements: Tensor, x: Tensor) -> None:
+    """Raise unless there is one element per signal."""
     if elements.ndim != 2 or len(elements) != len(x):
         expected, got = f"({len(x)}, p)", tuple(elements.shape)
         raise InputError(f"{describe(space)} needs one element for each of {len(x)} inputs, shape {expected}, but got shape {got}.")
@@ -97,8 +91,8 @@ def paired(space: InputSpace, elements: Tensor, x: Tensor) -> None:
 class PermutationAction(InputSpace, ABC):
     """A permutation representation (Definition D.2): (rho[g] x)_i = x_pi(i) over the entries of some axes.
 
-    A subclass says which `axes` (a field with a default, or a property) and gives pi as `source`; the rest is one
-    gather, for any number of other axes before, between or after them.
+    A subclass names the `axes` (a field with a default, or a property) and gives pi as `source`. There may be other axes before,
+    between and after them.
     """
 
     role = "group"
@@ -111,7 +105,7 @@ class PermutationAction(InputSpace, ABC):
 
     @abstractmethod
     def source(self, elements: Tensor, sizes: tuple[int, ...]) -> Tensor:
-        """Where each entry comes from: flat indices (N, d) over axes of these sizes, on the elements' device."""
+        """The source of each entry: flat indices (N, d) over axes of these sizes, on the elements' device."""
 
     def fit(self, shape: Size) -> Self:
         """The same space, if one sample has these axes."""
@@ -120,7 +114,7 @@ class PermutationAction(InputSpace, ABC):
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """N elements (N, p) move the entries of N signals (N, ...)."""
-        paired(self, elements, x)
+        check_pairs(self, elements, x)
         sizes = lengths(self, x.shape[1:], self.axes)
         return permute(x, self.source(elements.to(x.device), sizes), self.axes)
 
@@ -151,7 +145,7 @@ def flat_index(columns: Sequence[Tensor]) -> Tensor:
 
 
 def lengths(space: InputSpace, shape: Size, axes: Sequence[int]) -> tuple[int, ...]:
-    """How long these axes of one sample are; raises if it does not have them."""
+    """The lengths of these axes of one sample; raises if it does not have them."""
     if not isinstance(axes, (tuple, list)) or not axes or len(set(axes)) < len(axes) or not all(isinstance(a, int) and a < 0 for a in axes):
         raise SpecError(f"{describe(space)} must name different axes, counted from the end: (-1,) is the last one, (-2, -1) an image's.")
     need = -min(axes)
@@ -165,8 +159,3 @@ def same_sizes(space: InputSpace, own: tuple[int, ...] | None, sizes: tuple[int,
     """Raise if a space made for one size is used on another."""
     if own is not None and tuple(own) != sizes:
         raise InputError(f"{describe(space)} was made for sizes {tuple(own)}, but the signals measure {sizes} along its axes.")
-
-
-def steps(size: int, like: Tensor) -> Tensor:
-    """0, 1, ... size - 1 on the device of another tensor."""
-    return torch.arange(size, device=like.device)

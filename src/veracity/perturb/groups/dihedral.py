@@ -1,4 +1,4 @@
-"""Quarter turns and mirror images of a grid: exact, since they only move pixels about."""
+"""Quarter turns and mirror images of a grid. They are exact, because they only move pixels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Size, Tensor
 
 from veracity.core.errors import InputError
 from veracity.core.registry import GROUPS
-from veracity.perturb.groups.base import UNMOVED, FiniteGroup, PermutationAction, describe, flat_index, lengths, steps
+from veracity.perturb.groups.base import UNMOVED, FiniteGroup, PermutationAction, describe, flat_index, lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,39 +21,38 @@ class SquareSymmetry(PermutationAction, FiniteGroup, ABC):
     axes: tuple[int, int] = (-2, -1)
 
     def fit(self, shape: Size) -> Self:
-        """The same group, if inputs of this shape are square."""
-        self.square(lengths(self, shape, self.axes))
+        """The same group; raises if inputs of this shape are not square."""
+        self.side(lengths(self, shape, self.axes))
         return self
 
-    def square(self, sizes: tuple[int, ...]) -> int:
-        """The side of the square; raises if it is none."""
+    def side(self, sizes: tuple[int, ...]) -> int:
+        """Side length; raises if the input is not square."""
         if len(sizes) != 2 or sizes[0] != sizes[1]:
             raise InputError(f"{describe(self)} needs square inputs, but the signals measure {sizes} along its axes.")
         return sizes[0]
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        """r^k f^s r^l f^t = r^(k + l or k - l) f^(s + t), since a mirror image turns the other way."""
+        """r^k f^s r^l f^t = r^(k + l or k - l) f^(s + t), because a mirror image turns the other way."""
         turn = (g % 4 + (1 - 2 * (g // 4)) * (h % 4)) % 4
         return turn + 4 * ((g // 4) ^ (h // 4))
 
     def inverse(self, g: Tensor) -> Tensor:
-        """A turn goes back; a mirror image undoes itself."""
+        """The opposite turn; a mirror image is its own inverse."""
         return torch.where(g < 4, (-g) % 4, g)
 
     def words(self, element: Tensor) -> str:
-        """Mirrored or not, then by how many degrees it is turned.
+        """The mirror image, if any, and the turn in degrees.
 
         >>> Dihedral().words(torch.tensor([5])), Dihedral().words(torch.tensor([0]))
         ('mirrored, turned by 90°', 'as it is')
         """
-        turn, mirrored = int(element[0]) % 4, int(element[0]) // 4
-        said = ("mirrored", mirrored), (f"turned by {90 * turn}°", turn)
-        return ", ".join(word for word, done in said if done) or UNMOVED
+        mirror, turn = divmod(int(element[0]), 4)
+        return ", ".join(["mirrored"] * mirror + [f"turned by {90 * turn}°"] * (turn > 0)) or UNMOVED
 
     def source(self, elements: Tensor, sizes: tuple[int, ...]) -> Tensor:
-        """The row of the table of turned grids."""
-        side = self.square(sizes)
-        grid = steps(side * side, elements).reshape(side, side)
+        """The flat indices of the transformed grid."""
+        side = self.side(sizes)
+        grid = torch.arange(side * side, device=elements.device).reshape(side, side)
         table = torch.stack([face.rot90(turns) for face in (grid, grid.fliplr()) for turns in range(4)])
         return table.flatten(1)[elements[:, 0]]
 
@@ -70,11 +69,7 @@ class Dihedral(SquareSymmetry):
 
     name = "d4"
     reference = "Cohen and Welling, Group equivariant convolutional networks, ICML 2016"
-
-    @property
-    def order(self) -> int:
-        """Four turns, each also mirrored."""
-        return 8
+    order = 8
 
 
 @GROUPS.add
@@ -84,44 +79,40 @@ class Rotations(SquareSymmetry):
 
     name = "c4"
     reference = "Cohen and Welling, Group equivariant convolutional networks, ICML 2016"
-
-    @property
-    def order(self) -> int:
-        """Four turns."""
-        return 4
+    order = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reflection(PermutationAction, FiniteGroup, ABC):
-    """Element number b mirrors the axes whose bit of b is set, the last axis having the lowest bit."""
+    """Element number b mirrors the axes whose bit of b is set; the last axis has the lowest bit."""
 
     @property
     def order(self) -> int:
-        """Each axis is mirrored or not."""
+        """2^k for k axes."""
         return int(2 ** len(self.axes))
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        """Twice mirrored is not mirrored."""
+        """Two mirror images along the same axis cancel."""
         return g ^ h
 
     def inverse(self, g: Tensor) -> Tensor:
-        """A mirror image undoes itself."""
+        """A mirror image is its own inverse."""
         return g
 
     def words(self, element: Tensor) -> str:
-        """Along which axes it is mirrored.
+        """The mirrored axes.
 
         >>> Flips().words(torch.tensor([1])), Flips().words(torch.tensor([3]))
         ('mirrored along axis -1', 'mirrored along axes -2 and -1')
         """
-        axes = [axis for bit, axis in enumerate(reversed(self.axes)) if int(element[0]) >> bit & 1]
-        along = " and ".join(str(axis) for axis in sorted(axes))
+        axes = sorted(axis for bit, axis in enumerate(reversed(self.axes)) if int(element[0]) >> bit & 1)
+        along = " and ".join(map(str, axes))
         return f"mirrored along {'axes' if len(axes) > 1 else 'axis'} {along}" if axes else UNMOVED
 
     def source(self, elements: Tensor, sizes: tuple[int, ...]) -> Tensor:
         """Entry i comes from n - 1 - i along the mirrored axes."""
         bits = [elements >> (len(sizes) - 1 - axis) & 1 for axis in range(len(sizes))]
-        return flat_index([(steps(size, bit) - bit * (size - 1)).abs() for bit, size in zip(bits, sizes, strict=True)])
+        return flat_index([(torch.arange(size, device=bit.device) - bit * (size - 1)).abs() for bit, size in zip(bits, sizes, strict=True)])
 
 
 @GROUPS.add
@@ -150,5 +141,5 @@ class Mirror(Reflection):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The one axis."""
+        """The axis as a tuple."""
         return (self.axis,)

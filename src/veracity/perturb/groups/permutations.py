@@ -12,8 +12,8 @@ from torch import Size, Tensor
 from veracity.core.errors import InputError
 from veracity.core.registry import GROUPS
 from veracity.core.settings import Count
-from veracity.core.spaces import GraphSpace
-from veracity.perturb.groups.base import FiniteGroup, PermutationAction, describe, known, lengths, numbered, same_sizes
+from veracity.core.spaces import GraphSpace, check_known
+from veracity.perturb.groups.base import FiniteGroup, PermutationAction, check_order, describe, lengths, same_sizes
 
 
 @GROUPS.add
@@ -21,9 +21,9 @@ from veracity.perturb.groups.base import FiniteGroup, PermutationAction, describ
 class Permutations(PermutationAction, FiniteGroup):
     """All orders of the entries along one axis, S_n: (rho[pi] x)_i = x_pi(i).
 
-    Elements (N, n) are the indices pi(0) ... pi(n - 1). There are n! of them: sets of up to 12 can be numbered (by
-    their Lehmer code), larger ones only drawn. The `axis` may be left out where only one axis of a sample has more than one
-    entry: on points (P, 3) the last axis holds x, y and z, and axis=-2 the points.
+    Elements (N, n) are the indices pi(0) ... pi(n - 1). Permutations of up to 12 entries can be numbered (by their Lehmer code);
+    larger ones can only be drawn. The `axis` may be left out if only one axis of a sample has more than one entry: for points
+    (P, 3) axis -1 holds x, y and z, and axis -2 the points.
 
     >>> orders = Permutations(axis=-1).fit(Size([3]))
     >>> orders.order, orders.unrank(torch.tensor([0, 5]))
@@ -39,7 +39,7 @@ class Permutations(PermutationAction, FiniteGroup):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The set's axis: the last one, as long as none is named."""
+        """The axis as a tuple; the last axis by default."""
         return (-1 if self.axis is None else self.axis,)
 
     def fit(self, shape: Size) -> Self:
@@ -50,7 +50,7 @@ class Permutations(PermutationAction, FiniteGroup):
         return replace(named, size=sizes[0])
 
     def only_axis(self, shape: Size) -> int:
-        """The only axis with more than one entry, counted from the end; raises if several axes could be meant."""
+        """The only axis with more than one entry, counted from the end; raises if there are several."""
         long = [place - len(shape) for place, length in enumerate(shape) if length > 1]
         if len(long) > 1:
             choices = " or ".join(f"axis={axis} ({shape[axis]} entries)" for axis in long)
@@ -62,48 +62,47 @@ class Permutations(PermutationAction, FiniteGroup):
 
     @property
     def length(self) -> int:
-        """How many entries the set has, once fitted."""
-        known(self, self.size)
-        return self.size or 0
+        """The number of entries; raises before `fit`."""
+        return check_known(self, self.size, "the inputs' size")
 
     @property
     def order(self) -> int:
-        """n!"""
+        """n! for n entries."""
         return math.factorial(self.length)
 
     @property
     def latents(self) -> int:
-        """One for each entry."""
+        """One per entry."""
         return self.length
 
     def decode(self, latent: Tensor) -> Tensor:
-        """The order of the latents: every permutation is as likely as any other."""
+        """The ranks of the latents, which make all permutations equally likely."""
         return latent.argsort(dim=1)
 
     def enumerate(self) -> Tensor:
         """Every permutation once, (n!, n)."""
-        return self.unrank(torch.arange(numbered(self)))
+        return self.unrank(torch.arange(check_order(self)))
 
     def unrank(self, index: Tensor) -> Tensor:
         """Permutations (N, n) in lexicographic order, from the digits of their numbers in the factorial base."""
-        numbered(self)
-        place = torch.arange(self.length)
-        weights = torch.tensor([math.factorial(self.length - 1 - position) for position in range(self.length)], device=index.device)
-        elements = (index.long()[:, None] // weights) % (self.length - place.to(index.device))
+        check_order(self)
+        left = torch.arange(self.length, 0, -1, device=index.device)
+        weights = torch.tensor([math.factorial(n - 1) for n in range(self.length, 0, -1)], device=index.device)
+        elements = (index.long()[:, None] // weights) % left
         for position in range(self.length - 2, -1, -1):
             elements[:, position + 1 :] += elements[:, position + 1 :] >= elements[:, [position]]
         return elements
 
     def identity(self, n: int) -> Tensor:
-        """Every entry at its own place."""
+        """0, 1, ... n - 1."""
         return torch.arange(self.length).repeat(n, 1)
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        """x_h(g(i)): g reads what h has laid out."""
+        """Entry i of the result is x_h(g(i))."""
         return h.gather(1, g)
 
     def inverse(self, g: Tensor) -> Tensor:
-        """Where each entry went."""
+        """The inverse permutation."""
         return g.argsort(dim=1)
 
     def source(self, elements: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -117,9 +116,9 @@ class Permutations(PermutationAction, FiniteGroup):
 class NodePermutations(GraphSpace, Permutations):
     """All orders of a graph's node slots, S_V: rho[g] x(u) = x(g^-1(u)) and rho[g] a(u, v) = a(g^-1(u), g^-1(v)) (Table 4).
 
-    Elements (N, V) are g^-1(0) ... g^-1(V - 1), the slots that are read. `act` moves features (N, V, F); `carry` moves
-    which slots are nodes (N, V) and the ends of edges (N, E, 2), where -1 stands for no edge. Every order of a graph's
-    own nodes is as likely as any other, however many slots are empty.
+    Elements (N, V) are g^-1(0) ... g^-1(V - 1), the slots that are read. `act` moves features (N, V, F); `carry` moves the mask of
+    slots that are nodes (N, V) and the ends of edges (N, E, 2), where -1 stands for no edge. All orders of a graph's own nodes are
+    equally likely, however many slots are empty.
 
     >>> graphs = NodePermutations().fit(torch.Size([3, 1]))
     >>> mask, edges = graphs.carry(torch.tensor([[2, 0, 1]]), (torch.tensor([[True, True, False]]), torch.tensor([[[0, 1], [-1, -1]]])))
@@ -133,22 +132,17 @@ class NodePermutations(GraphSpace, Permutations):
     axis: int | None = -2
 
     def carry(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """N permutations move the mask (N, V) and rename the ends of the edges (N, E, 2); without structure nothing is left to do."""
+        """N permutations move the mask (N, V) and rename the ends of the edges (N, E, 2), if there are any."""
         if not structure:
             return structure
-        mask, edges = self.graph(elements, structure)
-        place = self.inverse(elements).to(edges.device)
-        renamed = place.gather(1, edges.clamp(min=0).flatten(1)).reshape(edges.shape)
-        return mask.gather(1, elements.to(mask.device)), torch.where(edges < 0, edges, renamed)
-
-    def graph(self, elements: Tensor, structure: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """The mask and the edges, if that is what the structure holds."""
         shapes = [tuple(part.shape) for part in structure]
-        fits = len(shapes) == 2 and shapes[0] == tuple(elements.shape) and len(shapes[1]) == 3 and shapes[1][::2] == (len(elements), 2)
-        if not fits:
-            count, slots = elements.shape
+        count, slots = elements.shape
+        if len(shapes) != 2 or shapes[0] != (count, slots) or len(shapes[1]) != 3 or shapes[1][::2] != (count, 2):
             raise InputError(
                 f"{describe(self)} needs graphs with a mask of shape ({count}, {slots}) and edges of shape ({count}, edges, 2), but the "
                 f"structure has shapes {shapes}: build the inputs with GraphInputs."
             )
-        return structure[0], structure[1]
+        mask, edges = structure
+        place = self.inverse(elements).to(edges.device)
+        renamed = place.gather(1, edges.clamp(min=0).flatten(1)).reshape(edges.shape)
+        return mask.gather(1, elements.to(mask.device)), torch.where(edges < 0, edges, renamed)

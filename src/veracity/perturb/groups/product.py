@@ -1,4 +1,4 @@
-"""Several spaces at once, each moving the input in its own way."""
+"""Direct products of spaces that act on the same input."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS
 from veracity.core.spaces import FiniteSpace, InputSpace, Representation
-from veracity.perturb.groups.base import UNMOVED, FiniteGroup, Group, describe, numbered, paired
+from veracity.perturb.groups.base import UNMOVED, FiniteGroup, Group, check_order, check_pairs, describe
 
 PROBES = 16
 
 
 class Weakest:
-    """A product's representation: that of the factor with the weakest guarantee."""
+    """The representation of the factor with the weakest guarantee."""
 
     def __get__(self, product: Product | None, owner: type[Product]) -> Representation:
-        """The class itself promises what its usual factors do."""
+        """On the class, the strongest one."""
         strength = list(Representation)
         return strength[0] if product is None else max((factor.representation for factor in product.factors), key=strength.index)
 
@@ -35,8 +35,8 @@ class Weakest:
 class Product(InputSpace):
     """The direct product of spaces whose actions commute, such as shifts along one axis and mirror images along another.
 
-    Elements (N, p_1 + ... + p_k) hold the factors' columns side by side; the last factor acts first. `fit` returns a
-    group if all factors are groups (and raises if their actions do not commute), a finite space if all are finite.
+    Elements (N, p_1 + ... + p_k) hold the factors' columns side by side; the last factor acts first. `fit` returns a group if all
+    factors are groups (and raises if their actions do not commute), and a finite space if all factors are finite.
 
     >>> both = Product(factors=({"name": "cyclic_shift", "axes": [-1]}, {"name": "mirror", "axis": -2})).fit(Size([2, 3]))
     >>> both.order
@@ -53,58 +53,54 @@ class Product(InputSpace):
     factors: tuple[InputSpace, ...] = ()
 
     def fit(self, shape: Size) -> Self:
-        """The product of the fitted factors, as the kind of space that it is."""
+        """The product of the fitted factors: a group or a finite space if all factors are."""
         if not self.factors:
             raise SpecError(f"A product needs at least one factor, such as factors=(CyclicShift(), Mirror(axis=-2)), not {self.factors!r}.")
         fitted = tuple(factor.fit(shape) for factor in self.factors)
-        kind = kind_of(fitted)
-        if issubclass(kind, Group):
+        kinds: list[type[Product]] = [Product, GroupProduct, FiniteProduct, FiniteGroupProduct]
+        group, finite = (all(isinstance(factor, kind) for factor in fitted) for kind in (Group, FiniteSpace))
+        if group:
             check_commute(fitted, shape)
-        return cast(Self, kind(factors=fitted))
+        return cast(Self, kinds[group + 2 * finite](factors=fitted))
 
     @property
     def order(self) -> int | None:
-        """The product of the factors' orders; None if one has no end."""
-        orders = [space.order for space in self.factors]
-        finite = [order for order in orders if order is not None]
-        return math.prod(finite) if len(finite) == len(orders) else None
+        """The product of the factors' orders; None if one is infinite."""
+        orders = [space.order for space in self.factors if space.order is not None]
+        return math.prod(orders) if len(orders) == len(self.factors) else None
 
     @property
     def latents(self) -> int:
-        """Every factor's latents."""
+        """The factors' latents together."""
         return sum(space.latents for space in self.factors)
 
     def decode(self, latent: Tensor) -> Tensor:
-        """Every factor decodes its own latents."""
+        """Each factor decodes its own latents."""
         parts = torch.split(latent, [space.latents for space in self.factors], dim=1)
         return torch.cat([space.decode(part) for space, part in zip(self.factors, parts, strict=True)], dim=1)
 
     def split(self, elements: Tensor) -> list[Tensor]:
-        """The factors' elements, each with its own columns and type."""
+        """The elements of each factor, with its own columns and type."""
         samples = [space.decode(torch.zeros(1, space.latents)) for space in self.factors]
         parts = torch.split(elements, [sample.shape[1] for sample in samples], dim=1)
         return [part.to(sample.dtype) for part, sample in zip(parts, samples, strict=True)]
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """One factor after the other, the last one first."""
-        paired(self, elements, x)
-        for space, part in reversed(list(zip(self.factors, self.split(elements), strict=True))):
-            x = space.act(part, x)
-        return x
+        return self.move(elements, Signals(x)).values
 
     def words(self, element: Tensor) -> str:
-        """What each factor does, the one that acts first first; "" if one of them has no words for it.
+        """What each factor does, in the order in which they act; "" if a factor has no words.
 
         >>> Product(factors=("mirror", "sign_flip")).words(torch.tensor([1, 1]))
         'negated, mirrored along axis -1'
         """
-        said = [space.words(part[0]) for space, part in zip(self.factors, self.split(element[None]), strict=True)]
-        done = [one for one in reversed(said) if one != UNMOVED]
-        return "" if "" in said else ", ".join(done) or UNMOVED
+        texts = [space.words(part[0]) for space, part in zip(self.factors, self.split(element[None]), strict=True)]
+        return "" if "" in texts else ", ".join(text for text in reversed(texts) if text != UNMOVED) or UNMOVED
 
     def move(self, elements: Tensor, signals: Signals) -> Signals:
         """One factor after the other, the last one first."""
-        paired(self, elements, signals.values)
+        check_pairs(self, elements, signals.values)
         for space, part in reversed(list(zip(self.factors, self.split(elements), strict=True))):
             signals = space.move(part, signals)
         return signals
@@ -128,11 +124,11 @@ class FiniteProduct(Product, FiniteSpace):
 
     def enumerate(self) -> Tensor:
         """Every element once, (order, p)."""
-        return self.unrank(torch.arange(numbered(self)))
+        return self.unrank(torch.arange(check_order(self)))
 
     def unrank(self, index: Tensor) -> Tensor:
-        """The factors' elements by the number's digits, the last factor turning fastest."""
-        numbered(self)
+        """The factors' elements by the digits of the number; the last factor changes fastest."""
+        check_order(self)
         digits = torch.unravel_index(index.long(), [space.order for space in self.factors])
         return torch.cat([space.unrank(digit) for space, digit in zip(self.factors, digits, strict=True)], dim=1)
 
@@ -164,17 +160,8 @@ class FiniteGroupProduct(GroupProduct, FiniteProduct, FiniteGroup):
     factors: tuple[FiniteGroup, ...] = ()
 
 
-def kind_of(spaces: Sequence[InputSpace]) -> type[Product]:
-    """What kind of space a product of these is."""
-    finite = all(isinstance(space, FiniteSpace) for space in spaces)
-    group = all(isinstance(space, Group) for space in spaces)
-    if finite and group:
-        return FiniteGroupProduct
-    return FiniteProduct if finite else GroupProduct if group else Product
-
-
 def check_commute(groups: Sequence[InputSpace], shape: Size) -> None:
-    """Raise if two factors' actions, tried on some of their elements, depend on which comes first."""
+    """Raise if the actions of two factors do not commute; tried on some elements."""
     draws = Draws.of(0, torch.arange(PROBES))
     probe = torch.arange(math.prod(shape), dtype=torch.float64).reshape(1, *shape).expand(PROBES, *shape)
     for one, other in itertools.combinations(groups, 2):

@@ -15,7 +15,7 @@ from torch.nn import functional
 from veracity.core.errors import InputError
 from veracity.core.registry import GROUPS
 from veracity.core.spaces import InputSpace, Representation
-from veracity.perturb.groups.base import FiniteGroup, Group, describe, lengths, paired
+from veracity.perturb.groups.base import FiniteGroup, Group, check_pairs, describe, lengths
 
 TURN = 2 * math.pi
 
@@ -25,8 +25,8 @@ TURN = 2 * math.pi
 class Rotation(Group):
     """Rotations of an image about its centre by any angle, SO(2), bilinear and zero outside the frame.
 
-    Elements (N, 1) are angles in [0, 2 pi), anticlockwise, float64. Angles form a group; the interpolated action is
-    only close to one, so read every score beside `floor`, s[g^-1 g x, x].
+    Elements (N, 1) are angles in [0, 2 pi), anticlockwise, float64. Angles form a group, but the interpolated action is only
+    approximately one: compare every score with `floor`, s[g^-1 g x, x].
 
     >>> turned = Rotation().act(torch.tensor([[math.pi / 2]]), torch.tensor([[[1., 2.], [3., 4.]]]))
     >>> turned.round(decimals=4)
@@ -37,19 +37,15 @@ class Rotation(Group):
     name = "so2"
     representation = Representation.APPROXIMATE
     reference = "Jaderberg et al., Spatial transformer networks, NeurIPS 2015 (the bilinear sampler)"
+    latents = 1
 
     def fit(self, shape: Size) -> Self:
-        """The same group, if one sample has rows and columns."""
+        """The same group; raises if samples do not have rows and columns."""
         lengths(self, shape, (-2, -1))
         return self
 
-    @property
-    def latents(self) -> int:
-        """One, for the angle."""
-        return 1
-
     def decode(self, latent: Tensor) -> Tensor:
-        """The latent's quantile of a whole turn."""
+        """The latent's quantile times 2 pi."""
         quantile: Tensor = torch.special.ndtr(latent.double())
         return (quantile * TURN).remainder(TURN)
 
@@ -58,16 +54,16 @@ class Rotation(Group):
         return torch.zeros(n, 1, dtype=torch.float64)
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        """Angles add up."""
+        """The sum of the angles."""
         return (g + h).remainder(TURN)
 
     def inverse(self, g: Tensor) -> Tensor:
-        """Back by as much."""
+        """The opposite angle."""
         return (-g).remainder(TURN)
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """Each output pixel reads the input at its own place turned back, between pixels bilinearly."""
-        paired(self, elements, x)
+        """Each output pixel reads the input at its own position, rotated back."""
+        check_pairs(self, elements, x)
         height, width = lengths(self, x.shape[1:], (-2, -1))
         if x.numel() == 0:
             return x
@@ -86,8 +82,8 @@ class Rotations3D(Group):
     """Rotations of points in space about the origin, SO(3): (rho[g] x)_p = R_g x_p for every point p.
 
     Elements (N, 4) are unit quaternions (w, x, y, z), float64; q and -q are the same rotation. Signals (N, ..., 3) hold
-    coordinates along their last axis. The representation is orthogonal and no permutation: gradients of an invariant
-    model turn along with its input (Corollary D.5), Input x Gradient and |Saliency| need not (Proposition D.6).
+    coordinates along their last axis. The representation is orthogonal but not a permutation: gradients of an invariant model
+    rotate with its input (Corollary D.5), while Input x Gradient and |Saliency| need not (Proposition D.6).
 
     >>> quarter = torch.tensor([[0.5, 0.0, 0.0, 0.5]]).sqrt()
     >>> Rotations3D().act(quarter, torch.tensor([[[1.0, 0.0, 5.0]]])).round(decimals=4).abs()
@@ -97,19 +93,15 @@ class Rotations3D(Group):
     name = "so3"
     representation = Representation.ORTHOGONAL
     reference = "Shoemake, Uniform random rotations, Graphics Gems III 1992 (quaternions uniform on the sphere)"
+    latents = 4
 
     def fit(self, shape: Size) -> Self:
-        """The same group, if one sample's last axis holds three coordinates."""
+        """The same group; raises if the last axis does not hold three coordinates."""
         check_points(self, shape)
         return self
 
-    @property
-    def latents(self) -> int:
-        """Four: their direction is uniform on the sphere of unit quaternions."""
-        return 4
-
     def decode(self, latent: Tensor) -> Tensor:
-        """The latent's direction; the identity for a latent without one."""
+        """The direction of the latents, which is uniform on the sphere; the identity for a latent of zero."""
         latent = latent.double()
         length = latent.norm(dim=1, keepdim=True)
         return torch.where(length > 0, latent / length, self.identity(1).to(latent.device))
@@ -124,20 +116,20 @@ class Rotations3D(Group):
         return torch.cat((a * b - (u * v).sum(dim=1, keepdim=True), a * v + b * u + torch.linalg.cross(u, v)), dim=1)
 
     def inverse(self, g: Tensor) -> Tensor:
-        """The conjugate: the same axis, turned back."""
+        """The conjugate: the opposite turn about the same axis."""
         return g * g.new_tensor([1.0, -1.0, -1.0, -1.0])
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """N rotations turn the points of N clouds."""
-        paired(self, elements, x)
+        """N rotations of N point clouds."""
+        check_pairs(self, elements, x)
         check_points(self, x.shape[1:])
-        return turned(matrices(elements.to(x.device).double()), x)
+        return rotate(matrices(elements.to(x.device).double()), x)
 
 
 @GROUPS.add
 @dataclass(frozen=True, kw_only=True)
 class CubeRotations(FiniteGroup):
-    """The 24 rotations that map a cube to itself, a finite part of SO(3): coordinates change places and signs, exactly.
+    """The 24 rotations that map a cube to itself, a finite subgroup of SO(3). They are exact: coordinates change places and signs.
 
     Elements (N, 1) are the numbers of `cube()`.
 
@@ -148,16 +140,12 @@ class CubeRotations(FiniteGroup):
     name = "cube_rotations"
     representation = Representation.ORTHOGONAL
     reference = "Coxeter, Regular polytopes, 1973 (the rotation group of the cube)"
+    order = 24
 
     def fit(self, shape: Size) -> Self:
-        """The same group, if one sample's last axis holds three coordinates."""
+        """The same group; raises if the last axis does not hold three coordinates."""
         check_points(self, shape)
         return self
-
-    @property
-    def order(self) -> int:
-        """Six faces can come to the top, each in four turns."""
-        return 24
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
         """The number of the product, from the group's table."""
@@ -168,10 +156,10 @@ class CubeRotations(FiniteGroup):
         return (cube_table() == 0).nonzero()[:, 1].to(g.device)[g]
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
-        """N rotations turn the points of N clouds."""
-        paired(self, elements, x)
+        """N rotations of N point clouds."""
+        check_pairs(self, elements, x)
         check_points(self, x.shape[1:])
-        return turned(cube().to(x.device)[elements[:, 0].to(x.device)], x)
+        return rotate(cube().to(x.device)[elements[:, 0].to(x.device)], x)
 
 
 def matrices(quaternions: Tensor) -> Tensor:
@@ -208,8 +196,8 @@ def cube_table() -> Tensor:
     return (products[:, :, None] == cube().flatten(1)).all(dim=3).long().argmax(dim=2)
 
 
-def turned(rotations: Tensor, x: Tensor) -> Tensor:
-    """Points (N, ..., 3) turned by matrices (N, 3, 3)."""
+def rotate(rotations: Tensor, x: Tensor) -> Tensor:
+    """Points (N, ..., 3) multiplied by rotation matrices (N, 3, 3)."""
     points = x.reshape(len(x), math.prod(x.shape[1:-1]), 3)
     return (points @ rotations.to(x.dtype).mT).reshape(x.shape)
 

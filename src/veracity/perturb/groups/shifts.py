@@ -1,4 +1,4 @@
-"""Shifts: cyclic ones, shifts of a padded signal inside its padding, and windows that move over a larger scene."""
+"""Shifts: with wrap-around, inside the padding of a signal, and of a window over a larger scene."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Size, Tensor
 from veracity.core.errors import InputError
 from veracity.core.registry import GROUPS
 from veracity.core.settings import Count, Whole
-from veracity.core.spaces import FiniteSpace
-from veracity.perturb.groups.base import FiniteGroup, PermutationAction, describe, flat_index, known, lengths, paired, same_sizes, steps
+from veracity.core.spaces import FiniteSpace, check_known
+from veracity.perturb.groups.base import FiniteGroup, PermutationAction, check_pairs, describe, flat_index, lengths, same_sizes
 
 
 @GROUPS.add
@@ -49,44 +49,44 @@ class CyclicShift(PermutationAction, FiniteGroup):
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """The axes' lengths, once fitted."""
-        known(self, self.sizes)
-        return tuple(self.sizes or ())
+        """The lengths of the axes; raises before `fit`."""
+        return check_known(self, self.sizes, "the inputs' size")
 
     def unrank(self, index: Tensor) -> Tensor:
-        """The number's digits, the last axis turning fastest: (N, k)."""
+        """The digits of the number, (N, k); the last axis changes fastest."""
         return torch.stack(torch.unravel_index(index.long(), self.lengths), dim=1)
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        """Shifts add up."""
+        """The sum of the shifts."""
         return (g + h).remainder(g.new_tensor(self.lengths))
 
     def inverse(self, g: Tensor) -> Tensor:
-        """Back by as much."""
+        """The opposite shift."""
         return (-g).remainder(g.new_tensor(self.lengths))
 
     def source(self, elements: Tensor, sizes: tuple[int, ...]) -> Tensor:
         """Entry i comes from i - s."""
         same_sizes(self, self.sizes, sizes)
-        return rolled(elements, sizes)
+        return roll_source(elements, sizes)
 
 
-def rolled(shifts: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    """Flat source indices (N, d) of rolling axes of these sizes by shifts (N, k).
+def roll_source(shifts: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """Flat source indices (N, d) for rolling axes of these sizes by shifts (N, k).
 
-    >>> rolled(torch.tensor([[1]]), (4,))
+    >>> roll_source(torch.tensor([[1]]), (4,))
     tensor([[3, 0, 1, 2]])
     """
-    return flat_index([(steps(size, shifts) - shifts[:, [axis]]).remainder(size) for axis, size in enumerate(sizes)])
+    device = shifts.device
+    return flat_index([(torch.arange(size, device=device) - shifts[:, [axis]]).remainder(size) for axis, size in enumerate(sizes)])
 
 
 @GROUPS.add
 @dataclass(frozen=True, kw_only=True)
 class WindowShift(PermutationAction, FiniteSpace):
-    """Shifts by up to `margin` along each axis of signals padded by as much: a set of transforms, not a group.
+    """Shifts by up to `margin` along each axis of signals that are padded by `margin`: a set of transforms, not a group.
 
-    Elements (N, k) lie in [-margin, margin]^k. Two of them may compose to a shift outside the set, so the set has no
-    algebra; while the padding is blank nothing visible wraps, and rolling is the same as moving.
+    Elements (N, k) lie in [-margin, margin]^k. The composition of two may lie outside the set. As long as the padding is blank,
+    nothing visible wraps around.
 
     >>> WindowShift(margin=10).order
     441
@@ -101,7 +101,7 @@ class WindowShift(PermutationAction, FiniteSpace):
     axes: tuple[int, ...] = (-2, -1)
 
     def fit(self, shape: Size) -> Self:
-        """The same shifts, if inputs of this shape are longer than the padding."""
+        """The same shifts; raises if inputs of this shape are not longer than the padding."""
         sizes = lengths(self, shape, self.axes)
         if min(sizes) <= 2 * self.margin:
             raise InputError(
@@ -117,21 +117,22 @@ class WindowShift(PermutationAction, FiniteSpace):
 
     @property
     def span(self) -> int:
-        """How many shifts there are along one axis."""
+        """The number of shifts along one axis."""
         return 2 * self.margin + 1
 
     def unrank(self, index: Tensor) -> Tensor:
-        """The number's digits 0, 1 ... 2 margin read as 0, 1 ... margin, -margin ... -1: number 0 moves nothing."""
+        """The digits 0, 1 ... 2 margin of the number stand for 0, 1 ... margin, -margin ... -1; number 0 is the identity."""
         digits = torch.stack(torch.unravel_index(index.long(), (self.span,) * len(self.axes)), dim=1)
         return (digits + self.margin).remainder(self.span) - self.margin
 
     def source(self, elements: Tensor, sizes: tuple[int, ...]) -> Tensor:
         """Entry i comes from i - s."""
-        return rolled(elements, sizes)
+        return roll_source(elements, sizes)
 
     def check(self, x: Tensor) -> None:
         """Raise unless the outer `margin` entries along each axis hold one value per sample and channel."""
-        edges = [at_edge(size, self.margin) for size in lengths(self, x.shape[1:], self.axes)]
+        places = [torch.arange(size) for size in lengths(self, x.shape[1:], self.axes)]
+        edges = [(place < self.margin) | (place >= len(place) - self.margin) for place in places]
         frame = torch.stack(torch.meshgrid(*edges, indexing="ij")).any(dim=0).to(x.device)
         outer = x.movedim(self.axes, tuple(range(-len(self.axes), 0)))[..., frame]
         visible = int((outer != outer[..., :1]).flatten(1).any(dim=1).sum())
@@ -142,22 +143,12 @@ class WindowShift(PermutationAction, FiniteSpace):
             )
 
 
-def at_edge(size: int, margin: int) -> Tensor:
-    """Which entries of an axis lie in the margin, (size,).
-
-    >>> at_edge(5, 1)
-    tensor([ True, False, False, False,  True])
-    """
-    place = torch.arange(size)
-    return (place < margin) | (place >= size - margin)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Crop(FiniteSpace):
     """A square window of a scene, moved from its centre by (dx, dy) whole pixels: (N, C, H, W) -> (N, C, window, window).
 
     (rho[dx, dy] x)_(i, j) = x_(i + top + dy, j + left + dx), where the centred window begins at top = (H - window) // 2 and
-    left = (W - window) // 2. Elements (N, 2) lie in [-reach, reach]^2. It cuts, so that it is no group.
+    left = (W - window) // 2. Elements (N, 2) lie in [-reach, reach]^2. Windows cut the scene, so this is not a group.
 
     >>> scene = torch.arange(16.0).reshape(1, 1, 4, 4)
     >>> Crop(window=2, reach=1).act(torch.tensor([[1, 0]]), scene)
@@ -172,7 +163,7 @@ class Crop(FiniteSpace):
     reach: Whole = 64
 
     def fit(self, shape: Size) -> Self:
-        """The same windows, if scenes of this shape hold all of them."""
+        """The same windows; raises if scenes of this shape do not contain all of them."""
         need = self.window + 2 * self.reach
         if min(lengths(self, shape, (-2, -1))) < need:
             raise InputError(
@@ -187,14 +178,14 @@ class Crop(FiniteSpace):
         return (2 * self.reach + 1) ** 2
 
     def unrank(self, index: Tensor) -> Tensor:
-        """The number's digits as (dx, dy), dx turning fastest, read as 0 ... reach, -reach ... -1: number 0 is the centre."""
+        """The digits of the number as (dx, dy), each read as 0 ... reach, -reach ... -1; dx changes fastest, number 0 is the centre."""
         span = 2 * self.reach + 1
         rows, columns = torch.unravel_index(index.long(), (span, span))
         return (torch.stack((columns, rows), dim=1) + self.reach).remainder(span) - self.reach
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """N windows of N scenes."""
-        paired(self, elements, x)
+        check_pairs(self, elements, x)
         height, width = lengths(self, x.shape[1:], (-2, -1))
         inside = torch.arange(self.window, device=x.device)
         across, down = elements.to(x.device).unbind(dim=1)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from veracity.core.registry import GROUPS
 from veracity.core.spaces import Representation
-from veracity.perturb.groups.base import UNMOVED, FiniteGroup, paired
+from veracity.perturb.groups.base import UNMOVED, FiniteGroup, check_pairs
 
 
 @GROUPS.add
@@ -24,18 +24,14 @@ class SignFlip(FiniteGroup):
 
     name = "sign_flip"
     representation = Representation.ORTHOGONAL
-
-    @property
-    def order(self) -> int:
-        """As it is, or negative."""
-        return 2
+    order = 2
 
     def compose(self, g: Tensor, h: Tensor) -> Tensor:
-        """Twice negative is positive."""
+        """Two changes of sign cancel."""
         return g ^ h
 
     def inverse(self, g: Tensor) -> Tensor:
-        """A change of sign undoes itself."""
+        """A change of sign is its own inverse."""
         return g
 
     def words(self, element: Tensor) -> str:
@@ -44,5 +40,5 @@ class SignFlip(FiniteGroup):
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """N signs times N signals."""
-        paired(self, elements, x)
+        check_pairs(self, elements, x)
         return x * (1 - 2 * elements.to(x)).reshape(-1, *[1] * (x.ndim - 1))

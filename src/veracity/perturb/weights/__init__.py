@@ -1,4 +1,4 @@
-"""Other weights for the same model: noise along a path or around the model, or layers that forget what they learnt."""
+"""Other weights for the same model: noise of growing strength, noise around the model, or layers with random weights."""
 
 from veracity.perturb.weights.copies import ModelCopies, stack
 from veracity.perturb.weights.noise import FreshScaling, ParameterNoise, ParameterScaling, RowWeightSpace, WeightNeighbourhood, WeightNoise

@@ -1,4 +1,4 @@
-"""Noise on the weights: paths of growing strength, and a neighbourhood of the model in which every row has weights of its own."""
+"""Noise on the weights: paths of growing strength, and a neighbourhood of the model in which every row has its own weights."""
 
 from __future__ import annotations
 
@@ -12,26 +12,24 @@ from torch import Tensor, nn
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SPACES
 from veracity.core.settings import Count, Positive, Whole
-from veracity.core.spaces import Space, StrengthPath
+from veracity.core.spaces import Space, StrengthPath, check_known, check_level
 from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, parameters_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightNoise(StrengthPath, ModelCopies, ABC):
-    """Gaussian noise on every parameter, in `steps` steps z of growing strength, each walked in `segments` equal segments t.
+    """Gaussian noise on every parameter, in `steps` steps z of growing strength, each in `segments` equal segments t.
 
-    Level z * segments + t has the strength (t + 1) / segments * sigma_z, with sigma_z = (z + 1) * sigma / steps; where
-    `first` is given, sigma_z goes evenly from `first` to sigma. With several segments a level is compared with the one
-    before it, and each step starts again from the unperturbed model, which makes the sum over its segments the length of
-    its own path.
+    Level z * segments + t has the strength (t + 1) / segments * sigma_z, with sigma_z = (z + 1) * sigma / steps; with `first`,
+    sigma_z goes evenly from `first` to sigma. With several segments a level is compared with the one before it, and each step starts
+    again from the unperturbed model: the sum over its segments is the length of its path.
 
-    One direction eta belongs to each (seed, draw) and is shared by all levels; `independent` gives each step its own. It
-    is standard normal, drawn on the CPU from a generator of its own and divided among the parameters in the order of their
-    names, so that any copy is made again from its numbers on any device. As long as sigma is None, the space waits for a
+    All levels of a (seed, draw) share one direction eta; with `independent` each step has its own. It is standard normal, drawn on the
+    CPU and divided among the parameters in the order of names, so copies are the same on every device. A sigma of None is found by a
     calibration.
     """
 
-    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions, TMLR 2025"
+    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions (TMLR 2025)"
 
     sigma: Positive | None
     steps: Count = 5
@@ -45,20 +43,19 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
         return self.steps * self.segments
 
     def of(self, model: nn.Module) -> Self:
-        """The space itself, if its settings make sense and the model has parameters."""
+        """The space itself; raises if a setting is invalid or the model has no parameters."""
         parameters_of(model)
         self.check()
         return self
 
     def check(self) -> None:
-        """Raise on settings that make no path."""
+        """Raise if the path would not grow."""
         if self.first is not None and self.sigma is not None and self.first > self.sigma:
             raise SpecError(f"The space '{self.name}' starts at first={self.first}, which must not exceed sigma={self.sigma}.")
 
     def endpoint(self, sigma: float) -> WeightNoise | None:
-        """The last step alone, in one segment, at this strength, as long as there is no sigma."""
-        alone = replace(self, sigma=sigma, steps=1, segments=1, independent=False, first=None)
-        return alone if self.sigma is None else None
+        """The last step in one segment at this strength, if sigma is None."""
+        return replace(self, sigma=sigma, steps=1, segments=1, independent=False, first=None) if self.sigma is None else None
 
     def with_strength(self, sigma: float) -> Self:
         """The path up to this strength."""
@@ -76,21 +73,19 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
         >>> [round(ParameterScaling(sigma=1.0, steps=2, segments=2).strength(level), 2) for level in range(4)]
         [0.25, 0.5, 0.5, 1.0]
         """
+        step, segment = divmod(check_level(self, level), self.segments)
+        return (segment + 1) / self.segments * self.reach(step)
+
+    def reach(self, step: int) -> float:
+        """sigma_z, the strength at the end of a step; raises if sigma is None."""
         if self.sigma is None:
             raise SpecError(f"The space '{self.name}' has no sigma yet: give it one, such as sigma=0.5, or calibrate it first.")
-        if not 0 <= level < self.levels:
-            raise SpecError(f"The space '{self.name}' has levels 0 to {self.levels - 1}, not {level}.")
-        step, segment = divmod(level, self.segments)
-        return (segment + 1) / self.segments * self.reach(self.sigma, step)
-
-    def reach(self, sigma: float, step: int) -> float:
-        """sigma_z of a step, on the way to the strength sigma."""
         if self.first is None:
-            return (step + 1) * sigma / self.steps
-        return sigma - (sigma - self.first) * (self.steps - 1 - step) / max(1, self.steps - 1)
+            return (step + 1) * self.sigma / self.steps
+        return self.sigma - (self.sigma - self.first) * (self.steps - 1 - step) / max(1, self.steps - 1)
 
     def direction(self, level: int) -> int:
-        """The number of the direction that a level follows: one for all of them, or one per step."""
+        """The number of a level's direction: one for all levels, or one per step."""
         return level // self.segments if self.independent else -1
 
     def copies(self, model: nn.Module, pairs: Pairs, seed: int) -> dict[str, Tensor]:
@@ -112,19 +107,19 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
 
     @abstractmethod
     def noisy(self, value: Tensor, noise: Tensor) -> Tensor:
-        """A parameter (...) under Gaussian noise of the wanted strength (copies, ...)."""
+        """A parameter (...) with Gaussian noise (copies, ...)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterScaling(WeightNoise):
     """Every parameter is scaled by its own random factor, theta' = theta * (1 + s eta) with eta ~ N(0, 1) (section 5.1).
 
-    Its sign and size stay on average, a parameter of zero stays zero. Levels, steps and segments as in WeightNoise; with
-    one direction for all levels, copies of one draw lie on a straight line, and a linear model explained by its weights is
-    distorted in proportion at every level (A.1.3).
+    Its mean stays the same, and a parameter of zero stays zero. Steps and segments are those of WeightNoise. With one direction for all
+    levels, the copies of a draw lie on a straight line, and the distortion of a linear model that is explained by its weights is
+    proportional to the strength (A.1.3).
 
     >>> model = nn.Linear(1, 1, bias=False)
-    >>> one, two = (ParameterScaling(sigma=0.2, steps=2).perturbed(model, 0, level, seed=0)["weight"] for level in (0, 1))
+    >>> one, two = (ParameterScaling(sigma=0.2, steps=2).parameters(model, 0, level, seed=0)["weight"] for level in (0, 1))
     >>> bool(((two - model.weight) / (one - model.weight) - 2).abs() < 1e-4)
     True
     """
@@ -138,12 +133,11 @@ class ParameterScaling(WeightNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class FreshScaling(ParameterScaling):
-    """Parameter scaling in which every look has weights of its own, as in the public code of exact GEF.
+    """Parameter scaling with new noise at every level, as in the public code of exact GEF.
 
-    Step z has `segments` looks at the explanation, at strengths evenly spaced from `start` to sigma_z, and then one at the
-    output, at sigma_z. Each has fresh noise. `repeats` more explanations of the same weights follow every look at the
-    explanation, for explainers that draw random numbers; they are compared with the look that they repeat, and everything else
-    with the unperturbed model. The levels of step z are the looks with their repeats, one after the other, and the output.
+    Step z reads the explanation at `segments` strengths, evenly spaced from `start` to sigma_z, and then the output at sigma_z. Each
+    reading has its own noise. After each explanation, `repeats` more are read with the same weights, for explainers that draw random
+    numbers; these are compared with the explanation that they repeat, and all other levels with the unperturbed model.
 
     >>> space = FreshScaling(sigma=1.0, steps=2, segments=3, first=0.5, start=0.1)
     >>> [round(space.strength(level), 2) for level in range(space.levels)], [space.answers(level) for level in range(4)]
@@ -157,7 +151,7 @@ class FreshScaling(ParameterScaling):
 
     @property
     def looks(self) -> int:
-        """Levels of a step: explanations with their repeats, and one output."""
+        """The number of levels of a step: explanations with their repeats, and one output."""
         return self.segments * (1 + self.repeats) + 1
 
     @property
@@ -166,52 +160,48 @@ class FreshScaling(ParameterScaling):
         return self.steps * self.looks
 
     def endpoint(self, sigma: float) -> WeightNoise | None:
-        """That of parameter scaling, whose strength it shares."""
+        """The end of parameter scaling, which has the same strength."""
         return ParameterScaling(sigma=sigma, steps=1) if self.sigma is None else None
 
     def place(self, level: int) -> tuple[int, int, int]:
-        """A level's step, its look at the explanation (`segments` for the output), and its repeat, 0 for the look itself."""
+        """A level as step, number of the explanation (`segments` for the output), and repeat (0 for the first reading)."""
         step, look = divmod(level, self.looks)
         return step, *divmod(look, 1 + self.repeats)
 
     def starts(self, level: int) -> bool:
-        """All but repeats are compared with the unperturbed model."""
+        """Whether the level is not a repeat."""
         return self.place(level)[2] == 0
 
     def leads(self, level: int) -> bool:
-        """Repeats are compared with the look that they repeat."""
+        """Whether repeats are compared with this level."""
         return self.starts(level)
 
     def explains(self, level: int) -> bool:
-        """All but the last level of a step."""
+        """Whether the level is not the last of its step."""
         return not self.answers(level)
 
     def answers(self, level: int) -> bool:
-        """The last level of each step."""
+        """Whether the level is the last of its step."""
         return level % self.looks == self.looks - 1
 
     def strength(self, level: int) -> float:
-        """Evenly spaced from `start` to sigma_z, which is also the output's."""
-        if self.sigma is None:
-            raise SpecError(f"The space '{self.name}' has no sigma yet: give it one, such as sigma=0.5, or calibrate it first.")
-        if not 0 <= level < self.levels:
-            raise SpecError(f"The space '{self.name}' has levels 0 to {self.levels - 1}, not {level}.")
-        step, look, _ = self.place(level)
-        end = self.reach(self.sigma, step)
+        """Evenly spaced from `start` to sigma_z for explanations, sigma_z for outputs."""
+        step, look, _ = self.place(check_level(self, level))
+        end = self.reach(step)
         return end if look >= self.segments - 1 else self.start + (end - self.start) * look / (self.segments - 1)
 
     def direction(self, level: int) -> int:
-        """One per look; repeats share that of theirs."""
+        """One per explanation or output; repeats share it."""
         step, look, _ = self.place(level)
         return step * (self.segments + 1) + look
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterNoise(WeightNoise):
-    """Every parameter gets noise in proportion to its tensor, theta' = theta + s rms(theta) eta, rms the root of the mean square.
+    """Every parameter gets noise in proportion to its tensor: theta' = theta + s rms(theta) eta, with the root mean square rms.
 
-    Relative to each tensor, since layers differ in size: s = 1 drowns each of them in noise as large as itself. Unlike under
-    scaling, small weights move as much as large ones; a tensor that is zero throughout stays so.
+    At s = 1 the noise is as large as the tensor itself. Unlike with ParameterScaling, small weights move as much as large ones. A
+    tensor of zeros stays zero.
     """
 
     name = "parameter_noise"
@@ -223,10 +213,10 @@ class ParameterNoise(WeightNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class RowWeightSpace(Space, ABC):
-    """A space whose elements (N, p) are other weights for the model, one row each: N rows have N models.
+    """A space whose elements (N, p) are other weights for the model, one model per row.
 
-    Unlike copies that are known by their numbers and shared by all samples, every evaluation of every sample is free to
-    have its own, so that any search by Gaussian latents can look among them.
+    Unlike the copies of a WeightSpace, which all samples share, every evaluation of every sample may have its own weights, so a
+    search can look for the worst.
     """
 
     @abstractmethod
@@ -235,7 +225,7 @@ class RowWeightSpace(Space, ABC):
 
     @abstractmethod
     def parameters(self, model: nn.Module, elements: Tensor) -> dict[str, Tensor]:
-        """The parameters that N elements (N, p) make of the model's, by name, each (N, ...); the model is never changed."""
+        """The parameters of N models by name, each (N, ...), from N elements (N, p); the model itself is never changed."""
 
 
 @SPACES.add
@@ -243,11 +233,9 @@ class RowWeightSpace(Space, ABC):
 class WeightNeighbourhood(RowWeightSpace):
     """Gaussian noise on every parameter, w' = w (1 + sigma u) with u standard normal; or w' = w + sigma u if not `relative`.
 
-    Elements (N, p) are the noise sigma u itself, one number for each of the model's p parameters in the order of their
-    names, biases too; buffers, such as a batch normalisation's running means, stay. Under relative noise a parameter of
-    zero stays zero, as under ParameterScaling. `of(model)` counts the parameters.
+    Elements (N, p) are the noise sigma u, one number per parameter in the order of names, including biases. Buffers, such as the running
+    means of a batch normalisation, stay the same. With relative noise a parameter of zero stays zero.
 
-    >>> import torch
     >>> model = nn.Linear(2, 1, bias=False)
     >>> _ = nn.init.constant_(model.weight, 2.0)
     >>> space = WeightNeighbourhood(sigma=0.1).of(model)
@@ -259,7 +247,7 @@ class WeightNeighbourhood(RowWeightSpace):
     """
 
     name = "weight_neighbourhood"
-    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions, TMLR 2025, 5.1"
+    reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions (TMLR 2025), 5.1"
 
     sigma: Positive = 0.1
     relative: bool = True
@@ -277,17 +265,15 @@ class WeightNeighbourhood(RowWeightSpace):
 
     @property
     def latents(self) -> int:
-        """One for each parameter of the model."""
-        if self.size is None:
-            raise SpecError(f"The space '{self.name}' does not know the model's parameters yet: call of(model).")
-        return self.size
+        """One per parameter of the model."""
+        return check_known(self, self.size, "the model's parameters", "of(model)")
 
     def decode(self, latent: Tensor) -> Tensor:
         """The noise, sigma u: (N, p)."""
         return latent * self.sigma
 
     def parameters(self, model: nn.Module, elements: Tensor) -> dict[str, Tensor]:
-        """Every parameter under N noises (N, p), by name, each (N, ...), in its own precision and on its own device."""
+        """The parameters of N models by name, each (N, ...), in their own precision and on their own device."""
         own = parameters_of(model)
         sizes = [value.numel() for value in own.values()]
         if elements.ndim != 2 or elements.shape[1] != sum(sizes):

@@ -1,4 +1,4 @@
-"""Layers that forget what they learnt, one after the other or all at once."""
+"""Layers with random weights, one after the other or all at once."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase as NormBase
 
-from veracity.core.errors import InputError, SpecError, unknown
+from veracity.core.errors import InputError, unknown
 from veracity.core.models import unwrap
-from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, key, parameters_of, stacked
+from veracity.core.spaces import check_known, check_level
+from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, key, parameters_of, stack_copies
 
 DIRECTIONS = ("top_down", "bottom_up")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Randomisation(ModelCopies, ABC):
-    """Layers get the values that they might have begun with, by their own `reset_parameters`.
+    """Layers get new initial values from their own `reset_parameters`.
 
-    A layer is a module that owns parameters itself, or that keeps running statistics and resets them. Parameters that its reset
-    leaves as they are, or those of a layer without one, have their entries permuted. Buffers that a reset changes begin anew,
-    too: a batch normalisation's running mean is 0 then and its variance 1. A layer's new values belong to (seed, draw, layer):
-    they are the same at all levels. `layers` are the names, in the order in which they are randomised; level l randomises the
-    first l + 1.
+    A layer is a module with parameters of its own, or with running statistics that it resets. If a layer has no reset, or its reset
+    does not change a parameter, the entries of the parameter are permuted. Running statistics are reset too: the mean of a batch
+    normalisation becomes 0 and its variance 1. The new values of a layer depend on (seed, draw, layer), so they are the same at all
+    levels. `layers` are names in the order in which layers are randomised.
     """
 
     reference = "Adebayo et al., Sanity checks for saliency maps, NeurIPS 2018"
@@ -41,47 +42,45 @@ class Randomisation(ModelCopies, ABC):
         missing = next((name for name in self.layers or () if name not in known), None)
         if missing is not None:
             raise InputError(str(unknown("layer with parameters", missing, known)))
-        order = tuple(self.ordered(list(known)))
+        order = tuple(self.sort_layers(list(known)))
         return replace(self, layers=self.layers or order)
 
-    def ordered(self, layers: Sequence[str]) -> Sequence[str]:
-        """Names in registration order, in the order in which layers are randomised."""
+    def sort_layers(self, layers: Sequence[str]) -> Sequence[str]:
+        """Names in the order in which layers are randomised, from names in registration order."""
         return layers
 
     @property
     def known_layers(self) -> tuple[str, ...]:
-        """The layers, once they are known."""
-        if self.layers is None:
-            raise SpecError(f"The space '{self.name}' does not know the model's layers yet: call of(model).")
-        return self.layers
+        """The names of the layers; raises before `of`."""
+        return check_known(self, self.layers, "the model's layers", "of(model)")
 
     @abstractmethod
     def reach(self, level: int) -> int:
-        """How many layers a level randomises."""
+        """The number of layers that a level randomises."""
 
     def copies(self, model: nn.Module, pairs: Pairs, seed: int) -> dict[str, Tensor]:
         """Parameters and running statistics of the randomised layers, (copies, ...); each layer of a draw is randomised once."""
         parameters, owned = {**parameters_of(model), **statistics_of(model)}, layers_of(model)
         modules = dict(unwrap(model).named_modules())
-        reach = [self.reach(level) for _, level in pairs]
-        fresh = {
-            (draw, layer): forgotten(modules[layer], owned[layer], parameters, ("layers", seed, draw, layer))
-            for draw, layer in {(draw, layer) for (draw, _), most in zip(pairs, reach, strict=True) for layer in self.known_layers[:most]}
-        }
-        made = [
-            {name: value for layer in self.known_layers[:most] for name, value in fresh[draw, layer].items()}
-            for (draw, _), most in zip(pairs, reach, strict=True)
+
+        @cache
+        def values(draw: int, layer: str) -> dict[str, Tensor]:
+            return randomise(modules[layer], owned[layer], parameters, ("layers", seed, draw, layer))
+
+        copies = [
+            {name: value for layer in self.known_layers[: self.reach(level)] for name, value in values(draw, layer).items()}
+            for draw, level in pairs
         ]
-        return stacked(parameters, made)
+        return stack_copies(parameters, copies)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRandomisation(Randomisation):
-    """Layer after layer is randomised and stays so: from the output ("top_down", eq. 30) or from the input ("bottom_up", eq. 31).
+    """One more layer is randomised at each level: from the output ("top_down", eq. 30) or from the input ("bottom_up", eq. 31).
 
     >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     >>> space = LayerRandomisation().of(model)
-    >>> space.layers, space.levels, sorted(space.perturbed(model, 0, 0, seed=0))
+    >>> space.layers, space.levels, sorted(space.parameters(model, 0, 0, seed=0))
     (('2', '0'), 2, ['2.bias', '2.weight'])
     """
 
@@ -91,28 +90,26 @@ class LayerRandomisation(Randomisation):
 
     @property
     def levels(self) -> int:
-        """One for each layer."""
+        """One per layer."""
         return len(self.known_layers)
 
-    def ordered(self, layers: Sequence[str]) -> Sequence[str]:
-        """From the last registered layer to the first, or the other way round."""
+    def sort_layers(self, layers: Sequence[str]) -> Sequence[str]:
+        """From the last registered layer to the first, or from the first to the last."""
         if self.direction not in DIRECTIONS:
             raise unknown("direction of layer randomisation", str(self.direction), DIRECTIONS)
         return layers[::-1] if self.direction == "top_down" else layers
 
     def reach(self, level: int) -> int:
         """Level l randomises l + 1 layers."""
-        if not 0 <= level < self.levels:
-            raise SpecError(f"The space '{self.name}' has levels 0 to {self.levels - 1}, not {level}.")
-        return level + 1
+        return check_level(self, level) + 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class FullRandomisation(Randomisation):
-    """All layers are randomised at once (eq. 32): what layer randomisation ends in, with the same random numbers.
+    """All layers are randomised at once (eq. 32), with the same values as at the last level of layer randomisation.
 
     >>> model = nn.Linear(3, 4)
-    >>> sorted(FullRandomisation().of(model).perturbed(model, 0, 0, seed=0))
+    >>> sorted(FullRandomisation().of(model).parameters(model, 0, 0, seed=0))
     ['bias', 'weight']
     """
 
@@ -120,17 +117,15 @@ class FullRandomisation(Randomisation):
     reference = "Hedström et al., Sanity checks revisited: an exploration to repair the model parameter randomisation test, 2024"
 
     def reach(self, level: int) -> int:
-        """Every layer."""
-        if level != 0:
-            raise SpecError(f"The space '{self.name}' has the level 0 alone, not {level}.")
+        """All layers."""
+        check_level(self, level)
         return len(self.known_layers)
 
 
 def layers_of(model: nn.Module) -> dict[str, dict[str, str]]:
-    """The modules that can forget, by name in registration order: from the own names of what they hold to the names in the model.
+    """Layers by name, in registration order, each with its parameters and running statistics: own names to names in the model.
 
-    That is their parameters, and the running statistics of those that reset them. Layers are named as in the model behind all
-    views of it. A parameter that several modules share belongs to the first.
+    Layers are named as in the model inside all views. A parameter that several modules share belongs to the first.
 
     >>> layers_of(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2, bias=False)))
     {'0': {'weight': '0.weight', 'bias': '0.bias'}, '2': {'weight': '2.weight'}}
@@ -148,7 +143,7 @@ def layers_of(model: nn.Module) -> dict[str, dict[str, str]]:
 
 
 def statistics_of(model: nn.Module) -> dict[str, Tensor]:
-    """The running statistics of normalisation layers, by name: buffers that their `reset_parameters` sets to 0 or 1.
+    """The running statistics of normalisation layers by name, which `reset_parameters` sets to 0 or 1.
 
     >>> list(statistics_of(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))))
     ['1.running_mean', '1.running_var']
@@ -162,10 +157,10 @@ def statistics_of(model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def forgotten(
+def randomise(
     module: nn.Module, own: Mapping[str, str], parameters: Mapping[str, Tensor], parts: tuple[int | str, ...]
 ) -> dict[str, Tensor]:
-    """New values of what a module holds itself, by their names in the model; random numbers belong to `parts`."""
+    """New values of a layer's parameters and statistics, by their names in the model; random numbers depend on `parts`."""
     fresh = reset(module, key(*parts)) if callable(getattr(module, "reset_parameters", None)) else {}
     statistics = {name for name, _ in module.named_buffers(recurse=False)}
     made = {}
@@ -182,13 +177,13 @@ def forgotten(
 
 
 def reset(module: nn.Module, seed: int) -> dict[str, Tensor]:
-    """What a module holds after `reset_parameters` on a copy of it, on the CPU; nothing where it cannot be copied or reset."""
+    """Parameters and buffers of a copy of a module after `reset_parameters`, on the CPU; empty if it cannot be copied or reset."""
     try:
         fresh: Any = copy.deepcopy(module).cpu()
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.default_generator.manual_seed(seed)
             fresh.reset_parameters()
-    except (RuntimeError, TypeError, ValueError, AttributeError):  # it cannot be copied, or needs arguments: its entries are permuted
+    except (RuntimeError, TypeError, ValueError, AttributeError):
         return {}
     held = (*fresh.named_parameters(recurse=False), *fresh.named_buffers(recurse=False))
     return {name: value.detach() for name, value in held}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,10 @@ from markupsafe import Markup
 from veracity.core.registry import FIGURES
 from veracity.core.wording import compact, number
 from veracity.report.figure import SharedFigure
-from veracity.report.figures.exhibit import Layout, draw_input, draw_map, layout_of, one_map, tile
 from veracity.report.figures.gallery import breakable
-from veracity.report.figures.images import Array, bounds, reach, to_array
+from veracity.report.figures.images import Array, Layout, bounds, draw_input, draw_map, layout_of, one_map, reach, tile, to_array
 from veracity.report.reading import Reading
+from veracity.report.wording import as_json
 from veracity.results import WorstPair
 
 SEEDS = 2
@@ -29,7 +28,7 @@ Subject = tuple[str, str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class EventPairs:
     """What a run keeps of one event: the worst pairs, their labels before and after, and the samples without any."""
 
     pairs: Mapping[Subject, WorstPair]
@@ -69,7 +68,7 @@ class AdversariesData:
 
 
 def adversaries_data(
-    events: Mapping[str, Kept],
+    events: Mapping[str, EventPairs],
     models: Sequence[str],
     names: Sequence[str],
     *,
@@ -88,26 +87,20 @@ def adversaries_data(
     return AdversariesData(models=tuple(held), signed=signed, share=share)
 
 
-def adversary(subject: Subject, events: Mapping[str, Kept], groups: frozenset[str]) -> Adversary:
+def adversary(subject: Subject, events: Mapping[str, EventPairs], groups: frozenset[str]) -> Adversary:
     """One explainer on one seed."""
     first = next(kept.pairs[subject] for kept in events.values() if subject in kept.pairs)
-    x = to_array(first.input)
-    return Adversary(
-        explainer=subject[1],
-        sample=subject[2],
-        layout=layout_of(x, groups),
-        input=x,
-        explanation=to_array(first.explanation),
-        events=tuple((event, point(subject, kept)) for event, kept in events.items()),
-    )
-
-
-def point(subject: Subject, kept: Kept) -> Point | str:
-    """What was found of one event."""
-    pair = kept.pairs.get(subject)
-    if pair is None:
-        return NONE if subject in kept.none else NOT_KEPT
-    return Point(agreement=pair.value, labels=kept.labels.get(subject), moved=to_array(pair.moved), found=to_array(pair.found))
+    found: list[tuple[str, Point | str]] = []
+    for event, kept in events.items():
+        pair = kept.pairs.get(subject)
+        if pair is None:
+            found.append((event, NONE if subject in kept.none else NOT_KEPT))
+        else:
+            moved, map_found = to_array(pair.moved), to_array(pair.found)
+            found.append((event, Point(agreement=pair.value, labels=kept.labels.get(subject), moved=moved, found=map_found)))
+    x, explanation = to_array(first.input), to_array(first.explanation)
+    _, label, sample = subject
+    return Adversary(explainer=label, sample=sample, layout=layout_of(x, groups), input=x, explanation=explanation, events=tuple(found))
 
 
 def draw_adversaries(items: Sequence[Adversary], data: AdversariesData) -> Markup:
@@ -121,39 +114,32 @@ def draw_adversary(item: Adversary, data: AdversariesData) -> Markup:
     low, high = bounds(item.input, *(one.moved for one in points))
     maps = [one_map(array if data.signed else np.abs(array), item.layout, None) for array in (item.explanation, *(p.found for p in points))]
     scales = [reach(*maps)] * len(maps) if data.share else [reach(array) for array in maps]
-    drawn = [draw_map(array, item.layout, scale, "explanation") for array, scale in zip(maps, scales, strict=True)]
+    drawings = iter([draw_map(array, item.layout, scale, "explanation") for array, scale in zip(maps, scales, strict=True)])
+
+    def tiles(title: str, x: Array, name: str, formulas: tuple[str, str]) -> Markup:
+        picture = tile(draw_input(x, item.layout, low, high, name), "input", formulas[0], "seen")
+        return block.format(title, picture + tile(next(drawings), "map", formulas[1], "seen"))
+
+    block = Markup('<div class="pair"><p>{}</p>{}</div>')
     labels = next((one.labels for one in points if one.labels), None)
-    seed = f"seed, class {labels[0]}" if labels else "seed"
-    parts = [pair(seed, tiles(draw_input(item.input, item.layout, low, high, "input"), drawn[0], "x", "e(x)"))]
-    maps_left = iter(drawn[1:])
+    parts = [tiles(f"seed, class {labels[0]}" if labels else "seed", item.input, "input", ("x", "e(x)"))]
     for event, found in item.events:
         if isinstance(found, str):
-            parts.append(pair(event, Markup('<div class="shape">{}</div>').format(found)))
-            continue
-        picture = draw_input(found.moved, item.layout, low, high, f"moved input, {event}")
-        parts.append(pair(f"{event}: {told(found)}", tiles(picture, next(maps_left), "x'", "e(x')")))
+            parts.append(block.format(event, Markup('<div class="shape">{}</div>').format(found)))
+        else:
+            parts.append(tiles(f"{event}: {point_text(found)}", found.moved, f"moved input, {event}", ("x'", "e(x')")))
     facts = Markup('<div class="facts"><strong>{}</strong><span>sample {}</span></div>').format(breakable(item.explainer), item.sample)
     return Markup('<article class="exhibit pairs">{}{}</article>').format(facts, Markup("").join(parts))
 
 
-def told(found: Point) -> str:
+def point_text(found: Point) -> str:
     """The agreement, and the classes before and after.
 
-    >>> told(Point(agreement=0.25, labels=(3, 5), moved=np.zeros(1), found=np.zeros(1)))
+    >>> point_text(Point(agreement=0.25, labels=(3, 5), moved=np.zeros(1), found=np.zeros(1)))
     'agreement 0.250, class 3 → 5'
     """
     classes = f", class {found.labels[0]} \N{RIGHTWARDS ARROW} {found.labels[1]}" if found.labels else ""
     return f"agreement {number(found.agreement)}{classes}"
-
-
-def pair(title: str, content: Markup) -> Markup:
-    """What is said of two pictures, over them."""
-    return Markup('<div class="pair"><p>{}</p>{}</div>').format(title, content)
-
-
-def tiles(picture: Markup, explanation: Markup, x: str, e: str) -> Markup:
-    """An input beside its map."""
-    return tile(picture, "input", x, "seen") + tile(explanation, "map", e, "seen")
 
 
 EVENTS = {True: "F-hat", False: "F-tilde"}
@@ -181,10 +167,10 @@ class AdversariesFigure(SharedFigure):
         places: dict[str, dict[bool, str]] = {}
         scores: dict[str, Any] = {label: reading.score(label) for label in labels}
         for label, score in sorted(scores.items(), key=lambda item: item[1].centre == "median"):
-            key = json.dumps({name: value for name, value in score.spec().items() if name not in BESIDE}, sort_keys=True, default=str)
-            places.setdefault(key, {}).setdefault(score.kept, label)
+            key = as_json({name: value for name, value in score.spec().items() if name not in BESIDE})
+            places.setdefault(key, {}).setdefault(score.same_label, label)
         best = max(places.values(), key=len, default={})
-        events = {EVENTS[kept]: kept_of(reading, best[kept]) for kept in (True, False) if kept in best}
+        events = {EVENTS[kept]: event_pairs(reading, best[kept]) for kept in (True, False) if kept in best}
         label = next(iter(best.values()))
         names = [row.explainer for row in reading.rows if row.score in best.values() and row.frame == "input" and not row.control]
         found = adversaries_data(
@@ -214,19 +200,10 @@ def gallery_note(score: Any, data: AdversariesData, places: int) -> str:
     return " ".join([*said, f"{kind}, summed over channels, {scale}."])
 
 
-def kept_of(reading: Reading, label: str) -> Kept:
-    """What the run keeps of one event."""
-    found = reading.worst(label, 1_000_000)
-    frame = reading.samples(label)
-    vain = [row for row in frame.to_dict("records") if row.get("infeasible") is True]
+def event_pairs(reading: Reading, label: str) -> EventPairs:
+    """What the run keeps of one event: the pairs, the class of each seed and of the point found beside it, and seeds without a point."""
+    pairs = {(one.model, one.explainer, one.sample): one for one in reading.worst(label, 1_000_000)}
+    labels = {subject: (one.label, one.predicted) for subject, one in pairs.items() if one.label is not None and one.predicted is not None}
+    vain = [row for row in reading.samples(label).to_dict("records") if row.get("infeasible") is True]
     none = frozenset((str(row["model"]), str(row["explainer"]), int(row["sample"])) for row in vain)
-    return Kept(pairs={(one.model, one.explainer, one.sample): one for one in found}, labels=labels_of(found), none=none)
-
-
-def labels_of(found: Sequence[WorstPair]) -> dict[Subject, tuple[int, int]]:
-    """The class of each kept seed, and of the point found beside it, where they were kept."""
-    return {
-        (one.model, one.explainer, one.sample): (one.label, one.predicted)
-        for one in found
-        if one.label is not None and one.predicted is not None
-    }
+    return EventPairs(pairs=pairs, labels=labels, none=none)

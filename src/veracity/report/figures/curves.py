@@ -8,22 +8,19 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
-from veracity.core.scores import per_sample_mean
+from veracity.core.scores import Array, per_sample_mean
 from veracity.core.wording import compact, number
-from veracity.report.figure import Figure, Plot, sign, signs
-from veracity.report.figures.chart import legend
-from veracity.report.figures.panels import Facet, draw_facets
-from veracity.report.figures.plane import Place, Plane, draw_band, draw_paths, draw_plane, group
-from veracity.report.figures.scale import Scale, exact_scale, scale_for
+from veracity.report.figure import BEHIND, Figure, Plot, line_sign, sign, signs
+from veracity.report.figures.chart import Scale, evenly, exact_scale, legend, scale_for
+from veracity.report.figures.panels import draw_explainers, on_models, path
+from veracity.report.figures.plane import Plane, draw_band, draw_paths, group
 from veracity.report.reading import Reading
-from veracity.report.wording import listing, name, piece, say, sentences
+from veracity.report.wording import listing, name, piece, say, sentences, where
 from veracity.scores.common import Curve
 from veracity.statistics.intervals import mean_interval
 
-Array = NDArray[np.float64]
 Curves = Mapping[tuple[str, str], Array]
 POINTS = 60
 LEAST = 2
@@ -63,19 +60,18 @@ def curves_data(
     Of very many levels evenly spaced ones are drawn.
     """
     count = len(curve.places)
-    chosen = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int))
+    chosen = evenly(count, POINTS)
+    whole = {subject: values[:, chosen] for subject, values in found.items() if values.shape[1] == count and len(values)}
 
-    def means(label: str) -> tuple[MeanCurve, ...]:
-        here = [(index, found[model, label]) for index, model in enumerate(models) if (model, label) in found]
-        return tuple(
-            mean_curve(index, values[:, chosen], confidence, curve.bounds)
-            for index, values in here
-            if values.shape[1] == count and len(values)
-        )
+    def mean_curve(model: int, values: Array) -> MeanCurve:
+        intervals = [mean_interval(column, confidence) for column in values.T]
+        value, *ends = (np.array([getattr(item, which) for item in intervals]) for which in ("value", "low", "high"))
+        low, high = (np.clip(np.where(np.isnan(end), value, end), *curve.bounds) for end in ends)
+        return MeanCurve(model=model, value=value, low=low, high=high)
 
-    lines = tuple((label, frame, means(label)) for label, frame in frames.items())
+    lines = [(label, frame, on_models(label, whole, models, mean_curve)) for label, frame in frames.items()]
     shown = tuple(line for line in lines if line[2])
-    nulls = tuple(item for label in random for item in means(label))
+    nulls = tuple(item for label in random for item in on_models(label, whole, models, mean_curve))
     heights = [float(value) for item in (*(item for _, _, met in shown for item in met), *nulls) for value in (*item.low, *item.high)]
     places = curve.places[chosen]
     return CurvesData(
@@ -89,14 +85,6 @@ def curves_data(
     )
 
 
-def mean_curve(model: int, values: Array, confidence: float, bounds: tuple[float, float]) -> MeanCurve:
-    """The mean of each column of values (samples, places), its interval cut to the bounds of a value."""
-    found = [mean_interval(column, confidence) for column in values.T]
-    value, *ends = (np.array([getattr(item, which) for item in found]) for which in ("value", "low", "high"))
-    low, high = (np.clip(np.where(np.isnan(end), value, end), *bounds) for end in ends)
-    return MeanCurve(model=model, value=value, low=low, high=high)
-
-
 def curves_sentences(data: CurvesData) -> list[Markup]:
     """Where the prediction has gone to early on, by whose order it falls soonest and latest, and at random; of masking alone."""
     if not data.curve.masking or not data.explainers or not data.places[0] <= 2 * EARLY <= data.places[-1]:
@@ -107,41 +95,30 @@ def curves_sentences(data: CurvesData) -> list[Markup]:
     here = sorted((pair for pair in here if np.isfinite(pair[1])), key=lambda pair: pair[1])
     if not here:
         return []
-    parts = [
-        piece("{} by the order of {}", number(height), name(label))
-        for label, height in ([here[0]] if len(here) == 1 else [here[0], here[-1]])
-    ]
+    ends = here if len(here) == 1 else [here[0], here[-1]]
+    parts = [piece("{} by the order of {}", number(height), name(label)) for label, height in ends]
     chance = [float(item.value[early]) for item in data.random if item.model == first and np.isfinite(item.value[early])]
     parts += [piece("{} in random order", number(min(chance)))] if chance else []
-    share, where = (
-        compact(round(100 * float(data.places[early]), 1)),
-        piece(" on {}", name(data.models[first])) if len(data.models) > 1 else "",
-    )
-    return sentences(say("curves.early", share, data.curve.up, where, listing(parts), curves=len(here), levels=len(data.places)))
+    share, place = compact(round(100 * float(data.places[early]), 1)), where(data.models[first], data.models)
+    return sentences(say("curves.early", share, data.curve.up, place, listing(parts), curves=len(here), levels=len(data.places)))
 
 
 def draw_curves(data: CurvesData) -> Markup:
-    """One plot an explainer: its mean curve on each model, the random controls' dashed, all others of its kind behind."""
+    """One plot per explainer: its mean curve on each model, the random controls' dashed, all others of its kind behind."""
     plane = Plane(across=data.across, up=data.up)
-    null = [group(item.model, draw_paths([places(data, item.value)], "bound", plane)) for item in data.random]
-    facets = []
-    for label, frame, met in data.explainers:
-        others = [places(data, item.value) for other, kind, items in data.explainers if kind == frame and other != label for item in items]
-        mine = [
-            group(
-                item.model,
-                draw_band(places(data, item.low), places(data, item.high), plane) + draw_paths([places(data, item.value)], "curve", plane),
-            )
-            for item in met
-        ]
-        content = Markup("").join([draw_paths(others, "behind", plane), *null, *mine])
-        facets.append(Facet(title=label, frame=frame, drawing=draw_plane(plane, content, f"{label}: {data.curve.up}")))
-    return draw_facets(facets)
+    null = [group(item.model, draw_paths([path(data.places, item.value)], "bound", plane)) for item in data.random]
 
+    def own(item: MeanCurve) -> Markup:
+        band = draw_band(path(data.places, item.low), path(data.places, item.high), plane)
+        return group(item.model, band + draw_paths([path(data.places, item.value)], "curve", plane))
 
-def places(data: CurvesData, values: Array) -> list[Place]:
-    """A curve over the places."""
-    return [(float(x), float(y)) for x, y in zip(data.places, values, strict=True)]
+    return draw_explainers(
+        data.explainers,
+        plane,
+        data.curve.up,
+        paths=lambda items: [path(data.places, item.value) for item in items],
+        parts=lambda label, items: [*null, *map(own, items)],
+    )
 
 
 def over_draws(values: Array) -> Array:
@@ -184,8 +161,8 @@ class CurveFigure(Figure):
             keys=legend(reading.models)
             + signs(
                 sign('<rect class="band" x="-12" y="-5" width="24" height="10"/><line class="curve" x1="-12" x2="12"/>', "the explainer"),
-                sign('<line class="bound" x1="-12" x2="12"/>', "random explanations"),
-                sign('<line class="behind" x1="-12" x2="12"/>', "the other explainers"),
+                line_sign("bound", "random explanations"),
+                BEHIND,
             ),
             drawing=draw_curves(data),
         )

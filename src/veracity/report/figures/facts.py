@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from veracity.core.sentences import tell
 from veracity.core.wording import compact, count, interval, number
@@ -17,8 +16,6 @@ from veracity.report.wording import as_number, as_text, missing, title_of
 FIRST = ("model", "explainer", "concept")
 ENDS = ("low", "high")
 LAST = ("trusted", "warning")
-OPEN = 12
-"""Longer tables are folded away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +34,6 @@ class LearntTable:
     columns: tuple[str, ...]
     facts: tuple[Fact, ...]
 
-    @property
-    def doubtful(self) -> tuple[Fact, ...]:
-        """Those that are not trusted."""
-        return tuple(fact for fact in self.facts if fact.trusted is False)
-
 
 def facts_data(frame: pd.DataFrame, level: str = "95 %") -> tuple[LearntTable, ...]:
     """Facts as tables: explainers whose facts have the same columns share one, in the order of their appearance."""
@@ -54,31 +46,29 @@ def facts_data(frame: pd.DataFrame, level: str = "95 %") -> tuple[LearntTable, .
 
 
 def columns_of(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The columns that some record fills: who and what first, whether to trust it last, an interval with its value."""
+    """The columns that some record fills: model, explainer and concept first, `trusted` last; an interval stands with its value."""
     filled = list(dict.fromkeys(name for record in records for name, value in record.items() if not missing(value)))
-    folded = {*LAST, *(ENDS if "accuracy" in filled and all(end in filled for end in ENDS) else ())}
     first = [name for name in FIRST if name in filled]
-    return (*first, *(name for name in filled if name not in first and name not in folded), *(["trusted"] if "trusted" in filled else []))
+    apart = {*first, *LAST, *(ENDS if {"accuracy", *ENDS} <= set(filled) else ())}
+    return (*first, *(name for name in filled if name not in apart), *(["trusted"] if "trusted" in filled else []))
 
 
 def table_of(columns: Sequence[str], records: Sequence[Mapping[str, Any]], level: str) -> LearntTable:
     """The records in words."""
-    facts = []
-    for record in records:
-        trusted = record.get("trusted")
-        facts.append(
-            Fact(
-                cells=tuple(worded(name, record) for name in columns),
-                trusted=None if missing(trusted) else bool(trusted),
-                warning=as_text(record.get("warning")),
-            )
+    facts = [
+        Fact(
+            cells=tuple(cell_text(name, record) for name in columns),
+            trusted=None if missing(record.get("trusted")) else bool(record["trusted"]),
+            warning=as_text(record.get("warning")),
         )
+        for record in records
+    ]
     bounded = any(not missing(record.get("accuracy")) and not missing(record.get("low")) for record in records)
     titles = {"accuracy": f"Accuracy ({level} interval)" if bounded else "Accuracy"}
     return LearntTable(columns=tuple(titles.get(name, title_of(name)) for name in columns), facts=tuple(facts))
 
 
-def worded(name: str, record: Mapping[str, Any]) -> str:
+def cell_text(name: str, record: Mapping[str, Any]) -> str:
     """A cell in words: an accuracy with its interval, yes or no, numbers, texts."""
     value = record.get(name)
     if name == "accuracy":
@@ -99,35 +89,3 @@ def facts_sentence(tables: Sequence[LearntTable]) -> str:
         return tell("learnt.all", len(asked), facts=len(asked)) or tell("learnt.one", facts=len(asked))
     verb = "is" if len(doubtful) == 1 else "are"
     return tell("learnt.some", count(len(asked), "row"), len(doubtful), verb, facts=len(asked))
-
-
-def draw_facts(tables: Sequence[LearntTable]) -> Markup:
-    """Every table as HTML: what is doubtful in the open, long tables folded away."""
-    return Markup("").join(draw_table(table) for table in tables)
-
-
-def draw_table(table: LearntTable) -> Markup:
-    """One table."""
-    if len(table.facts) <= OPEN:
-        return rows_of(table.columns, table.facts)
-    doubtful = rows_of(table.columns, table.doubtful) if table.doubtful else Markup("")
-    folded = Markup("<details><summary>All {}</summary>{}</details>").format(
-        count(len(table.facts), "row"), rows_of(table.columns, table.facts)
-    )
-    return doubtful + folded
-
-
-def rows_of(columns: Sequence[str], facts: Sequence[Fact]) -> Markup:
-    """Facts as table rows, each warning in a line of its own under its row."""
-    head = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in columns)
-    body = Markup("").join(draw_fact(fact, len(columns)) for fact in facts)
-    frame = '<div class="scroll" tabindex="0"><table class="learnt"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
-    return Markup(frame).format(head, body)
-
-
-def draw_fact(fact: Fact, width: int) -> Markup:
-    """One row; what is not trusted is set apart."""
-    css = Markup(' class="doubtful"') if fact.trusted is False else Markup("")
-    row = Markup("<tr{}>{}</tr>").format(css, Markup("").join(Markup("<td>{}</td>").format(cell) for cell in fact.cells))
-    warning = Markup('<tr class="warning"><td colspan="{}">{}</td></tr>').format(width, fact.warning)
-    return row + (warning if fact.warning else Markup(""))

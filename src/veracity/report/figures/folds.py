@@ -11,11 +11,9 @@ from markupsafe import Markup
 
 from veracity.core.sentences import tell
 from veracity.core.wording import count, interval, number
-from veracity.report.figure import Plot, sign, signs
-from veracity.report.figures.chart import ChartGroup, ChartRow, Readout, draw_chart, lane
-from veracity.report.figures.ranking import mean_of, span
-from veracity.report.figures.scale import Scale, key, mark, shape_of, tight_scale
-from veracity.report.wording import piece
+from veracity.report.figure import DOT, Plot, line_sign, sign, signs
+from veracity.report.figures import chart
+from veracity.report.wording import as_number, piece
 
 COMPARABLE = 0.03
 """How far accuracies may lie apart and still count as comparable (section 3.3)."""
@@ -51,17 +49,6 @@ class ModelFolds:
         return max(known) - min(known) if len(known) > 1 else math.nan
 
     @property
-    def fewest(self) -> int:
-        """How many samples the smallest fold has."""
-        return min((fold.samples for fold in self.folds), default=0)
-
-    @property
-    def noise(self) -> float:
-        """How far, 19 times in 20, the accuracy on the smallest fold lies from that on ever more samples: 1.96 sqrt(p (1 - p) / n)."""
-        mean = mean_of(self.accuracies)
-        return 1.96 * math.sqrt(mean * (1.0 - mean) / max(self.fewest, 1))
-
-    @property
     def comparable(self) -> bool:
         """Whether the folds' accuracies are within 3 points."""
         return self.spread <= COMPARABLE + 1e-9
@@ -72,7 +59,7 @@ class FoldsData:
     """Every cross-trained model."""
 
     models: tuple[ModelFolds, ...]
-    scale: Scale
+    scale: chart.Scale
 
     @property
     def known(self) -> bool:
@@ -81,48 +68,40 @@ class FoldsData:
 
 
 def folds_data(folds: pd.DataFrame, models: Sequence[str]) -> FoldsData:
-    """From one row a fold: model, fold, samples, accuracy, seconds."""
-    records = folds.to_dict("records")
-    held = {model: tuple(fold_of(record) for record in records if record["model"] == model) for model in models}
-    found = tuple(ModelFolds(model=model, place=models.index(model), folds=mine) for model, mine in held.items() if mine)
-    return FoldsData(models=found, scale=tight_scale([value for item in found for value in item.accuracies], least=0.05))
-
-
-def fold_of(record: dict[object, object]) -> Fold:
-    """One row."""
-    numbers = {name: float(str(record.get(name, "nan"))) for name in ("accuracy", "seconds")}
-    return Fold(fold=int(str(record["fold"])), samples=int(str(record["samples"])), **numbers)
+    """From one row per fold: model, fold, samples, accuracy, seconds."""
+    held: dict[str, list[Fold]] = {model: [] for model in models}
+    for record in folds.to_dict("records"):
+        if record["model"] in held:
+            numbers = {name: as_number(record.get(name)) for name in ("accuracy", "seconds")}
+            held[record["model"]].append(Fold(fold=int(record["fold"]), samples=int(record["samples"]), **numbers))
+    found = tuple(ModelFolds(model=model, place=models.index(model), folds=tuple(mine)) for model, mine in held.items() if mine)
+    return FoldsData(models=found, scale=chart.tight_scale([value for item in found for value in item.accuracies], least=0.05))
 
 
 def draw_folds(data: FoldsData) -> Markup:
-    """One row a model: a dot a fold over a line from the worst to the best."""
-    rows = [
-        ChartRow(
-            name=Markup("{}<span>{}</span> <small>{}</small>").format(
-                key(item.place) if len(data.models) > 1 else "", item.model, count(len(item.folds), "fold")
-            ),
-            lanes=[draw_lane(item, data.scale)],
-            readouts=[Readout(main=number(mean_of(item.accuracies)), more=interval(min(item.accuracies), max(item.accuracies)))],
-        )
-        for item in data.models
-        if item.accuracies
-    ]
-    groups = [ChartGroup(heading="", rows=rows)]
-    return draw_chart(groups, data.scale, lanes=1, main="mean", more="worst to best", label="Accuracy of every fold")
-
-
-def draw_lane(item: ModelFolds, scale: Scale) -> Markup:
-    """The folds of one model; those that are equally good lie on one another."""
-    known = [fold for fold in item.folds if math.isfinite(fold.accuracy)]
-    dots = [
-        Markup("<g><title>{}</title>{}</g>").format(
-            f"fold {fold.fold}: {number(fold.accuracy)} of {count(fold.samples, 'sample')}",
-            mark(scale.percent(fold.accuracy), 0.0, shape_of(item.place), "dot"),
-        )
-        for fold in known
-    ]
-    told = f"{item.model}: {', '.join(number(fold.accuracy) for fold in known)}"
-    return lane(item.place, told, span(min(item.accuracies), max(item.accuracies), 0.0, scale, "population") + Markup("").join(dots))
+    """One row per model: a dot per fold over a line from the worst to the best; equally good folds lie on one another."""
+    rows = []
+    for item in data.models:
+        if known := [fold for fold in item.folds if math.isfinite(fold.accuracy)]:
+            low, high = min(item.accuracies), max(item.accuracies)
+            dots = [
+                Markup("<g><title>{}</title>{}</g>").format(
+                    f"fold {fold.fold}: {number(fold.accuracy)} of {count(fold.samples, 'sample')}",
+                    chart.mark(data.scale.percent(fold.accuracy), 0.0, chart.shape_of(item.place), "dot"),
+                )
+                for fold in known
+            ]
+            told = f"{item.model}: {', '.join(number(fold.accuracy) for fold in known)}"
+            line = chart.span(low, high, 0.0, data.scale, "population")
+            key, folds = chart.key(item.place) if len(data.models) > 1 else "", count(len(item.folds), "fold")
+            rows.append(
+                chart.ChartRow(
+                    name=Markup("{}<span>{}</span> <small>{}</small>").format(key, item.model, folds),
+                    lanes=[chart.lane(item.place, told, line + Markup("").join(dots))],
+                    readouts=[(number(chart.mean_of(item.accuracies)), interval(low, high))],
+                )
+            )
+    return chart.draw_chart([("", rows)], data.scale, lanes=1, main="mean", more="worst to best", label="Accuracy of every fold")
 
 
 def folds_plot(data: FoldsData) -> Plot | None:
@@ -135,13 +114,16 @@ def folds_plot(data: FoldsData) -> Plot | None:
         title="Accuracy of every fold",
         sentences=tuple(piece("{}", fold_sentence(item)) for item in data.models),
         note=f"Each dot is a model, held against the fold that it never saw.{spent}",
-        keys=signs(sign('<circle class="dot" r="4.2"/>', "one fold"), sign('<line class="population" x1="-12" x2="12"/>', "worst to best")),
+        keys=signs(sign(DOT, "one fold"), line_sign("population", "worst to best")),
         drawing=draw_folds(data) if data.known else Markup(""),
     )
 
 
 def fold_sentence(item: ModelFolds) -> str:
-    """Whether the folds of one model are comparably accurate, as stability takes for granted (section 3.3)."""
+    """Whether the folds of one model are comparably accurate, as stability takes for granted (section 3.3).
+
+    The noise of the accuracy p on the smallest fold of n samples is 1.96 sqrt(p (1 - p) / n), 19 times in 20.
+    """
     folds, known = count(len(item.folds), "fold"), item.accuracies
     if not math.isfinite(item.spread):
         return tell("folds.unknown", item.model, folds, folds=len(item.folds))
@@ -149,5 +131,6 @@ def fold_sentence(item: ModelFolds) -> str:
     apart = f"{100 * item.spread:.1f} points apart"
     if item.comparable:
         return tell("folds.comparable", item.model, folds, ends, apart, accuracies=len(known))
-    noise = f"{100 * item.noise:.1f}"
-    return tell("folds.apart", item.model, folds, ends, apart, f"{100 * COMPARABLE:g}", item.fewest, noise, accuracies=len(known))
+    mean, fewest = chart.mean_of(known), min(fold.samples for fold in item.folds)
+    noise = f"{100 * (1.96 * math.sqrt(mean * (1.0 - mean) / max(fewest, 1))):.1f}"
+    return tell("folds.apart", item.model, folds, ends, apart, f"{100 * COMPARABLE:g}", fewest, noise, accuracies=len(known))

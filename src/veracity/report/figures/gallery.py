@@ -4,109 +4,126 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from veracity.core.wording import compact, number
-from veracity.report.figures.exhibit import Exhibit, Layout, cloud_like, cloud_panels, draw_input, draw_tiles, exhibit, tile, words
-from veracity.report.figures.images import (
-    BARS,
-    CHANNELS,
-    PIXELS,
-    Array,
-    bounds,
-    draw_bars,
-    draw_series,
-    largest,
-    loudest,
-    reach,
-    series_data,
-)
+from veracity.report.figures import images
+from veracity.report.figures.images import BARS, CHANNELS, PIXELS, Array, Layout
+from veracity.report.html import draw
 from veracity.report.wording import in_order
 from veracity.results import WorstPair
 
 NAMED = 12
 """More concepts than this are drawn as bars."""
-
-
-def draw_vectors(item: Exhibit) -> Markup:
-    """The input before and after, and what should have stayed the same."""
-    low, high = bounds(item.input, item.moved)
-    return Markup("").join(
-        [
-            tile(draw_input(item.input, item.layout, low, high, "input"), "input", "x", "input"),
-            tile(draw_input(item.moved, item.layout, low, high, "moved input"), "moved input", item.formulas.moved, "moved"),
-            Markup('<div class="vectors">{}</div>').format(draw_pair(item)),
-        ]
-    )
-
-
-def draw_pair(item: Exhibit) -> Markup:
-    """Expected and found: a few concepts as a table, anything else as bars, other shapes in words."""
-    expected, found = item.expected, item.found
-    if item.frame == "concepts" and expected.ndim == 1 and len(expected) <= NAMED:
-        return draw_concepts(item)
-    if expected.ndim != 1 or expected.shape != found.shape or not len(expected):
-        drawn = (words(expected, "expected"), words(found, "found"))
-    else:
-        shown = largest((expected, found))
-        scale = reach(expected[shown], found[shown])
-        drawn = (draw_bars(expected[shown], scale, "expected"), draw_bars(found[shown], scale, "found"))
-    return tile(drawn[0], "expected", item.formulas.expected, "bar") + tile(drawn[1], "found", item.formulas.found, "bar")
-
-
-def draw_concepts(item: Exhibit) -> Markup:
-    """One row a concept; those that changed stand out."""
-    names = item.names if len(item.names) == len(item.expected) else tuple(f"concept {place + 1}" for place in range(len(item.expected)))
-    head = '<tr><th scope="col">concept</th><th scope="col">expected <i>{}</i></th><th scope="col">found <i>{}</i></th></tr>'
-    row = Markup('<tr{}><th scope="row">{}</th><td>{}</td><td>{}</td></tr>')
-    body = Markup("").join(
-        row.format(Markup(' class="changed"') if number(before, 2) != number(after, 2) else "", name, number(before, 2), number(after, 2))
-        for name, before, after in zip(names, item.expected, item.found, strict=True)
-    )
-    table = '<table class="concepts"><thead>{}</thead><tbody>{}</tbody></table>'
-    return Markup(table).format(Markup(head).format(item.formulas.expected, item.formulas.found), body)
-
-
-def thinned(values: Array) -> bool:
-    """Whether bars were left out."""
-    return values.ndim == 1 and len(largest((values,))) < len(values)
-
-
-def series_like(item: Exhibit) -> bool:
-    """Whether the input is a series that its explanations can colour."""
-    return item.layout is Layout.SERIES and all(lines_up(array, item.input) for array in item.maps)
-
-
-def lines_up(attribution: Array, values: Array) -> bool:
-    """Whether an attribution can colour a series: equally long, and one channel or all of them."""
-    a, b = np.atleast_2d(attribution), np.atleast_2d(values)
-    return attribution.ndim <= 2 and a.shape[-1] == b.shape[-1] and a.shape[0] in {1, b.shape[0]}
-
-
-def series_panels(item: Exhibit) -> tuple[tuple[Markup, str, str], ...]:
-    """Three drawings with their captions and formulas."""
-    before, after = np.atleast_2d(item.input), np.atleast_2d(item.moved)
-    low, high = bounds(before, after)
-    maps = [np.atleast_2d(array) for array in item.maps]
-    scale, channels, formulas = reach(*maps), loudest(maps, len(before)), item.formulas
-    drawn = (
-        (before, maps[0], "input by its explanation", "x, e(x)"),
-        (after, maps[1], "moved input, expected", f"{formulas.moved}, {formulas.expected}"),
-        (after, maps[2], "moved input, found", f"{formulas.moved}, {formulas.found}"),
-    )
-    return tuple(
-        (draw_series(series_data(values, colours, low=low, high=high, scale=scale, channels=channels), name), name, formula)
-        for values, colours, name, formula in drawn
-    )
-
-
 EACH = 4
 EACH_OF_SEVERAL = 2
-"""How many of each kind, where there are several."""
+"""How many of each kind, if there are several."""
 NUMBERS = 6
 """A transform of more numbers is not spelt out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formulas:
+    """The symbols of the perturbed input and of the explanations to compare."""
+
+    moved: str
+    expected: str
+    found: str
+
+
+MOVES = Formulas(moved="g x", expected="g e(x)", found="e(g x)")
+STAYS = Formulas(moved="g x", expected="e(x)", found="e(g x)")
+NEARBY = Formulas(moved="x'", expected="e(x)", found="e(x')")
+
+
+def formulas_of(score: str, frame: str) -> Formulas:
+    """What a score compares, in symbols."""
+    if score == "max_sensitivity":
+        return NEARBY
+    return MOVES if frame == "input" and score in {"equivariance", "symmetry"} else STAYS
+
+
+def group_names(spec: Any) -> frozenset[str]:
+    """Every name in a group's spec, that of a product's factors among them.
+
+    >>> sorted(group_names({"name": "product", "factors": [{"name": "so3"}, {"name": "permutations"}]}))
+    ['permutations', 'product', 'so3']
+    """
+
+    def names(part: Any) -> Iterator[str]:
+        if isinstance(part, Mapping):
+            yield from (str(value) for key, value in part.items() if key == "name")
+            part = [value for value in part.values() if not isinstance(value, str)]
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, (list, tuple)):
+            for value in part:
+                yield from names(value)
+
+    return frozenset(names(spec))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exhibit:
+    """One of the worst pairs: its tensors as arrays, and what to say about it; `names` are those of its concepts, if it has any."""
+
+    model: str
+    explainer: str
+    frame: str
+    names: tuple[str, ...]
+    layout: Layout
+    formulas: Formulas
+    sample: int
+    draw: int
+    element: Sequence[float]
+    value: float
+    input: Array
+    moved: Array
+    explanation: Array
+    expected: Array
+    found: Array
+
+    @property
+    def mapped(self) -> bool:
+        """Whether explanations live where the input lives."""
+        return self.frame == "input"
+
+    @property
+    def maps(self) -> tuple[Array, Array, Array]:
+        """The three explanations, which share one scale."""
+        return self.explanation, self.expected, self.found
+
+    @property
+    def cloud(self) -> bool:
+        """Whether the input is a cloud whose points its explanations can colour."""
+        return self.layout is Layout.POINTS and all(array.shape[:1] == self.input.shape[:1] for array in self.maps)
+
+    @property
+    def coloured(self) -> bool:
+        """Whether the input itself, a cloud or a series, can carry the colours of its explanations."""
+        if not self.mapped or self.layout is not Layout.SERIES:
+            return self.mapped and self.cloud
+        channels, length = np.atleast_2d(self.input).shape
+        shapes = [np.atleast_2d(array).shape for array in self.maps]
+        return all(len(shape) == 2 and shape[1] == length and shape[0] in {1, channels} for shape in shapes)
+
+
+def exhibit(item: WorstPair, *, score: str, frame: str, names: Sequence[str], groups: frozenset[str]) -> Exhibit:
+    """A pair with its tensors as arrays."""
+    arrays: dict[str, Any] = {name: images.to_array(getattr(item, name)) for name in ("input", "moved", "explanation", "expected", "found")}
+    return Exhibit(
+        **{name: getattr(item, name) for name in ("model", "explainer", "sample", "draw", "element", "value")},
+        **arrays,
+        frame=frame,
+        names=tuple(names),
+        layout=images.layout_of(arrays["input"], groups),
+        formulas=formulas_of(score, frame),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +134,7 @@ class GalleryData:
 
     @property
     def exhibits(self) -> tuple[Exhibit, ...]:
-        """All of them."""
+        """The exhibits of all models."""
         return tuple(item for _, items in self.models for item in items)
 
 
@@ -131,14 +148,12 @@ def gallery_data(
     groups: frozenset[str] = frozenset(),
     each: int | None = None,
 ) -> GalleryData:
-    """The worst pair of each model's worst explainers, which `order` names worst first, with tensors as arrays.
+    """The worst pair of each model's worst explainers, which `order` lists worst first.
 
     Kinds of explanations, by the `frames` of explainers, follow one another; `groups` names what acts on the inputs, and
     `concepts` those of a (model, explainer).
     """
-    first: dict[tuple[str, str], WorstPair] = {}
-    for item in worst:
-        first.setdefault((item.model, item.explainer), item)
+    first = {(item.model, item.explainer): item for item in reversed(worst)}
     kinds = {label: (frames or {}).get(label, "input") for names in order.values() for label in names}
     present = in_order(kinds.values())
     limit = each or (EACH if len(present) == 1 else EACH_OF_SEVERAL)
@@ -156,78 +171,129 @@ def gallery_data(
 def gallery_notes(data: GalleryData) -> list[str]:
     """What the pictures leave out, if anything."""
     shown = data.exhibits
-    pictures = [item for item in shown if item.layout is Layout.PICTURE]
-    series = [item for item in shown if item.layout is Layout.SERIES]
-    rows = [item for item in shown if item.layout is Layout.ROWS]
+    pictures, series, rows = ([item for item in shown if item.layout is kind] for kind in (Layout.PICTURE, Layout.SERIES, Layout.ROWS))
     mapped = [array for item in shown if item.mapped for array in item.maps]
     channels = [item.input for item in series] + [array for item in series if item.mapped for array in item.maps]
+    sides = [max(array.shape[1:]) for array in [*(item.input for item in pictures), *mapped] if array.ndim == 3]
     said = {
-        "Inputs with neither one nor three channels are shown as the mean of their channels.": any(
-            item.input.shape[0] not in {1, 3} for item in pictures
-        ),
-        "Explanations are summed over the channels for display; the score compares every channel.": any(
-            array.ndim == 3 and array.shape[0] > 1 for array in mapped
-        ),
-        f"Pictures of more than {PIXELS} pixels a side are averaged down for display.": any(
-            array.ndim == 3 and max(array.shape[1:]) > PIXELS for array in [*(item.input for item in pictures), *mapped]
-        ),
-        f"Of more than {CHANNELS} channels, the {CHANNELS} with the largest attribution are drawn.": any(
-            array.ndim == 2 and len(array) > CHANNELS for array in channels
-        ),
-        "Matrices are drawn row by row without their empty rows, one row a node, point or token.": bool(rows),
-        f"Of matrices with more than {PIXELS} columns, each row's sum is drawn.": any(item.input.shape[1] > PIXELS for item in rows),
-        "Points are coloured by the sum over their coordinates.": any(cloud_like(item) for item in shown if item.mapped),
-        f"Of more than {BARS} numbers, the {BARS} with the largest magnitude are drawn.": any(
-            thinned(item.expected) for item in shown if not item.mapped
-        ),
+        "Inputs with neither one nor three channels are shown as the mean of their channels.": [
+            item for item in pictures if item.input.shape[0] not in {1, 3}
+        ],
+        "Explanations are summed over the channels for display; the score compares every channel.": [
+            array for array in mapped if array.ndim == 3 and array.shape[0] > 1
+        ],
+        f"Pictures of more than {PIXELS} pixels a side are averaged down for display.": [side for side in sides if side > PIXELS],
+        f"Of more than {CHANNELS} channels, the {CHANNELS} with the largest attribution are drawn.": [
+            array for array in channels if array.ndim == 2 and len(array) > CHANNELS
+        ],
+        "Matrices are drawn row by row without their empty rows, one row per node, point or token.": rows,
+        f"Of matrices with more than {PIXELS} columns, each row's sum is drawn.": [item for item in rows if item.input.shape[1] > PIXELS],
+        "Points are coloured by the sum over their coordinates.": [item for item in shown if item.mapped and item.cloud],
+        f"Of more than {BARS} numbers, the {BARS} with the largest magnitude are drawn.": [
+            item for item in shown if not item.mapped and item.expected.ndim == 1 and len(item.expected) > BARS
+        ],
     }
-    return [note for note, holds in said.items() if holds]
+    return [note for note, found in said.items() if found]
 
 
 def draw_gallery(items: Sequence[Exhibit], digits: int = 3) -> Markup:
     """Exhibits of one model as HTML: those alike in form together, pictures in rows under one another, panels in columns."""
     return Markup("").join(
-        Markup('<div class="{}">{}</div>').format("gallery columns" if wide else "gallery", Markup("").join(drawn))
-        for wide, drawn in runs([(panelled(item), draw_exhibit(item, digits)) for item in items])
+        Markup('<div class="{}">{}</div>').format(
+            "gallery columns" if panels else "gallery", Markup("").join(draw_exhibit(item, digits) for item in alike)
+        )
+        for panels, alike in groupby(items, key=lambda item: item.coloured)
     )
 
 
-def runs(drawn: Sequence[tuple[bool, Markup]]) -> Iterator[tuple[bool, list[Markup]]]:
-    """Neighbours of the same form together."""
-    start = 0
-    for place in range(1, len(drawn) + 1):
-        if place == len(drawn) or drawn[place][0] != drawn[start][0]:
-            yield drawn[start][0], [markup for _, markup in drawn[start:place]]
-            start = place
-
-
-def panelled(item: Exhibit) -> bool:
-    """Whether the input itself can carry its explanation's colours."""
-    return item.mapped and (series_like(item) or cloud_like(item))
-
-
 def draw_exhibit(item: Exhibit, digits: int) -> Markup:
-    """One card: the facts, and the pictures that suit the tensors' shape."""
+    """One card: the facts, and the pictures that suit the shape of the tensors."""
+    element = f", g = ({', '.join(map(compact, item.element))})" if 0 < len(item.element) <= NUMBERS else ""
     facts = Markup(
         '<div class="facts"><strong>{}</strong><span class="score">{}</span><span>sample {}</span><span>draw {}{}</span></div>'
-    ).format(breakable(item.explainer), number(item.value, digits), item.sample, item.draw, spelt(item.element))
-    if panelled(item):
-        made = series_panels(item) if item.layout is Layout.SERIES else cloud_panels(item)
-        css, drawn = "lines" if item.layout is Layout.SERIES else "cloudy", Markup("").join(tile(*part, "panel") for part in made)
+    ).format(breakable(item.explainer), number(item.value, digits), item.sample, item.draw, element)
+    if item.coloured:
+        css, drawing = "lines" if item.layout is Layout.SERIES else "cloudy", draw_coloured(item)
     else:
-        css, drawn = ("tiles", draw_tiles(item)) if item.mapped else ("apart", draw_vectors(item))
-    return Markup('<article class="exhibit {}">{}{}</article>').format(css, facts, drawn)
-
-
-def spelt(element: Sequence[float]) -> str:
-    """The numbers of a transform, if they are few.
-
-    >>> spelt([1.0, -2.0]), spelt([0.0] * 7), spelt([])
-    (', g = (1, −2)', '', '')
-    """
-    return f", g = ({', '.join(compact(place) for place in element)})" if 0 < len(element) <= NUMBERS else ""
+        css, drawing = ("tiles", draw_tiles(item)) if item.mapped else ("apart", draw_vectors(item))
+    return Markup('<article class="exhibit {}">{}{}</article>').format(css, facts, drawing)
 
 
 def breakable(name: str) -> Markup:
     """A name that may break after an underscore, where there is little room."""
     return Markup("_<wbr>").join(name.split("_"))
+
+
+def draw_coloured(item: Exhibit) -> Markup:
+    """Three panels: the input coloured by its explanation, and the moved input coloured by the expected and by the found one."""
+    low, high = images.bounds(item.input, item.moved)
+    series, formulas = item.layout is Layout.SERIES, item.formulas
+    maps = [np.atleast_2d(array) if series else array.reshape(len(array), -1).sum(axis=1) for array in item.maps]
+    scale, before, after = images.reach(*maps), np.atleast_2d(item.input), np.atleast_2d(item.moved)
+    channels = images.loudest(maps, len(before)) if series else ()
+    panels = (
+        (before, maps[0], "input by its explanation", "x, e(x)"),
+        (after, maps[1], "moved input, expected", f"{formulas.moved}, {formulas.expected}"),
+        (after, maps[2], "moved input, found", f"{formulas.moved}, {formulas.found}"),
+    )
+    parts = []
+    for values, colours, name, formula in panels:
+        if series:
+            drawing = images.draw_series(images.series_data(values, colours, low=low, high=high, scale=scale, channels=channels), name)
+        else:
+            drawing = images.draw_points(values, colours / scale, low, high, name)
+        parts.append(images.tile(drawing, name, formula, "panel"))
+    return Markup("").join(parts)
+
+
+def draw_tiles(item: Exhibit) -> Markup:
+    """Five tiles; inputs share one scale and explanations another."""
+    low, high = images.bounds(item.input, item.moved)
+    shown = occupied_rows(item)
+    before, after = (array if shown is None else array[shown] for array in (item.input, item.moved))
+    maps = [images.one_map(array, item.layout, shown) for array in item.maps]
+    scale, layout, formulas = images.reach(*maps), item.layout, item.formulas
+    tiles = [
+        images.tile(images.draw_input(before, layout, low, high, "input"), "input", "x", "input"),
+        images.tile(images.draw_map(maps[0], layout, scale, "explanation"), "explanation", "e(x)", "explanation"),
+        images.tile(images.draw_input(after, layout, low, high, "moved input"), "moved input", formulas.moved, "moved"),
+        images.tile(images.draw_map(maps[1], layout, scale, "expected"), "expected", formulas.expected, "expected"),
+        images.tile(images.draw_map(maps[2], layout, scale, "found"), "found", formulas.found, "found"),
+    ]
+    return Markup("").join(tiles)
+
+
+def occupied_rows(item: Exhibit) -> NDArray[np.bool_] | None:
+    """The rows of a matrix that are not all zero before and after; rows without a node have nothing to show."""
+    arrays = (item.input, item.moved, *item.maps)
+    if item.layout is not Layout.ROWS or any(array.ndim != 2 or len(array) != len(item.input) for array in arrays):
+        return None
+    used = np.any([(array != 0).any(axis=1) for array in arrays], axis=0)
+    return np.asarray(used) if used.any() else None
+
+
+def draw_vectors(item: Exhibit) -> Markup:
+    """The input before and after, and what should have stayed the same: concepts as a table, other vectors as bars, the rest in words."""
+    low, high = images.bounds(item.input, item.moved)
+    expected, found, formulas = item.expected, item.found, item.formulas
+    if item.frame == "concepts" and expected.ndim == 1 and len(expected) <= NAMED:
+        pair = draw_concepts(item)
+    else:
+        drawings = (images.words(expected, "expected"), images.words(found, "found"))
+        if expected.ndim == 1 and expected.shape == found.shape and len(expected):
+            shown = images.largest((expected, found))
+            scale = images.reach(expected[shown], found[shown])
+            drawings = (images.draw_bars(expected[shown], scale, "expected"), images.draw_bars(found[shown], scale, "found"))
+        pair = images.tile(drawings[0], "expected", formulas.expected, "bar") + images.tile(drawings[1], "found", formulas.found, "bar")
+    return (
+        images.tile(images.draw_input(item.input, item.layout, low, high, "input"), "input", "x", "input")
+        + images.tile(images.draw_input(item.moved, item.layout, low, high, "moved input"), "moved input", formulas.moved, "moved")
+        + Markup('<div class="vectors">{}</div>').format(pair)
+    )
+
+
+def draw_concepts(item: Exhibit) -> Markup:
+    """One row per concept; those that changed stand out."""
+    names = item.names if len(item.names) == len(item.expected) else tuple(f"concept {place + 1}" for place in range(len(item.expected)))
+    lines = [(name, number(before, 2), number(after, 2)) for name, before, after in zip(names, item.expected, item.found, strict=True)]
+    return draw("concepts", lines, item.formulas)

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
+from veracity.core.scores import Array
 from veracity.core.wording import number
-from veracity.report.figure import Plot, SharedFigure, sign, signs
+from veracity.report.figure import Plot, SharedFigure, line_sign, sign, signs
+from veracity.report.figures.chart import Scale, from_zero
 from veracity.report.figures.panels import Facet, draw_facets
-from veracity.report.figures.plane import Plane, draw_paths, draw_plane, stretched
-from veracity.report.figures.plane import line as outline
-from veracity.report.figures.scale import Scale, from_zero
+from veracity.report.figures.plane import Plane, draw_paths, draw_plane, line, stretch
 from veracity.report.reading import Reading
-from veracity.report.wording import say, sentences, word_of
-from veracity.scores.stability.reco import balance
+from veracity.report.wording import as_json, say, sentences, word_of
+from veracity.scores.distance_sets import balance
 
-Array = NDArray[np.float64]
 Sets = Mapping[tuple[str, str], tuple[Array, Array]]
 """By (model, explainer): the distances in S= and in S!=."""
 
 BINS = 40
 SAME, DIFFER = "S=", "S\N{NOT EQUAL TO}"
 SET_COLOURS = ("l3", "l2")
-"""Of S= and of S!=, so that they are no model's."""
+"""The colours of S= and of S!=; no model has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +39,7 @@ class Histogram:
     same: tuple[float, ...]
     differ: tuple[float, ...]
     sizes: tuple[int, int]
-    means: tuple[float, float]
+    means: tuple[float, ...]
     cut: float
     consistency: float
 
@@ -60,38 +57,27 @@ class HistogramsData:
 def histograms_data(sets: Sets, models: Sequence[str], frames: Mapping[str, str], bins: int = BINS) -> HistogramsData:
     """From the distances of each explainer on each model; `frames` names the explainers to show, in their order."""
     shown = [(label, model) for label in frames for model in models if (model, label) in sets]
-    kept = {(label, model): tuple(finite(part) for part in sets[model, label]) for label, model in shown}
+    kept = {(label, model): [part[np.isfinite(part)] for part in sets[model, label]] for label, model in shown}
     filled = {name: both for name, both in kept.items() if any(len(part) for part in both)}
     across = from_zero([float(end) for both in filled.values() for part in both if len(part) for end in (part.min(), part.max())], parts=5)
     edges = np.linspace(across.low, across.high, bins + 1)
-    panels = tuple(histogram(label, model, frames[label], same, differ, edges) for (label, model), (same, differ) in filled.items())
-    return HistogramsData(edges=tuple(map(float, edges)), panels=panels, models=tuple(models), across=across)
-
-
-def histogram(explainer: str, model: str, frame: str, same: Array, differ: Array, edges: Array) -> Histogram:
-    """One panel."""
-    cut, consistency = best_cut(same, differ)
-    return Histogram(
-        explainer=explainer,
-        model=model,
-        frame=frame,
-        same=shares(same, edges),
-        differ=shares(differ, edges),
-        sizes=(len(same), len(differ)),
-        means=(mean(same), mean(differ)),
-        cut=cut,
-        consistency=consistency,
-    )
-
-
-def finite(values: Array) -> Array:
-    """What is defined."""
-    return values[np.isfinite(values)]
-
-
-def mean(values: Array) -> float:
-    """The mean, NaN of nothing."""
-    return float(values.mean()) if len(values) else math.nan
+    panels = []
+    for (label, model), (same, differ) in filled.items():
+        cut, consistency = best_cut(same, differ)
+        panels.append(
+            Histogram(
+                explainer=label,
+                model=model,
+                frame=frames[label],
+                same=shares(same, edges),
+                differ=shares(differ, edges),
+                sizes=(len(same), len(differ)),
+                means=tuple(float(part.mean()) if len(part) else math.nan for part in (same, differ)),
+                cut=cut,
+                consistency=consistency,
+            )
+        )
+    return HistogramsData(edges=tuple(map(float, edges)), panels=tuple(panels), models=tuple(models), across=across)
 
 
 def shares(values: Array, edges: Array) -> tuple[float, ...]:
@@ -119,34 +105,23 @@ def best_cut(same: Array, differ: Array) -> tuple[float, float]:
 
 
 def draw_histograms(data: HistogramsData) -> Markup:
-    """One plot an explainer and model: S= filled, S!= as a line, and gamma* as an upright one."""
+    """One plot per explainer and model: S= filled, S!= as a line, and gamma* as a vertical line."""
     return draw_facets([draw_panel(panel, data) for panel in data.panels])
 
 
 def draw_panel(panel: Histogram, data: HistogramsData) -> Facet:
-    """One plot, on a scale of its own upwards."""
+    """One plot, on a scale of its own upwards: the outlines of both histograms, from the ground to the ground."""
     plane = Plane(across=data.across, up=from_zero([*panel.same, *panel.differ], parts=3))
-    parts = [
-        coloured(SET_COLOURS[0], draw_steps(panel.same, data.edges, plane, "area")) if panel.sizes[0] else Markup(""),
-        coloured(SET_COLOURS[1], draw_steps(panel.differ, data.edges, plane, "curve")) if panel.sizes[1] else Markup(""),
-        draw_paths([[(panel.cut, plane.up.low), (panel.cut, plane.up.high)]], "reference", plane),
-    ]
-    title = " on ".join([panel.explainer, panel.model] if len(data.models) > 1 else [panel.explainer])
-    told = captions(panel)
+    parts = []
+    for colour, css, size, heights in zip(SET_COLOURS, ("area", "curve"), panel.sizes, (panel.same, panel.differ), strict=True):
+        corners = [(edge, height) for place, height in enumerate(heights) for edge in data.edges[place : place + 2]]
+        closed = line([(data.edges[0], 0.0), *corners, (data.edges[-1], 0.0)], plane)
+        outline = stretch(Markup('<path class="{}" d="{}"/>').format(css, closed), plane)
+        parts += [Markup('<g class="{}">{}</g>').format(colour, outline)] if size else []
+    parts.append(draw_paths([[(panel.cut, plane.up.low), (panel.cut, plane.up.high)]], "reference", plane))
+    title, told = f"{panel.explainer} on {panel.model}" if len(data.models) > 1 else panel.explainer, captions(panel)
     drawing = draw_plane(plane, Markup("").join(parts), f"{title}: {'; '.join(told)}")
-    return Facet(title=title, frame=panel.frame, drawing=drawing, captions=tuple(Markup.escape(text) for text in told))
-
-
-def coloured(css: str, content: Markup) -> Markup:
-    """What belongs to a set, in its colour."""
-    return Markup('<g class="{}">{}</g>').format(css, content)
-
-
-def draw_steps(heights: Sequence[float], edges: Sequence[float], plane: Plane, css: str) -> Markup:
-    """The outline of a histogram, from the ground to the ground."""
-    corners = [(edge, height) for place, height in enumerate(heights) for edge in edges[place : place + 2]]
-    closed = [(edges[0], 0.0), *corners, (edges[-1], 0.0)]
-    return stretched(Markup('<path class="{}" d="{}"/>').format(css, outline(closed, plane)), plane)
+    return Facet(title=title, frame=panel.frame, drawing=drawing, captions=tuple(map(Markup.escape, told)))
 
 
 def captions(panel: Histogram) -> list[str]:
@@ -184,7 +159,7 @@ class HistogramsFigure(SharedFigure):
         keys = signs(
             sign(f'<g class="{SET_COLOURS[0]}"><rect class="area" x="-12" y="-6" width="24" height="12"/></g>', SAME),
             sign(f'<g class="{SET_COLOURS[1]}"><line class="curve" x1="-12" x2="12"/></g>', DIFFER),
-            sign('<line class="reference" x1="-12" x2="12"/>', "\N{GREEK SMALL LETTER GAMMA}*, where ReCo cuts"),
+            line_sign("reference", "\N{GREEK SMALL LETTER GAMMA}*, where ReCo cuts"),
         )
         return Plot(
             title=f"Distances in {SAME} and {DIFFER}{whose}",
@@ -200,6 +175,5 @@ def sharing_sets(reading: Reading, labels: Sequence[str]) -> list[list[str]]:
     found: dict[str, list[str]] = {}
     for label in labels:
         spec = reading.score(label).spec()
-        key = json.dumps({name: value for name, value in spec.items() if name != "name"}, sort_keys=True, default=str)
-        found.setdefault(key, []).append(label)
+        found.setdefault(as_json({name: value for name, value in spec.items() if name != "name"}), []).append(label)
     return list(found.values())

@@ -1,4 +1,4 @@
-"""Arrays as small pictures inside the page: PNG images, bars, and series as lines.
+"""Arrays as small pictures inside the page: PNG images, bars, clouds of points, and series as lines.
 
 Signed maps use two hues whose opacity grows with the magnitude: zero is the page itself, light or dark. The scale is
 symmetric about zero and linear.
@@ -10,6 +10,7 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from markupsafe import Markup
@@ -17,8 +18,24 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-Array = NDArray[np.float64]
+from veracity.core.scores import Array
+from veracity.report.figures.chart import evenly
 
+BARS = 160
+"""More bars than this cannot be told apart."""
+BAR_HEIGHT = 44
+WIDE = 1000
+CHANNELS = 4
+"""The most channels of a series that are drawn."""
+MOMENTS = 320
+"""The most moments of a series that are drawn."""
+HEIGHT = 54
+SHADES = 8
+POINTS = 600
+"""The most points of a cloud that are drawn."""
+SIZE = 200
+SLANT = np.array([[1.0, 0.0], [0.0, -1.0], [0.42, -0.24]])
+"""From (x, y, z) to the page: x to the right, y upwards, z away to the upper right."""
 POSITIVE = (209, 52, 70)
 NEGATIVE = (43, 117, 208)
 MISSING = (128, 128, 128)
@@ -104,10 +121,90 @@ def encode(image: Image.Image, **settings: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-BAR_HEIGHT = 44
-WIDE = 1000
-BARS = 160
-"""More bars than this cannot be told apart."""
+class Layout(Enum):
+    """What the axes of an input mean, as far as drawing goes."""
+
+    PICTURE = "picture"
+    SERIES = "series"
+    POINTS = "points"
+    ROWS = "rows"
+    OTHER = "other"
+
+
+SETS = frozenset({"permutations", "so3", "cube_rotations"})
+NODES = "node_permutations"
+MOST_CHANNELS = 16
+"""A matrix with more rows than this is no series, unless it is longer still."""
+LEAST_POINTS = 8
+"""A matrix with three columns and at least this many rows is a cloud of points."""
+
+
+def layout_of(values: Array, groups: frozenset[str] = frozenset()) -> Layout:
+    """How to draw an input, from its shape and the groups that act on it: groups tell a set of rows from the channels of a series."""
+    if values.size == 0 or values.ndim not in {1, 2, 3}:
+        return Layout.OTHER
+    if values.ndim != 2:
+        return Layout.PICTURE if values.ndim == 3 else Layout.SERIES
+    rows, columns = values.shape
+    if columns == 3 and NODES not in groups and (rows >= LEAST_POINTS or (groups & SETS and rows > 3)):
+        return Layout.POINTS
+    return Layout.ROWS if groups & {*SETS, NODES} or (rows > MOST_CHANNELS and columns < rows) else Layout.SERIES
+
+
+def draw_input(values: Array, layout: Layout, low: float, high: float, name: str) -> Markup:
+    """An input as a picture, a heat map, points, or lines; in words if it has no such shape."""
+    if layout is Layout.PICTURE and values.shape[0] == 3:
+        return image(colour_png(values, low, high), values.shape[1:], name, "colour")
+    if layout is Layout.PICTURE:
+        return image(grey_png(values.mean(axis=0), low, high), values.shape[1:], name, "grey")
+    if layout is Layout.ROWS and 0 < values.shape[1] <= PIXELS:
+        return image(grey_png(values, low, high), values.shape, name, "grey sheet")
+    if layout is Layout.POINTS:
+        return draw_points(values, np.zeros(len(values)), low, high, name)
+    return plain_lines(values, name) if layout is Layout.SERIES else words(values, name)
+
+
+def draw_map(values: Array, layout: Layout, scale: float, name: str) -> Markup:
+    """An explanation as a signed map, bars, or lines; in words if it has no such shape."""
+    if values.size == 0:
+        return words(values, name)
+    if values.ndim == 3:
+        return image(signed_png(values[0], scale), values.shape[1:], name, "signed")
+    if values.ndim == 2 and layout in {Layout.ROWS, Layout.POINTS}:
+        return image(signed_png(values, scale), values.shape, name, "signed sheet")
+    if values.ndim == 1 and layout is Layout.ROWS:
+        return draw_bars(values, scale, name)
+    return plain_lines(values, name) if values.ndim in {1, 2} else words(values, name)
+
+
+def one_map(values: Array, layout: Layout, shown: NDArray[np.bool_] | None) -> Array:
+    """An explanation of a picture (C, H, W) as one map (1, H, W), the sum over channels; of a wide matrix its rows' sums."""
+    if values.ndim == 3:
+        return np.asarray(values.sum(axis=0, keepdims=True))
+    rows = values if shown is None else values[shown]
+    return np.asarray(rows.sum(axis=1)) if layout is Layout.ROWS and rows.ndim == 2 and rows.shape[1] > PIXELS else rows
+
+
+def image(source: str, size: Sequence[int], name: str, css: str) -> Markup:
+    """A crisp picture of known proportions."""
+    return Markup('<img class="{}" src="{}" width="{}" height="{}" alt="{}">').format(css, source, size[1], size[0], name)
+
+
+def words(values: Array, name: str) -> Markup:
+    """A tensor that has no picture."""
+    shape = " \N{MULTIPLICATION SIGN} ".join(str(side) for side in values.shape) or "one number"
+    return Markup('<div class="shape">{} of shape {}</div>').format(name, shape)
+
+
+def tile(drawing: Markup, caption: str, formula: str, css: str) -> Markup:
+    """A picture with its caption."""
+    return Markup('<figure class="{}">{}<figcaption>{} <i>{}</i></figcaption></figure>').format(css, drawing, caption, formula)
+
+
+def coloured_path(css: str, path: str, opacity: float | None = None) -> Markup:
+    """A path in its colour; empty if nothing is on it."""
+    shade = "" if opacity is None else Markup(' opacity="{}"').format(opacity)
+    return Markup('<path class="{}"{} d="{}"/>').format(css, shade, path) if path else Markup("")
 
 
 def largest(vectors: tuple[Array, ...], limit: int = BARS) -> Array:
@@ -121,28 +218,35 @@ def largest(vectors: tuple[Array, ...], limit: int = BARS) -> Array:
 
 
 def draw_bars(values: Array, scale: float, label: str) -> Markup:
-    """Bars from a line of zero, which lies in the middle if any value is negative and at the bottom if none is; `scale` is full height."""
-    signed = bool((values < 0).any())
+    """Bars from zero, which lies in the middle if any value is negative and at the bottom if none is; `scale` is the full height."""
+    signed, width = bool((values < 0).any()), min(max(round(240 / max(len(values), 1), 1), 1.2), 14)
     level = np.clip(np.nan_to_num(values) / scale, -1.0, 1.0)
     zero, reach = (BAR_HEIGHT / 2, BAR_HEIGHT / 2 - 2) if signed else (BAR_HEIGHT - 2, BAR_HEIGHT - 4)
     place = WIDE * (np.arange(len(values)) + 0.5) / max(len(values), 1)
-    paths = []
-    for css, chosen in (("positive", level > 0), ("negative", level < 0)):
-        path = "".join(f"M{place[i]:.1f} {zero:g}v{-reach * level[i]:.1f}" for i in np.flatnonzero(chosen))
-        paths.append(Markup('<path class="{}" d="{}"/>').format(css, path) if path else Markup(""))
+    bars = [
+        coloured_path(css, "".join(f"M{place[i]:.1f} {zero:g}v{-reach * level[i]:.1f}" for i in np.flatnonzero(chosen)))
+        for css, chosen in (("positive", level > 0), ("negative", level < 0))
+    ]
     frame = (
         '<svg class="series bars" role="img" aria-label="{0}" width="100%" height="{1}" viewBox="0 0 {2} {1}" '
         'preserveAspectRatio="none" style="--w:{3}"><path class="thread" d="M0 {4:g}H{2}"/>{5}</svg>'
     )
-    return Markup(frame).format(
-        label, BAR_HEIGHT, WIDE, min(max(round(240 / max(len(values), 1), 1), 1.2), 14), zero, Markup("").join(paths)
-    )
+    return Markup(frame).format(label, BAR_HEIGHT, WIDE, width, zero, Markup("").join(bars))
 
 
-CHANNELS = 4
-MOMENTS = 320
-HEIGHT = 54
-LEVELS = 8
+def draw_points(places: Array, colour: Array, low: float, high: float, label: str) -> Markup:
+    """Points (P, 3) in a slanted view within `low` to `high`, coloured by values (P,) from -1 to 1; of very many, evenly spaced ones."""
+    chosen = evenly(len(places), POINTS)
+    flat = (np.nan_to_num(places[chosen], nan=low) - (low + high) / 2) / (high - low if high > low else 1.0) @ SLANT
+    where = SIZE * (0.5 + 0.47 * flat / (np.abs(SLANT).sum(axis=0).max() / 2))
+    level = np.clip(np.nan_to_num(colour[chosen]), -1.0, 1.0)
+    shades = np.rint(np.abs(level) * SHADES).astype(int)
+    kinds = [("thread", 1.0, shades == 0)]
+    for shade in range(1, SHADES + 1):
+        kinds += [(css, shade / SHADES, (shades == shade) & sign) for css, sign in (("negative", level < 0), ("positive", level > 0))]
+    dots = [coloured_path(css, "".join(f"M{x:.1f} {y:.1f}h0" for x, y in where[mine]), opacity) for css, opacity, mine in kinds]
+    frame = '<svg class="series cloud" role="img" aria-label="{0}" width="100%" viewBox="0 0 {1} {1}">{2}</svg>'
+    return Markup(frame).format(label, SIZE, Markup("").join(dots))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,22 +257,13 @@ class SeriesData:
     colours: Array
     low: float
     high: float
-    channels: tuple[int, ...]
 
 
 def series_data(values: Array, attribution: Array, *, low: float, high: float, scale: float, channels: Sequence[int]) -> SeriesData:
-    """The channels to draw; long series are thinned by picking evenly spaced moments."""
-    length = values.shape[-1]
-    moments = np.unique(np.linspace(0, length - 1, min(length, MOMENTS)).round().astype(int))
-    colours = np.broadcast_to(attribution, values.shape) / scale
-    chosen = list(channels)
-    return SeriesData(
-        values=values[chosen][:, moments],
-        colours=np.clip(np.nan_to_num(colours[chosen][:, moments]), -1.0, 1.0),
-        low=low,
-        high=high,
-        channels=tuple(channels),
-    )
+    """The channels to draw; long series are thinned to evenly spaced moments."""
+    chosen = np.ix_(np.array(channels, dtype=np.int64), evenly(values.shape[-1], MOMENTS))
+    colours = (np.broadcast_to(attribution, values.shape) / scale)[chosen]
+    return SeriesData(values=values[chosen], colours=np.clip(np.nan_to_num(colours), -1.0, 1.0), low=low, high=high)
 
 
 def loudest(attributions: Sequence[Array], count: int) -> tuple[int, ...]:
@@ -181,29 +276,29 @@ def loudest(attributions: Sequence[Array], count: int) -> tuple[int, ...]:
     return tuple(sorted(int(index) for index in np.argsort(-total, kind="stable")[:CHANNELS]))
 
 
+def plain_lines(values: Array, name: str) -> Markup:
+    """A vector or a few channels as lines without colour."""
+    rows = np.atleast_2d(values)
+    low, high = bounds(rows)
+    return draw_series(series_data(rows, np.zeros_like(rows), low=low, high=high, scale=1.0, channels=loudest([rows], len(rows))), name)
+
+
 def draw_series(data: SeriesData, label: str) -> Markup:
-    """The channels under one another as SVG that stretches to the width it gets."""
+    """The channels under one another as SVG that stretches to the width it gets: thin lines, and over them one path per shade."""
     count, length = data.values.shape
     span = data.high - data.low if data.high > data.low else 1.0
-    across = 1000.0 * np.arange(length) / max(length - 1, 1)
-    height = 4 + (HEIGHT - 8) * (1 - (np.nan_to_num(data.values, nan=data.low) - data.low) / span) + HEIGHT * np.arange(count)[:, None]
-    lines = Markup("").join(draw_channel(across, height[index], data.colours[index]) for index in range(count))
-    frame = (
-        '<svg class="series" role="img" aria-label="{}" width="100%" height="{}" viewBox="0 0 1000 {}" preserveAspectRatio="none">{}</svg>'
-    )
-    return Markup(frame).format(label, HEIGHT * count, HEIGHT * count, lines)
-
-
-def draw_channel(across: Array, height: Array, colour: Array) -> Markup:
-    """A thin line, and over it its coloured parts, one path for each shade."""
-    line = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in zip(across, height, strict=True))
-    middle = (colour[1:] + colour[:-1]) / 2
-    shades = np.rint(np.abs(middle) * LEVELS).astype(int)
+    x = float(WIDE) * np.arange(length) / max(length - 1, 1)
+    heights = 4 + (HEIGHT - 8) * (1 - (np.nan_to_num(data.values, nan=data.low) - data.low) / span) + HEIGHT * np.arange(count)[:, None]
     parts = []
-    for shade in range(1, LEVELS + 1):
-        for css, chosen in (("positive", middle > 0), ("negative", middle < 0)):
-            starts = np.flatnonzero(chosen & (shades == shade))
-            path = "".join(f"M{across[i]:.1f} {height[i]:.1f}L{across[i + 1]:.1f} {height[i + 1]:.1f}" for i in starts)
-            if path:
-                parts.append(Markup('<path class="{}" opacity="{}" d="{}"/>').format(css, shade / LEVELS, path))
-    return Markup('<path class="thread" d="{}"/>').format(line) + Markup("").join(parts)
+    for y, colour in zip(heights, data.colours, strict=True):
+        parts.append(coloured_path("thread", "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))))
+        middle = (colour[1:] + colour[:-1]) / 2
+        shades = np.rint(np.abs(middle) * SHADES).astype(int)
+        for shade in range(1, SHADES + 1):
+            for css, chosen in (("positive", middle > 0), ("negative", middle < 0)):
+                starts = np.flatnonzero(chosen & (shades == shade))
+                path = "".join(f"M{x[i]:.1f} {y[i]:.1f}L{x[i + 1]:.1f} {y[i + 1]:.1f}" for i in starts)
+                parts.append(coloured_path(css, path, shade / SHADES))
+    size = 'width="100%" height="{1}" viewBox="0 0 {2} {1}" preserveAspectRatio="none"'
+    frame = f'<svg class="series" role="img" aria-label="{{0}}" {size}>{{3}}</svg>'
+    return Markup(frame).format(label, HEIGHT * count, WIDE, Markup("").join(parts))

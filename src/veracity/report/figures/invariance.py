@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from veracity.core.registry import FIGURES
 from veracity.core.wording import compact, count, interval, number
-from veracity.report.figure import Figure, Plot, sign, signs
-from veracity.report.figures.chart import legend
-from veracity.report.figures.panels import Facet, draw_facets
-from veracity.report.figures.plane import NEUTRAL, Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.figures.scale import Scale, exact_scale, scale_for, tight_scale
+from veracity.report.figure import BEHIND, Figure, Plot, line_sign, signs
+from veracity.report.figures.chart import Scale, exact_scale, legend, scale_for, tight_scale
+from veracity.report.figures.panels import draw_explainers
+from veracity.report.figures.plane import NEUTRAL, Place, Plane, draw_paths, draw_spots, group, row_spot
 from veracity.report.reading import Reading
-from veracity.report.rows import KEPT_OR_NOT, Verdict, judged, own_invariance, verdict
+from veracity.report.rows import ON_SYMMETRY, Verdict, judged, own_invariance, verdict
 from veracity.report.wording import GUIDELINES, listing, name, piece, say, sentences, word_of
 from veracity.results import Row
 
@@ -37,7 +36,6 @@ class Meeting:
 class RelaxationData:
     """Every explainer on every model that has both numbers, models in ascending order of their invariance."""
 
-    score: str
     explainers: tuple[tuple[str, str, tuple[Meeting, ...]], ...]
     across: Scale
     up: Scale
@@ -47,24 +45,27 @@ def relaxation_data(
     rows: Sequence[Row], score: str, models: Sequence[str], order: Sequence[str], without: Collection[str] = ()
 ) -> RelaxationData:
     """Explainers, in the given order, that met at least two models whose own invariance differs; controls and some models left out."""
-    own = {model: row for model, row in own_invariance(rows).items() if row.defined}
-    mine = [row for row in rows if row.score == score and row.explainer and not row.control and row.defined]
-    places = [index for index, model in enumerate(models) if model in own and model not in without]
-    ascending = sorted(places, key=lambda index: own[models[index]].value)
-    cells = {(row.explainer, row.model): row for row in mine}
-    frames = {row.explainer: row.frame for row in mine}
+    own, cells, frames = defined_cells(rows, score)
+    known = [index for index, model in enumerate(models) if model in own and model not in without]
+    places = sorted(known, key=lambda index: own[models[index]].value)
     lines = []
     for label in (label for label in order if label in frames):
-        met = [Meeting(model=i, own=own[models[i]], result=cells[label, models[i]]) for i in ascending if (label, models[i]) in cells]
+        met = [Meeting(model=i, own=own[models[i]], result=cells[label, models[i]]) for i in places if (label, models[i]) in cells]
         if len(met) > 1 and met[-1].own.value - met[0].own.value > APART:
             lines.append((label, frames[label], tuple(met)))
     shown = [item for _, _, met in lines for item in met]
     return RelaxationData(
-        score=score,
         explainers=tuple(lines),
         across=tight_scale([value for item in shown for value in (item.own.value, item.own.low, item.own.high)], least=0.02),
         up=scale_for([value for item in shown for value in (item.result.value, item.result.low, item.result.high)], parts=6),
     )
+
+
+def defined_cells(rows: Sequence[Row], score: str) -> tuple[dict[str, Row], dict[tuple[str, str], Row], dict[str, str]]:
+    """What is defined: the models' own invariance, the score by (explainer, model) without controls, and the explainers' frames."""
+    own = {model: row for model, row in own_invariance(rows).items() if row.defined}
+    cells = {(row.explainer, row.model): row for row in rows if row.score == score and row.explainer and not row.control and row.defined}
+    return own, cells, {label: row.frame for (label, _), row in cells.items()}
 
 
 def relaxation_sentences(data: RelaxationData, models: Sequence[str]) -> list[Markup]:
@@ -76,7 +77,7 @@ def relaxation_sentences(data: RelaxationData, models: Sequence[str]) -> list[Ma
     robust = [met for _, _, met in data.explainers if any(item.model == best and verdict(item.result) is Verdict.KEEPS for item in met)]
     parts = []
     for index in sorted({item.model for met in robust for item in met} - {best}):
-        here = [item for met in robust for item in met if item.model == index and verdict(item.result) in KEPT_OR_NOT]
+        here = [item for met in robust for item in met if item.model == index and verdict(item.result) in ON_SYMMETRY]
         short = sum(verdict(item.result) is Verdict.BREAKS for item in here)
         own = number(here[0].own.value) if here else ""
         parts += [piece("{} of {} on {} (its own invariance is {})", short, len(here), name(models[index]), own)] if here else []
@@ -86,44 +87,29 @@ def relaxation_sentences(data: RelaxationData, models: Sequence[str]) -> list[Ma
 
 
 def draw_relaxation(data: RelaxationData, models: Sequence[str]) -> Markup:
-    """One plot an explainer: a point a model, the line of equal invariance, and all others of its kind behind."""
+    """One plot per explainer: a point per model, the line of equal invariance, and all others of its kind behind."""
     plane = Plane(across=data.across, up=data.up)
-    equal = [(tick, tick) for tick in (data.across.low, data.across.high)]
-    facets = []
-    for label, frame, met in data.explainers:
-        others = [points(items) for other, kind, items in data.explainers if kind == frame and other != label]
-        spots = [(item.model, spot(item, label, models[item.model])) for item in met]
-        parts = [
-            draw_paths(others, "behind", plane),
-            draw_paths([equal], "equal", plane),
-            draw_paths([points(met)], "link", plane),
-            *(draw_spots([found], model, plane) for model, found in spots),
-        ]
-        drawing = draw_plane(plane, Markup("").join(parts), f"{label}: score against the invariance of the model")
-        facets.append(Facet(title=label, frame=frame, drawing=drawing))
-    return draw_facets(facets)
+    equal = draw_paths([[(tick, tick) for tick in (data.across.low, data.across.high)]], "equal", plane)
 
+    def path(met: Sequence[Meeting]) -> list[list[Place]]:
+        return [[(item.own.value, item.result.value) for item in met]]
 
-def points(met: Sequence[Meeting]) -> list[tuple[float, float]]:
-    """The path through an explainer's models."""
-    return [(item.own.value, item.result.value) for item in met]
+    def parts(label: str, met: Sequence[Meeting]) -> Iterator[Markup]:
+        yield equal
+        yield draw_paths(path(met), "link", plane)
+        for item in met:
+            own, found = item.own, item.result
+            model = f"the model {number(own.value)}, {interval(own.low, own.high)}"
+            title = f"{label} on {models[item.model]}: {number(found.value)}, {interval(found.low, found.high)}; {model}"
+            yield draw_spots([replace(row_spot(own.value, found, title), left=own.low, right=own.high)], item.model, plane)
 
-
-def spot(item: Meeting, label: str, model: str) -> Spot:
-    """A model as a point, with the intervals of both numbers."""
-    own, found = item.own, item.result
-    told = (
-        f"{label} on {model}: {number(found.value)}, {interval(found.low, found.high)}; "
-        f"the model {number(own.value)}, {interval(own.low, own.high)}"
-    )
-    return Spot(x=own.value, y=found.value, low=found.low, high=found.high, left=own.low, right=own.high, title=told)
+    return draw_explainers(data.explainers, plane, "score against the invariance of the model", paths=path, parts=parts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
     """Steps in ascending order, and at each the model's own result and every explainer's; None where there is none."""
 
-    score: str
     steps: tuple[float, ...]
     own: tuple[Row | None, ...]
     explainers: tuple[tuple[str, str, tuple[Row | None, ...]], ...]
@@ -133,15 +119,12 @@ class TrainingData:
 
 def training_data(rows: Sequence[Row], score: str, steps: Mapping[str, float], order: Sequence[str]) -> TrainingData:
     """The scores of the steps' models; explainers in the given order, those with fewer than two steps left out."""
-    cells = {(row.explainer, row.model): row for row in rows if row.score == score and row.explainer and not row.control and row.defined}
-    own = {model: row for model, row in own_invariance(rows).items() if row.defined}
-    frames = {label: row.frame for (label, _), row in cells.items()}
+    own, cells, frames = defined_cells(rows, score)
     lines = [(label, frames[label], tuple(cells.get((label, model)) for model in steps)) for label in order if label in frames]
     kept = tuple(line for line in lines if sum(row is not None for row in line[2]) > 1)
     stages = tuple(own.get(model) for model in steps)
     shown = [row for _, _, found in kept for row in found if row is not None] + [row for row in stages if row is not None]
     return TrainingData(
-        score=score,
         steps=tuple(steps.values()),
         own=stages,
         explainers=kept,
@@ -169,41 +152,22 @@ def training_sentences(data: TrainingData) -> list[Markup]:
 
 
 def draw_training(data: TrainingData) -> Markup:
-    """One plot an explainer: its curve, the model's, and all others of its kind behind."""
+    """One plot per explainer: its curve, the model's, and all others of its kind behind."""
     plane = Plane(across=data.across, up=data.up)
-    own = path(data.steps, data.own)
-    facets = []
-    for label, frame, found in data.explainers:
-        others = [path(data.steps, items) for other, kind, items in data.explainers if kind == frame and other != label]
-        parts = [
-            draw_paths(others, "behind", plane),
-            group(NEUTRAL, draw_paths([own], "reference", plane)),
-            group(0, draw_paths([path(data.steps, found)], "curve", plane)),
-            draw_spots(spots(data.steps, found, label), 0, plane),
+
+    def path(found: Sequence[Row | None]) -> list[list[Place]]:
+        return [[(step, math.nan if row is None else row.value) for step, row in zip(data.steps, found, strict=True)]]
+
+    def parts(label: str, found: Sequence[Row | None]) -> list[Markup]:
+        spots = [
+            row_spot(step, row, f"{label} at step {compact(step)}: {number(row.value)}, {interval(row.low, row.high)}")
+            for step, row in zip(data.steps, found, strict=True)
+            if row is not None
         ]
-        drawing = draw_plane(plane, Markup("").join(parts), f"{label}: score over the steps of the training")
-        facets.append(Facet(title=label, frame=frame, drawing=drawing))
-    return draw_facets(facets)
+        own = group(NEUTRAL, draw_paths(path(data.own), "reference", plane))
+        return [own, group(0, draw_paths(path(found), "curve", plane)), draw_spots(spots, 0, plane)]
 
-
-def path(steps: Sequence[float], found: Sequence[Row | None]) -> list[tuple[float, float]]:
-    """A curve over the steps, interrupted where there is no result."""
-    return [(step, math.nan if row is None else row.value) for step, row in zip(steps, found, strict=True)]
-
-
-def spots(steps: Sequence[float], found: Sequence[Row | None], label: str) -> list[Spot]:
-    """The points of a curve."""
-    return [
-        Spot(
-            x=step,
-            y=row.value,
-            low=row.low,
-            high=row.high,
-            title=f"{label} at step {compact(step)}: {number(row.value)}, {interval(row.low, row.high)}",
-        )
-        for step, row in zip(steps, found, strict=True)
-        if row is not None
-    ]
+    return draw_explainers(data.explainers, plane, "score over the steps of the training", paths=path, parts=parts)
 
 
 @FIGURES.add
@@ -211,6 +175,7 @@ class RelaxationFigure(Figure):
     """The score against the model's own invariance (Figure 5)."""
 
     name = "relaxation"
+    needs = ("several",)
 
     def data(self, reading: Reading, label: str) -> RelaxationData | None:
         """The explainers that have a score on several models, without those that are stages of a training."""
@@ -223,11 +188,7 @@ class RelaxationFigure(Figure):
             title="Models that are less invariant",
             sentences=(*relaxation_sentences(data, reading.models), piece("{}", GUIDELINES[5])),
             note=f"Across: the model's invariance. Up: {word_of(label)}. Bars are {reading.level} intervals of both.",
-            keys=legend(reading.models)
-            + signs(
-                sign('<line class="equal" x1="-12" x2="12"/>', "explanation as invariant as its model"),
-                sign('<line class="behind" x1="-12" x2="12"/>', "the other explainers"),
-            ),
+            keys=legend(reading.models) + signs(line_sign("equal", "explanation as invariant as its model"), BEHIND),
             drawing=draw_relaxation(data, reading.models),
         )
 
@@ -237,6 +198,7 @@ class TrainingFigure(Figure):
     """The score over the steps of a training (Figure 3d)."""
 
     name = "training"
+    needs = ("steps",)
 
     def data(self, reading: Reading, label: str) -> TrainingData | None:
         """The explainers along the stages."""
@@ -249,10 +211,6 @@ class TrainingFigure(Figure):
             title="During training",
             sentences=tuple(training_sentences(data)),
             note=f"Across: the step of the training. Up: {word_of(label)}, with its {reading.level} interval.",
-            keys=signs(
-                sign('<line class="curve" x1="-12" x2="12"/><circle class="dot" r="4.2"/>', "explanations"),
-                sign('<line class="reference" x1="-12" x2="12"/>', "the model's own invariance"),
-                sign('<line class="behind" x1="-12" x2="12"/>', "the other explainers"),
-            ),
+            keys=signs(line_sign("curve", "explanations", dot=True), line_sign("reference", "the model's own invariance"), BEHIND),
             drawing=draw_training(data),
         )

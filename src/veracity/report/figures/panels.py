@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from markupsafe import Markup
 
-from veracity.core.wording import count, number
+from veracity.core.wording import number
+from veracity.report.figures.chart import Axis, Scale, evenly, key
 from veracity.report.figures.plane import NEUTRAL, Place, Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.figures.scale import Axis, Scale, key
-from veracity.report.wording import frame_title, in_order
+from veracity.report.html import draw
+from veracity.report.wording import in_order
 
 SHOWN = 12
+HEIGHT = 220
+SEEDS = 12
+"""If there are more seeds than this, only some are drawn; the middle is that of all."""
+
+Path = tuple[Place, ...]
+Found = TypeVar("Found")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,49 +36,48 @@ class Facet:
 
 
 def draw_facets(facets: Sequence[Facet], shown: int = SHOWN, *, broad: bool = False) -> Markup:
-    """The plots as HTML, under headings where there are several kinds; of very many, all but the first fold away.
+    """The plots as HTML, under headings if there are several kinds; of very many, all but the first fold away.
 
-    Those that hold many lines are `broad`.
+    Plots with many lines are `broad`.
     """
-    frames = in_order(item.frame for item in facets)
-    parts = []
-    for frame in frames:
-        mine = [item for item in facets if item.frame == frame]
-        heading = Markup('<h4 class="kind">{}</h4>').format(frame_title(frame)) if len(frames) > 1 else Markup("")
-        rest = Markup("<details><summary>{}</summary>{}</details>").format(
-            count(len(mine) - shown, "more plot"), draw_grid(mine[shown:], broad)
-        )
-        parts += [heading, draw_grid(mine[:shown], broad), rest if len(mine) > shown else Markup("")]
-    return Markup("").join(parts)
-
-
-def draw_grid(facets: Sequence[Facet], broad: bool) -> Markup:
-    """Plots beside and under one another."""
-    css = "facets broad" if broad else "facets"
-    return Markup('<div class="{}">{}</div>').format(css, Markup("").join(draw_facet(item) for item in facets))
-
-
-def draw_facet(facet: Facet) -> Markup:
-    """One plot."""
-    said = Markup("").join(Markup("<p>{}</p>").format(text) for text in facet.captions)
-    return Markup('<figure class="facet"><figcaption>{}</figcaption>{}<div>{}</div></figure>').format(facet.title, facet.drawing, said)
+    kinds = {frame: [item for item in facets if item.frame == frame] for frame in in_order(item.frame for item in facets)}
+    return draw("facets", kinds, shown, broad)
 
 
 def of_model(model: int, text: str | Markup, *, several: bool) -> Markup:
-    """What is said about one model, with its mark where there are several."""
+    """What is said about one model, with its mark if there are several."""
     return Markup("{}{}").format(key(model) if several else "", text)
 
 
-HEIGHT = 220
-SEEDS = 12
-"""Of more seeds than this only some are drawn; the middle is that of all."""
+def on_models(
+    label: str, found: Mapping[tuple[str, str], Found], models: Sequence[str], make: Callable[[int, Found], Item]
+) -> tuple[Item, ...]:
+    """What `make(place of the model, found)` says of an explainer on each model that has something by (model, explainer)."""
+    return tuple(make(index, found[model, label]) for index, model in enumerate(models) if (model, label) in found)
 
-Path = tuple[Place, ...]
+
+def draw_explainers(
+    lines: Sequence[tuple[str, str, Sequence[Item]]],
+    plane: Plane,
+    what: str,
+    *,
+    paths: Callable[[Sequence[Item]], Sequence[Sequence[Place]]],
+    parts: Callable[[str, Sequence[Item]], Iterable[Markup]],
+    captions: Callable[[Sequence[Item]], Iterable[Markup]] = lambda items: (),
+) -> Markup:
+    """One plot per explainer (label, frame, items): the paths of all others of its kind behind, then its own parts."""
+    facets = []
+    for label, frame, items in lines:
+        others = [path for other, kind, its in lines if kind == frame and other != label for path in paths(its)]
+        content = Markup("").join([draw_paths(others, "behind", plane), *parts(label, items)])
+        drawing = draw_plane(plane, content, f"{label}: {what}")
+        facets.append(Facet(title=label, frame=frame, drawing=drawing, captions=tuple(captions(items))))
+    return draw_facets(facets)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fan:
-    """One subject: its name, its place among the others, the lines of its seeds, and their middle where there is one."""
+    """One subject: its name, its place among the others, the lines of its seeds, and their middle if there is one."""
 
     label: str
     index: int
@@ -78,7 +86,7 @@ class Fan:
 
     @property
     def last(self) -> Place | None:
-        """Where the middle ends; None if there is none."""
+        """The end of the middle; None if there is none."""
         return next((place for place in reversed(self.middle) if np.isfinite(place).all()), None)
 
 
@@ -94,10 +102,9 @@ class Panel:
     captions: tuple[str, ...] = ()
 
 
-def shown(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """At most so many of the seeds' lines, evenly spaced over them."""
-    chosen = np.unique(np.linspace(0, max(len(paths) - 1, 0), min(len(paths), SEEDS)).round().astype(int))
-    return tuple(paths[index] for index in chosen) if paths else ()
+def some_seeds(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """At most `SEEDS` of the lines, evenly spaced."""
+    return tuple(paths[index] for index in evenly(len(paths), SEEDS))
 
 
 def path(across: Iterable[float], up: Iterable[float]) -> Path:
@@ -112,20 +119,20 @@ def draw_fans(panels: Sequence[Panel], what: str) -> Markup:
 
 def draw_panel(panel: Panel, what: str) -> Facet:
     """One plot: seeds behind, then what matters, then the middles and their ends."""
+
+    def lines(paths: Iterable[Sequence[Place]], css: str) -> Markup:
+        return draw_paths([[(panel.across.at(x), y) for x, y in path] for path in paths], css, plane)
+
     plane = Plane(across=panel.across.scale, up=panel.up, labels=panel.across.labels, height=HEIGHT)
     posts = [[(place, panel.up.low), (place, panel.up.high)] for place in panel.marks]
-    parts = [group(fan.index, draw_paths(on_axis(fan.seeds, panel), "seed", plane)) for fan in panel.fans]
-    parts.append(group(NEUTRAL, draw_paths(on_axis(posts, panel), "reference", plane)) if posts else Markup(""))
+    parts = [group(fan.index, lines(fan.seeds, "seed")) for fan in panel.fans]
+    parts += [group(NEUTRAL, lines(posts, "reference"))] if posts else []
+    ends = []
     for fan in panel.fans:
-        parts.append(group(fan.index, draw_paths(on_axis([fan.middle], panel), "curve", plane)))
+        parts.append(group(fan.index, lines([fan.middle], "curve")))
         if fan.last is not None:
             x, y = fan.last
             parts.append(draw_spots([Spot(x=panel.across.at(x), y=y, title=f"{fan.label}: {number(y)}")], fan.index, plane))
-    ends = "; ".join(f"{fan.label} ends at {number(fan.last[1])}" for fan in panel.fans if fan.last is not None)
-    drawing = draw_plane(plane, Markup("").join(parts), f"{panel.title}: {what}{'; ' if ends else ''}{ends}")
-    return Facet(title=panel.title, frame="", drawing=drawing, captions=tuple(Markup.escape(text) for text in panel.captions))
-
-
-def on_axis(paths: Iterable[Sequence[Place]], panel: Panel) -> list[list[Place]]:
-    """Lines in the coordinates of the axis across."""
-    return [[(panel.across.at(x), y) for x, y in path] for path in paths]
+            ends.append(f"{fan.label} ends at {number(y)}")
+    drawing = draw_plane(plane, Markup("").join(parts), f"{panel.title}: {'; '.join([what, '; '.join(ends)] if ends else [what])}")
+    return Facet(title=panel.title, frame="", drawing=drawing, captions=tuple(map(Markup.escape, panel.captions)))

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from veracity.core.scores import Array
 from veracity.core.wording import compact
-from veracity.report.figures.scale import Scale, colour_class, mark, shape_of
+from veracity.report.figures.chart import Scale, colour_class, mark, shape_of
+from veracity.report.html import draw
+from veracity.report.rows import finite
+from veracity.results import Row
 
 HEIGHT = 150
 WIDE = 1000
@@ -39,6 +42,11 @@ class Spot:
     left: float = math.nan
     right: float = math.nan
     title: str = ""
+
+
+def row_spot(x: float, row: Row, title: str) -> Spot:
+    """The value of a row with its interval, upwards."""
+    return Spot(x=x, y=row.value, low=row.low, high=row.high, title=title)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,33 +74,16 @@ class Plane:
 
 
 def draw_plane(plane: Plane, content: Markup, label: str) -> Markup:
-    """Axes with their numbers, and what is drawn on them."""
-    frame = '<svg class="plane" role="img" aria-label="{}" width="100%" height="{}">{}{}</svg>'
-    return Markup(frame).format(label, plane.height, draw_axes(plane), content)
-
-
-def draw_axes(plane: Plane) -> Markup:
-    """Lines at the ticks, numbers to the left and below."""
-    level = Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/><text x="-7" y="{1}" text-anchor="end">{2}</text>')
-    post = Markup('<line class="grid" x1="{0}%" x2="{0}%" y1="0" y2="100%"/>')
-    text = Markup('<text x="{}%" y="{}" text-anchor="middle">{}</text>')
-    tops = [(plane.top(tick), tick) for tick in plane.up.ticks]
+    """Lines at the ticks of both axes, numbers to the left and below, and what is drawn on them."""
     posts = [plane.across.percent(tick) for tick in plane.across.ticks]
-    labels = plane.labels or tuple(compact(tick) for tick in plane.across.ticks)
-    shown = spaced(posts)
-    return Markup("").join(
-        [
-            *(level.format(top, top + 4, compact(tick)) for top, tick in tops),
-            *(post.format(place) for place in posts),
-            *(text.format(posts[index], plane.height + 16, labels[index]) for index in shown),
-        ]
-    )
+    texts = plane.labels or tuple(map(compact, plane.across.ticks))
+    return draw("plane", plane, [(posts[index], texts[index]) for index in label_indices(posts)], content, label)
 
 
-def spaced(places: Sequence[float], apart: float = APART) -> list[int]:
-    """Which of the ascending places can carry a text without touching the next: the last, and all that keep clear.
+def label_indices(places: Sequence[float], apart: float = APART) -> list[int]:
+    """Indices of the ascending places that get a text: the last, and all others that are far enough apart.
 
-    >>> spaced([0.0, 2.0, 50.0, 97.0, 100.0])
+    >>> label_indices([0.0, 2.0, 50.0, 97.0, 100.0])
     [0, 2, 4]
     """
     kept: list[int] = []
@@ -123,7 +114,7 @@ def draw_spots(spots: Sequence[Spot], model: int, plane: Plane) -> Markup:
 
 def draw_paths(paths: Iterable[Sequence[Place]], css: str, plane: Plane) -> Markup:
     """Lines through the defined points of each path, cut at the edges of the plane."""
-    return stretched(Markup('<path class="{}" d="{}"/>').format(css, "".join(line(path, plane) for path in paths)), plane)
+    return stretch(Markup('<path class="{}" d="{}"/>').format(css, "".join(line(path, plane) for path in paths)), plane)
 
 
 def draw_band(low: Sequence[Place], high: Sequence[Place], plane: Plane, css: str = "band") -> Markup:
@@ -132,14 +123,14 @@ def draw_band(low: Sequence[Place], high: Sequence[Place], plane: Plane, css: st
     if len(both) < 2:
         return Markup("")
     outline = line([a for a, _ in both], plane) + line([b for _, b in reversed(both)], plane).replace("M", "L", 1) + "Z"
-    return stretched(Markup('<path class="{}" d="{}"/>').format(css, outline), plane)
+    return stretch(Markup('<path class="{}" d="{}"/>').format(css, outline), plane)
 
 
 def draw_cloud(places: Sequence[Place], plane: Plane) -> Markup:
     """Points as dots, all in one path."""
     spots = (plane.place(*place) for place in places if finite(*place))
     path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in spots)
-    return stretched(Markup('<path class="points" d="{}"/>').format(path), plane, clipped=False)
+    return stretch(Markup('<path class="points" d="{}"/>').format(path), plane, clipped=False)
 
 
 def line(path: Sequence[Place], plane: Plane) -> str:
@@ -153,18 +144,12 @@ def line(path: Sequence[Place], plane: Plane) -> str:
     return "".join(parts)
 
 
-def stretched(content: Markup, plane: Plane, *, clipped: bool = True) -> Markup:
+def stretch(content: Markup, plane: Plane, *, clipped: bool = True) -> Markup:
     """A frame of fixed width that is stretched over the plane."""
     frame = '<svg width="100%" height="{0}" viewBox="0 0 {1} {0}" preserveAspectRatio="none" overflow="{2}">{3}</svg>'
     return Markup(frame).format(plane.height, WIDE, "hidden" if clipped else "visible", content)
 
 
-def finite(*values: float) -> bool:
-    """Whether all values are defined."""
-    return all(math.isfinite(value) for value in values)
-
-
-Array = NDArray[np.float64]
 GRID = 28
 LEAST = 8
 """Fewer points have no density to speak of."""
@@ -194,6 +179,16 @@ def contours(points: Array, shares: Sequence[float] = (0.5, 0.9), grid: int = GR
     at_points = (here[0] * here[1]).mean(axis=1)
     density = kernels[0] @ kernels[1].T / len(points)
     return [level_lines(density, float(np.quantile(at_points, 1.0 - share)), ticks[0], ticks[1]) for share in shares]
+
+
+def draw_contours(points: Array, plane: Plane) -> Markup:
+    """The lines around half and around nine tenths of the points, each as one path."""
+    parts = []
+    for segments in contours(points):
+        ends = [(plane.place(*map(float, a)), plane.place(*map(float, b))) for a, b in segments]
+        path = "".join(f"M{a[0]:.0f} {a[1]:.0f}L{b[0]:.0f} {b[1]:.0f}" for a, b in ends)
+        parts.append(Markup('<path class="contour" d="{}"/>').format(path))
+    return stretch(Markup("").join(parts), plane) if parts else Markup("")
 
 
 def level_lines(values: Array, level: float, x: Array, y: Array) -> Array:

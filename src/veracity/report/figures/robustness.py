@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 from scipy.special import ndtri
@@ -16,20 +14,20 @@ from scipy.special import ndtri
 from veracity.core.registry import FIGURES
 from veracity.core.wording import compact, count, number
 from veracity.report.figure import Figure, Plot, SharedFigure, sign, signs
-from veracity.report.figures.chart import legend
+from veracity.report.figures.chart import Axis, Scale, axis_for, evenly, legend, mark, tight_scale
 from veracity.report.figures.panels import HEIGHT, Facet, draw_facets
-from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.figures.scale import Axis, Scale, axis_for, mark, tight_scale
+from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots, group, row_spot
 from veracity.report.reading import Reading
-from veracity.report.wording import word_of
+from veracity.report.wording import as_json, word_of
 from veracity.results import Row
 
 ARROW = "M0 -5V4M-3.4 .8L0 4.8L3.4 .8"
+TICKS = 4
 CLASSES = {"stuck": "arrow stuck", "censored": "arrow"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampled:
+class SampleDot:
     """One sample: its number, ln P with the ends of its interval, and "censored", "stuck" or "" for how it ended."""
 
     sample: int
@@ -43,7 +41,7 @@ class Sampled:
 class DotsData:
     """The samples of every subject as (title, frame, model, samples), all on one scale."""
 
-    subjects: tuple[tuple[str, str, int, tuple[Sampled, ...]], ...]
+    subjects: tuple[tuple[str, str, int, tuple[SampleDot, ...]], ...]
     across: Scale
     up: Scale
 
@@ -55,63 +53,47 @@ def dots_data(samples: pd.DataFrame, models: Sequence[str], frames: Mapping[str,
     for label, frame in frames.items():
         for index, model in enumerate(models):
             mine = samples[(samples["model"] == model) & (samples["explainer"] == label)]
-            found = tuple(one for record in mine.to_dict("records") if (one := sampled(record, wide)) is not None)
+            found = tuple(one for record in mine.to_dict("records") if (one := sample_dot(record, wide)) is not None)
             title = " on ".join([label, model] if label and len(models) > 1 else [label or model])
             subjects += [(title, frame, index, found)] if found else []
     every = [one for *_, found in subjects for one in found]
-    numbers = [one.sample for one in every]
+    numbers = sorted({one.sample for one in every})
+    ticks = tuple(float(numbers[place]) for place in evenly(len(numbers), TICKS))
     return DotsData(
         subjects=tuple(subjects),
-        across=Scale(min(numbers, default=0) - 0.5, max(numbers, default=1) + 0.5, tuple(map(float, ticks(numbers)))),
+        across=Scale(min(numbers, default=0) - 0.5, max(numbers, default=1) + 0.5, ticks),
         up=tight_scale([0.0, *(end for one in every for end in (one.value, one.low, one.high))], parts=5),
     )
 
 
-def sampled(record: Mapping[object, object], wide: float) -> Sampled | None:
+def sample_dot(record: Mapping[object, object], wide: float) -> SampleDot | None:
     """One sample: ln P plus and minus so many standard errors, at most 0; None if it has no value."""
     value, error = (float(str(record.get(name, "nan"))) for name in ("value", "error"))
     state = next((name for name in CLASSES if record.get(name) is True), "")
     if not math.isfinite(value):
         return None
     ends = (math.nan, math.nan) if state else (value - wide * error, min(value + wide * error, 0.0))
-    return Sampled(sample=int(str(record["sample"])), value=value, low=ends[0], high=ends[1], state=state)
-
-
-def ticks(numbers: Sequence[int], parts: int = 4) -> list[int]:
-    """A few of the samples' numbers for the axis.
-
-    >>> ticks([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
-    [0, 3, 6, 9]
-    """
-    each = sorted(set(numbers))
-    return [each[place] for place in np.unique(np.linspace(0, len(each) - 1, min(len(each), parts)).round().astype(int))] if each else []
+    return SampleDot(sample=int(str(record["sample"])), value=value, low=ends[0], high=ends[1], state=state)
 
 
 def draw_dots(data: DotsData) -> Markup:
-    """One plot a subject."""
-    plane = Plane(across=data.across, up=data.up, labels=tuple(compact(tick) for tick in data.across.ticks))
-    return draw_facets([draw_subject(title, frame, model, found, plane) for title, frame, model, found in data.subjects])
-
-
-def draw_subject(title: str, frame: str, model: int, found: Sequence[Sampled], plane: Plane) -> Facet:
-    """Points with bars, and arrows for what lies below."""
-    points = [
-        Spot(x=one.sample, y=one.value, low=one.low, high=one.high, title=f"sample {one.sample}: {number(one.value)}")
-        for one in found
-        if not one.state
-    ]
-    below = [
-        Markup("<g><title>{}</title>{}</g>").format(
-            f"sample {one.sample}: at most {number(one.value)}, {one.state}",
-            mark(plane.across.percent(one.sample), plane.top(one.value), ARROW, CLASSES[one.state]),
-        )
-        for one in found
-        if one.state
-    ]
-    counts = {state: sum(one.state == state for one in found) for state in CLASSES}
-    told = ", ".join([count(len(found), "sample"), *(f"{number_of} {state}" for state, number_of in counts.items() if number_of)])
-    drawing = draw_plane(plane, draw_spots(points, model, plane) + group(model, Markup("").join(below)), f"{title}: ln P of {told}")
-    return Facet(title=title, frame=frame, drawing=drawing, captions=(Markup.escape(told),))
+    """One plot per subject: points with bars, and arrows for what lies below."""
+    plane, facets = Plane(across=data.across, up=data.up), []
+    for title, frame, model, found in data.subjects:
+        points, below = [], []
+        for one in found:
+            if one.state:
+                arrow = mark(plane.across.percent(one.sample), plane.top(one.value), ARROW, CLASSES[one.state])
+                said = f"sample {one.sample}: at most {number(one.value)}, {one.state}"
+                below.append(Markup("<g><title>{}</title>{}</g>").format(said, arrow))
+            else:
+                said = f"sample {one.sample}: {number(one.value)}"
+                points.append(Spot(x=one.sample, y=one.value, low=one.low, high=one.high, title=said))
+        counts = {state: sum(one.state == state for one in found) for state in CLASSES}
+        told = ", ".join([count(len(found), "sample"), *(f"{number_of} {state}" for state, number_of in counts.items() if number_of)])
+        drawing = draw_plane(plane, draw_spots(points, model, plane) + group(model, Markup("").join(below)), f"{title}: ln P of {told}")
+        facets.append(Facet(title=title, frame=frame, drawing=drawing, captions=(Markup.escape(told),)))
+    return draw_facets(facets)
 
 
 Family = dict[float, str]
@@ -148,7 +130,7 @@ def radius_families(scores: Mapping[str, Any]) -> list[tuple[str, Family]]:
     names: dict[str, str] = {}
     for label, score in scores.items():
         if score.space is None:
-            key = json.dumps({name: value for name, value in score.spec().items() if name != "radius"}, sort_keys=True, default=str)
+            key = as_json({name: value for name, value in score.spec().items() if name != "radius"})
             names[key] = score.name
             found.setdefault(key, {}).setdefault(float(score.radius), label)
     return [(names[key], dict(sorted(family.items()))) for key, family in found.items() if len(family) > 1]
@@ -193,29 +175,23 @@ def draw_profiles(data: Sequence[Profile]) -> Markup:
 
 
 def draw_profile(item: Profile) -> Facet:
-    """One plot: a line a subject, its intervals as bars, arrows where only a bound is known."""
+    """One plot: a line per subject, its intervals as bars, arrows for upper bounds; an unknown low end reaches the bottom."""
     plane = Plane(across=item.across.scale, up=item.up, labels=item.across.labels, height=HEIGHT)
     parts, told = [], []
     for line in item.lines:
-        places = [(item.across.at(radius), result.value) for radius, result in line.results]
-        spots = [spot(line.label, x, radius, result, item.up.low) for (x, _), (radius, result) in zip(places, line.results, strict=True)]
-        known = [one for one, (_, result) in zip(spots, line.results, strict=True) if not result.bound]
-        bounds = [
-            mark(plane.across.percent(one.x), plane.top(one.y), ARROW, "arrow")
-            for one, (_, result) in zip(spots, line.results, strict=True)
-            if result.bound
-        ]
-        parts += [group(line.index, draw_paths([places], "curve", plane) + Markup("").join(bounds)), draw_spots(known, line.index, plane)]
+        known, bounds = [], []
+        for radius, result in line.results:
+            title = f"{line.label} at radius {compact(radius)}: {result.shown()} ({result.ends()})"
+            spot = row_spot(item.across.at(radius), result, title)
+            if result.bound:
+                bounds.append(mark(plane.across.percent(spot.x), plane.top(spot.y), ARROW, "arrow"))
+            else:
+                known.append(replace(spot, low=item.up.low if math.isinf(spot.low) else spot.low))
+        path = draw_paths([[(item.across.at(radius), result.value) for radius, result in line.results]], "curve", plane)
+        parts += [group(line.index, path + Markup("").join(bounds)), draw_spots(known, line.index, plane)]
         told.append(f"{line.label} {', '.join(f'{result.shown()} at {compact(radius)}' for radius, result in line.results)}")
     drawing = draw_plane(plane, Markup("").join(parts), f"{item.title}, {item.middle} by radius: {'; '.join(told)}")
     return Facet(title=f"{item.title} ({item.middle})", frame="", drawing=drawing)
-
-
-def spot(label: str, x: float, radius: float, result: Row, bottom: float) -> Spot:
-    """One point with its interval, which reaches down to the bottom where its low end is not known."""
-    low = bottom if math.isinf(result.low) else result.low
-    title = f"{label} at radius {compact(radius)}: {result.shown()} ({result.ends()})"
-    return Spot(x=x, y=result.value, low=low, high=result.high, title=title)
 
 
 @FIGURES.add

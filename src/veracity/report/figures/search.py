@@ -9,23 +9,21 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
-from veracity.core.scores import Measured
+from veracity.core.scores import Array, Measured
 from veracity.core.sentences import SENTENCES
-from veracity.core.wording import compact, number
-from veracity.report.figure import Figure, Plot, sign, signs
-from veracity.report.figures.chart import legend
-from veracity.report.figures.panels import Fan, Panel, Path, draw_fans, path, shown
+from veracity.core.wording import number
+from veracity.report.figure import Figure, Plot, line_sign, signs
+from veracity.report.figures.chart import exact_scale, legend, plain_axis, tight_scale
+from veracity.report.figures.panels import Fan, Panel, Path, draw_fans, path, some_seeds
+from veracity.report.figures.plane import Place
 from veracity.report.figures.robustness import in_run_order
-from veracity.report.figures.scale import Axis, exact_scale, tight_scale
 from veracity.report.reading import Reading
 from veracity.report.wording import name, say, sentences
 from veracity.results import Series
 from veracity.walk import Strongest
 
-Array = NDArray[np.float64]
 LEAST = 2
 """Fewer steps are no line."""
 SETTLED = 0.001
@@ -33,10 +31,10 @@ SETTLED = 0.001
 
 @dataclass(frozen=True, kw_only=True)
 class SearchData:
-    """One panel a model and search, or one a search where it is the models that are searched."""
+    """The panels, and what their axis says: upwards for a search, across for a rarity."""
 
     panels: tuple[Panel, ...]
-    up: str
+    axis: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +72,7 @@ def course(score: Any, measured: Measured, search: int) -> Course | None:
 
 
 def search_data(score: Any, series: Sequence[Series], models: Sequence[str], names: Sequence[str]) -> SearchData:
-    """From the searches of one score; `names` are the explainers to show in their order, none where the models are searched."""
+    """One panel per model and search, or one per search if the models are searched; `names` are the explainers to show, in their order."""
     found: dict[tuple[str, str], dict[tuple[int, str], Course]] = {}
     for one in series:
         if not {"evaluations", "merit"} <= set(one.measured.quantities) or (names and one.explainer not in names):
@@ -84,23 +82,11 @@ def search_data(score: Any, series: Sequence[Series], models: Sequence[str], nam
             index = names.index(one.explainer) if names else models.index(one.model)
             if line is not None and len(line.evaluations) >= LEAST:
                 found.setdefault((one.model if names else "", title), {})[index, one.explainer or one.model] = line
-    order = {model: place for place, model in enumerate(models)}
-    several = len(models) > 1
-    panels = [
-        panel(score, say_title(model if several else "", title), lines)
-        for (model, title), lines in sorted(found.items(), key=lambda item: order.get(item[0][0], 0))
-    ]
-    return SearchData(panels=tuple(panels), up=f"the {score.objective} at the worst feasible point so far")
-
-
-def say_title(model: str, search: str) -> str:
-    """What a panel is of.
-
-    >>> say_title("net", "genetic"), say_title("", "gradient_search")
-    ('net: genetic', 'Gradient search')
-    """
-    text = search.replace("_", " ")
-    return f"{model}: {text}" if model else text.capitalize()
+    panels = []
+    for (model, walk), lines in sorted(found.items(), key=lambda item: models.index(item[0][0]) if item[0][0] else 0):
+        text = walk.replace("_", " ")
+        panels.append(panel(score, f"{model}: {text}" if model and len(models) > 1 else text.capitalize(), lines))
+    return SearchData(panels=tuple(panels), axis=f"the {score.objective} at the worst feasible point so far")
 
 
 def titles(score: Any, count: int) -> list[str]:
@@ -114,28 +100,21 @@ def titles(score: Any, count: int) -> list[str]:
     return [one.name for one in parts][:count]
 
 
-def panel(score: Any, title: str, lines: Mapping[tuple[int, str], Course]) -> Panel:
+def panel(score: Any, title: str, found: Mapping[tuple[int, str], Course]) -> Panel:
     """One plot: every subject's seeds and middle."""
-    fans = tuple(
-        Fan(
-            label=label,
-            index=index,
-            seeds=shown([path(line.evaluations, seed) for seed in line.seeds]),
-            middle=path(line.evaluations, line.middle),
-        )
-        for (index, label), line in sorted(lines.items())
-    )
-    heights = [float(value) for line in lines.values() for value in line.seeds.ravel()]
-    scale = exact_scale(0.0, max(float(line.evaluations[-1]) for line in lines.values()))
+    lines = [(index, label, line) for (index, label), line in sorted(found.items())]
+    fans = []
+    for index, label, line in lines:
+        seeds = some_seeds([path(line.evaluations, seed) for seed in line.seeds])
+        fans.append(Fan(label=label, index=index, seeds=seeds, middle=path(line.evaluations, line.middle)))
+    heights = [float(value) for _, _, line in lines for value in line.seeds.ravel()]
     return Panel(
         title=title,
-        fans=fans,
-        across=Axis(scale=scale, labels=tuple(compact(tick) for tick in scale.ticks)),
+        fans=tuple(fans),
+        across=plain_axis(exact_scale(0.0, max(float(line.evaluations[-1]) for _, _, line in lines))),
         up=tight_scale(heights, parts=5, least=0.2 if all(map(math.isfinite, score.bounds)) else 0.0),
         captions=tuple(
-            f"{label}: {line.feasible} of {len(line.seeds)} seeds feasible"
-            for (_, label), line in sorted(lines.items())
-            if line.feasible < len(line.seeds)
+            f"{label}: {line.feasible} of {len(line.seeds)} seeds feasible" for _, label, line in lines if line.feasible < len(line.seeds)
         ),
     )
 
@@ -147,15 +126,15 @@ def search_sentences(data: SearchData) -> list[Markup]:
         moved = [(move, fan) for fan in item.fans if (move := last_move(fan)) is not None]
         if moved:
             most, fan = max(moved, key=lambda pair: pair[0])
-            records = min(recorded(fan) for _, fan in moved)
+            records = min(len(known_places(fan)) for _, fan in moved)
             text = say("search.moved", item.title, name(fan.label), number(most), records=records)
             said.append(text if most > SETTLED else say("search.still", item.title, SETTLED, records=records))
     return sentences(*said)
 
 
-def recorded(fan: Fan) -> int:
-    """How many records of a search have a middle seed."""
-    return sum(bool(np.isfinite(place).all()) for place in fan.middle)
+def known_places(fan: Fan) -> list[Place]:
+    """The records of a search that have a middle seed."""
+    return [place for place in fan.middle if np.isfinite(place).all()]
 
 
 def last_move(fan: Fan) -> float | None:
@@ -163,17 +142,12 @@ def last_move(fan: Fan) -> float | None:
 
     None if the search has fewer than eight records with a middle seed, fewer than two of them in that quarter, or none before it.
     """
-    known = [place for place in fan.middle if np.isfinite(place).all()]
+    known = known_places(fan)
     if len(known) < SENTENCES["search.still"].needs["records"]:
         return None
     begins = 0.75 * known[-1][0]
     before, after = [up for across, up in known if across <= begins], [up for across, up in known if across > begins]
     return abs(after[-1] - before[-1]) if before and len(after) > 1 else None
-
-
-def draw_search(data: SearchData) -> Markup:
-    """Every search."""
-    return draw_fans(data.panels, f"{data.up}, against evaluations")
 
 
 NEEDED = {"probability", "threshold", "state"}
@@ -186,14 +160,6 @@ class Descent:
 
     merit: Array
     ln_p: Array
-
-
-@dataclass(frozen=True, kw_only=True)
-class RarityData:
-    """One panel a model, or one alone where it is the models that are perturbed."""
-
-    panels: tuple[Panel, ...]
-    across: str
 
 
 def descent(score: Any, measured: Measured) -> Descent:
@@ -225,48 +191,32 @@ def middle(found: Descent, target: float) -> tuple[Array, Array]:
     return grid, np.where(np.isfinite(value), value, np.nan)
 
 
-def rarity_data(score: Any, series: Sequence[Series], models: Sequence[str], names: Sequence[str]) -> RarityData:
-    """From the levels of one score; `names` are the explainers to show in their order, none where the models are perturbed."""
+def rarity_data(score: Any, series: Sequence[Series], models: Sequence[str], names: Sequence[str]) -> SearchData:
+    """One panel per model, or one if the models are perturbed; `names` are the explainers to show, in their order."""
     groups: dict[str, list[Fan]] = {}
     for one in series:
         if not set(one.measured.quantities) >= NEEDED or (names and one.explainer not in names):
             continue
-        index = names.index(one.explainer) if names else models.index(one.model)
-        fan = fan_of(score, one.measured, one.explainer or one.model, index)
-        if fan.seeds:
+        found = descent(score, one.measured)
+        lines: list[Path] = [
+            path(score.objective_at(merit[np.isfinite(merit)]), ln_p[np.isfinite(merit)])
+            for merit, ln_p in zip(found.merit, found.ln_p, strict=True)
+            if np.isfinite(merit).any()
+        ]
+        if lines:
+            places, heights = middle(found, score.event)
+            index = names.index(one.explainer) if names else models.index(one.model)
+            fan = Fan(
+                label=one.explainer or one.model, index=index, seeds=some_seeds(lines), middle=path(score.objective_at(places), heights)
+            )
             groups.setdefault(one.model if names else "", []).append(fan)
     event = float(score.objective_at(np.array([score.event]))[0])
-    places = [x for fans in groups.values() for fan in fans for line in (*fan.seeds, fan.middle) for x, _ in line]
-    heights = [y for fans in groups.values() for fan in fans for line in (*fan.seeds, fan.middle) for _, y in line]
-    across, up = tight_scale([*places, event]), tight_scale([0.0, *heights], parts=5)
-    axis = Axis(scale=across, labels=tuple(compact(tick) for tick in across.ticks))
-    panels = [
-        Panel(title=model or "All models", fans=tuple(sorted(groups[model], key=lambda fan: fan.index)), across=axis, up=up, marks=(event,))
-        for model in [*models, ""]
-        if model in groups
-    ]
-    return RarityData(panels=tuple(panels), across=f"the threshold of the {score.objective}")
-
-
-def fan_of(score: Any, measured: Measured, label: str, index: int) -> Fan:
-    """One subject: a line a seed through its levels, and their median."""
-    found = descent(score, measured)
-    places, heights = middle(found, score.event)
-    lines: list[Path] = [
-        path(score.objective_at(merit[np.isfinite(merit)]), ln_p[np.isfinite(merit)])
-        for merit, ln_p in zip(found.merit, found.ln_p, strict=True)
-        if np.isfinite(merit).any()
-    ]
-    return Fan(label=label, index=index, seeds=shown(lines), middle=path(score.objective_at(places), heights))
-
-
-def draw_rarity(data: RarityData) -> Markup:
-    """Every model."""
-    return draw_fans(data.panels, f"ln P against {data.across}, level by level")
-
-
-SEED = sign('<line class="seed" x1="-12" x2="12"/>', "one seed")
-MIDDLE = sign('<line class="curve" x1="-12" x2="12"/><circle class="dot" r="4.2"/>', "the middle seed")
+    drawn = [place for fans in groups.values() for fan in fans for line in (*fan.seeds, fan.middle) for place in line]
+    across = plain_axis(tight_scale([*(x for x, _ in drawn), event]))
+    up = tight_scale([0.0, *(y for _, y in drawn)], parts=5)
+    ordered = {model: sorted(groups[model], key=lambda fan: fan.index) for model in [*models, ""] if model in groups}
+    panels = [Panel(title=model or "All models", fans=tuple(fans), across=across, up=up, marks=(event,)) for model, fans in ordered.items()]
+    return SearchData(panels=tuple(panels), axis=f"the threshold of the {score.objective}")
 
 
 @FIGURES.add
@@ -277,8 +227,7 @@ class SearchFigure(Figure):
 
     def data(self, reading: Reading, label: str) -> SearchData | None:
         """The course of every search."""
-        names = list(in_run_order(reading, label))
-        found = search_data(reading.score(label), reading.series(label), reading.models, names)
+        found = search_data(reading.score(label), reading.series(label), reading.models, list(in_run_order(reading, label)))
         return found if found.panels else None
 
     def plot(self, reading: Reading, label: str, data: SearchData) -> Plot:
@@ -288,9 +237,9 @@ class SearchFigure(Figure):
         return Plot(
             title="How the search went",
             sentences=tuple(search_sentences(data)),
-            note=f"Across: evaluations of one seed. Up: {data.up}.{free if math.isfinite(score.least) else ''}",
-            keys=legend(list(in_run_order(reading, label)) or reading.models) + signs(SEED, MIDDLE),
-            drawing=draw_search(data),
+            note=f"Across: evaluations of one seed. Up: {data.axis}.{free if math.isfinite(score.least) else ''}",
+            keys=search_keys(reading, label),
+            drawing=draw_fans(data.panels, f"{data.axis}, against evaluations"),
         )
 
 
@@ -300,22 +249,26 @@ class RarityFigure(Figure):
 
     name = "rarity"
 
-    def data(self, reading: Reading, label: str) -> RarityData | None:
+    def data(self, reading: Reading, label: str) -> SearchData | None:
         """The levels of every subset simulation."""
-        names = list(in_run_order(reading, label))
-        found = rarity_data(reading.score(label), reading.series(label), reading.models, names)
+        found = rarity_data(reading.score(label), reading.series(label), reading.models, list(in_run_order(reading, label)))
         return found if found.panels else None
 
-    def plot(self, reading: Reading, label: str, data: RarityData) -> Plot:
+    def plot(self, reading: Reading, label: str, data: SearchData) -> Plot:
         """One plot per model."""
-        note = (
-            f"Across: {data.across} that a random point close by has to get past. Up: ln P of doing so, as the product of the levels "
-            "passed so far. A seed's first level stands for all milder thresholds; the middle ends where half of the seeds were given up."
-        )
-        keys = signs(SEED, MIDDLE, sign('<line class="reference" x1="-12" x2="12"/>', "the event"))
         return Plot(
             title="Probability against rarity",
-            note=note,
-            keys=legend(list(in_run_order(reading, label)) or reading.models) + keys,
-            drawing=draw_rarity(data),
+            note=(
+                f"Across: {data.axis} that a random point close by has to get past. Up: ln P of doing so, as the product of the "
+                "levels passed so far. A seed's first level stands for all milder thresholds; the middle ends where half of the seeds were "
+                "given up."
+            ),
+            keys=search_keys(reading, label, line_sign("reference", "the event")),
+            drawing=draw_fans(data.panels, f"ln P against {data.axis}, level by level"),
         )
+
+
+def search_keys(reading: Reading, label: str, *more: Markup) -> Markup:
+    """Which mark is which explainer, or which model if the models are searched, and which line is the middle seed."""
+    who = list(in_run_order(reading, label)) or reading.models
+    return legend(who) + signs(line_sign("seed", "one seed"), line_sign("curve", "the middle seed", dot=True), *more)

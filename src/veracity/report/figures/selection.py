@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from veracity.core.registry import FIGURES
-from veracity.report.figure import Plot, SharedFigure, sign, signs
-from veracity.report.figures.chart import legend
+from veracity.report.figure import Plot, SharedFigure, line_sign, sign, signs
+from veracity.report.figures.chart import CIRCLE, Scale, legend, mark, tight_scale
 from veracity.report.figures.panels import Facet, draw_facets
-from veracity.report.figures.plane import Plane, Spot, draw_plane, draw_spots
-from veracity.report.figures.scale import CIRCLE, Scale, colour_class, mark, tight_scale
+from veracity.report.figures.plane import Plane, draw_plane, draw_spots, group, row_spot
+from veracity.report.html import draw
 from veracity.report.reading import Reading
 from veracity.report.wording import say, sentences, title_of, word_of
 from veracity.results import Row
@@ -70,32 +70,34 @@ class Label:
 
     @property
     def box(self) -> Box:
-        """Where its letters are."""
-        return box_of(self.text, self.x, self.y + self.dy, self.dx, self.anchor)
+        """The rectangle of its letters."""
+        wide, baseline = LETTER * len(self.text), self.y + self.dy
+        left = self.dx if self.anchor == "start" else self.dx - wide
+        return Box(self.x, left, left + wide, baseline - 0.8 * TALL, baseline + 0.2 * TALL)
 
 
-def placed(points: Sequence[tuple[str, float, float]], height: float) -> list[Label]:
+def place_labels(points: Sequence[tuple[str, float, float]], height: float) -> list[Label]:
     """A label for each point (name, percent across, pixels down) of a plane so many pixels high, in their order.
 
     The nearest place is taken that covers no point and no label before it and stays on the plane; where none is left, the one
     that covers least.
 
-    >>> [(label.dx, label.dy) for label in placed([("a", 10.0, 50.0), ("b", 11.0, 50.0)], 100.0)]
+    >>> [(label.dx, label.dy) for label in place_labels([("a", 10.0, 50.0), ("b", 11.0, 50.0)], 100.0)]
     [(-7.0, -5.0), (7.0, -5.0)]
     """
     dots = [Box(x, -MARK, MARK, y - MARK, y + MARK) for _, x, y in points]
     taken: list[Label] = []
     for index, (name, x, y) in enumerate(points):
         held = [*(dot for other, dot in enumerate(dots) if other != index), *(label.box for label in taken)]
-        tried = list(candidates(shortened(name), x, y, height))
+        tried = list(candidates(shorten(name), x, y, height))
         taken.append(min(tried, key=lambda label: trouble(label, held, height)))
     return taken
 
 
-def shortened(name: str) -> str:
-    """A name that fits.
+def shorten(name: str) -> str:
+    """A name, cut to the letters that fit.
 
-    >>> shortened("my own explainer number three")
+    >>> shorten("my own explainer number three")
     'my own explainer numb…'
     """
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
@@ -118,44 +120,17 @@ def trouble(label: Label, held: Sequence[Box], height: float) -> int:
     return sum(not label.box.clear_of(box) for box in held) + (len(held) + 1) * off
 
 
-def box_of(text: str, x: float, baseline: float, dx: float, anchor: str) -> Box:
-    """Where the letters of a text are."""
-    wide = LETTER * len(text)
-    left = dx if anchor == "start" else dx - wide
-    return Box(x, left, left + wide, baseline - 0.8 * TALL, baseline + 0.2 * TALL)
-
-
-def draw_labels(labels: Sequence[Label]) -> Markup:
-    """Names, and lines to those that stand far from their points."""
-    text = Markup('<svg x="{}%" y="{}" overflow="visible">{}<text class="point" x="{}" y="{}" text-anchor="{}">{}</text></svg>')
-    lead = Markup('<line class="lead" x1="0" y1="0" x2="{}" y2="{}"/>')
-    return Markup("").join(
-        text.format(one.x, one.y, lead.format(0.8 * one.dx, one.dy - 4.0) if one.far else "", one.dx, one.dy, one.anchor, one.text)
-        for one in labels
-    )
-
-
 HEIGHT = 260
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
-    """One explainer: its fidelity and the score that stands against it."""
-
-    explainer: str
-    control: bool
-    fidelity: Row
-    score: Row
-
-
-@dataclass(frozen=True, kw_only=True)
 class SelectionPanel:
-    """One score on one model against fidelity."""
+    """One score on one model against fidelity: both rows of each explainer, fidelity first."""
 
     model: str
     place: int
     score: str
-    points: tuple[Chosen, ...]
+    points: tuple[tuple[Row, Row], ...]
     up: Scale
 
 
@@ -176,50 +151,37 @@ def selection_data(rows: Sequence[Row], fidelity: str, scores: Sequence[str], mo
     for place, model in enumerate(models):
         for score in scores:
             names = [label for found, held, label in cells if found == score and held == model and (fidelity, model, label) in cells]
-            points = tuple(chosen(cells[fidelity, model, label], cells[score, model, label]) for label in names)
-            up = tight_scale([value for item in points for value in ends(item.score)])
+            points = tuple((cells[fidelity, model, label], cells[score, model, label]) for label in names)
+            up = tight_scale([value for _, row in points for value in (row.value, row.low, row.high)])
             panels += [SelectionPanel(model=model, place=place, score=score, points=points, up=up)] if len(points) > 1 else []
-    every = [value for panel in panels for item in panel.points for value in ends(item.fidelity)]
+    every = [value for panel in panels for row, _ in panel.points for value in (row.value, row.low, row.high)]
     return SelectionData(fidelity=fidelity, panels=tuple(panels), across=tight_scale(every), several=len(models) > 1)
 
 
-def chosen(fidelity: Row, score: Row) -> Chosen:
-    """One point."""
-    return Chosen(explainer=score.explainer, control=score.control, fidelity=fidelity, score=score)
-
-
-def ends(row: Row) -> tuple[float, float, float]:
-    """Every number that a row puts on an axis."""
-    return row.value, row.low, row.high
-
-
 def draw_selection(data: SelectionData) -> Markup:
-    """One plot a model and score."""
+    """One plot per model and score."""
     return draw_facets([draw_panel(panel, data) for panel in data.panels], broad=True)
 
 
 def draw_panel(panel: SelectionPanel, data: SelectionData) -> Facet:
     """Points with both their intervals and their names; controls are rings."""
     plane = Plane(across=data.across, up=panel.up, height=HEIGHT)
-    spots = [(item, spot(item, panel, data)) for item in panel.points]
-    names = [(item.explainer, plane.across.percent(one.x), plane.top(one.y)) for item, one in spots]
-    rings = [mark(plane.across.percent(one.x), plane.top(one.y), CIRCLE, "ring") for item, one in spots if item.control]
+    spots, names, rings = [], [], []
+    for x, y in panel.points:
+        first, second = (f"{word_of(label)} {row.shown()} ({row.ends()})" for label, row in ((panel.score, y), (data.fidelity, x)))
+        title = f"{y.explainer}{' (control)' if y.control else ''}: {first}, {second}"
+        spots.append(replace(row_spot(x.value, y, title), left=x.low, right=x.high))
+        place = plane.across.percent(x.value), plane.top(y.value)
+        names.append((y.explainer, *place))
+        rings += [mark(*place, CIRCLE, "ring")] if y.control else []
     parts = [
-        draw_spots([one for item, one in spots], panel.place, plane),
-        Markup('<g class="{}">{}</g>').format(colour_class(panel.place), Markup("").join(rings)),
-        draw_labels(placed(names, HEIGHT)),
+        draw_spots(spots, panel.place, plane),
+        group(panel.place, Markup("").join(rings)),
+        draw("point_labels", place_labels(names, HEIGHT)),
     ]
     title = f"{title_of(panel.score)} against {word_of(data.fidelity)}" + (f" on {panel.model}" if data.several else "")
-    told = "; ".join(one.title for _, one in spots)
+    told = "; ".join(one.title for one in spots)
     return Facet(title=title, frame="", drawing=draw_plane(plane, Markup("").join(parts), f"{title}: {told}"))
-
-
-def spot(item: Chosen, panel: SelectionPanel, data: SelectionData) -> Spot:
-    """One explainer in words and numbers."""
-    x, y = item.fidelity, item.score
-    first, second = (f"{word_of(label)} {row.shown()} ({row.ends()})" for label, row in ((panel.score, y), (data.fidelity, x)))
-    title = f"{item.explainer}{' (control)' if item.control else ''}: {first}, {second}"
-    return Spot(x=x.value, y=y.value, low=y.low, high=y.high, left=x.low, right=x.high, title=title)
 
 
 @FIGURES.add
@@ -248,8 +210,7 @@ class SelectionFigure(SharedFigure):
             ),
             keys=legend(reading.models)
             + signs(
-                sign('<line class="ends" x1="-12" x2="12"/><circle class="dot" r="4.2"/>', "explainer"),
-                sign('<circle class="ring" r="4.2"/>', "control, which never looks at a model"),
+                line_sign("ends", "explainer", dot=True), sign('<circle class="ring" r="4.2"/>', "control, which never looks at a model")
             ),
             drawing=draw_selection(data),
         )

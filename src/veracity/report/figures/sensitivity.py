@@ -9,21 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from veracity.core.registry import FIGURES
+from veracity.core.scores import Array
 from veracity.core.wording import interval, number
 from veracity.report.figure import Plot, SharedFigure
-from veracity.report.figures.chart import legend
-from veracity.report.figures.panels import Facet, draw_facets, of_model
+from veracity.report.figures.chart import Scale, evenly, legend, scale_for, tight_scale
+from veracity.report.figures.panels import Facet, draw_facets, of_model, on_models, path
 from veracity.report.figures.plane import Plane, draw_cloud, draw_plane, group
-from veracity.report.figures.scale import Scale, scale_for, tight_scale
 from veracity.report.reading import Reading
 from veracity.report.wording import say, sentences, word_of
 from veracity.statistics.correlation import pearson_interval
 from veracity.statistics.intervals import Interval
 
-Array = NDArray[np.float64]
 POINTS = 300
 ROUNDING = 1e-5
 """Similarities of single-precision explanations that differ by less are equal."""
@@ -63,20 +61,16 @@ def sensitivity_data(
     keys = ["model", "explainer", "sample"]
     both = sensitivity[[*keys, "value"]].merge(symmetry[[*keys, "value"]], on=keys, suffixes=("_sensitivity", "_symmetry")).dropna()
     groups = {(str(found[0]), str(found[1])): frame for found, frame in both.groupby(["model", "explainer"], sort=False)}
-    lines = []
-    for label, frame in frames.items():
-        met = [cloud(index, groups[model, label], confidence) for index, model in enumerate(models) if (model, label) in groups]
-        if any(math.isfinite(item.r.value) for item in met):
-            lines.append((label, frame, tuple(met)))
+
+    def cloud(model: int, frame: pd.DataFrame) -> Cloud:
+        x, y = (frame[f"value_{which}"].to_numpy(dtype=np.float64) for which in ("sensitivity", "symmetry"))
+        unknown = Interval(value=math.nan, low=math.nan, high=math.nan, n=len(y))
+        return Cloud(model=model, sensitivity=x, symmetry=y, r=pearson_interval(x, y, confidence) if np.ptp(y) > ROUNDING else unknown)
+
+    found = [(label, frame, on_models(label, groups, models, cloud)) for label, frame in frames.items()]
+    lines = tuple(line for line in found if any(math.isfinite(item.r.value) for item in line[2]))
     shown = [float(value) for _, _, met in lines for item in met for value in item.symmetry]
-    return SensitivityData(symmetry=score, models=tuple(models), explainers=tuple(lines), up=scale_for(shown, parts=6))
-
-
-def cloud(model: int, frame: pd.DataFrame, confidence: float) -> Cloud:
-    """One explainer on one model; scores that differ by rounding alone have no correlation."""
-    x, y = (frame[f"value_{which}"].to_numpy(dtype=np.float64) for which in ("sensitivity", "symmetry"))
-    r = pearson_interval(x, y, confidence) if np.ptp(y) > ROUNDING else Interval(value=math.nan, low=math.nan, high=math.nan, n=len(y))
-    return Cloud(model=model, sensitivity=x, symmetry=y, r=r)
+    return SensitivityData(symmetry=score, models=tuple(models), explainers=lines, up=scale_for(shown, parts=6))
 
 
 def sensitivity_sentences(data: SensitivityData) -> list[Markup]:
@@ -91,27 +85,19 @@ def sensitivity_sentences(data: SensitivityData) -> list[Markup]:
 
 
 def draw_sensitivity(data: SensitivityData) -> Markup:
-    """One plot an explainer with a horizontal axis of its own, one cloud a model."""
-    return draw_facets([draw_explainer(label, frame, met, data) for label, frame, met in data.explainers])
+    """One plot per explainer with a horizontal axis of its own, one cloud per model; of very many samples evenly spaced ones."""
+    facets = []
+    for label, frame, met in data.explainers:
+        plane = Plane(across=tight_scale([0.0, *(float(value) for item in met for value in item.sensitivity)], parts=3), up=data.up)
+        shown = [(item.model, evenly(len(item.symmetry), POINTS), item) for item in met]
+        clouds = [group(model, draw_cloud(path(item.sensitivity[chosen], item.symmetry[chosen]), plane)) for model, chosen, item in shown]
+        captions = [of_model(item.model, correlation_text(item.r), several=len(data.models) > 1) for item in met]
+        drawing = draw_plane(plane, Markup("").join(clouds), f"{label}: symmetry against sensitivity")
+        facets.append(Facet(title=label, frame=frame, drawing=drawing, captions=tuple(captions)))
+    return draw_facets(facets)
 
 
-def draw_explainer(label: str, frame: str, met: Sequence[Cloud], data: SensitivityData) -> Facet:
-    """The clouds of an explainer; of very many samples evenly spaced ones are drawn, and all of them counted."""
-    plane = Plane(across=tight_scale([0.0, *(float(value) for item in met for value in item.sensitivity)], parts=3), up=data.up)
-    clouds = [group(item.model, draw_cloud(thinned(item), plane)) for item in met]
-    captions = [of_model(item.model, correlated(item.r), several=len(data.models) > 1) for item in met]
-    drawing = draw_plane(plane, Markup("").join(clouds), f"{label}: symmetry against sensitivity")
-    return Facet(title=label, frame=frame, drawing=drawing, captions=tuple(captions))
-
-
-def thinned(item: Cloud) -> list[tuple[float, float]]:
-    """At most so many samples, evenly spaced."""
-    count = len(item.sensitivity)
-    chosen = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int)) if count else np.zeros(0, dtype=int)
-    return [(float(item.sensitivity[index]), float(item.symmetry[index])) for index in chosen]
-
-
-def correlated(r: Interval) -> str:
+def correlation_text(r: Interval) -> str:
     """A correlation in words."""
     if r.n < LEAST:
         return f"too few samples for a correlation, n = {r.n}"
@@ -126,6 +112,7 @@ class SensitivityFigure(SharedFigure):
     """Sensitivity against the symmetry score, sample by sample (Figure 8)."""
 
     name = "sensitivity"
+    least = 2
 
     def data(self, reading: Reading, labels: Sequence[str]) -> SensitivityData | None:
         """Both scores of every sample: the first that has a mark, and the first that has none."""

@@ -13,17 +13,16 @@ from markupsafe import Markup
 from veracity.core.registry import FIGURES
 from veracity.core.wording import count, interval, number
 from veracity.report.figure import Figure, Plot
-from veracity.report.figures.chart import legend
+from veracity.report.figures.chart import Scale, legend, scale_for
 from veracity.report.figures.panels import Facet, draw_facets, of_model
-from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.figures.scale import Scale, scale_for
+from veracity.report.figures.plane import Plane, draw_paths, draw_plane, draw_spots, group, row_spot
 from veracity.report.reading import Reading
 from veracity.report.rows import judged
-from veracity.report.wording import GUIDELINES, Specs, bare_label, families, piece, specs_of, word_of
+from veracity.report.wording import GUIDELINES, bare_label, families, piece, specs_of, word_of
 from veracity.results import Row
 
 BARE = 0
-"""The explainer as it is. It is not the mean over one random transform, which looks at g x and never at x itself."""
+"""The explainer as it is. This differs from the mean over one random transform, which looks at g x and never at x itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,16 +42,11 @@ class Family:
     frame: str
     steps: tuple[Step, ...]
 
-    def smallest(self, model: int, target: float) -> Step | None:
-        """The first step on a model whose lower end reaches the target; an undefined end never does."""
-        return next((step for step in self.steps if (found := step.results[model]) is not None and found.low >= target), None)
-
 
 @dataclass(frozen=True, kw_only=True)
 class SymmetrisationData:
     """Families with at least two steps, on common axes."""
 
-    score: str
     models: tuple[str, ...]
     families: tuple[Family, ...]
     judged: bool
@@ -63,51 +57,30 @@ class SymmetrisationData:
 
 def symmetrisation_data(rows: Sequence[Row], score: str, models: Sequence[str], explainers: Any) -> SymmetrisationData:
     """The families among the explainers of a run, by their specs {label: {"name": ...}}."""
-    mine = [row for row in rows if row.score == score and row.explainer]
-    cells = {(row.explainer, row.model): row for row in mine if row.defined}
+    cells = {(row.explainer, row.model): row for row in rows if row.score == score and row.explainer and row.defined}
+    frames = {label: row.frame for (label, _), row in cells.items()}
     held = {label: spec for label, spec in specs_of(explainers).items() if any((label, model) in cells for model in models)}
-    frames = {row.explainer: row.frame for row in mine}
-    made = [family(inner, members, held, cells, frames, models) for inner, members in families(held).items()]
-    kept = told_apart([item for item in made if len(item.steps) > 1])
-    draws = {step.draws for item in kept for step in item.steps}
+    made = []
+    for inner, members in families(held).items():
+        spec, _ = json.loads(inner)
+        bare, first = bare_label(spec, held), next(iter(members.values()))
+        labels: dict[int | None, str] = {**members, **({BARE: bare} if bare else {})}
+        steps = [
+            Step(explainer=labels[draws], draws=draws, results=tuple(cells.get((labels[draws], model)) for model in models))
+            for draws in sorted(labels, key=rank)
+        ]
+        made += [Family(title=bare or str(spec.get("name", first)), frame=frames[first], steps=tuple(steps))] if len(steps) > 1 else []
+    titles = [item.title for item in made]
+    kept = [replace(item, title=f"{item.title} ({item.steps[-1].explainer})") if titles.count(item.title) > 1 else item for item in made]
     shown = [result for item in kept for step in item.steps for result in step.results if result is not None]
     return SymmetrisationData(
-        score=score,
         models=tuple(models),
         families=tuple(kept),
         judged=judged(shown),
         mark=shown[0].mark if shown else math.nan,
-        places=tuple(sorted(draws, key=rank)),
+        places=tuple(sorted({step.draws for item in kept for step in item.steps}, key=rank)),
         scale=scale_for([value for row in shown for value in (row.value, row.low, row.high)], parts=6),
     )
-
-
-def family(
-    inner: str,
-    members: Mapping[int | None, str],
-    specs: Specs,
-    cells: Mapping[tuple[str, str], Row],
-    frames: Mapping[str, str],
-    models: Sequence[str],
-) -> Family:
-    """The steps of one family in the order of their draws, the bare explainer first where the run has it."""
-    spec, _ = json.loads(inner)
-    bare = bare_label(spec, specs)
-    labels: dict[int | None, str] = dict(members)
-    if bare:
-        labels[BARE] = bare
-    steps = [
-        Step(explainer=labels[draws], draws=draws, results=tuple(cells.get((labels[draws], model)) for model in models))
-        for draws in sorted(labels, key=rank)
-    ]
-    first = next(iter(members.values()))
-    return Family(title=bare or str(spec.get("name", first)), frame=frames[first], steps=tuple(steps))
-
-
-def told_apart(items: Sequence[Family]) -> list[Family]:
-    """Families whose titles are the same get their last step's label too."""
-    titles = [item.title for item in items]
-    return [replace(item, title=f"{item.title} ({item.steps[-1].explainer})") if titles.count(item.title) > 1 else item for item in items]
 
 
 def rank(draws: int | None) -> float:
@@ -126,7 +99,7 @@ def positions(places: Sequence[int | None]) -> dict[int | None, float]:
 
 
 def draw_symmetrisation(data: SymmetrisationData) -> Markup:
-    """One plot a family, one curve a model."""
+    """One plot per family, one curve per model."""
     stand = positions(data.places)
     ticks = tuple(stand.values())
     words = {BARE: "none", None: "all"}
@@ -140,46 +113,32 @@ def draw_symmetrisation(data: SymmetrisationData) -> Markup:
 
 def draw_family(item: Family, data: SymmetrisationData, plane: Plane, stand: Mapping[int | None, float]) -> Facet:
     """A family's curves, and how many draws the mark takes."""
-    several = len(data.models) > 1
-    drawn = []
+    parts, captions = [], []
     for index, model in enumerate(data.models):
-        spots = [spot(step, result, model, stand) for step in item.steps if (result := step.results[index]) is not None]
+        met = [(step, result) for step in item.steps if (result := step.results[index]) is not None]
+        told = "{} on {}: {}, {}"
+        spots = [
+            row_spot(stand[step.draws], row, told.format(step.explainer, model, number(row.value), interval(row.low, row.high)))
+            for step, row in met
+        ]
         averaged = [(point.x, point.y) for point in spots if point.x > stand.get(BARE, -1.0)]
-        drawn += [group(index, draw_paths([averaged], "curve", plane)), draw_spots(spots, index, plane)]
-    captions = [
-        of_model(index, reached(item, index, data.mark), several=several) for index in range(len(data.models)) if measured(item, index)
-    ]
-    return Facet(
-        title=item.title,
-        frame=item.frame,
-        drawing=draw_plane(plane, Markup("").join(drawn), f"{item.title}: score against the number of transforms"),
-        captions=tuple(captions) if data.judged else (),
-    )
+        parts += [group(index, draw_paths([averaged], "curve", plane)), draw_spots(spots, index, plane)]
+        captions += [of_model(index, reach_text(item, index, data.mark), several=len(data.models) > 1)] if met and data.judged else []
+    drawing = draw_plane(plane, Markup("").join(parts), f"{item.title}: score against the number of transforms")
+    return Facet(title=item.title, frame=item.frame, drawing=drawing, captions=tuple(captions))
 
 
-def spot(step: Step, result: Row, model: str, stand: Mapping[int | None, float]) -> Spot:
-    """A step as a point."""
-    told = f"{step.explainer} on {model}: {number(result.value)}, {interval(result.low, result.high)}"
-    return Spot(x=stand[step.draws], y=result.value, low=result.low, high=result.high, title=told)
-
-
-def measured(item: Family, model: int) -> bool:
-    """Whether a family has any result on a model."""
-    return any(step.results[model] is not None for step in item.steps)
-
-
-def reached(item: Family, model: int, mark: float) -> str:
-    """From which number of draws on the lower end reaches the mark, in words."""
-    found = item.smallest(model, mark)
+def reach_text(item: Family, model: int, mark: float) -> str:
+    """From which number of draws on the lower end reaches the mark, in words; an undefined end never does."""
+    met = [(step, result) for step in item.steps if (result := step.results[model]) is not None]
+    found = next((step for step, result in met if result.low >= mark), None)
     if found is None:
-        most = max((step.draws or 0 for step in item.steps if step.results[model] is not None), default=0)
-        whole = any(step.draws is None and step.results[model] is not None for step in item.steps)
+        most = max((step.draws or 0 for step, _ in met), default=0)
+        whole = any(step.draws is None for step, _ in met)
         return f"{mark} is not reached with {'the whole group' if whole else count(most, 'transform')}"
     if found.draws is None:
         return f"{mark} is reached over the whole group"
-    return (
-        f"{mark} is reached without any transform" if found.draws == BARE else f"{mark} is reached with {count(found.draws, 'transform')}"
-    )
+    return f"{mark} is reached " + (f"with {count(found.draws, 'transform')}" if found.draws else "without any transform")
 
 
 @FIGURES.add
@@ -187,6 +146,7 @@ class SymmetrisationFigure(Figure):
     """The score against the number of transforms that an explanation is averaged over (Figure 4)."""
 
     name = "symmetrisation"
+    needs = ("families",)
 
     def data(self, reading: Reading, label: str) -> SymmetrisationData | None:
         """The families of explainers that differ in their number of transforms alone."""

@@ -40,7 +40,8 @@ def meta(view: View, number: str, live: bool = False, reductions: Sequence[str] 
     """Everything that the page needs before any array: names, axes, tables, notes."""
     about = view.manifest
     orbit, task, small = about["orbit"], about["task"], view.thumbnails()
-    groups, labels = grouped(view)
+    groups, labels = sample_groups(view)
+    installed = [method for method in METHODS if method not in NEEDED or find_spec(NEEDED[method]) is not None]
     return {
         "kind": "orbits",
         "id": number,
@@ -58,21 +59,16 @@ def meta(view: View, number: str, live: bool = False, reductions: Sequence[str] 
         "labels": labels,
         "input": {name: about["input"][name] for name in ("kind", "shape", "window")},
         "thumbnail": None if small is None else {"size": small.shape[1], "channels": small.shape[3]},
-        "reductions": installed() if reductions is None else list(reductions),
+        "reductions": list(installed if reductions is None else reductions),
         "explainers": about["explainers"],
-        "moves": moves(view),
+        "moves": (about["spec"]["task"].get("action") or {}).get("name") != "fixed",
         "live": live,
         "state": view.progress.plain(),
         "table": rows(view),
         "gaps": view.gap(),
         "agreement": view.agreement(),
-        "notes": [*view.notes, *failed(view)],
+        "notes": [*view.notes, *failure_sentences(view)],
     }
-
-
-def installed() -> list[str]:
-    """The methods of dimension reduction whose packages are at hand."""
-    return [method for method in METHODS if method not in NEEDED or find_spec(NEEDED[method]) is not None]
 
 
 def classes(view: View) -> list[str]:
@@ -83,14 +79,8 @@ def classes(view: View) -> list[str]:
     return [str(number) for number in range(view.outputs(view.models[0], 0)["outputs"].shape[-1])]
 
 
-def true_class(view: View, number: int) -> int | None:
-    """The class that a sample truly has, which is not what it is grouped by; None where there are no classes or none is known."""
-    known = view.truth_classes
-    return None if known is None else int(known[number])
-
-
-def grouped(view: View) -> tuple[list[str], list[int | None] | None]:
-    """The groups' names and each sample's group by number, None without one; where all groups are classes, these are the groups."""
+def sample_groups(view: View) -> tuple[list[str], list[int | None] | None]:
+    """Group names, and the index of each sample's group (None without one). If all groups are classes, the classes are the groups."""
     groups, classes = list(view.manifest["groups"]), list(view.manifest["task"]["classes"])
     if view.labels is None:
         return groups, None
@@ -100,29 +90,24 @@ def grouped(view: View) -> tuple[list[str], list[int | None] | None]:
 
 
 def folder(view: View) -> str:
-    """The name of the run's folder, and of none above it."""
+    """The name of the run's folder, without its parents."""
     return Path(view.path).resolve().name or "run"
 
 
 def metrics(view: View) -> list[dict[str, Any]]:
-    """What was measured; what is the same whatever outputs are judged against is asked for by one reference."""
+    """The metrics. One that does not depend on the reference is asked for with the first reference only."""
     return [one if one["explainer"] is None else {**one, "references": one["references"][:1]} for one in view.manifest["metrics"]]
 
 
-def moves(view: View) -> bool:
-    """Whether outputs move along with the input, as far as is known: then a consensus stands for the unmoved input alone."""
-    return (view.manifest["spec"]["task"].get("action") or {}).get("name") != "fixed"
-
-
 def rows(view: View) -> list[dict[str, Any]]:
-    """The table's rows; what is the same whatever outputs are judged against stands there for every reference."""
+    """The table's rows. One that does not depend on the reference is repeated for every reference."""
     references = {one["name"]: one["references"] for one in view.manifest["metrics"]}
     found = [{str(name): value for name, value in row.items()} for row in view.table().to_dict("records")]
     return [{**row, "reference": one} for row in found for one in ([row["reference"]] if row["reference"] else references[row["metric"]])]
 
 
-def failed(view: View) -> list[str]:
-    """What could not be measured, in sentences, each once."""
+def failure_sentences(view: View) -> list[str]:
+    """Sentences about what could not be measured."""
     return [str(one) for one in failures_of(view.failures().to_dict("records"))]
 
 
@@ -162,9 +147,10 @@ def sample(view: View, number: int, *, frames: bool = False) -> bytes:
     moved = view.frames(number) if frames else None
     if moved is not None:
         arrays["frames"] = moved
-    labels = grouped(view)[1]
-    label = None if labels is None else labels[number]
-    return pack({"sample": number, "label": label, "truth_class": true_class(view, number), "missing": missing}, arrays)
+    labels = sample_groups(view)[1]
+    label, known = None if labels is None else labels[number], view.truth_classes
+    truth = None if known is None else int(known[number])
+    return pack({"sample": number, "label": label, "truth_class": truth, "missing": missing}, arrays)
 
 
 def live(moved: LiveAnswer) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -182,5 +168,5 @@ def live(moved: LiveAnswer) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def raw(array: Array, kind: str) -> bytes:
-    """The numbers alone."""
+    """The array's numbers as bytes, without a header."""
     return np.ascontiguousarray(array, dtype=kind).tobytes()

@@ -28,9 +28,9 @@ from veracity.report.interactive.packed import plain
 from veracity.report.interactive.subset import Subset
 
 SIZE = 12_000_000
-"""How large a file may become by itself, in bytes."""
+"""The size of a file in bytes if no number of samples is given."""
 PROBED = 3
-"""Samples whose size is taken for that of all."""
+"""How many samples are measured to estimate the size of all."""
 SLOW = frozenset({"umap"})
 """Reductions that a file does without: importing it takes longer than everything else."""
 NUMBER = "0"
@@ -45,7 +45,7 @@ def render_offline(view: OrbitResult, samples: int | None = None) -> str:
     into about 12 MB. Where models are not measured on every sample yet, the page says how far they are instead.
     """
     if not view.complete:
-        return render_waiting(str(view.manifest.get("title") or answers.folder(view)), view.progress, view.standing())
+        return render_waiting(str(view.manifest.get("title") or answers.folder(view)), view.progress, view.states())
     if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
         raise InputError(f"A file holds one sample or more, not {samples!r}.")
     count = fitting(view) if samples is None else samples
@@ -90,21 +90,16 @@ def payload(few: Subset) -> Iterator[tuple[str, Entry]]:
 
 
 def reductions(few: Subset) -> Iterator[tuple[tuple[str, str, str], bytes]]:
-    """All orbits in one plane, by method, metric and reference; methods that are not installed are left out."""
+    """All orbits in one plane, by method, metric and reference; methods that are slow or not installed are left out."""
     for method in METHODS:
         with suppress(SpecError, ImportError):
-            yield from () if method in SLOW else reduced(few, method)
-
-
-def reduced(few: Subset, method: str) -> Iterator[tuple[tuple[str, str, str], bytes]]:
-    """Every metric's plane by one method."""
-    for metric in answers.metrics(few):
-        for reference in metric["references"]:
-            yield (method, metric["name"], reference), answers.reduction(few, method, metric["name"], reference)
+            for metric in answers.metrics(few) if method not in SLOW else ():
+                for reference in metric["references"]:
+                    yield (method, metric["name"], reference), answers.reduction(few, method, metric["name"], reference)
 
 
 def binary(data: bytes) -> Entry:
-    """Bytes as JSON can hold them."""
+    """Bytes as base64 text, for JSON."""
     return {"base64": base64.b64encode(data).decode()}
 
 
@@ -115,7 +110,7 @@ def page(entries: dict[str, Entry]) -> str:
     if "</style" in style.lower():
         raise StoreError("The interface's style sheet cannot stand in a page: install veracity again.")
     policy = (
-        f"default-src 'none'; script-src '{hashed(script)}'; style-src '{hashed(style)}'; img-src data: blob:; base-uri 'none'; "
+        f"default-src 'none'; script-src '{csp_hash(script)}'; style-src '{csp_hash(style)}'; img-src data: blob:; base-uri 'none'; "
         "form-action 'none'"
     )
     held = json.dumps(plain(entries), separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
@@ -128,17 +123,17 @@ def page(entries: dict[str, Entry]) -> str:
 
 
 def once(pattern: str, text: str, put: str) -> str:
-    """The text with the one place that a pattern fits replaced."""
+    """The text with the only match of a pattern replaced; raises if there is not exactly one."""
     found, count = re.subn(pattern, lambda match: put, text)
     if count != 1:
         raise StoreError("The interface's page is not as it was built: install veracity again.")
     return found
 
 
-def hashed(text: str) -> str:
-    """What a content security policy knows an inline script or style by.
+def csp_hash(text: str) -> str:
+    """The hash by which a content security policy allows an inline script or style.
 
-    >>> hashed("")
+    >>> csp_hash("")
     'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='
     """
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

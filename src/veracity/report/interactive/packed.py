@@ -61,7 +61,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def plain(value: Any) -> Any:
-    """The same in JSON's own kinds; a number that is not finite is None.
+    """The value as JSON types; a number that is not finite becomes None.
 
     >>> plain({"value": float("nan"), "shape": (2, np.int64(3)), "best": np.float32(0.5)})
     {'value': None, 'shape': [2, 3], 'best': 0.5}
@@ -80,7 +80,7 @@ def plain(value: Any) -> Any:
 
 
 def encoded(value: Any) -> bytes:
-    """The same as JSON text.
+    """The value as JSON text.
 
     >>> encoded({"low": float("-inf"), "name": "\N{DEGREE SIGN}"}).decode()
     '{"low":null,"name":"°"}'

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from veracity.engine.store.state import Progress
 from veracity.orbits import OrbitResult
 from veracity.orbits.reduction import embed
 
@@ -20,58 +18,32 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Subset:
-    """The samples of `whole` that stand in `numbers`."""
+    """The samples of `whole` with these `numbers`; everything that is not about single samples is that of the whole."""
 
     whole: OrbitResult
     numbers: NDArray[np.int64]
 
-    @property
-    def path(self) -> str:
-        """The run's folder."""
-        return self.whole.path
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """What was run, of all samples."""
-        return self.whole.manifest
-
-    @property
-    def progress(self) -> Progress:
-        """How far the evaluation has come, of all samples."""
-        return self.whole.progress
-
-    @property
-    def complete(self) -> bool:
-        """Whether every model is measured on every sample."""
-        return self.whole.complete
-
-    def standing(self) -> pd.DataFrame:
-        """How far each model and explainer is, of all samples."""
-        return self.whole.standing()
-
-    @property
-    def models(self) -> Sequence[str]:
-        """The models' names."""
-        return self.whole.models
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.whole, name)
 
     @property
     def samples(self) -> int:
-        """How many these are."""
+        """The number of samples."""
         return len(self.numbers)
 
     @property
     def labels(self) -> NDArray[np.int64] | None:
-        """Which group each of these samples counts to."""
+        """The group of each sample."""
         return None if self.whole.labels is None else self.whole.labels[self.numbers]
 
     @property
     def truth_classes(self) -> NDArray[np.int64] | None:
-        """Which class each of these samples truly has."""
+        """The true class of each sample."""
         return None if self.whole.truth_classes is None else self.whole.truth_classes[self.numbers]
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader must know, and how many samples these are."""
+        """The run's notes, after a note on how many samples the file holds."""
         count, of = self.samples, self.whole.samples
         if count == of:
             return self.whole.notes
@@ -102,22 +74,6 @@ class Subset:
         """Small pictures of these samples."""
         found = self.whole.thumbnails()
         return None if found is None else found[self.numbers]
-
-    def table(self) -> pd.DataFrame:
-        """The table of all samples."""
-        return self.whole.table()
-
-    def gap(self) -> pd.DataFrame:
-        """The gaps of all samples."""
-        return self.whole.gap()
-
-    def agreement(self) -> pd.DataFrame:
-        """The agreement of all samples."""
-        return self.whole.agreement()
-
-    def failures(self) -> pd.DataFrame:
-        """What could not be measured of all samples."""
-        return self.whole.failures()
 
     def reduce(self, metric: str, method: str = "pca", reference: str = "truth") -> Floats:
         """These orbits as points of one plane: an embedding of their own, unless they are all."""

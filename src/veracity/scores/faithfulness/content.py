@@ -1,9 +1,4 @@
-"""Does the explanation add up to what there is to explain?
-
-How much an explanation says: few features, or all of them a little.
-
-Are samples that are explained alike also predicted alike?
-"""
+"""Four properties of an explanation: completeness (it adds up), sparseness, complexity, and sufficiency (alike means predicted alike)."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
@@ -24,44 +19,33 @@ from veracity.measure.complexity import complexity, sparseness
 from veracity.perturb import Redraw
 from veracity.perturb.masks import FullMask
 from veracity.perturb.swaps import OtherSample
-from veracity.scores.faithfulness.masked import BOTH, MODEL, drop, maps, over_entries
+from veracity.scores.assumptions import same_prediction
+from veracity.scores.faithfulness.masked import MaskingScore, drop, over_entries
 from veracity.walk import MonteCarlo
 
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
-class Completeness(Score):
-    """How far the explanation's sum is from what the whole input adds to the prediction, as a share of it.
+class Completeness(MaskingScore):
+    """Gap between the sum of the attributions and the change of the prediction from the baseline to the input, as a share of that change.
 
         |sum_i e_i - (f(x) - f(b))| / |f(x) - f(b)|
 
-    f is the explained score, or its probability with `softmax`; b the input with every entry at `perturb_baseline`, which
-    should be the explainer's own baseline. One map for all channels counts for each of them. Without `relative` the gap itself,
-    in units of the score. A relative gap is undefined where f(x) = f(b).
+    b has every entry at `perturb_baseline`, which should be the explainer's own baseline. A map without channels counts for each channel.
+    relative=False gives the gap itself, in units of the score. A relative gap is undefined if f(x) = f(b).
     """
 
     name = "completeness"
     reference = "Sundararajan, Taly and Yan, Axiomatic attribution for deep networks (ICML 2017)"
-    before = BOTH | {Reads.INPUT}
-    after = MODEL
-    quantities = ("attributed", "drop")
-    perturb_baseline: float | str = 0.0
-    relative: bool = True
-    softmax: bool = False
-
     direction = Direction.LOWER
     bounds = (0.0, np.inf)
+    in_map_units = True
+    perturb_baseline: float | str = 0.0
+    relative: bool = True
 
-    @property
-    def in_map_units(self) -> bool:
-        """Yes: a map that is 100 times larger adds up to 100 times more."""
-        return True
-
-    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """The baseline itself, for maps over the input."""
-        if not maps(subject):
-            return ()
-        return (Request(FullMask(baseline=self.perturb_baseline).fit(subject.shape), MonteCarlo(draws=1)),)
+    def masks(self, shape: Size) -> FullMask:
+        """The baseline itself."""
+        return FullMask(baseline=self.perturb_baseline)
 
     def observe(self, pair: Pair) -> Tensor:
         """The explanation's sum and f(x) - f(b): (R, 2)."""
@@ -74,7 +58,7 @@ class Completeness(Score):
 
 
 def gap(attributed: Array, drop: Array, relative: bool) -> Array:
-    """|attributed - drop|, as a share of |drop| if `relative`; NaN where there is nothing to be a share of.
+    """|attributed - drop|, divided by |drop| if `relative`; NaN if that is 0.
 
     >>> gap(np.array([1.5, 1.0]), np.array([-2.0, 0.0]), relative=True)
     array([1.75,  nan])
@@ -85,13 +69,13 @@ def gap(attributed: Array, drop: Array, relative: bool) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeScore(Score, ABC):
-    """A score of the explanation as it is: nothing is perturbed, no pass is made."""
+    """A score of the explanation alone: nothing is perturbed, and the model is not used."""
 
     after = frozenset()
     in_summary = "nothing"
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """Every explanation made of numbers, once."""
+        """Every numerical explanation, once."""
         if subject.explainer is None or subject.explainer.categorical:
             return ()
         return (Request(Redraw(), MonteCarlo(draws=1)),)
@@ -100,14 +84,13 @@ class ShapeScore(Score, ABC):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class Sparseness(ShapeScore):
-    """How unevenly an explanation is spread: the Gini index of its magnitudes, 0 for equal ones, nearly 1 for a single one.
+    """Gini index of the attributions' magnitudes: 0 if all features count equally, close to 1 if a single feature counts.
 
-    It says nothing of the model: a sparse explanation may be wrong. A zero explanation is undefined.
+    It says nothing about the model: a sparse explanation may be wrong. Undefined for a zero explanation.
     """
 
     name = "sparseness"
     reference = "Chalasani et al., Concise explanations of neural networks using adversarial training (ICML 2020)"
-
     direction = Direction.HIGHER
     bounds = (0.0, 1.0)
 
@@ -119,14 +102,13 @@ class Sparseness(ShapeScore):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class Complexity(ShapeScore):
-    """How many features share an explanation: the entropy of their shares of its magnitude, in nats, log d where all d are equal.
+    """Entropy of the features' shares of the total attribution: 0 if a single feature counts, log d if all d features count equally.
 
-    It says nothing of the model: a simple explanation may be wrong. A zero explanation is undefined.
+    In nats. It says nothing about the model: a simple explanation may be wrong. Undefined for a zero explanation.
     """
 
     name = "complexity"
     reference = "Bhatt, Weller and Moura, Evaluating and aggregating feature-based model explanations (IJCAI 2020)"
-
     direction = Direction.LOWER
     bounds = (0.0, math.inf)
 
@@ -138,72 +120,59 @@ class Complexity(ShapeScore):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class Sufficiency(Score):
-    """Of the other samples whose explanation is close to this one's, the share for which the model predicts the same class.
+    """Share of the samples with a similar explanation for which the model predicts the same class.
 
-    Close is a distance of at most `threshold`, with
+    Explanations are similar if their distance is at most `threshold`, with
 
-        d(e, e') = |e / |e| - e' / |e'|| / 2,   0 for the same direction, .71 at right angles, 1 for opposite maps,
+        d(e, e') = |e / |e| - e' / |e'|| / 2,   0 for the same direction, 0.71 at right angles, 1 for opposite maps,
 
-    which depends on the two samples alone, not on whoever else is in the batch. `abs` compares magnitudes. The walk says
-    how many others are asked. Undefined where no explanation is close. Hold it against the share of samples of the same
-    class: that is what an explanation unrelated to the model gets.
+    which depends on these two samples only, not on the rest of the batch. `abs` compares magnitudes. The walk says how many other samples
+    are drawn. Undefined if no explanation is similar. Compare it with the share of samples of the same class, which an explanation
+    unrelated to the model reaches.
     """
 
     name = "sufficiency"
     reference = "Dasgupta, Frost and Moshkovitz, Framework for evaluating faithfulness of local explanations (ICML 2022)"
-    before = frozenset({Reads.EXPLANATION, Reads.OUTPUT})
-    after = frozenset({Reads.EXPLANATION, Reads.OUTPUT})
+    before = after = frozenset({Reads.EXPLANATION, Reads.OUTPUT})
     quantities = ("distance", "same")
+    direction = Direction.HIGHER
+    bounds = (0.0, 1.0)
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=50))
     threshold: float = 0.6
     abs: bool = False
 
-    direction = Direction.HIGHER
-    bounds = (0.0, 1.0)
-
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """Other samples in place of each, for explanations made of numbers."""
+        """Other samples in place of each, for numerical explanations."""
         if subject.explainer is None or subject.explainer.categorical:
             return ()
         return (Request(OtherSample(), self.walk),)
 
     def observe(self, pair: Pair) -> Tensor:
-        """The distance of the two explanations, and whether the predicted class is the same: (R, 2)."""
+        """The distance of the two explanations, and whether the predicted class is the same, NaN if there are no classes: (R, 2)."""
         here, there = pair.before.explanation, pair.after.explanation
-        return torch.stack((distance(here.abs(), there.abs()) if self.abs else distance(here, there), same_class(pair)), dim=1)
+        apart = distance(here.abs(), there.abs()) if self.abs else distance(here, there)
+        same = same_prediction(pair.before.output, pair.after.output).to(apart)
+        return torch.stack((apart, torch.full_like(same, torch.nan) if pair.before.output.shape[1] < 2 else same), dim=1)
 
     def values(self, measured: Measured) -> Array:
-        """The share of close samples that are predicted alike, (samples, 1)."""
+        """The share of similar samples with the same prediction, (samples, 1)."""
         return share_alike(measured["distance"][:, :, 0], measured["same"][:, :, 0], self.threshold)[:, None]
 
 
 def distance(a: Tensor, b: Tensor) -> Tensor:
-    """Half the distance (N,) of two batches of explanations (N, ...) brought to length 1; NaN if one is zero.
+    """Half the distance (N,) between explanations (N, ...) scaled to length 1; NaN if one is zero.
 
     >>> distance(torch.tensor([[1.0, 0.0]]), torch.tensor([[-2.0, 0.0]]))
     tensor([1.], dtype=torch.float64)
     """
-    apart: Tensor = torch.linalg.vector_norm(directions(a) - directions(b), dim=1)
+    flat = [e.flatten(1).double() for e in (a, b)]
+    one, other = (e / torch.linalg.vector_norm(e, dim=1, keepdim=True) for e in flat)
+    apart: Tensor = torch.linalg.vector_norm(one - other, dim=1)
     return apart / 2.0
 
 
-def directions(e: Tensor) -> Tensor:
-    """Explanations (N, ...) flattened and brought to length 1, (N, d), in double precision; NaN where one is zero."""
-    flat = e.flatten(1).double()
-    length: Tensor = torch.linalg.vector_norm(flat, dim=1, keepdim=True)
-    return flat / length
-
-
-def same_class(pair: Pair) -> Tensor:
-    """1 where the likeliest class is the same before and after, else 0; NaN where the output has no classes: (R,)."""
-    here, there = pair.before.output, pair.after.output
-    if here.shape[1] < 2:
-        return here.new_full((len(here),), torch.nan, dtype=torch.float64)
-    return (here.argmax(dim=1) == there.argmax(dim=1)).double()
-
-
 def share_alike(distance: Array, same: Array, threshold: float) -> Array:
-    """The mean of `same` over the draws within the threshold, from two arrays (samples, draws) to (samples,); NaN if there is none.
+    """The mean of `same` over the draws within the threshold, from two arrays (samples, draws) to (samples,); NaN if there are none.
 
     >>> share_alike(np.array([[0.1, 0.2, 0.9], [0.9, np.nan, 0.8]]), np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]), 0.6)
     array([0.5, nan])

@@ -1,4 +1,4 @@
-"""What becomes of the prediction as features are masked one after the other, in the order of their relevance?"""
+"""Faithfulness curves: how the prediction changes as features are masked one after the other, in the order of their relevance."""
 
 from __future__ import annotations
 
@@ -15,50 +15,43 @@ from torch import Size, Tensor
 from veracity.core.errors import VeracityError, unknown
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
-from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
+from veracity.core.scores import Array, Measured, Pair, Reads, Score
 from veracity.core.settings import Count, Positive
 from veracity.perturb.masks import OrderedMasks
 from veracity.scores.common import Curve
-from veracity.scores.faithfulness.masked import BOTH, MODEL, ModelFaithfulness, drop, maps, prediction
-from veracity.walk import MonteCarlo
+from veracity.scores.faithfulness.masked import BOTH, MaskingScore, ModelFaithfulness, drop, prediction
 
 ORDERS = {"morf": Direction.HIGHER, "lerf": Direction.LOWER}
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurveScore(Score, ABC):
-    """A score of the curve that the prediction runs through as the explanation's order is followed.
+class CurveScore(MaskingScore, ABC):
+    """A score of the curve of the prediction while features are masked in the order of the explanation.
 
     The prediction is the probability of the explained class, or with softmax=False its score.
     """
 
     before = frozenset({Reads.EXPLANATION})
-    after = MODEL
     quantities = ("prediction",)
     figures = ("curve", "convergence")
-    perturb_baseline: float | str = "black"
     softmax: bool = True
 
     @abstractmethod
-    def masks(self) -> OrderedMasks:
-        """What is masked at each step."""
-
-    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
-        """Every step once, for maps over the input."""
-        return (Request(self.masks().fit(subject.shape), MonteCarlo(draws=1)),) if maps(subject) else ()
+    def masks(self, shape: Sequence[int]) -> OrderedMasks:
+        """The masks at each step."""
 
     @property
     def direction(self) -> Direction:
-        """The sooner the prediction falls, the better the explanation knew."""
+        """Lower: the sooner the prediction falls, the better."""
         return Direction.LOWER
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """A mean of probabilities, if the prediction is one."""
+        """Those of a mean of probabilities, if the prediction is one."""
         return (0.0, 1.0) if self.softmax else (-math.inf, math.inf)
 
     def observe(self, pair: Pair) -> Tensor:
-        """The prediction with this much masked, (R,)."""
+        """The prediction at this step, (R,)."""
         return prediction(pair.after, self.softmax)
 
     def values(self, measured: Measured) -> Array:
@@ -69,7 +62,7 @@ class CurveScore(Score, ABC):
         """The prediction by the share of the input that is masked."""
         return Curve(
             quantity=self.quantities[0],
-            places=self.shares(shape, levels),
+            places=self.places(shape, levels),
             across="the share of the input that is masked",
             up=f"the mean {self.predicted} of the explained class",
             bounds=(0.0, 1.0) if self.softmax else (-math.inf, math.inf),
@@ -78,13 +71,13 @@ class CurveScore(Score, ABC):
 
     @property
     def predicted(self) -> str:
-        """What the prediction is, in a word."""
+        """The kind of prediction, in a word."""
         return "probability" if self.softmax else "score"
 
-    def shares(self, shape: Sequence[int], levels: int) -> Array:
-        """Which share of an input of this shape is masked at each level (levels,); evenly spaced if the masks do not fit the shape."""
+    def places(self, shape: Sequence[int], levels: int) -> Array:
+        """The share of an input of this shape that is masked at each level (levels,); evenly spaced if the masks do not fit the shape."""
         try:
-            masks: Any = self.masks().fit(Size(shape))
+            masks: Any = self.masks(shape).fit(Size(shape))
             if masks.levels == levels:
                 return np.asarray(masks.count(torch.arange(levels)).double().numpy() / masks.units, dtype=np.float64)
         except VeracityError:
@@ -95,13 +88,13 @@ class CurveScore(Score, ABC):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class PixelFlipping(CurveScore):
-    """The area under the curve of the prediction as the most relevant entries are replaced first (eq. 25).
+    """Area under the curve of the prediction while pixels are replaced, the most relevant first; lower is better (eq. 25).
 
         sum over i of (y_i + y_{i+1}) / 2 * dx,   y_i the prediction after step i = 1 ... n
 
-    Each step replaces `features_in_step` more entries by `perturb_baseline`, to the last. By default dx = 1 / (n - 1): the
-    area is a mean height, comparable between step sizes. dx=1 gives the sum itself, which grows with the number of steps.
-    The unperturbed prediction is no part of the curve.
+    Each step replaces `features_in_step` more entries by `perturb_baseline`, until none is left. By default dx = 1 / (n - 1): the area is
+    a mean height, comparable between step sizes. dx=1 gives the sum itself, which grows with the number of steps. The curve does not
+    include the unperturbed prediction.
     """
 
     name = "pixel_flipping"
@@ -111,16 +104,16 @@ class PixelFlipping(CurveScore):
 
     @property
     def assumption(self) -> Score:
-        """That the model's distortion grows with what is masked, as much at a time."""
+        """The model's distortion grows as more is masked, with the same step size."""
         return ModelFaithfulness(features_in_step=self.features_in_step, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """A mean of probabilities; a sum of them, where dx is given."""
+        """Those of a mean of probabilities, or of a sum if dx is given."""
         return (0.0, math.inf) if self.softmax and self.dx is not None else super().bounds
 
-    def masks(self) -> OrderedMasks:
-        """The most relevant entries first, so many at a time."""
+    def masks(self, shape: Sequence[int]) -> OrderedMasks:
+        """The most relevant entries first."""
         return OrderedMasks(features=self.features_in_step, baseline=self.perturb_baseline)
 
     def values(self, measured: Measured) -> Array:
@@ -131,10 +124,9 @@ class PixelFlipping(CurveScore):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class Deletion(CurveScore):
-    """The area under the curve of the prediction over the share of entries deleted, the most relevant first.
+    """Area under the curve of the prediction while the input is deleted, the most relevant entries first; lower is better.
 
-    From the whole input to none of it in `steps` equal steps, both ends on the curve; what is deleted becomes
-    `perturb_baseline`.
+    From the whole input to `perturb_baseline` in `steps` equal steps, both ends included.
     """
 
     name = "deletion"
@@ -143,10 +135,10 @@ class Deletion(CurveScore):
 
     @property
     def assumption(self) -> Score:
-        """That the model's distortion grows with what is masked, as much at a time."""
+        """The model's distortion grows as more is masked, with the same step size."""
         return ModelFaithfulness(features_in_step=1.0 / self.steps, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
 
-    def masks(self) -> OrderedMasks:
+    def masks(self, shape: Sequence[int]) -> OrderedMasks:
         """The most relevant entries first."""
         return OrderedMasks(steps=self.steps, origin=True, baseline=self.perturb_baseline)
 
@@ -154,23 +146,19 @@ class Deletion(CurveScore):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class Insertion(Deletion):
-    """The area under the curve of the prediction over the share of entries inserted into the baseline, the most relevant first.
+    """Area under the curve of the prediction while the input is inserted, the most relevant entries first; higher is better.
 
-    Deletion's counterpart: from `perturb_baseline` alone to the whole input in `steps` equal steps, both ends on the curve.
+    From `perturb_baseline` to the whole input in `steps` equal steps, both ends included.
     """
 
     name = "insertion"
-
-    @property
-    def direction(self) -> Direction:
-        """The sooner the prediction rises, the better the explanation knew."""
-        return Direction.HIGHER
+    direction = Direction.HIGHER
 
     def curve(self, shape: Sequence[int], levels: int) -> Curve:
         """The prediction by the share of the input that is inserted."""
         return replace(super().curve(shape, levels), across="the share of the input that is inserted", masking=False)
 
-    def masks(self) -> OrderedMasks:
+    def masks(self, shape: Sequence[int]) -> OrderedMasks:
         """All but the most relevant entries."""
         return OrderedMasks(steps=self.steps, origin=True, insertion=True, baseline=self.perturb_baseline)
 
@@ -178,12 +166,12 @@ class Insertion(Deletion):
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
 class RegionPerturbation(CurveScore):
-    """The area over the curve of the prediction as the most relevant regions are replaced first (eq. 26, with its minus).
+    """Average drop of the prediction while image patches are replaced, the most relevant first; higher is better (eq. 26).
 
         1 / (L + 1) sum over k = 1 ... L of (y_0 - y_k),   y_k the prediction with k regions replaced
 
-    Regions are patches of side `patch_size` over all channels, at most `regions_evaluation` of them. With order="lerf" the
-    least relevant go first, and the lower the better.
+    Regions are patches of side `patch_size` over all channels, at most `regions_evaluation` of them. With order="lerf" the least relevant
+    go first, and lower is better.
     """
 
     name = "region_perturbation"
@@ -196,39 +184,33 @@ class RegionPerturbation(CurveScore):
 
     @property
     def assumption(self) -> Score:
-        """That the model's distortion grows with the regions that are masked."""
+        """The model's distortion grows as more regions are masked."""
         return ModelFaithfulness(patch_size=self.patch_size, perturb_baseline=self.perturb_baseline, softmax=self.softmax)
 
     @property
     def direction(self) -> Direction:
-        """The prediction should fall soon without what is relevant, and late without what is not."""
+        """Higher for the most relevant first, lower for the least relevant first."""
         if self.order not in ORDERS:
             raise unknown(f"order of score '{self.name}'", str(self.order), ORDERS)
         return ORDERS[self.order]
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """A mean of differences of probabilities, if the prediction is one."""
+        """Those of a mean difference of probabilities, if the prediction is one."""
         return (-1.0, 1.0) if self.softmax else (-math.inf, math.inf)
 
-    def masks(self) -> OrderedMasks:
+    def masks(self, shape: Sequence[int]) -> OrderedMasks:
         """One region more at each step."""
-        ascending = self.direction is Direction.LOWER
-        return OrderedMasks(
-            features=1,
-            steps=self.regions_evaluation,
-            patch=self.patch_size,
-            ascending=ascending,
-            baseline=self.perturb_baseline,
-        )
+        steps, ascending = self.regions_evaluation, self.direction is Direction.LOWER
+        return OrderedMasks(features=1, steps=steps, patch=self.patch_size, ascending=ascending, baseline=self.perturb_baseline)
 
     def observe(self, pair: Pair) -> Tensor:
-        """How far the prediction has dropped, (R,)."""
+        """The drop of the prediction, (R,)."""
         return drop(pair, self.softmax)
 
     def curve(self, shape: Sequence[int], levels: int) -> Curve:
-        """How far the prediction has dropped, by the share of the input that is masked."""
-        up = f"how far the {self.predicted} of the explained class has dropped"
+        """The drop of the prediction by the share of the input that is masked."""
+        up = f"the mean drop of the {self.predicted} of the explained class"
         return replace(super().curve(shape, levels), up=up, bounds=self.bounds, masking=False)
 
     def values(self, measured: Measured) -> Array:
@@ -237,7 +219,7 @@ class RegionPerturbation(CurveScore):
 
 
 def area(curve: Array, dx: float | None = None) -> Array:
-    """The area under curves (..., points) by the trapezoidal rule, points dx apart; by default the curve has length 1.
+    """The area under curves (..., points) by the trapezoidal rule with spacing dx; by default the whole curve has length 1.
 
     >>> area(np.array([[4.0, 2.0, 0.0]])), area(np.array([[4.0, 2.0, 0.0]]), dx=1.0)
     (array([2.]), array([4.]))
@@ -250,7 +232,7 @@ def area(curve: Array, dx: float | None = None) -> Array:
 
 
 def area_over(drops: Array) -> Array:
-    """The mean drop along curves (..., L) and the start, which has none: their sum over L + 1.
+    """The mean drop along curves (..., L), with a drop of 0 at the start: their sum divided by L + 1.
 
     >>> area_over(np.array([[1.0, 2.0, 3.0]]))
     array([1.5])

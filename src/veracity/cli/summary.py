@@ -1,0 +1,164 @@
+"""What `show` and `gate` say of a folder, as plain data that lies in the folder itself: summary.json.
+
+Deriving a table takes torch, whose import alone takes more than a second. The first command that derives it writes the summary, and later
+commands read it. A summary counts only in a folder that a run of this user wrote, while nobody writes there, and as long as every file
+that a table is made of, the summary itself and the installed code are what they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import entry_points
+from typing import Any
+
+from rich import box
+from rich import table as rich_table
+from rich.console import Console
+from rich.markup import escape
+
+import veracity
+from veracity.cli.catalogue import KINDS
+from veracity.core.errors import StoreError
+from veracity.engine.store import writers
+from veracity.engine.store.files import Files
+from veracity.engine.store.folder import SUMMARY
+from veracity.engine.store.manifest import MANIFEST
+
+LARGEST = 64 << 20
+"""The largest summary that is read, in bytes."""
+UNUSED = {writers.LOCK, SUMMARY, "report.html", "models", "explanations", "worst", "learnt", "outputs", "pictures", "reductions"}
+"""Files and folders of a run that no table is made of."""
+HEADING = "bold"
+"""The style of a row that is a heading: it begins a section."""
+
+
+@dataclass(kw_only=True)
+class Table:
+    """A terminal table of plain texts: the settings of rich's columns, rows that begin with their style, and sentences below."""
+
+    title: str
+    columns: list[dict[str, Any]]
+    rows: list[list[str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, title: str, left: Sequence[str], right: Sequence[str]) -> Table:
+        """An empty table with columns of names and columns of numbers."""
+        names = [{"header": name, "overflow": "fold"} for name in left]
+        return cls(title=title, columns=names + [{"header": name, "justify": "right", "no_wrap": name != "interval"} for name in right])
+
+    def add(self, *cells: str, style: str = "") -> None:
+        """Add a row."""
+        self.rows.append([style, *cells])
+
+    def note(self, *sentences: str) -> None:
+        """Put sentences under the table, each on a line of its own."""
+        self.notes += [text for text in sentences if text]
+
+    def render(self) -> rich_table.Table:
+        """The table as rich draws it."""
+        look: dict[str, Any] = {"title_justify": "left", "title_style": "bold", "caption_justify": "left", "padding": (0, 1, 0, 0)}
+        found = rich_table.Table(title=escape(self.title), caption=escape("\n".join(self.notes)) or None, box=box.SIMPLE_HEAD, **look)
+        for column in self.columns:
+            found.add_column(**column)
+        for style, *cells in self.rows:
+            if style == HEADING and len(cells) == 1:
+                found.add_section()
+            found.add_row(*map(escape, cells), style=style or None)
+        return found
+
+
+Page = list[Table | str]
+
+
+def print_page(page: Page, *, wrap: bool = True) -> None:
+    """Print tables and texts; lines of texts that are laid out already are not to `wrap`."""
+    console = Console()
+    for part in page:
+        console.print(escape(part) if isinstance(part, str) else part.render(), soft_wrap=not wrap)
+
+
+@dataclass(kw_only=True)
+class Summary:
+    """What a folder says: the page of `show`, the columns of its table, and the rows that `gate` judges, with their confidence."""
+
+    page: Page
+    wrap: bool
+    table: dict[Hashable, list[Any]]
+    requirements: list[dict[str, Any]]
+    confidence: float
+
+
+def summary_of(folder: str, result: Any = None) -> Summary:
+    """The summary of a folder: the saved one if it counts, or else a new one of the result (by default the one in the folder)."""
+    files = Files(folder)
+    before = stamp(files)
+    if before:
+        with suppress(OSError, ValueError, StoreError):
+            seal, body = files.read(SUMMARY, LARGEST).split(b"\n", 1)
+            if seal == seal_of(before, body):
+                found = json.loads(body)
+                page = [part if isinstance(part, str) else Table(**part) for part in found["page"]]
+                return Summary(**{**found, "page": page})
+    summary = derive(folder, result)
+    if before and before == stamp(files):  # nothing was measured meanwhile
+        body = json.dumps(asdict(summary)).encode()
+        with suppress(StoreError):
+            files.write(SUMMARY, seal_of(before, body) + b"\n" + body)
+    return summary
+
+
+def derive(folder: str, result: Any) -> Summary:
+    """The summary of a result, derived from its measurements."""
+    from veracity.cli import gate, tables
+    from veracity.studies.result import load
+
+    found = load(folder) if result is None else result
+    rows, confidence = gate.requirements(found)
+    return Summary(
+        page=tables.page(found),
+        wrap=not tables.is_text(found),
+        table=found.table().to_dict("list"),
+        requirements=rows,
+        confidence=confidence,
+    )
+
+
+def seal_of(stamp: bytes, body: bytes) -> bytes:
+    """The checksum of a summary and of what it was made of."""
+    return hashlib.sha256(stamp + body).hexdigest().encode()
+
+
+def stamp(files: Files) -> bytes:
+    """A hash of everything that a folder's summary depends on; empty where no summary counts."""
+    if writers.mark_of(files) is None or writers.writer(files):
+        return b""
+    digest = hashlib.sha256()
+    for place, folders, names in os.walk(files.root):
+        folders[:] = sorted(name for name in folders if name not in UNUSED or os.path.lexists(os.path.join(place, name, MANIFEST)))
+        for name in sorted({*names} - UNUSED):
+            path = os.path.join(place, name)
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                return b""
+            with open(path, "rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+            digest.update(f"{os.path.relpath(path, files.root)} {content}\n".encode(errors="surrogateescape"))
+    for line in code():
+        digest.update(f"{line}\n".encode())
+    return digest.digest()
+
+
+def code() -> Iterator[str]:
+    """What changes with the installed code: the times of this package's files, and the distributions with plugins for it."""
+    for place, folders, names in os.walk(os.path.dirname(veracity.__file__)):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        yield from (f"{name} {os.stat(os.path.join(place, name)).st_mtime_ns}" for name in sorted(names) if name.endswith(".py"))
+    points = entry_points()
+    plugins = {one.dist for plural in KINDS for one in points.select(group=f"veracity.{plural}") if one.dist is not None}
+    yield from sorted({f"{one.name} {one.version}" for one in plugins})

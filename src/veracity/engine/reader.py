@@ -1,0 +1,253 @@
+"""Outputs and explanations of a model: a `Reader` gives those of any rows, a `Block` those of the samples of one job.
+
+A reader may use a copy of the model with other weights; a block stores what is read before any perturbation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from veracity.core import fingerprint
+from veracity.core.errors import InputError
+from veracity.core.explainers import Cost, Explainer, Frame, GivenMaps, learner
+from veracity.core.inputs import Signals
+from veracity.core.models import LayerScores, ScoreRecorder, device_of
+from veracity.core.randomness import Draws
+from veracity.core.scores import OUTPUTS, Reads, Request, Smoothing
+from veracity.core.walks import Ask
+from veracity.engine.memory import MEMORY, Budget, Readings
+from veracity.engine.plan import Job, numbers
+from veracity.engine.problem import AuditedModel, Problem
+from veracity.engine.progress import weight
+from veracity.engine.store import RunFolder
+from veracity.engine.trial import Guard
+from veracity.perturb.weights.copies import ScratchModel
+
+
+class Reader:
+    """One model and one explainer of it, on the model's own weights or on a copy's."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        name: str,
+        explainer: Explainer | None,
+        budget: Budget,
+        learnt: Mapping[str, Tensor],
+        copy: nn.Module | None = None,
+    ) -> None:
+        self.problem, self.name, self.explainer, self.budget, self.learnt = problem, name, explainer, budget, learnt
+        self.module = problem.models[name].module if copy is None else copy
+        self.view = problem.view(name, self.module)
+        self.outputs_are = problem.models[name].outputs
+        self.training = problem.training_of(name, explainer, self.module) if explainer else None
+        self.cost = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
+
+    def on(self, copy: nn.Module) -> Reader:
+        """The same explainer on a copy of the model."""
+        return Reader(self.problem, self.name, self.explainer, self.budget, self.learnt, copy)
+
+    def with_lesson(self) -> Reader:
+        """This reader, after its explainer has learnt about this copy of the model."""
+        if (explainer := learner(self.explainer)) is not None:
+            nobody = Draws.of(self.problem.seed, torch.arange(0))
+            context = self.problem.context(self.name, nobody, self.budget.rows, training=self.training)
+            with torch.enable_grad():
+                self.learnt = explainer.lesson.learn(self.view, context)
+        return self
+
+    def outputs(self, what: frozenset[Reads], x: Signals, layer: str | None) -> Readings:
+        """Scores, probabilities and the output of one layer for R rows, with as few passes as possible."""
+        found: Readings = {}
+        if Reads.SCORES in what:
+            found[Reads.SCORES] = x.through(self.view)
+        if Reads.OUTPUT in what:
+            same = self.view is self.module and Reads.SCORES in found
+            found[Reads.OUTPUT] = self.outputs_are.read(found[Reads.SCORES] if same else x.through(self.module))
+        if Reads.REPRESENTATION in what:
+            if layer is None:
+                raise InputError("A score that reads a representation must name its layer.")
+            found[Reads.REPRESENTATION] = x.through(LayerScores(self.module, layer))
+        return found
+
+    def explanation(self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing | None = None) -> Tensor:
+        """e(x), as the explainer gives it; with smoothing, its mean over draws around x."""
+        if self.explainer is None:
+            raise InputError("A score of explanations needs an explainer.")
+        if smoothing is not None:
+            return self.smoothed(x, targets, draws, smoothing)
+        with torch.enable_grad():
+            context = self.problem.context(self.name, draws, self.budget.rows, x.structure, self.learnt, self.training)
+            found = self.explainer.explain(self.view, x.values, targets, context)
+        return found.detach()
+
+    def explanation_and_scores(self, x: Signals, targets: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor]:
+        """e(x) of a local explainer, and the scores (R, K) that its pass saw; without targets the predicted class is explained."""
+        if self.explainer is None:
+            raise InputError("A score of explanations needs an explainer.")
+        recorder = ScoreRecorder(self.view, follow=targets is None)
+        chosen = torch.zeros(len(x), dtype=torch.long, device=x.values.device) if targets is None else targets
+        with torch.enable_grad():
+            context = self.problem.context(self.name, draws, max(self.budget.rows, len(x)), x.structure, self.learnt, self.training)
+            found = self.explainer.explain(recorder, x.values, chosen, context)
+        return found.detach(), recorder.scores(len(x))
+
+    def smoothed(self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing) -> Tensor:
+        """The mean over `count` draws of a space around each row, the same ones whatever the weights."""
+        count, space = smoothing.count, smoothing.space.fit(x.values.shape[1:])
+        row = torch.arange(len(x)).repeat_interleave(count)
+        around = Draws(draws.seed, draws.sample[row], torch.arange(count).repeat(len(x)))
+        element = space.decode(around.normal(space.latents, stream="smoothing")).to(x.values.device)
+        parts: list[Tensor] = []
+
+        def some(part: slice) -> None:
+            here = row[part].to(x.values.device)
+            own = Draws(draws.seed, draws.sample[row[part]], draws.draw[row[part]] * count + around.draw[part])
+            parts.append(self.explanation(space.move(element[part], x[here]), targets[here], own))
+
+        self.budget.spend(len(row), max(self.cost.forward, self.cost.backward), some)
+        return torch.cat(parts).reshape(len(x), count, *parts[0].shape[1:]).mean(1)
+
+
+EXPLANATIONS = "explanations"
+FAILED = "failed"
+"""The tensor beside stored explanations that lists the rows that failed."""
+
+
+class Block:
+    """One model and one explainer of it on the samples of a job, or on some `rows` of them.
+
+    `advance` gets the number of model passes that were made.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        problem: Problem,
+        budget: Budget,
+        learnt: Mapping[str, Tensor],
+        folder: RunFolder,
+        advance: Callable[[int], None],
+        guard: Guard,
+        rows: Tensor | None = None,
+    ) -> None:
+        self.rows = rows
+        self.job = job if rows is None else replace(job, samples=tuple(job.samples[row] for row in rows.tolist()))
+        self.problem, self.budget, self.folder, self.advance, self.guard = problem, budget, folder, advance, guard
+        self.model, self.explainer, self.seed = problem.models[job.model], problem.explainers.get(job.explainer), problem.seed
+        self.frame = self.explainer.frame if self.explainer else Frame.INPUT
+        self.reader = Reader(problem, job.model, self.explainer, budget, learnt)
+        self.rows_each = max(self.reader.cost.forward, self.reader.cost.backward)
+        self.device = device_of(self.model.module)
+        self.samples = torch.tensor(self.job.samples)
+        self.x = problem.inputs.take(self.samples).to(self.device)
+        self.targets = self.model.targets[self.samples].to(self.device)
+        self.correct = torch.ones(len(self), dtype=torch.bool) if self.model.correct is None else self.model.correct[self.samples]
+        about = [self.model.fingerprint, self.model.outputs.value, problem.target.spec(), str(self.device)]
+        self.key = fingerprint.of_json([*about, self.x.fingerprint(), numbers(self.samples)])
+        self.maps: dict[str, Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @cached_property
+    def copies(self) -> ScratchModel:
+        """Copies of the model with other weights."""
+        return ScratchModel(self.model.module, self.seed)
+
+    def read(self, what: frozenset[Reads], request: Request) -> Readings:
+        """The wanted readings of the unperturbed block, and always its inputs."""
+        found: Readings = {Reads.INPUT: self.x.values, **predictions(self.model, self.samples, what, self.device)}
+        if wanted := what & OUTPUTS:
+            found |= self.outputs(lambda: self.reader, wanted, request, fingerprint.of_json([self.key, request.layer]))
+        if Reads.EXPLANATION in what:
+            found[Reads.EXPLANATION] = self.explanation(request)
+        return found
+
+    @torch.no_grad()
+    def outputs(self, reader: Callable[[], Reader], what: frozenset[Reads], request: Request, key: str, passes: int = 0) -> Readings:
+        """The outputs of the model, or of another one, for the unperturbed block; computed once for all explainers.
+
+        `key` names the model and its weights; `passes` is how many to report for each sample.
+        """
+
+        def compute(missing: frozenset[Reads]) -> Readings:
+            model, parts = reader(), list[Readings]()
+            self.budget.spend(len(self), 1, lambda part: parts.append(model.outputs(missing, self.x[part], request.layer)))
+            self.advance(len(self) * passes)
+            return {one: torch.cat([part[one] for part in parts]).cpu() for one in missing}
+
+        return {one: value.to(self.device) for one, value in MEMORY.recall(key, what, compute).items()}
+
+    @torch.no_grad()
+    def explanation(self, request: Request) -> Tensor:
+        """e(x) of the block, computed once and stored in the folder; explanations of some rows stay in memory."""
+        key = explanation_key(self.job, request)
+        if key in self.maps:
+            return self.maps[key]
+        stored = self.folder.read_tensors(EXPLANATIONS, key)
+        if stored is not None and FAILED not in stored:
+            whole = stored["explanation"]
+            return (whole if self.rows is None else whole[self.rows]).to(self.device)
+        given = self.explainer.given if isinstance(self.explainer, GivenMaps) and request.smoothing is None else None
+        parts: list[Tensor] = [] if given is None else [given[self.samples].to(self.x.values)]
+
+        def some(part: slice) -> None:
+            draws = Draws.of(self.seed, self.samples[part])
+            parts.append(self.reader.explanation(self.x[part], self.targets[part], draws, request.smoothing))
+
+        if given is None:
+            self.budget.spend(len(self), self.rows_each * request.repeats, some)
+        maps = torch.cat(parts)
+        self.guard.check()
+        if self.rows is None:
+            self.folder.write_tensors(EXPLANATIONS, key, {"explanation": maps})
+        else:
+            self.maps[key] = maps
+        return maps
+
+    def explain_with(self, reader: Reader, request: Request, ask: Ask, targets: Tensor | None = None) -> Tensor:
+        """Explanations of the block's samples by another reader, in the order of the ask; `targets` (samples,) replace the block's own."""
+        chosen = self.targets if targets is None else targets
+        parts: list[Tensor] = []
+
+        def some(part: slice) -> None:
+            piece = ask[part]
+            row = piece.row.to(self.device)
+            parts.append(reader.explanation(self.x[row], chosen[row], self.draws(request, piece), request.smoothing))
+            self.advance(len(piece) * weight(reader.cost))
+
+        self.budget.spend(len(ask), self.rows_each * request.repeats, some)
+        return torch.cat(parts)
+
+    def draws(self, request: Request, piece: Ask) -> Draws:
+        """The explainer's random numbers: those of e(x) if draws are common, else new ones per draw and level."""
+        fresh = piece.draw * request.space.levels + piece.level + 1
+        return Draws(self.seed, self.samples[piece.row], torch.zeros_like(fresh) if request.common_draws else fresh)
+
+
+def explanation_key(job: Job, request: Request) -> str:
+    """The key of the base explanations of a block."""
+    return job.base_key if request.smoothing is None else fingerprint.of_json([job.base_key, request.spec()[-1]])
+
+
+def predictions(model: AuditedModel, samples: Tensor, what: frozenset[Reads], device: torch.device) -> Readings:
+    """Which samples a model classifies correctly, and which classes it predicts, if that is wanted."""
+    found: Readings = {}
+    if Reads.CORRECT in what:
+        if model.correct is None:
+            raise InputError(
+                "Correctness is known only if a model has one output for each of several classes and the targets are class numbers: "
+                "stability cannot be measured for a single output."
+            )
+        found[Reads.CORRECT] = model.correct[samples].double().to(device)
+    if Reads.CLASS in what:
+        if model.predicted is None:
+            raise InputError("Predicted classes are known only for outputs that are one row of numbers per sample.")
+        found[Reads.CLASS] = model.predicted[samples].to(device)
+    return found

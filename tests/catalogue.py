@@ -1,0 +1,24 @@
+"""Write the list of components that `veracity ls` prints: python -m tests.catalogue"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from veracity.cli.catalogue import FILE, KINDS
+from veracity.core import registry
+
+
+def registered() -> dict[str, dict[str, str]]:
+    """The names and sentences of the package's own components, by kind."""
+    known = {one.plural: one for one in vars(registry).values() if isinstance(one, registry.Registry)}
+    return {kind: {name: item.summary() for name, item in sorted(known[kind].own().items()) if ours(item)} for kind in KINDS}
+
+
+def ours(item: Any) -> bool:
+    maker = getattr(item, "assemble", getattr(item, "function", item))
+    return str(maker.__module__).startswith("veracity.")
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(registered(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
