@@ -93,7 +93,7 @@ def test_workers_that_die_while_they_start_are_replaced(make_audit: Callable[...
 @pytest.mark.usefixtures("forked")
 def test_a_run_ends_if_no_worker_ever_starts(make_audit: Callable[..., Audit], tmp_path: Path) -> None:
     audit = make_audit(models={"net": DiesWhileStarting(str(tmp_path / "deaths"), 1000)}, explainers=["gradient"], controls=False)
-    with pytest.raises(InputError, match=rf"{KILLED} tries; the last one was killed by signal 9, perhaps out of memory.*workers=1\."):
+    with pytest.raises(InputError, match=r"1\d tries; the last one was killed by signal 9, perhaps out of memory.*workers=1\."):
         audit.run(tmp_path / "run", workers=2)
     assert not list((tmp_path / "run").glob("failed/*"))
 

@@ -141,7 +141,8 @@ def test_the_same_call_tries_failed_samples_again_and_leaves_the_rest(tmp_path: 
     where = str(marker)
     run = audit(explainers=[brittle], scores=["equivariance"])
     assert run.run(tmp_path / "run").table()["samples_failed"].tolist() == [1]
-    others = {path: path.stat().st_mtime_ns for path in tmp_path.glob("run/cells/*") if path.stem not in incomplete(tmp_path / "run")}
+    lacking = incomplete(tmp_path / "run")
+    others = {path: path.stat().st_mtime_ns for path in tmp_path.glob("run/cells/*") if path.name.split(".")[0] not in lacking}
     marker.touch()
     again = run.run(tmp_path / "run")
     assert again.table()["samples_failed"].tolist() == [0]
@@ -149,6 +150,9 @@ def test_the_same_call_tries_failed_samples_again_and_leaves_the_rest(tmp_path: 
     assert not incomplete(tmp_path / "run")
     assert others
     assert all(path.stat().st_mtime_ns == time for path, time in others.items())
+    keys = [(path.parent.name, path.name.split(".")[0]) for path in tmp_path.glob("run/*/*") if path.name.count(".") == 2]
+    assert len(keys) == len(set(keys)), "a record that is made again takes the place of the old one"
+    assert again.table()["n"].tolist() == run.run(tmp_path / "fresh").table()["n"].tolist() == [70]
 
 
 def incomplete(folder: Path) -> set[str]:

@@ -55,13 +55,23 @@ def test_a_record_that_is_written_again_replaces_the_one_before(folder: RunFolde
     assert RunFolder(folder.root).read_cell("key")["value"][0].as_py() == 0.25
 
 
-def test_a_second_writer_may_add_the_same_record(folder: RunFolder) -> None:
-    """Two files of one key: either is right, as long as it is whole."""
+def test_a_record_takes_the_place_of_the_one_that_another_writer_left(folder: RunFolder) -> None:
     write(folder)
-    write(RunFolder(folder.root), value=0.5 + 1e-16 * 2**3)
-    assert len(folder.files.names("cells")) == 2
-    assert RunFolder(folder.root).finished() == {"key"}
+    write(RunFolder(folder.root), value=0.25)
+    assert len(folder.files.names("cells")) == 1
+    assert RunFolder(folder.root).read_cell("key").to_pydict()["value"][0] == 0.25
     assert RunFolder(folder.root).mend() == []
+
+
+def test_of_two_records_that_were_written_at_once_neither_counts(folder: RunFolder) -> None:
+    first, second = RunFolder(folder.root), RunFolder(folder.root)
+    for writer in (first, second):
+        writer.records.listed("cells")
+    write(first)
+    write(second, value=0.25)
+    assert len(folder.files.names("cells")) == 2
+    assert RunFolder(folder.root).mend() == [Place("cells", "key")]
+    assert RunFolder(folder.root).finished() == set()
 
 
 def test_a_finished_cell_clears_its_failure(folder: RunFolder) -> None:

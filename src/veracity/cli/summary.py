@@ -23,10 +23,10 @@ from rich.console import Console
 from rich.markup import escape
 
 import veracity
-from veracity.cli.catalogue import KINDS
+from veracity.cli.catalogue import KINDS, source
 from veracity.core.errors import StoreError
 from veracity.engine.store import writers
-from veracity.engine.store.files import Files
+from veracity.engine.store.files import TEMPORARY, Files
 from veracity.engine.store.folder import SUMMARY
 from veracity.engine.store.manifest import MANIFEST
 
@@ -100,7 +100,7 @@ def summary_of(folder: str, result: Any = None) -> Summary:
     files = Files(folder)
     before = stamp(files)
     if before:
-        with suppress(OSError, ValueError, StoreError):
+        with suppress(OSError, ValueError, StoreError, TypeError, KeyError, RecursionError):
             seal, body = files.read(SUMMARY, LARGEST).split(b"\n", 1)
             if seal == seal_of(before, body):
                 found = json.loads(body)
@@ -140,25 +140,44 @@ def stamp(files: Files) -> bytes:
     if writers.mark_of(files) is None or writers.writer(files):
         return b""
     digest = hashlib.sha256()
-    for place, folders, names in os.walk(files.root):
-        folders[:] = sorted(name for name in folders if name not in UNUSED or os.path.lexists(os.path.join(place, name, MANIFEST)))
-        for name in sorted({*names} - UNUSED):
-            path = os.path.join(place, name)
-            if not stat.S_ISREG(os.lstat(path).st_mode):
-                return b""
-            with open(path, "rb") as file:
-                content = hashlib.file_digest(file, "sha256").hexdigest()
-            digest.update(f"{os.path.relpath(path, files.root)} {content}\n".encode(errors="surrogateescape"))
-    for line in code():
-        digest.update(f"{line}\n".encode())
+    try:
+        for line in (*content(files.root), *code()):
+            digest.update(f"{line}\n".encode(errors="surrogateescape"))
+    except OSError:  # a file that cannot be read, is a link, or was just moved
+        return b""
     return digest.digest()
 
 
+def content(root: str) -> Iterator[str]:
+    """The names and checksums of the files that a summary is made of; raises an OSError on a link."""
+    for place, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in UNUSED or os.path.lexists(os.path.join(place, name, MANIFEST)))
+        for name in sorted({*names, *folders} - UNUSED):
+            path = os.path.join(place, name)
+            kind = os.lstat(path).st_mode
+            if stat.S_ISDIR(kind) or TEMPORARY.fullmatch(name):
+                continue
+            if not stat.S_ISREG(kind):
+                raise OSError(f"{path} is no plain file")
+            with open(path, "rb") as file:
+                yield f"{os.path.relpath(path, root)} {hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
 def code() -> Iterator[str]:
-    """What changes with the installed code: the times of this package's files, and the distributions with plugins for it."""
+    """What changes with the installed code: versions, and the sizes and times of this package's files and of plugins' modules."""
+    yield veracity.__version__
     for place, folders, names in os.walk(os.path.dirname(veracity.__file__)):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
-        yield from (f"{name} {os.stat(os.path.join(place, name)).st_mtime_ns}" for name in sorted(names) if name.endswith(".py"))
+        yield from (f"{name} {age(os.path.join(place, name))}" for name in sorted(names) if name.endswith((".py", ".toml")))
     points = entry_points()
-    plugins = {one.dist for plural in KINDS for one in points.select(group=f"veracity.{plural}") if one.dist is not None}
-    yield from sorted({f"{one.name} {one.version}" for one in plugins})
+    plugins = [one for plural in KINDS for one in points.select(group=f"veracity.{plural}") if one.dist is not None]
+    yield from sorted({f"{one.dist.name} {one.dist.version}" for one in plugins if one.dist is not None})
+    for module in sorted({one.module for one in plugins}):
+        with suppress(ValueError):
+            yield f"{module} {age(source(module))}"
+
+
+def age(path: str | os.PathLike[str]) -> str:
+    """The size and time of a file."""
+    found = os.stat(path)
+    return f"{found.st_size} {found.st_mtime_ns}"

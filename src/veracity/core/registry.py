@@ -155,12 +155,12 @@ def import_object(path: str) -> Any:
     3.141592653589793
     """
     module_name, _, attribute = path.partition(":")
-    if not attribute or not module_name:
+    if not attribute or not module_name or module_name.startswith("."):
         raise SpecError(f"'{path}' must have the form module:name.")
     try:
         value: Any = import_module(module_name)
-    except (ImportError, SyntaxError) as error:
-        raise SpecError(f"Cannot import '{module_name}' for '{path}': {error}.") from error
+    except Exception as error:  # the user's module may raise anything
+        raise SpecError(f"Cannot import '{module_name}' for '{path}': {' '.join(str(error).split())[:200]}.") from error
     for part in attribute.split("."):
         if not hasattr(value, part):
             raise unknown(f"name in {module_name}:", part, [key for key in dir(value) if not key.startswith("_")])

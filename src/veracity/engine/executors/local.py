@@ -215,7 +215,7 @@ class WorkerPool:
     def count_failed_start(self, how: str, killed: bool) -> None:
         """Raise if too many starts failed in a row and no worker is left."""
         self.failed_starts.append(killed)
-        if self.hopeless and not any(worker.ready for worker in self.crew):
+        if self.hopeless and not self.crew:
             raise InputError(
                 f"No worker process could start ({len(self.failed_starts)} tries; the last one {how}): use fewer workers, or workers=1."
             )

@@ -169,4 +169,5 @@ class Files:
         if self.local and os.path.isdir(path := self.folder(folder)):
             for entry in os.scandir(path):
                 if entry.is_file() and TEMPORARY.fullmatch(entry.name):
-                    os.unlink(entry.path)
+                    with suppress(FileNotFoundError):  # a reader may just have given it its name
+                        os.unlink(entry.path)

@@ -169,14 +169,15 @@ class Records:
         self._stamps: dict[str, tuple[int, ...]] = {}
 
     def put(self, kind: str, key: str, data: bytes, suffix: str) -> None:
-        """Write a record; one of the same key that was there before goes."""
+        """Write a record; one of the same key that was there before goes. The folder is listed at the first record of a kind."""
         name = f"{key}.{self.checksum(kind, key, data)}.{suffix}"
-        before = self._names.get(kind, {}).get(key, [])
+        known = self._names[kind] if kind in self._names else self.listed(kind)
+        before = known.get(key, [])
         self.files.write(f"{kind}/{name}", data)
         for old in before:
             if old != name:
                 self.files.remove(f"{kind}/{old}")
-        self._names.setdefault(kind, {})[key] = [name]
+        known[key] = [name]
 
     def get(self, kind: str, key: str) -> bytes | None:
         """A record's bytes, None if there is none; raises where it is damaged."""
@@ -217,19 +218,23 @@ class Records:
         self._names.get(kind, {}).pop(key, None)
 
     def mend(self, kinds: Iterable[str], seen: Callable[[Place, bytes], None]) -> list[Place]:
-        """Read every record of these kinds and remove those that are damaged; `seen` is shown the others."""
+        """Read every record of these kinds and remove those that are damaged; `seen` is shown the others.
+
+        Of two intact records of one key nobody knows which is the newer: both go.
+        """
         found = []
         for kind in kinds:
             for key, names in self.listed(kind).items():
-                for name in names:
-                    data = self.intact(kind, name)
-                    if data is None:
+                read = {name: self.intact(kind, name) for name in names}
+                intact = [data for data in read.values() if data is not None]
+                if len(intact) == 1:
+                    seen(Place(kind, key), intact[0])
+                for name, data in read.items():
+                    if data is None or len(intact) > 1:
                         self.files.remove(f"{kind}/{name}")
                         found.append(Place(kind, key))
-                    else:
-                        seen(Place(kind, key), data)
             self.listed(kind)
-        return found
+        return list(dict.fromkeys(found))
 
     def intact(self, kind: str, name: str) -> bytes | None:
         """What a file holds, if it fits its name."""
