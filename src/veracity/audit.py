@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from veracity.engine.resolve import (
     all_scores,
     as_about,
     as_checkpoints,
-    as_inputs,
+    as_data,
     as_labels,
     as_models,
     as_outputs,
@@ -51,12 +52,14 @@ from veracity.engine.resolve import (
     check_asked,
     check_given,
     check_needs,
+    class_names,
     labelled,
     prepare_explainer,
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.trial import admit, check_ready, check_training, first_budget, try_explainers
+from veracity.engine.trial import admit, check_ready, check_training, first_budget, readable, try_explainers
+from veracity.inputs import labels_of
 from veracity.results import Result
 
 
@@ -117,8 +120,10 @@ RESOLVED = ("models", "inputs", "targets", "explainers", "scores", "reference", 
 class Audit:
     """What to audit: models, data, explainers, the symmetry they should respect, and the scores to measure.
 
-    models       {"name": module}, or one module; a CrossTrained in the place of a module is trained once for each fold of the data
-    inputs       a tensor (samples, ...), graphs (PyG's Data in a list, or Batch), or an Inputs such as TokenInputs
+    models       {"name": model}, or one model: a torch module, a function on arrays, a fitted estimator or Pipeline, an XGBoost or LightGBM
+                 model, the path of an ONNX file, a transformers pipeline; a CrossTrained is trained once for each fold of the data
+    inputs       an array (samples, ...), a DataFrame, a list of samples, a dataset, arrays by name, graphs (PyG's Data in a list, or
+                 Batch), or an Inputs such as TextInputs, TableInputs, ImageInputs
     targets      class numbers (samples,), needed only for target="label" and for the accuracy; any numbers if the model does not classify
     explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}
     symmetry     the space of transforms for scores given by name, for example CyclicShift(axes=(-1,))
@@ -135,9 +140,9 @@ class Audit:
     outputs      "logits", "probabilities" or "raw" if the outputs should not be recognised by themselves
     """
 
-    models: Mapping[str, nn.Module | CrossTrained] | nn.Module | CrossTrained
-    inputs: Tensor | Inputs | Sequence[Any]
-    targets: Tensor | None = None
+    models: Any
+    inputs: Any
+    targets: Any = None
     explainers: Sequence[Any] | Mapping[str, Any] = ()
     symmetry: Any = None
     scores: Sequence[Any] | Mapping[str, Any] = ("equivariance", "model_invariance")
@@ -160,6 +165,22 @@ class Audit:
         """Check the plain settings; `resolve` checks names and data."""
         check_fields(self, "the audit", others=RESOLVED)
 
+    @cached_property
+    def modules(self) -> dict[str, nn.Module | CrossTrained]:
+        """The models by name, as modules."""
+        return as_models(self.models)
+
+    @cached_property
+    def data(self) -> Inputs:
+        """The inputs as a data set."""
+        return as_data(self.inputs, self.modules)
+
+    @cached_property
+    def labels(self) -> Tensor | None:
+        """The targets as one number per sample; those of a dataset if none are given."""
+        given = labels_of(self.inputs) if self.targets is None else self.targets
+        return as_labels(given, self.data.size(), class_names(self.modules))
+
     def run(
         self,
         folder: str | Path,
@@ -179,7 +200,7 @@ class Audit:
         store = RunFolder(str(folder))
         store.check_writable(Kind.AUDIT)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
-        crossed = any(isinstance(model, CrossTrained) for model in as_models(self.models).values())
+        crossed = any(isinstance(model, CrossTrained) for model in self.modules.values())
         ready = rehearse(self, settings, store, progress) if crossed else self.prepare(**settings, progress=progress)
         try:
             with store.writing():
@@ -206,7 +227,7 @@ class Audit:
 
     def on(self, device: str) -> Audit:
         """The same audit with its models on a device; a model that is elsewhere is copied there."""
-        where, models = as_device(device), as_models(self.models)
+        where, models = as_device(device), self.modules
         moved = {
             name: on_device(model, device) if isinstance(model, CrossTrained) else to_device(name, model, where)
             for name, model in models.items()
@@ -215,10 +236,8 @@ class Audit:
 
     def fold_trainings(self) -> dict[str, FoldTraining]:
         """How every cross-trained model is trained, by name."""
-        inputs = as_inputs(self.inputs)
-        labels = as_labels(self.targets, inputs.size())
-        crossed = {name: model for name, model in as_models(self.models).items() if isinstance(model, CrossTrained)}
-        return {name: FoldTraining(model, inputs, labels, name) for name, model in crossed.items()}
+        crossed = {name: model for name, model in self.modules.items() if isinstance(model, CrossTrained)}
+        return {name: FoldTraining(model, self.data, self.labels, name) for name, model in crossed.items()}
 
     def cross_train(self, store: RunFolder, progress: bool) -> dict[str, FoldModels]:
         """The models of all folds of all cross-trained models, from the folder or trained now.
@@ -289,8 +308,8 @@ class Audit:
         every = list(every_module(one.models, folds))
         with bar("looking at the models", len(every) * inputs.size(), progress, after=LATE) as advance:
             for name, label, fold, given in every:
-                module = inputs.adapt(given)
-                check_ready(name, module)
+                check_ready(name, given)
+                module = readable(name, inputs.adapt(given), inputs)
                 advance(0, f"looking at {name}")
                 budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
                 check_training(name, module, one.training, one.explainers)
@@ -315,8 +334,7 @@ class Audit:
             if value is not None:
                 as_whole(value, what, least=1)
         reference = as_tensor(self.reference, "reference")
-        inputs = as_inputs(self.inputs)
-        labels = as_labels(self.targets, inputs.size())
+        models, inputs, labels = self.modules, self.data, self.labels
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
         named = labelled(self.explainers, self.controls, structured)
@@ -324,7 +342,7 @@ class Audit:
         check_given(explainers, inputs.size())
         scores = all_scores(self.scores, self.companions)
         check_asked(scores.named, scores.asked, space, explainers)
-        target, outputs, models = as_target(self.target), as_outputs(self.outputs), as_models(self.models)
+        target, outputs = as_target(self.target), as_outputs(self.outputs)
         training = as_training(self.training, self.concepts)
         checkpoints = as_checkpoints(self.checkpoints, {name: one for name, one in models.items() if isinstance(one, nn.Module)})
         check_needs(explainers, training, checkpoints, list(models))
@@ -334,7 +352,7 @@ class Audit:
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
-        models = as_models(self.models)
+        models = self.modules
         crossed = {name: model.spec() for name, model in models.items() if isinstance(model, CrossTrained)}
         found = {
             "models": list(models),

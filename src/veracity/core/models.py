@@ -78,6 +78,12 @@ def to_device(name: str, model: nn.Module, where: torch.device) -> nn.Module:
     return model if device_of(model) == where else deepcopy(model).to(where)
 
 
+def weight_type(model: nn.Module) -> torch.dtype | None:
+    """The floating-point type of a model's weights; None if it has no weights, or several types."""
+    kinds = {one.dtype for one in model.parameters() if one.is_floating_point()}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
 class View(nn.Module):
     """A module around a model that changes its inputs or outputs; layers are still found under the model's own names."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
@@ -19,11 +20,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver, Need, maps_only
 from veracity.core.fingerprint.origin import in_this_package
-from veracity.core.graphs import GraphInputs
-from veracity.core.inputs import Inputs, Signals, TensorInputs, check_readable
+from veracity.core.inputs import Inputs, Signals, TensorInputs
+from veracity.core.models import weight_type
 from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS, MEASURES, SCORES, WALKS
 from veracity.core.scores import Reads, Score, reads_after
@@ -35,78 +36,42 @@ from veracity.core.walks import Walk
 from veracity.engine.store.manifest import Spec, check
 from veracity.engine.store.records import DEEPEST, UNPRINTABLE, depth
 from veracity.explain import CONTROLS, as_explainer
+from veracity.inputs.convert import as_inputs, as_number_tensor
+from veracity.models import as_model
 from veracity.perturb import Group
 from veracity.scores import ActionFloor, SelfAgreement, SymmetryScore
 from veracity.scores.common import as_score
 from veracity.walk import Exhaustive, MonteCarlo
 
 EXHAUSTIVE_UP_TO = 512
-ENCODE = "encode it as numbers first, or pass token numbers as TokenInputs(ids, vocabulary)"
 LISTED = Sequence[Any] | Mapping[Any, Any]
 NUMBER = "pass numbers, and for a class its place among the model's outputs, from 0"
 
 
-def as_models(models: Mapping[str, nn.Module | CrossTrained] | nn.Module | CrossTrained) -> dict[str, nn.Module | CrossTrained]:
-    """Models by name."""
+def as_models(models: Any) -> dict[str, nn.Module | CrossTrained]:
+    """Models by name, each as a module or a CrossTrained."""
     named = dict(models) if isinstance(models, Mapping) else {"model": models}
     if not named:
         raise InputError("There is no model to audit: pass models={'name': module}.")
     check_labels("model", named)
-    for name, module in named.items():
-        if not isinstance(module, (nn.Module, CrossTrained)):
-            raise InputError(f"Model '{name}' must be a torch.nn.Module, or a CrossTrained, not {type(module).__name__}.")
-    return named
+    return {name: one if isinstance(one, CrossTrained) else as_model(name, one) for name, one in named.items()}
 
 
-def as_inputs(inputs: Any) -> Inputs:
-    """Inputs as they are, an array or tensor of samples, or graphs: PyG's Batch or a list of its Data."""
-    if isinstance(inputs, Tensor):
-        return TensorInputs(inputs)
-    if isinstance(inputs, np.ndarray):
-        return TensorInputs(as_number_tensor(inputs, "inputs", ENCODE))
-    if hasattr(inputs, "to_data_list") or (isinstance(inputs, (list, tuple)) and inputs and hasattr(inputs[0], "edge_index")):
-        return GraphInputs.of(inputs)
-    if isinstance(inputs, (list, tuple)) and not inputs:
-        raise InputError("There are no inputs: the list is empty.")
-    if not all(hasattr(inputs, name) for name in ("shape", "size", "take", "fingerprint", "adapt")):
-        if isinstance(inputs, (list, tuple)) or hasattr(inputs, "to_numpy"):
-            refuse_text(inputs, "inputs", ENCODE)
-        fix = ": pass torch.tensor(inputs.to_numpy(), dtype=torch.float32)" if hasattr(inputs, "to_numpy") else ""
-        fix = ": pass one tensor, such as torch.stack(inputs) or torch.tensor(inputs)" if isinstance(inputs, (list, tuple)) else fix
-        raise InputError(f"The inputs must be a tensor or an array of samples, graphs, or an Inputs, not {type(inputs).__name__}{fix}.")
-    given: Inputs = inputs
-    return given
+def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained]) -> Inputs:
+    """The data set, in the floating-point type of the models' weights if they all have one; a conversion is said."""
+    found = as_inputs(inputs)
+    kinds = {weight_type(model) if isinstance(model, nn.Module) else None for model in models.values()}
+    if not isinstance(found, TensorInputs) or len(kinds) != 1 or None in kinds or found.tensor.dtype in kinds:
+        return found
+    (kind,) = kinds
+    before, after = (str(one).removeprefix("torch.") for one in (found.tensor.dtype, kind))
+    warnings.warn(f"The inputs are {before} and were converted to {after}, the type of the model's weights.", Note, stacklevel=4)
+    return TensorInputs(found.tensor.to(kind))
 
 
 def as_tensor(value: Any, what: str) -> Tensor | None:
     """A tensor from an array, a list, a table or a tensor."""
     return None if value is None else as_number_tensor(value, what, NUMBER)
-
-
-def as_number_tensor(value: Any, what: str, encode: str) -> Tensor:
-    """A detached tensor; raises on text and other things that are not numbers."""
-    given = value.to_numpy() if hasattr(value, "to_numpy") else value
-    if isinstance(given, np.ndarray) and (min(given.strides, default=0) < 0 or not given.flags.writeable):
-        given = given.copy()
-    try:
-        found = torch.as_tensor(given).detach()
-    except (TypeError, ValueError, RuntimeError) as error:
-        refuse_text(given, what, encode)
-        kind = f"an array of type {given.dtype}" if isinstance(given, np.ndarray) else type(value).__name__
-        raise InputError(f"The {what} must be a tensor or an array of numbers, not {kind}: convert them to numbers first.") from error
-    check_readable(found, what)
-    return found
-
-
-def refuse_text(value: Any, what: str, encode: str) -> None:
-    """Raise if there is a word among the values of an array, a list or a table."""
-    try:
-        leaves = np.asarray(value, dtype=object).ravel()
-    except (TypeError, ValueError, RuntimeError):
-        return
-    word = next((one for one in leaves if isinstance(one, (str, bytes))), None)
-    if word is not None:
-        raise InputError(f"There is text in the {what}, such as {str(word)[:40]!r}: {encode}.")
 
 
 def as_whole(value: Any, what: str, least: int) -> int:
@@ -137,8 +102,17 @@ def as_about(about: Any, taken: Container[str] = ()) -> dict[str, Any]:
     return found
 
 
-def as_labels(targets: Any, size: int) -> Tensor | None:
-    """Labels on the CPU, one per sample."""
+def as_labels(targets: Any, size: int, classes: Sequence[Any] | None = None) -> Tensor | None:
+    """Labels on the CPU, one per sample; `classes` are the labels that a classifier was fitted on, if they are not 0, 1, ..."""
+    if classes is not None and targets is not None:
+        place = {label: number for number, label in enumerate(classes)}
+        given = np.asarray(targets.cpu() if isinstance(targets, Tensor) else targets).tolist()
+        unseen = next((label for label in given if label not in place), None) if isinstance(given, list) else None
+        if unseen is not None:
+            raise InputError(
+                f"The target {unseen!r} is none of the classes that the model was fitted on: {', '.join(map(str, classes))[:200]}."
+            )
+        targets = [place[label] for label in given]
     found = as_tensor(targets, "targets")
     if found is None:
         return None
@@ -146,6 +120,15 @@ def as_labels(targets: Any, size: int) -> Tensor | None:
     if labels.ndim != 1 or len(labels) != size:
         raise InputError(f"The targets must have one entry for each of the {size} inputs, not the shape {tuple(labels.shape)}.")
     return labels
+
+
+def class_names(models: Mapping[str, nn.Module | CrossTrained]) -> list[Any] | None:
+    """The labels of the models' outputs if the models name them, agree, and do not just count from 0."""
+    found = [getattr(model, "classes", None) for model in models.values()]
+    if not found or found[0] is None or any(one != found[0] for one in found):
+        return None
+    names: list[Any] = list(found[0])
+    return None if names == list(range(len(names))) else names
 
 
 def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:

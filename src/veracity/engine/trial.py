@@ -23,7 +23,7 @@ from veracity.core.errors import ChangedModelError, InputError, Note, SpecError,
 from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only
 from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.inputs import Inputs, Signals
-from veracity.core.models import check_weights, device_of, evaluating, out_of_memory
+from veracity.core.models import check_weights, device_of, evaluating, out_of_memory, unwrap, weight_type
 from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.scores import Reads, reads_after, reads_before
 from veracity.core.snapshot import ModelSnapshot
@@ -32,6 +32,7 @@ from veracity.core.training import Training
 from veracity.engine.memory import MEMORY, Budget, budget_for
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.explain import Foreign
+from veracity.models import Converted, readable_output
 
 FEW = 4
 """How many inputs a model gets alone and together."""
@@ -69,8 +70,9 @@ def admit(
     if not viewed.is_floating_point():
         what = str(viewed.dtype).removeprefix("torch.")
         raise InputError(f"The target '{target.name}' gives {what} for model '{name}', not floating point: explain the scores themselves.")
-    kind = outputs or Outputs.detect(scores)
-    doubt = None if outputs else kind.doubt(scores)
+    known = outputs or getattr(unwrap(module), "outputs", None)
+    kind = known or Outputs.detect(scores)
+    doubt = None if known else kind.doubt(scores)
     classes = scores.shape[1] if scores.ndim == 2 else None
     correct = None if labels is None or classes is None or classes < 2 else correct_samples(name, scores, labels, outputs)
     chosen = target.choose(viewed, labels)
@@ -112,6 +114,21 @@ def check_ready(name: str, module: nn.Module) -> None:
     layers = sorted({type(part).__name__ for part in module.modules() if part.training and isinstance(part, MODE_DEPENDENT)})
     if layers:
         raise InputError(f"Model '{name}' is in train mode and has {', '.join(layers)}: call model.eval() first.")
+
+
+def readable(name: str, module: nn.Module, inputs: Inputs) -> nn.Module:
+    """The model as one that returns a tensor: the scores out of a dict, a tuple or an object, and (N, 1) for one number per input."""
+    with evaluating(module), torch.no_grad():
+        row, kind = take(inputs, slice(0, 1), module), weight_type(module)
+        if kind is not None and kind is not row.values.dtype:
+            module = Converted(module, kind)
+        try:
+            output = row.through(module)
+        except VeracityError:
+            raise
+        except Exception as error:
+            raise refusal(name, module, row, error) from error
+    return readable_output(module, output)
 
 
 def first_budget(name: str, module: nn.Module, inputs: Inputs, memory: int | None, rows: int | None, workers: int = 1) -> Budget:

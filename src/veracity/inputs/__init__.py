@@ -1,5 +1,9 @@
-"""Data sets of all kinds: tables, texts, samples of several parts."""
+"""Data sets of all kinds: images, tables, texts, samples of several parts."""
 
 from __future__ import annotations
 
+from veracity.inputs.convert import as_inputs, labels_of
+from veracity.inputs.images import ImageInputs, Scaling
+from veracity.inputs.several import SeveralInputs
+from veracity.inputs.tables import TableInputs
 from veracity.inputs.text import TextInputs

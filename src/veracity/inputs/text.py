@@ -7,8 +7,8 @@ Integrated gradients over gates equal Captum's LayerIntegratedGradients, summed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -52,7 +52,9 @@ class TextInputs:
         if wrong is not None:
             raise InputError(f"Text {wrong} is a {type(texts[wrong]).__name__}: every text must be a string.")
         if not callable(self.tokenizer) or not hasattr(self.tokenizer, "pad_token_id"):
-            raise InputError(f"The tokenizer must be one of transformers, not {type(self.tokenizer).__name__}: AutoTokenizer.from_pretrained(...).")
+            raise InputError(
+                f"The tokenizer must be one of transformers, not {type(self.tokenizer).__name__}: AutoTokenizer.from_pretrained(...)."
+            )
         if self.removal == "replace" and self.tokenizer.mask_token_id is None:
             raise InputError("This tokenizer has no mask token: pass removal='blank' or removal='drop'.")
         if self.tokenizer.pad_token_id is None and (self.removal != "replace" or len(texts) > 1):

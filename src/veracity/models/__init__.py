@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from veracity.models.base import ForeignModel, NumpyModel, as_model, readable_output
+from veracity.models.base import Converted, ForeignModel, NumpyModel, as_model, readable_output
 from veracity.models.estimators import BoosterModel, EstimatorModel
 from veracity.models.functions import FunctionModel
 from veracity.models.onnx import OnnxModel

@@ -72,11 +72,13 @@ class NoGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, scores: Tensor, title: str) -> Tensor:
+        """The scores."""
         ctx.title = title
         return scores.clone()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
+        """Raise."""
         raise InputError(
             f"{ctx.title} has no gradients: choose an explainer that only needs outputs, such as kernel_shap, lime, occlusion or "
             "an explainer of the shap library."
@@ -105,8 +107,22 @@ def as_model(name: str, value: Any) -> nn.Module:
         if adapter.accepts(value):
             adapted: nn.Module = adapter(value)
             return adapted
-    known = "a torch.nn.Module, a function on arrays, a scikit-learn estimator, an XGBoost or LightGBM model, an ONNX file, a transformers pipeline"
-    raise InputError(f"Model '{name}' is a {type(value).__name__}, which no adapter takes: pass {known}, or a CrossTrained.")
+    raise InputError(
+        f"Model '{name}' is a {type(value).__name__}, which no adapter takes: pass a torch.nn.Module, a function on arrays, a scikit-learn "
+        "estimator, an XGBoost or LightGBM model, an ONNX file or a transformers pipeline."
+    )
+
+
+class Converted(View):
+    """A model whose values are converted to the floating-point type of its weights."""
+
+    def __init__(self, model: nn.Module, kind: torch.dtype) -> None:
+        super().__init__(model)
+        self.kind = kind
+
+    def forward(self, values: Tensor, *structure: Tensor) -> Any:
+        """The model's output."""
+        return self.model(values.to(self.kind), *structure)
 
 
 class ReadableOutput(View):
@@ -118,13 +134,24 @@ class ReadableOutput(View):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """The scores."""
-        output = self.model(*inputs)
+        return self.entry(self.model(*inputs))
+
+    def entry(self, output: Any) -> Tensor:
+        """The scores in an output."""
         scores: Tensor = getattr(output, self.key) if isinstance(self.key, str) and hasattr(output, self.key) else output[self.key]
         return scores
 
 
+class OneColumn(View):
+    """A module that returns one number per row, (N,), as scores (N, 1)."""
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """The scores (N, 1)."""
+        return self.model(*inputs).reshape(-1, 1)  # type: ignore[no-any-return]
+
+
 def readable_output(model: nn.Module, output: Any) -> nn.Module:
-    """The module itself if its output is a tensor, else a view of the entry that holds the scores.
+    """The module itself if its output for one row has the form (1, ...), else a view of the entry that holds the scores.
 
     >>> class Net(nn.Module):
     ...     def forward(self, x):
@@ -134,10 +161,10 @@ def readable_output(model: nn.Module, output: Any) -> nn.Module:
     tensor([[2., 2.]])
     """
     if isinstance(output, Tensor):
-        return model
+        return OneColumn(model) if output.shape == (1,) else model
     for key in OUTPUT_NAMES:
         if isinstance(getattr(output, key, None), Tensor) or (isinstance(output, Mapping) and isinstance(output.get(key), Tensor)):
-            return ReadableOutput(model, key)
+            return scores_at(model, key, output)
     parts: list[tuple[str | int, Any]] = []
     if isinstance(output, Mapping):
         parts = list(output.items())
@@ -145,5 +172,11 @@ def readable_output(model: nn.Module, output: Any) -> nn.Module:
         parts = list(enumerate(output))
     tensors = [key for key, part in parts if isinstance(part, Tensor) and part.is_floating_point() and part.ndim > 0]
     if len(tensors) == 1 or (tensors and isinstance(output, Sequence)):
-        return ReadableOutput(model, tensors[0])
+        return scores_at(model, tensors[0], output)
     return model
+
+
+def scores_at(model: nn.Module, key: str | int, output: Any) -> nn.Module:
+    """A view of one entry of the output, which may itself be one number per row."""
+    view = ReadableOutput(model, key)
+    return readable_output(view, view.entry(output))

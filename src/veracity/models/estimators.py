@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,12 @@ class EstimatorModel(NumpyModel):
         return type(last).__name__
 
     @property
+    def classes(self) -> list[Any] | None:
+        """The labels that a classifier was fitted on, in the order of its outputs."""
+        found = getattr(self.estimator, "classes_", None)
+        return None if found is None or isinstance(found, list) else np.asarray(found).tolist()
+
+    @property
     def feature_names(self) -> tuple[str, ...] | None:
         """The columns that the estimator was fitted on, if it saw a table."""
         names = getattr(self.estimator, "feature_names_in_", None)
@@ -56,7 +63,9 @@ class EstimatorModel(NumpyModel):
         """The method's answer to rows of features, or to a DataFrame."""
         answer: NDArray[Any] = np.asarray(getattr(self.estimator, self.method)(values))
         if answer.dtype.kind in "OUS":
-            raise InputError(f"{self.title}.predict returns names of classes and not scores: pass a classifier with predict_proba or decision_function.")
+            raise InputError(
+                f"{self.title}.predict returns names of classes and not scores: pass a classifier with predict_proba or decision_function."
+            )
         return answer
 
 
@@ -82,6 +91,13 @@ def check_fitted(estimator: Any) -> None:
         raise InputError(f"The estimator {type(estimator).__name__} is not fitted: call its fit(x, y) first.") from None
 
 
+def objective(booster: Any) -> str:
+    """What a booster was trained for, such as "binary:logistic"."""
+    if hasattr(booster, "save_config"):
+        return str(json.loads(booster.save_config())["learner"]["objective"]["name"])
+    return str(booster.dump_model(num_iteration=1).get("objective", ""))
+
+
 @MODELS.add
 class BoosterModel(NumpyModel):
     """A trained booster of XGBoost (`xgboost.Booster`) or LightGBM (`lightgbm.Booster`), whose answer is its `predict`."""
@@ -91,6 +107,7 @@ class BoosterModel(NumpyModel):
     def __init__(self, booster: Any) -> None:
         super().__init__()
         self.booster = booster
+        self.outputs = Outputs.PROBABILITIES if objective(booster).startswith(("binary", "multi:softprob", "multiclass")) else Outputs.RAW
 
     @classmethod
     def accepts(cls, value: Any) -> bool:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
+import torch
 from torch import Tensor
 
-from veracity.core.errors import InputError
 from veracity.core.registry import MODELS
 from veracity.models.base import NumpyModel, as_scores
 
-ON_TENSORS: WeakKeyDictionary[FunctionModel, bool] = WeakKeyDictionary()
-"""Which functions take tensors. It is known after the first call, and not part of the model, whose key must not change with use."""
+
+class Answer(Enum):
+    """What a function takes, and whether gradients pass through it."""
+
+    DIFFERENTIABLE = "tensors, with gradients"
+    TENSORS = "tensors"
+    ARRAYS = "arrays"
+
+
+ANSWERS: WeakKeyDictionary[FunctionModel, Answer] = WeakKeyDictionary()
+"""What functions take. It is known after the first call, and not part of the model, whose key must not change with use."""
 
 
 @MODELS.add
@@ -50,21 +60,27 @@ class FunctionModel(NumpyModel):
         return self.function(values, *structure)
 
     def forward(self, values: Tensor, *structure: Tensor) -> Tensor:
-        """The function's answer to tensors if it gives a tensor, else to arrays."""
-        if ON_TENSORS.get(self, True):
-            refusal: Exception | None = None
+        """The function's answer to tensors if it keeps gradients or takes nothing else, else to arrays."""
+        if self not in ANSWERS:
+            ANSWERS[self] = self.probe(values[:1], *(part[:1] for part in structure))
+        if ANSWERS[self] is Answer.ARRAYS:
+            return super().forward(values, *structure)
+        scores = self.function(values, *structure)
+        return scores if not isinstance(scores, Tensor) else as_scores(scores, self.title)  # a dict is read by its owner
+
+    def probe(self, row: Tensor, *structure: Tensor) -> Answer:
+        """How the function answers one row."""
+        leaf = row.detach().clone().requires_grad_()
+        with warnings.catch_warnings(), torch.enable_grad():
+            warnings.simplefilter("ignore")
             try:
-                answer = self.function(values, *structure)
-            except Exception as error:
-                answer, refusal = None, error
-            if isinstance(answer, Tensor):
-                ON_TENSORS[self] = True
-                return as_scores(answer, self.title)
-            if ON_TENSORS.get(self) and refusal is not None:
-                raise refusal
-        try:
-            scores = super().forward(values, *structure)
-        except InputError:
-            raise
-        ON_TENSORS[self] = False
-        return scores
+                answer = self.function(leaf, *structure)
+                if isinstance(answer, Tensor) and answer.requires_grad:
+                    return Answer.DIFFERENTIABLE
+            except Exception:  # it may want arrays
+                pass
+            try:
+                self.predict(*(part.detach().cpu().numpy() for part in (row, *structure)))
+            except Exception:  # it may want tensors without a gradient; if not, its own error is shown by the call that follows
+                return Answer.TENSORS
+        return Answer.ARRAYS

@@ -79,7 +79,9 @@ class OnnxModel(NumpyModel):
             want = tuple(feed.shape[1:])
             if len(want) != part.ndim - 1 or any(isinstance(a, int) and a != b for a, b in zip(want, part.shape[1:], strict=True)):
                 shown = tuple(size if isinstance(size, int) else "any" for size in want)
-                raise InputError(f"{self.title} takes samples of shape {shown} as '{feed.name}', not {part.shape[1:]}: export it for this shape.")
+                raise InputError(
+                    f"{self.title} takes samples of shape {shown} as '{feed.name}', not {part.shape[1:]}: export it for this shape."
+                )
         cast = {feed.name: part.astype(TYPES.get(feed.type, part.dtype), copy=False) for feed, part in zip(feeds, parts, strict=True)}
         name, fixed = self.output, feeds[0].shape[0]
         if not isinstance(fixed, int):

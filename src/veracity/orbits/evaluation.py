@@ -23,10 +23,11 @@ from veracity.core.targets import Outputs, as_target, class_numbers
 from veracity.engine.memory import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.progress import bar
-from veracity.engine.resolve import as_about, as_inputs, as_tensor, as_whole, check_structure, labelled
+from veracity.engine.resolve import as_about, as_tensor, as_whole, check_structure, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.engine.trial import mixing_note
+from veracity.inputs import as_inputs
 from veracity.orbits.explanations import as_explainers, explained_problem
 from veracity.orbits.grids import Orbit
 from veracity.orbits.loop import measure

@@ -20,8 +20,9 @@ from veracity.core.errors import InputError, Note, SpecError, unknown
 from veracity.core.spaces import WeightSpace
 from veracity.core.training import CrossTrained
 from veracity.engine.crosstrain.training import FoldTraining
-from veracity.engine.resolve import as_inputs, as_labels
+from veracity.engine.resolve import as_labels
 from veracity.engine.store import RunFolder
+from veracity.inputs import as_inputs
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.folds import members
 from veracity.perturb.weights.copies import ScratchModel, key

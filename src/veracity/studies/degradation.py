@@ -24,11 +24,12 @@ from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.training import CrossTrained
 from veracity.engine.crosstrain.folds import on_device
 from veracity.engine.crosstrain.training import FoldTraining
-from veracity.engine.resolve import as_inputs, as_labels, as_tensor, labelled
+from veracity.engine.resolve import as_labels, as_tensor, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count as Number
 from veracity.engine.store.manifest import Kind, Part
 from veracity.engine.store.study import findings
+from veracity.inputs import as_inputs
 from veracity.perturb import ConvolutionNoise, WrongLabels
 from veracity.perturb.damage import check_labels, check_shares
 from veracity.statistics.intervals import mean_interval

@@ -36,9 +36,10 @@ from veracity.engine.crosstrain.folds import (
 )
 from veracity.engine.memory import Budget
 from veracity.engine.progress import bar
-from veracity.engine.resolve import as_inputs, as_tensor
+from veracity.engine.resolve import as_tensor
 from veracity.engine.store import RunFolder
 from veracity.engine.trial import one_line
+from veracity.inputs import as_inputs
 from veracity.perturb.folds import check_classes, members
 
 TRAINING = 1

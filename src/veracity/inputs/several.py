@@ -1,0 +1,121 @@
+"""Samples that are several arrays by name, such as an image with a table, some explained and some carried along."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Size, Tensor, nn
+
+from veracity.core import fingerprint
+from veracity.core.errors import InputError, unknown
+from veracity.core.inputs import Signals, check_finite
+from veracity.core.models import View, unwrap
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralInputs:
+    """Samples of several arrays (N, ...) by name. The model gets all of them, by name if it takes these names, else in their order.
+
+    `explain` names the parts that are explained and perturbed: one name, several, or by default all parts in floating point. One part
+    keeps its shape; several are laid out in one row per sample. The other parts are carried along unchanged.
+
+    >>> two = SeveralInputs({"image": torch.zeros(5, 1, 8, 8), "age": torch.ones(5, 1)}, explain="image")
+    >>> two.shape, [tuple(part.shape) for part in two.take(torch.arange(2)).structure]
+    (torch.Size([1, 8, 8]), [(2, 1)])
+    """
+
+    parts: Mapping[str, Tensor]
+    explain: str | tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise InputError("There are no inputs: pass at least one array by name, such as {'image': images}.")
+        counts = {name: len(part) if part.ndim else 0 for name, part in self.parts.items()}
+        first, size = next(iter(counts.items()))
+        other = next((name for name, count in counts.items() if count != size), None)
+        if other is not None:
+            raise InputError(f"The part '{first}' has {size} samples, and '{other}' has {counts[other]}: give one row per sample in each.")
+        for name in self.explained:
+            if name not in self.parts:
+                raise unknown("part of the inputs", name, self.parts)
+            if not self.parts[name].is_floating_point():
+                kind = str(self.parts[name].dtype).removeprefix("torch.")
+                raise InputError(
+                    f"The part '{name}' holds {kind}, which cannot be explained by small changes: name other parts in explain=."
+                )
+            check_finite(self.parts[name])
+        if not self.explained:
+            raise InputError(f"None of the parts {', '.join(self.parts)} is in floating point: convert the part to explain with .float().")
+
+    @cached_property
+    def explained(self) -> tuple[str, ...]:
+        """The names of the explained parts."""
+        if self.explain is None:
+            return tuple(name for name, part in self.parts.items() if part.is_floating_point())
+        return (self.explain,) if isinstance(self.explain, str) else tuple(self.explain)
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The names of the parts that stay as they are."""
+        return tuple(name for name in self.parts if name not in self.explained)
+
+    @property
+    def shape(self) -> Size:
+        """The shape of the explained part; (values,) if there are several."""
+        shapes = [self.parts[name].shape[1:] for name in self.explained]
+        return shapes[0] if len(shapes) == 1 and shapes[0] else Size((sum(math.prod(shape) for shape in shapes),))
+
+    def size(self) -> int:
+        """The number of samples."""
+        return len(self.parts[self.explained[0]])
+
+    def take(self, index: Tensor) -> Signals:
+        """Samples by index."""
+        taken = {name: part[index.to(part.device)].detach() for name, part in self.parts.items()}
+        rows = [taken[name].reshape(len(index), -1) for name in self.explained]
+        kind = torch.promote_types(rows[0].dtype, rows[-1].dtype)
+        values = torch.cat([row.to(kind) for row in rows], dim=1).reshape(len(index), *self.shape)
+        return Signals(values, tuple(taken[name] for name in self.carried))
+
+    def fingerprint(self) -> str:
+        """A hash of the content and of what is explained."""
+        return fingerprint.of_json(
+            ["several", list(self.explained), {name: fingerprint.of_tensor(part) for name, part in self.parts.items()}]
+        )
+
+    def adapt(self, model: nn.Module) -> nn.Module:
+        """The model as a module of the explained values and of the parts that are carried along."""
+        shapes = {name: tuple(self.parts[name].shape[1:]) for name in self.explained}
+        return PartsModel(model, shapes, self.carried, tuple(self.parts), takes_names(model, self.parts))
+
+
+class PartsModel(View):
+    """A model of several arrays, as a function of one array of explained values and of carried ones."""
+
+    def __init__(
+        self, model: nn.Module, explained: dict[str, tuple[int, ...]], carried: tuple[str, ...], order: tuple[str, ...], by_name: bool
+    ) -> None:
+        super().__init__(model)
+        self.explained, self.carried, self.order, self.by_name = explained, carried, order, by_name
+
+    def forward(self, values: Tensor, *structure: Tensor) -> Any:
+        """The model's output for values (N, ...) and carried parts."""
+        rows = values.reshape(len(values), -1).split([math.prod(shape) for shape in self.explained.values()], dim=1)
+        shaped = [row.reshape(len(values), *shape) for row, shape in zip(rows, self.explained.values(), strict=True)]
+        named = {**dict(zip(self.explained, shaped, strict=True)), **dict(zip(self.carried, structure, strict=True))}
+        return self.model(**named) if self.by_name else self.model(*(named[name] for name in self.order))
+
+
+def takes_names(model: nn.Module, names: Mapping[str, Any]) -> bool:
+    """Whether a model's forward pass has a parameter of each of these names."""
+    try:
+        known = inspect.signature(unwrap(model).forward).parameters
+    except (TypeError, ValueError):
+        return False
+    return all(name in known for name in names) or any(one.kind is one.VAR_KEYWORD for one in known.values())
