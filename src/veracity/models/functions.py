@@ -33,7 +33,7 @@ class FunctionModel(NumpyModel):
 
     A function that takes tensors and returns a tensor keeps its gradients.
 
-    >>> import torch
+    >>> import numpy as np
     >>> FunctionModel(lambda x: np.tanh(np.asarray(x)).sum(1))(torch.zeros(2, 3))
     tensor([0., 0.])
     """
@@ -53,7 +53,7 @@ class FunctionModel(NumpyModel):
     @property
     def title(self) -> str:
         """The function's name."""
-        return f"the function '{getattr(self.function, '__name__', type(self.function).__name__)}'"
+        return f"The function '{getattr(self.function, '__name__', type(self.function).__name__).strip('<>')}'"
 
     def predict(self, values: Any, *structure: Any) -> Any:
         """The function's answer to arrays."""

@@ -46,7 +46,7 @@ class OnnxModel(NumpyModel):
     @property
     def title(self) -> str:
         """The file's name."""
-        return f"the ONNX file '{self.label}'"
+        return f"The ONNX file '{self.label}'"
 
     @property
     def session(self) -> Any:

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import veracity
+from veracity.core.errors import InputError, SpecError
+from veracity.inputs import SeveralInputs
+
+
+def parts(rows: int = 6) -> dict[str, Tensor]:
+    draw = torch.Generator().manual_seed(0)
+    return {
+        "image": torch.rand(rows, 1, 4, 4, generator=draw),
+        "table": torch.rand(rows, 3, generator=draw),
+        "kind": torch.arange(rows) % 2,
+    }
+
+
+class Network(nn.Module):
+    """A linear function of three inputs, so that attributions are known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pixels, self.columns = nn.Parameter(torch.arange(16.0)), nn.Parameter(torch.tensor([1.0, -2.0, 3.0]))
+
+    def forward(self, image: Tensor, table: Tensor, kind: Tensor) -> Tensor:
+        score = image.flatten(1) @ self.pixels + (1 + kind) * (table @ self.columns)
+        return torch.stack([score, torch.zeros_like(score)], dim=1)
+
+
+def test_all_parts_reach_the_model() -> None:
+    given = parts()
+    for explain in (None, "image", "table", ("table", "image")):
+        inputs = SeveralInputs(given, explain)
+        signals = inputs.take(torch.arange(6))
+        assert torch.allclose(signals.through(inputs.adapt(Network())), Network()(**given))
+
+
+def test_parts_without_names_come_in_their_order() -> None:
+    given = {f"input_{number}": part for number, part in enumerate(parts().values())}
+    inputs = SeveralInputs(given)
+    assert torch.allclose(inputs.take(torch.arange(6)).through(inputs.adapt(Network())), Network()(**parts()))
+
+
+@pytest.mark.parametrize("explain", ["image", "table", None])
+def test_attributions_of_a_linear_model_are_its_terms(explain: Any, tmp_path: Path) -> None:
+    given = parts()
+    names = ["input_x_gradient", "integrated_gradients", "feature_ablation"]
+    audit = veracity.Audit(
+        models=Network(),
+        inputs=SeveralInputs(given, explain),
+        explainers=names,
+        scores=["complexity"],
+        target=0,
+        outputs="raw",
+        controls=False,
+        companions=False,
+    )
+    result = audit.run(tmp_path / "run", progress=False)
+    terms = {"image": given["image"].flatten(1) * torch.arange(16.0)}
+    terms["table"] = given["table"] * torch.tensor([1.0, -2.0, 3.0]) * (1 + given["kind"][:, None])
+    expected = terms[explain] if explain else torch.cat(list(terms.values()), dim=1)
+    for name in names:
+        assert torch.allclose(result.explanations("model", name).flatten(1), expected, atol=1e-4), name
+
+
+@pytest.mark.parametrize(
+    ("explain", "sentence"),
+    [
+        ("pixels", "Unknown part of the inputs 'pixels'"),
+        ("kind", "The part 'kind' holds int64, which cannot be explained by small changes"),
+    ],
+)
+def test_parts_that_cannot_be_explained(explain: str, sentence: str) -> None:
+    with pytest.raises((InputError, SpecError), match=sentence):
+        SeveralInputs(parts(), explain)
+
+
+def test_no_part_in_floating_point() -> None:
+    with pytest.raises(InputError, match="None of the parts kind is in floating point"):
+        SeveralInputs({"kind": torch.arange(3)})

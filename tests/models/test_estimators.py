@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import LinearSVC
+
+import veracity
+from veracity.core.errors import InputError
+from veracity.core.targets import Outputs
+from veracity.models import EstimatorModel, as_model
+
+X, Y = load_iris(return_X_y=True)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "method", "outputs"),
+    [
+        (LogisticRegression(max_iter=500), "predict_proba", Outputs.PROBABILITIES),
+        (LinearSVC(random_state=0), "decision_function", Outputs.LOGITS),
+        (Ridge(), "predict", Outputs.RAW),
+    ],
+)
+def test_the_best_method_answers(estimator: Any, method: str, outputs: Outputs) -> None:
+    model = as_model("m", estimator.fit(X, Y))
+    assert isinstance(model, EstimatorModel)
+    assert model.outputs is outputs
+    assert np.array_equal(model(torch.tensor(X)).numpy(), getattr(estimator, method)(X))
+
+
+def test_an_estimator_that_is_not_fitted() -> None:
+    with pytest.raises(InputError, match=r"RandomForestClassifier is not fitted: call its fit\(x, y\) first."):
+        as_model("m", RandomForestClassifier())
+
+
+def test_predict_of_a_classifier_with_names() -> None:
+    names = np.array(["setosa", "versicolor", "virginica"])[Y]
+    with pytest.raises(InputError, match="returns names of classes and not scores"):
+        as_model("m", LogisticRegression(max_iter=500).fit(X, names).predict)(torch.tensor(X))
+
+
+def test_labels_are_those_of_the_fit(tmp_path: Path) -> None:
+    names = np.array(["c", "a", "b"])[Y]
+    forest = RandomForestClassifier(10, random_state=0).fit(X, names)
+    settings: dict[str, Any] = {"models": forest, "inputs": X[::10], "explainers": ["feature_ablation"], "scores": ["complexity"]}
+    settings |= {"controls": False, "companions": False}
+    result = veracity.Audit(**settings, targets=names[::10]).run(tmp_path / "run", progress=False)
+    assert result.manifest["models"]["model"]["accuracy"] == pytest.approx(np.mean(forest.predict(X[::10]) == names[::10]))
+    with pytest.raises(InputError, match="The target 'd' is none of the classes that the model was fitted on: a, b, c."):
+        veracity.Audit(**settings, targets=["d"] * 15).resolve()
+
+
+def test_a_binary_booster_gives_probabilities() -> None:
+    xgboost = pytest.importorskip("xgboost")
+    booster = xgboost.train({"objective": "binary:logistic", "nthread": 1}, xgboost.DMatrix(X, Y == 1), 3)
+    model: Any = as_model("m", booster)
+    assert model.outputs is Outputs.PROBABILITIES
+    assert np.allclose(model(torch.tensor(X)).numpy(), booster.predict(xgboost.DMatrix(X)))
+    regression = xgboost.train({"objective": "reg:squarederror", "nthread": 1}, xgboost.DMatrix(X, Y), 3)
+    assert as_model("m", regression).outputs is Outputs.RAW
