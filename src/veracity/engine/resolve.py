@@ -54,7 +54,14 @@ def as_models(models: Any) -> dict[str, nn.Module | CrossTrained]:
     if not named:
         raise InputError("There is no model to audit: pass models={'name': module}.")
     check_labels("model", named)
-    return {name: one if isinstance(one, CrossTrained) else as_model(name, one) for name, one in named.items()}
+    return {name: with_modules(name, one) if isinstance(one, CrossTrained) else as_model(name, one) for name, one in named.items()}
+
+
+def with_modules(name: str, crossed: CrossTrained) -> CrossTrained:
+    """A cross-trained model whose given models, if any, are modules."""
+    if not isinstance(crossed.models, (list, tuple)) or all(isinstance(one, nn.Module) for one in crossed.models):
+        return crossed
+    return replace(crossed, models=[as_model(name, one) for one in crossed.models])
 
 
 def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained]) -> Inputs:
