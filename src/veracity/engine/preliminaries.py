@@ -150,25 +150,47 @@ def calibrate(
         advance(left)
 
 
+PIXELS = 16
+"""How many decisions per sample are looked at, evenly spaced, if a model decides about every pixel."""
+
+
 class Agreement:
-    """How often a perturbed model predicts the same class as the unperturbed one, per strength."""
+    """How often a perturbed model predicts the same class as the unperturbed one, per strength.
+
+    A model that decides about every pixel has that many predictions per sample. The prediction of a regression is whether its value
+    lies above the median of the unperturbed values, so that chance is 1/2.
+    """
 
     def __init__(self, problem: Problem, name: str, budget: Budget) -> None:
         self.model, self.seed, self.budget = problem.models[name], problem.seed, budget
         self.samples = torch.arange(min(SAMPLES, problem.inputs.size()))
         self.x = problem.inputs.take(self.samples).to(device_of(self.model.module))
+        self.target = problem.target_of(name)
         probabilities = self.probabilities(self.model.module, self.x)
-        self.classes = probabilities.shape[1]
-        self.predicted = probabilities.argmax(1)
+        self.classes = max(probabilities.shape[1], 2)
+        self.middle = float(probabilities.double().median()) if probabilities.shape[1] == 1 else None
+        self.predicted = self.classified(probabilities)
         self.agrees: dict[float, Tensor] = {}
         self.shares: dict[float, Tensor] = {}
         """Per strength: whether each draw agrees on each sample (draws, samples), and the share of each predicted class (classes,)."""
 
     def probabilities(self, module: nn.Module, x: Signals) -> Tensor:
-        """The output probabilities of all rows."""
-        parts: list[Tensor] = []
-        self.budget.spend(len(x), 1, lambda part: parts.append(self.model.outputs.read(x[part].through(module))))
+        """The output probabilities of all rows, or of some pixels of every row."""
+        deciding, parts = self.target.decisions(module), list[Tensor]()
+
+        def some(part: slice) -> None:
+            found = x[part].through(deciding)
+            if deciding is not module and found.ndim == 3:
+                pixels = torch.linspace(0, found.shape[1] - 1, min(PIXELS, found.shape[1]), device=found.device).long()
+                found = found[:, pixels].flatten(0, 1)
+            parts.append(self.model.outputs.read(found))
+
+        self.budget.spend(len(x), 1, some)
         return torch.cat(parts)
+
+    def classified(self, probabilities: Tensor) -> Tensor:
+        """The predicted classes; for the values of a regression, 1 above the median of the unperturbed values and 0 below."""
+        return probabilities.argmax(1) if self.middle is None else (probabilities[:, 0].double() > self.middle).long()
 
     def agreement_along(self, space: Space, step: Callable[[], None]) -> Callable[[float], float]:
         """Mean agreement as a function of the strength, over the same draws at every strength.
@@ -188,7 +210,7 @@ class Agreement:
                     answers += self.under_copies(copies, end, draws)
                 elif isinstance(end, InputSpace):
                     moved = (end.move(self.noise(end, draw), self.x) for draw in draws)
-                    answers += [self.probabilities(self.model.module, x).argmax(1) for x in moved]
+                    answers += [self.classified(self.probabilities(self.model.module, x)) for x in moved]
                 else:
                     raise InputError(f"The space '{space.name}' has no strength to find.")
                 means = [float((answer == self.predicted).double().mean()) for answer in answers]
@@ -211,7 +233,7 @@ class Agreement:
         for first in range(0, len(draws), some):
             pairs = [(draw, 0) for draw in draws[first : first + some]]
             weights = copies.weights(space, pairs)
-            found += [self.probabilities(copies.become(weights, number), self.x).argmax(1) for number in range(len(pairs))]
+            found += [self.classified(self.probabilities(copies.become(weights, number), self.x)) for number in range(len(pairs))]
         return found
 
     def noise(self, space: InputSpace, draw: int) -> Tensor:

@@ -138,12 +138,12 @@ def as_about(about: Any, taken: Container[str] = ()) -> dict[str, Any]:
 
 
 def as_labels(targets: Any, size: int) -> Tensor | None:
-    """Labels on the CPU, one per sample."""
+    """Labels on the CPU: one per sample, one for each of its labels (N, K), or a map of them (N, H, W)."""
     found = as_tensor(targets, "targets")
     if found is None:
         return None
     labels = found.cpu()
-    if labels.ndim != 1 or len(labels) != size:
+    if labels.ndim < 1 or len(labels) != size:
         raise InputError(f"The targets must have one entry for each of the {size} inputs, not the shape {tuple(labels.shape)}.")
     return labels
 

@@ -18,7 +18,7 @@ from veracity.core.errors import InputError
 from veracity.core.registry import TASKS
 from veracity.core.settings import Count, Whole
 from veracity.core.spaces import InputSpace
-from veracity.orbits.output_actions import ShiftedBoxes
+from veracity.perturb.output_actions import ShiftedBoxes
 from veracity.orbits.tasks.base import Metric, Task, orbit_mean
 
 SCORE, CLASS = 4, 5

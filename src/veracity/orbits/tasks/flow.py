@@ -13,7 +13,7 @@ from torch.nn import functional
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
 from veracity.core.registry import TASKS
-from veracity.orbits.output_actions import TurnedField
+from veracity.perturb.output_actions import TurnedField
 from veracity.orbits.tasks.base import Metric, Task, as_float
 
 

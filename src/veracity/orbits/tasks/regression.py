@@ -11,7 +11,7 @@ from torch import Tensor
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
 from veracity.core.registry import TASKS
-from veracity.orbits.output_actions import Fixed, OutputAction
+from veracity.perturb.output_actions import Fixed, OutputAction
 from veracity.orbits.tasks.base import Metric, Task, as_float
 
 
