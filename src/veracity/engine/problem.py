@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Explainer, Frame, learner
-from veracity.core.inputs import Inputs
+from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import unwrap, weighted_layers
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Score, Subject
@@ -46,6 +46,12 @@ class AuditedModel:
     place: FoldPlace | None = None
     mixing: float = 0.0
     target: Target | None = None
+
+    def read(self, x: Signals) -> Tensor:
+        """Probabilities (N, K), or raw outputs, as scores read them."""
+        deciding = self.module if self.target is None else self.target.decisions(self.module)
+        output = x.through(deciding)
+        return self.outputs.read(output) if deciding is self.module else self.outputs.read_decisions(output)
 
 
 @dataclass(frozen=True)

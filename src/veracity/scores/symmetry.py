@@ -140,6 +140,12 @@ class ModelInvariance(SymmetryScore):
         """Once per model, for all explainers."""
         return () if subject.explainer is not None else (self.request(subject, defaults),)
 
+    def observe(self, pair: Pair) -> Tensor:
+        """s[f(g x), f(x)]; raises for the cosine of single numbers, which is 1 for any two of the same sign."""
+        if self.compare.name == cosine.name and pair.before.output[0].numel() == 1:
+            raise InputError(f"The cosine of single numbers does not compare them: give '{self.name}' a distance, such as measure=l2.")
+        return super().observe(pair)
+
 
 @SCORES.add
 @dataclass(frozen=True, kw_only=True)
