@@ -134,7 +134,8 @@ class Audit:
     concepts     {"name": which training examples show it}: a set of labels, a mask, or a function (examples, labels) -> mask
     examples     how many of the training examples, the first ones, explanations by example refer to; all by default
     checkpoints  {"model": [...]} in the order of the training: state dicts, files, or either with its learning rate in a pair
-    outputs      "logits", "probabilities", "multilabel" (a logit for each label) or "raw" (values of a regression) if the outputs should not be recognised by themselves
+    outputs      "logits", "probabilities", "multilabel" (a logit for each label) or "raw" (values of a regression) if the outputs should
+                 not be recognised by themselves
     """
 
     models: Mapping[str, nn.Module | CrossTrained] | nn.Module | CrossTrained

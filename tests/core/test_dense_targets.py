@@ -83,7 +83,9 @@ def test_classes_may_come_last_as_for_points() -> None:
 
 
 def test_wrong_targets_are_one_sentence() -> None:
-    with pytest.raises(InputError, match=r"^Segmentation\(axis=1\) needs a score for every class and pixel.*shape \(3,\): pass another target"):
+    with pytest.raises(
+        InputError, match=r"^Segmentation\(axis=1\) needs a score for every class and pixel.*shape \(3,\): pass another target"
+    ):
         Segmentation().view(Returns(torch.zeros(1, 3)))(X)
     with pytest.raises(InputError, match=r"The class of the segmentation must lie between 0 and 2.*found 7"):
         chosen(Segmentation(index=7), MAPS)
@@ -91,7 +93,7 @@ def test_wrong_targets_are_one_sentence() -> None:
         Token().view(Returns(torch.zeros(1, 3)))(X)
     with pytest.raises(InputError, match="The position 5 is outside of a text with 4 positions"):
         Token(position=5).view(Returns(torch.zeros(1, 4, 9)))(X)
-    with pytest.raises(InputError, match="The token must lie between 0 and 8.*found 9"):
+    with pytest.raises(InputError, match=r"The token must lie between 0 and 8.*found 9"):
         Token(id=9).choose(torch.zeros(1, 9), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -180,9 +181,12 @@ def trial_target() -> Segmentation:
     ],
 )
 def test_scores_of_classes_refuse_a_regression(tmp_path: Path, score: Any, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
+    try:
         result = measured(tmp_path, models=seeded(lambda: nn.Linear(6, 1)), inputs=rows(4), targets=rows(4).sum(1), scores=[score])
-        raise InputError(result.failures()["error"].iloc[0])
+        said = result.failures()["error"].iloc[0]
+    except InputError as error:
+        said = str(error)
+    assert re.search(sentence, said)
 
 
 @pytest.mark.parametrize(

@@ -206,5 +206,7 @@ def label_map(labels: Tensor | None, decisions: Tensor) -> Tensor:
             f"{tuple(labels.shape)}: pass label maps (samples, height, width)."
         )
     if labels.is_complex() or (labels.is_floating_point() and not bool((labels == labels.round()).all())):
-        raise InputError("Label maps are whole numbers, the class of every pixel: pass outputs='raw' if the model does not classify pixels.")
+        raise InputError(
+            "Label maps are whole numbers, the class of every pixel: pass outputs='raw' if the model does not classify pixels."
+        )
     return labels.flatten(1).long().to(decisions.device)

@@ -75,7 +75,9 @@ class Label(Target):
         if labels is None:
             raise InputError("The target 'label' needs targets: pass targets=... beside inputs=...")
         if scores.shape[1] == 1:
-            raise InputError("The target 'label' chooses among classes, but the model has a single output: leave target=... out to explain it.")
+            raise InputError(
+                "The target 'label' chooses among classes, but the model has a single output: leave target=... out to explain it."
+            )
         if labels.ndim == 2:
             raise InputError(
                 f"The target 'label' needs one class per sample, but the targets have {labels.shape[1]} entries per sample: pass "

@@ -37,9 +37,13 @@ def segmentation_shapes(folder: Path, scale: Scale) -> Audit:
     data, (x, y) = shapes(examples, seed=1), shapes(samples, seed=2)
     smoke = scale is Scale.SMOKE
     networks = {
-        name: trained_classifier(folder, name, partial(pixel_network, name), data, epochs=epochs, batch=64) for name in ("circular", "zeros")
+        name: trained_classifier(folder, name, partial(pixel_network, name), data, epochs=epochs, batch=64)
+        for name in ("circular", "zeros")
     }
-    masks: list[Score] = [FaithfulnessCorrelation(subset_size=40, nr_runs=20 if smoke else 100), PixelFlipping(softmax=False, features_in_step=40)]
+    masks: list[Score] = [
+        FaithfulnessCorrelation(subset_size=40, nr_runs=20 if smoke else 100),
+        PixelFlipping(softmax=False, features_in_step=40),
+    ]
     return Audit(
         title="Do explanations of a segmentation network follow a shifted image?",
         models=networks,
@@ -48,7 +52,13 @@ def segmentation_shapes(folder: Path, scale: Scale) -> Audit:
         explainers=EXPLAINERS[: 2 if smoke else None],
         symmetry=CyclicShift(axes=(-2, -1)),
         walk=MonteCarlo(draws=draws),
-        scores=[ModelEquivariance(), ModelInvariance(), Equivariance(), FastGEF(sigma=1.0 if smoke else None, draws=2 if smoke else 5), *masks],
+        scores=[
+            ModelEquivariance(),
+            ModelInvariance(),
+            Equivariance(),
+            FastGEF(sigma=1.0 if smoke else None, draws=2 if smoke else 5),
+            *masks,
+        ],
         about={"recipe": "segmentation-shapes", "scale": scale.value},
     )
 
