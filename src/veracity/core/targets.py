@@ -241,7 +241,8 @@ class Outputs(Enum):
         """
         if decisions.ndim == 2:
             return self.read(decisions)
-        return self.read(decisions.flatten(0, 1)).unflatten(0, decisions.shape[:2]).mean(1)
+        each = self.read(decisions.flatten(0, 1))
+        return each.reshape(*decisions.shape[:2], each.shape[1]).mean(1)
 
     def doubt(self, output: Tensor) -> str | None:
         """A warning if outputs (N, K) could be of another kind than the one guessed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,7 @@ from veracity_papers.recipes.symmetry_methods import PAPER as SYMMETRY_PAPER
 from veracity_papers.zoo.pixels import pixel_network, value_network
 
 IMAGES = {Scale.SMOKE: (4, 2, 256, 4), Scale.SMALL: (24, 10, 1024, 20), Scale.PAPER: (200, 50, 4096, 40)}
+PADDINGS: tuple[Literal["circular"], Literal["zeros"]] = ("circular", "zeros")
 EXPLAINERS = ("gradient", "input_x_gradient", "integrated_gradients", "occlusion")
 
 
@@ -36,10 +38,7 @@ def segmentation_shapes(folder: Path, scale: Scale) -> Audit:
     samples, draws, examples, epochs = IMAGES[scale]
     data, (x, y) = shapes(examples, seed=1), shapes(samples, seed=2)
     smoke = scale is Scale.SMOKE
-    networks = {
-        name: trained_classifier(folder, name, partial(pixel_network, name), data, epochs=epochs, batch=64)
-        for name in ("circular", "zeros")
-    }
+    networks = {name: trained_classifier(folder, name, partial(pixel_network, name), data, epochs=epochs, batch=64) for name in PADDINGS}
     masks: list[Score] = [
         FaithfulnessCorrelation(subset_size=40, nr_runs=20 if smoke else 100),
         PixelFlipping(softmax=False, features_in_step=40),

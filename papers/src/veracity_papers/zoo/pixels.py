@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import nn
 
 
-def pixel_network(padding_mode: str = "circular", classes: int = 3) -> nn.Module:
+def pixel_network(padding_mode: Literal["circular", "zeros"] = "circular", classes: int = 3) -> nn.Module:
     """Three convolutions of 5 x 5, so that a pixel sees 13 x 13; with circular padding its output moves exactly with cyclic shifts."""
     layers: list[nn.Module] = []
     for before, after in ((1, 12), (12, 12), (12, classes)):
