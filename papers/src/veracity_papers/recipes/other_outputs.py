@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from veracity.audit import Audit
 from veracity.core.scores import Score
+from veracity.core.training import CrossTrained
 from veracity.perturb import CyclicShift
 from veracity.recipe import Scale, recipe
 from veracity.scores import Equivariance, FaithfulnessCorrelation, FastGEF, ModelEquivariance, ModelInvariance, PixelFlipping
