@@ -39,7 +39,9 @@ def segmentation_shapes(folder: Path, scale: Scale) -> Audit:
     samples, draws, examples, epochs = IMAGES[scale]
     data, (x, y) = shapes(examples, seed=1), shapes(samples, seed=2)
     smoke = scale is Scale.SMOKE
-    networks = {name: trained_classifier(folder, name, partial(pixel_network, name), data, epochs=epochs, batch=64) for name in PADDINGS}
+    networks: dict[str, nn.Module | CrossTrained] = {
+        name: trained_classifier(folder, name, partial(pixel_network, name), data, epochs=epochs, batch=64) for name in PADDINGS
+    }
     masks: list[Score] = [
         FaithfulnessCorrelation(subset_size=40, nr_runs=20 if smoke else 100),
         PixelFlipping(softmax=False, features_in_step=40),
