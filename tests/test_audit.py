@@ -364,7 +364,7 @@ def test_a_forecast_counts_passes_and_writes_nothing(make_audit: Callable[..., A
         ({"explainers": ["feature_permutation"]}, "needs a reference set"),
         ({"scores": ["equivarianc"]}, "Unknown score 'equivarianc'. Did you mean 'equivariance'"),
         ({"scores": []}, "no score to measure"),
-        ({"outputs": "logit"}, "one of logits, probabilities, raw"),
+        ({"outputs": "logit"}, "one of logits, probabilities, multilabel, raw"),
         ({"walk": "exhaustiv"}, "Unknown walk 'exhaustiv'. Did you mean 'exhaustive'"),
         ({"inputs": torch.zeros(3, 1, 12, dtype=torch.long)}, "floating point"),
     ],

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from veracity import explain, measure, orbits, perturb, scores, walk
     from veracity.app import serve
     from veracity.audit import Audit
+    from veracity.core.dense_targets import Segmentation, Token
     from veracity.core.errors import VeracityError
     from veracity.core.explainers import Explainer
     from veracity.core.graphs import GraphInputs

@@ -124,12 +124,14 @@ class Audit:
                  model, the path of an ONNX file, a transformers pipeline; a CrossTrained is trained once for each fold of the data
     inputs       an array (samples, ...), a DataFrame, a list of samples, a dataset, arrays by name, graphs (PyG's Data in a list, or
                  Batch), or an Inputs such as TextInputs, TableInputs, ImageInputs
-    targets      class numbers (samples,), needed only for target="label" and for the accuracy; any numbers if the model does not classify
+    targets      class numbers (samples,), needed only for target="label" and for the accuracy; any numbers if the model does not classify;
+                 0 or 1 for each of several labels (samples, K); the class of every pixel (samples, H, W)
     explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}
     symmetry     the space of transforms for scores given by name, for example CyclicShift(axes=(-1,))
     scores       names or Score objects; a list or {"label": ...}
     walk         how to explore the symmetry; all of it up to 512 elements, else 50 random ones, unless given
-    target       which output is explained: "predicted", "label", a class number, a Target, a function of the output
+    target       which output is explained: "predicted", "label", a class number, Segmentation(index=...), Token(position=..., id=...),
+                 another Target, or a function of the output
     controls     whether the controls (random, constant, edges) stand beside the explainers
     companions   whether self-agreement and what the scores assume of the models are measured along
     reference    a reference set for explainers that need one
@@ -137,7 +139,8 @@ class Audit:
     concepts     {"name": which training examples show it}: a set of labels, a mask, or a function (examples, labels) -> mask
     examples     how many of the training examples, the first ones, explanations by example refer to; all by default
     checkpoints  {"model": [...]} in the order of the training: state dicts, files, or either with its learning rate in a pair
-    outputs      "logits", "probabilities" or "raw" if the outputs should not be recognised by themselves
+    outputs      "logits", "probabilities", "multilabel" (a logit for each label) or "raw" (values of a regression) if the outputs should
+                 not be recognised by themselves
     """
 
     models: Any
@@ -236,8 +239,10 @@ class Audit:
 
     def fold_trainings(self) -> dict[str, FoldTraining]:
         """How every cross-trained model is trained, by name."""
-        crossed = {name: model for name, model in self.modules.items() if isinstance(model, CrossTrained)}
-        return {name: FoldTraining(model, self.data, self.labels, name) for name, model in crossed.items()}
+        crossed, labels = {name: model for name, model in self.modules.items() if isinstance(model, CrossTrained)}, self.labels
+        if crossed and labels is not None and labels.ndim > 1:
+            raise InputError(f"Cross-training needs one class number per sample, but the targets have the shape {tuple(labels.shape)}.")
+        return {name: FoldTraining(model, self.data, labels, name) for name, model in crossed.items()}
 
     def cross_train(self, store: RunFolder, progress: bool) -> dict[str, FoldModels]:
         """The models of all folds of all cross-trained models, from the folder or trained now.

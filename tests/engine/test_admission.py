@@ -15,6 +15,7 @@ from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import TensorInputs
 from veracity.core.targets import ONE_OUTPUT, SUMS_DIFFER, Custom, Outputs, Predicted
 from veracity.engine.memory import Budget
+from veracity.engine.problem import AuditedModel
 from veracity.engine.trial import admit, check_mixing, check_rows, first_budget
 from veracity.perturb import CyclicShift
 
@@ -105,8 +106,8 @@ def test_a_model_that_draws_is_refused() -> None:
 
 def test_outputs_that_are_not_scores_need_a_target() -> None:
     inputs = TensorInputs(series_inputs(6))
-    with pytest.raises(InputError, match=r"outputs of shape \(1, 12\) per sample.*pass target="):
-        admit("net", Field(), inputs, None, Predicted(), None, Budget(8))
+    with pytest.raises(InputError, match=r"outputs of shape \(1, 12, 1, 1, 1\) per sample.*pass target="):
+        admit("net", nn.Sequential(Field(), nn.Unflatten(2, (12, 1, 1, 1))), inputs, None, Predicted(), None, Budget(8))
     model, _ = admit("net", Field(), inputs, None, Custom(function=lambda output: output.sum((1, 2))), None, Budget(8))
     assert model.outputs is Outputs.RAW
     with pytest.raises(InputError, match="must return one tensor with a row for each input, not a tuple"):
@@ -276,3 +277,73 @@ def test_a_model_that_throws_on_a_sample_as_it_is_names_the_sample(tmp_path: Pat
 
     with pytest.raises(InputError, match="takes every input alone, but fails on several at once with ValueError: one at a time"):
         run_of(Single()).run(tmp_path)
+
+
+class Constant(nn.Module):
+    """Returns fixed outputs for the first samples, whatever the inputs."""
+
+    def __init__(self, output: Tensor) -> None:
+        super().__init__()
+        self.output = nn.Parameter(output)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output[x[:, 0].long()]
+
+
+def admitted(output: Tensor, labels: Tensor | None, outputs: Outputs | None = None) -> tuple[AuditedModel, float | None]:
+    inputs = TensorInputs(torch.arange(float(len(output)))[:, None])
+    return admit("net", Constant(output), inputs, labels, Predicted(), outputs, Budget(8))
+
+
+def test_a_single_output_beside_other_labels_than_0_and_1_is_a_regression() -> None:
+    values = torch.tensor([[0.5], [-2.0], [3.0], [1.0]])
+    model, accuracy = admitted(values, torch.tensor([0.4, -1.7, 2.2, 1.0]))
+    assert (model.outputs, accuracy, model.doubt, model.targets.tolist()) == (Outputs.RAW, None, None, [0] * 4)
+    assert admitted(values, torch.tensor([3, 1, 5, 2]))[0].outputs is Outputs.RAW
+    assert admitted(values, None)[0].outputs is Outputs.LOGITS
+
+
+def test_one_output_classifies_by_its_sign_and_has_an_accuracy() -> None:
+    logits = torch.tensor([[0.5], [-2.0], [3.0], [1.0]])
+    model, accuracy = admitted(logits, torch.tensor([1, 0, 1, 0]))
+    assert (model.outputs, accuracy, model.targets.tolist()) == (Outputs.LOGITS, 0.75, [0] * 4)
+    share = torch.tensor([[0.6], [0.4]])
+    assert admitted(share, torch.tensor([1, 1]), Outputs.PROBABILITIES)[1] == 0.5
+
+
+def test_several_labels_are_counted_one_by_one_and_read_by_sigmoids() -> None:
+    logits, labels = torch.tensor([[2.0, -1.0, 3.0], [-1.0, -2.0, 0.0]]), torch.tensor([[1, 0, 0], [0, 0, 0]])
+    model, accuracy = admitted(logits, labels)
+    assert model.outputs is Outputs.MULTILABEL
+    assert accuracy == pytest.approx(5 / 6)
+    assert model.correct is None
+    assert torch.allclose(model.outputs.read(logits), logits.sigmoid())
+    unit, accuracy = admitted(logits.sigmoid(), labels)
+    assert (unit.outputs, unit.doubt, accuracy) == (Outputs.PROBABILITIES, None, pytest.approx(5 / 6))
+    with pytest.raises(InputError, match=r"The targets have the shape \(2,\) per sample, but model 'net' returns \(3,\): pass one class"):
+        admitted(logits, labels[:, :2])
+
+
+def test_pixels_have_an_accuracy_and_void_labels_do_not_count() -> None:
+    maps = torch.zeros(2, 3, 2, 2)
+    maps[:, 1, 0] = 2.0
+    labels = torch.tensor([[[1, 0], [0, 0]], [[1, 1], [255, 2]]])
+    model, accuracy = admitted(maps, labels)
+    assert accuracy == pytest.approx(5 / 7)
+    assert (model.outputs, model.classes, model.targets.tolist()) == (Outputs.LOGITS, None, [1, 1])
+    assert admitted(maps.softmax(1), labels)[0].outputs is Outputs.PROBABILITIES
+    with pytest.raises(InputError, match="one label per pixel, 4 per sample"):
+        admitted(maps, torch.tensor([0, 1]))
+
+
+def test_next_tokens_are_classes() -> None:
+    output = torch.zeros(2, 3, 5)
+    output[0, 2, 4], output[1, 2, 1] = 1.0, 1.0
+    model, accuracy = admitted(output, torch.tensor([4, 2]))
+    assert (model.targets.tolist(), model.classes, accuracy) == ([4, 1], 5, 0.5)
+
+
+def test_an_adapter_says_what_its_outputs_are() -> None:
+    net = Constant(torch.tensor([[0.5], [-2.0]]))
+    net.outputs = Outputs.RAW
+    assert admit("net", net, TensorInputs(torch.tensor([[0.0], [1.0]])), None, Predicted(), None, Budget(8))[0].outputs is Outputs.RAW

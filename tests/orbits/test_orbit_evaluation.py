@@ -14,9 +14,9 @@ from veracity.core.errors import Note
 from veracity.demo import GlobalMax, all_cnn
 from veracity.orbits import Classification, GroupOrbit, Regression, RotationOrbit
 from veracity.orbits.models import FunctionModel
-from veracity.orbits.output_actions import AsInput
 from veracity.orbits.tasks.base import Metric
 from veracity.perturb import CyclicShift, Dihedral, Permutations
+from veracity.perturb.output_actions import AsInput
 from veracity.trainers.training import initialised
 
 FLAT = 1e-5

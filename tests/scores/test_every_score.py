@@ -18,7 +18,7 @@ from veracity.scores import GEF, FastGEF, MaxSensitivity
 
 STABILITY = {"mege", "reco", "reco_auc", "reco_ks"}
 """Of cross-trained models alone: tests/scores/test_stability_audit.py."""
-SYMMETRY = {"equivariance", "symmetry", "invariance", "model_invariance", "action_floor"}
+SYMMETRY = {"equivariance", "symmetry", "invariance", "model_invariance", "model_equivariance", "action_floor"}
 
 WORST = ("sol_f_hat", "sol_f_tilde", "worst_loss")
 LIKELY = ("ln_p_f_hat", "ln_p_f_tilde", "ln_p_misclassified")

@@ -116,7 +116,9 @@ MEASURES: Registry[Any] = Registry("measure", "measures", "veracity.measure")
 SCORES: Registry[Any] = Registry("score", "scores", "veracity.scores")
 WALKS: Registry[Any] = Registry("walk", "walks", "veracity.walk")
 KERNELS: Registry[Any] = Registry("kernel", "kernels", "veracity.walk")
-TARGETS: Registry[Any] = Registry("target", "targets", "veracity.core.targets")
+ACTIONS: Registry[Any] = Registry("output action", "actions", "veracity.perturb")
+"""How outputs move when inputs do."""
+TARGETS: Registry[Any] = Registry("target", "targets", "veracity.core.dense_targets")
 ORBITS: Registry[Any] = Registry("orbit", "orbits", "veracity.orbits")
 TASKS: Registry[Any] = Registry("task", "tasks", "veracity.orbits")
 RECIPES: Registry[Any] = Registry("recipe", "recipes", "veracity.demo", more="veracity-papers")
@@ -131,7 +133,7 @@ RENDERERS: Registry[Any] = Registry("renderer", "renderers", "veracity.report")
 
 
 REGISTRIES: dict[str, tuple[Registry[Any], ...]] = {
-    one.kind: (one,) for one in (EXPLAINERS, MEASURES, SCORES, WALKS, KERNELS, TARGETS, ORBITS, TASKS, TRAINERS, EXECUTORS)
+    one.kind: (one,) for one in (EXPLAINERS, MEASURES, SCORES, WALKS, KERNELS, ACTIONS, TARGETS, ORBITS, TASKS, TRAINERS, EXECUTORS)
 }
 REGISTRIES |= {"group": (GROUPS, SPACES), "space": (GROUPS, SPACES)}
 """The registries of each role."""

@@ -23,20 +23,21 @@ Array = NDArray[np.float64]
 
 
 class Reads(Enum):
-    """What can be read of a subject: its explanation, the model's probabilities, the scores that the target picks from, the input,
-    the output of one layer, whether the prediction is correct, or the predicted class.
+    """What can be read of a subject: its explanation, the model's probabilities, the scores that the target picks from, the output as
+    the model returns it, the input, the output of one layer, whether the prediction is correct, or the predicted class.
     """
 
     EXPLANATION = "explanation"
     OUTPUT = "output"
     SCORES = "scores"
+    FIELD = "field"
     INPUT = "input"
     REPRESENTATION = "representation"
     CORRECT = "correct"
     CLASS = "class"
 
 
-OUTPUTS = frozenset({Reads.OUTPUT, Reads.SCORES, Reads.REPRESENTATION})
+OUTPUTS = frozenset({Reads.OUTPUT, Reads.SCORES, Reads.FIELD, Reads.REPRESENTATION})
 """What one forward pass returns."""
 
 
@@ -117,6 +118,8 @@ class Reading:
     """The model's probabilities (R, C), or its raw outputs."""
     scores = ReadPart(Reads.SCORES)
     """All scores that the target picks from, (R, K)."""
+    field = ReadPart(Reads.FIELD)
+    """The output as the model returns it, (R, ...)."""
     input = ReadPart(Reads.INPUT)
     """The input, (R, ...)."""
     representation = ReadPart(Reads.REPRESENTATION)
@@ -138,7 +141,7 @@ class Pair:
 
     `move` applies the perturbation of the input to an explanation in the input's frame, and `undo` its inverse; in other frames both
     are the identity. Along a path of weights `before` may be an earlier level; then `start` holds the explanations (R, ...) of the
-    unperturbed model. Scores share what they compute for these rows through `once`.
+    unperturbed model. `space` is the one that the elements belong to. Scores share what they compute for these rows through `once`.
     """
 
     before: Reading
@@ -147,6 +150,7 @@ class Pair:
     move: Callable[[Tensor], Tensor]
     undo: Callable[[Tensor], Tensor]
     start: Tensor | None = None
+    space: Space | None = None
     known: dict[str, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, key: str, compute: Callable[[], Tensor]) -> Tensor:

@@ -34,15 +34,27 @@ class Target(Component, ABC):
         """The model as a module that returns scores (N, K)."""
         return model
 
+    def decisions(self, model: nn.Module) -> nn.Module:
+        """The model as a module that returns the scores of what it decides: (N, K), or (N, D, K) for D pixels or points per sample."""
+        return model
+
     @abstractmethod
     def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
         """The index of the explained score per sample, (N,)."""
+
+    def choose_by(self, decisions: Tensor, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """The same for targets that look at all decisions of the unperturbed inputs; by default they look at the scores alone."""
+        return self.choose(scores, labels)
 
 
 @TARGETS.add
 @dataclass(frozen=True, kw_only=True)
 class Predicted(Target):
-    """The class that the model predicts for the unperturbed input."""
+    """The class that the model predicts for the unperturbed input.
+
+    A single output (N, 1) is explained as it is: the value of a regression, or the score of "yes", whichever side is predicted.
+    Outputs per pixel are explained by `Segmentation()`, and those per token by `Token()`.
+    """
 
     name = "predicted"
 
@@ -62,6 +74,15 @@ class Label(Target):
         """The labels, which must be class numbers."""
         if labels is None:
             raise InputError("The target 'label' needs targets: pass targets=... beside inputs=...")
+        if scores.shape[1] == 1:
+            raise InputError(
+                "The target 'label' chooses among classes, but the model has a single output: leave target=... out to explain it."
+            )
+        if labels.ndim == 2:
+            raise InputError(
+                f"The target 'label' needs one class per sample, but the targets have {labels.shape[1]} entries per sample: pass "
+                "target='predicted' or a class number."
+            )
         return class_numbers(labels.to(scores.device), scores.shape[1])
 
 
@@ -186,6 +207,8 @@ class Outputs(Enum):
 
     LOGITS = "logits"
     PROBABILITIES = "probabilities"
+    MULTILABEL = "multilabel"
+    """One logit for each of several labels that do not exclude each other."""
     RAW = "raw"
 
     def read(self, output: Tensor) -> Tensor:
@@ -195,6 +218,8 @@ class Outputs(Enum):
         tensor([[0.7500, 0.2500]])
         """
         output = output if output.ndim > 1 else output.unsqueeze(1)
+        if self is Outputs.MULTILABEL:
+            return torch.sigmoid(output).flatten(1)
         if self is not Outputs.RAW and output.shape[1] == 1:
             yes = torch.sigmoid(output) if self is Outputs.LOGITS else output
             return torch.cat((1 - yes, yes), dim=1).flatten(1)
@@ -207,6 +232,17 @@ class Outputs(Enum):
             return Outputs.RAW
         unit = bool(((output >= 0) & (output <= 1)).all())
         return Outputs.PROBABILITIES if unit and output.shape[1] > 1 else Outputs.LOGITS
+
+    def read_decisions(self, decisions: Tensor) -> Tensor:
+        """Probabilities (N, K) from decisions (N, K), or their mean over D pixels or points from (N, D, K).
+
+        >>> Outputs.PROBABILITIES.read_decisions(torch.tensor([[[1.0, 0.0], [0.5, 0.5]]]))
+        tensor([[0.7500, 0.2500]])
+        """
+        if decisions.ndim == 2:
+            return self.read(decisions)
+        each = self.read(decisions.flatten(0, 1))
+        return each.reshape(*decisions.shape[:2], each.shape[1]).mean(1)
 
     def doubt(self, output: Tensor) -> str | None:
         """A warning if outputs (N, K) could be of another kind than the one guessed.

@@ -150,25 +150,63 @@ def calibrate(
         advance(left)
 
 
+PIXELS = 16
+"""How many decisions per sample are looked at, if a model decides about every pixel."""
+
+
 class Agreement:
-    """How often a perturbed model predicts the same class as the unperturbed one, per strength."""
+    """How often a perturbed model predicts the same class as the unperturbed one, per strength.
+
+    A model that decides about every pixel has several predictions per sample: those of some pixels that it gives the explained class.
+    Most pixels are background, which a model may keep long after it has lost everything else. The prediction of a regression is
+    whether its value lies above the median of the unperturbed values, so that chance is 1/2.
+    """
 
     def __init__(self, problem: Problem, name: str, budget: Budget) -> None:
         self.model, self.seed, self.budget = problem.models[name], problem.seed, budget
         self.samples = torch.arange(min(SAMPLES, problem.inputs.size()))
         self.x = problem.inputs.take(self.samples).to(device_of(self.model.module))
+        self.target = problem.target_of(name)
+        self.pixels = self.explained_pixels()
         probabilities = self.probabilities(self.model.module, self.x)
-        self.classes = probabilities.shape[1]
-        self.predicted = probabilities.argmax(1)
+        self.classes = max(probabilities.shape[1], 2)
+        self.middle = float(probabilities.double().median()) if probabilities.shape[1] == 1 else None
+        self.predicted = self.classified(probabilities)
         self.agrees: dict[float, Tensor] = {}
         self.shares: dict[float, Tensor] = {}
         """Per strength: whether each draw agrees on each sample (draws, samples), and the share of each predicted class (classes,)."""
 
+    def explained_pixels(self) -> Tensor | None:
+        """Some pixels (N, PIXELS) of every row, evenly spaced among those with the explained class; None for one decision per row."""
+        deciding, parts = self.target.decisions(self.model.module), list[Tensor]()
+        if deciding is self.model.module:
+            return None
+
+        def some(part: slice) -> None:
+            found = self.x[part].through(deciding)
+            if found.ndim == 3:
+                chosen = found.argmax(2) == self.model.targets[self.samples[part]].to(found.device)[:, None]
+                parts.extend(evenly(row if bool(row.any()) else ~row) for row in chosen)
+
+        self.budget.spend(len(self.x), 1, some)
+        return torch.stack(parts) if parts else None
+
     def probabilities(self, module: nn.Module, x: Signals) -> Tensor:
-        """The output probabilities of all rows."""
-        parts: list[Tensor] = []
-        self.budget.spend(len(x), 1, lambda part: parts.append(self.model.outputs.read(x[part].through(module))))
+        """The output probabilities of all rows, or of some pixels of every row."""
+        deciding, parts = self.target.decisions(module), list[Tensor]()
+
+        def some(part: slice) -> None:
+            found = x[part].through(deciding)
+            if self.pixels is not None:
+                found = found.gather(1, self.pixels[part][:, :, None].expand(-1, -1, found.shape[2])).flatten(0, 1)
+            parts.append(self.model.outputs.read(found))
+
+        self.budget.spend(len(x), 1, some)
         return torch.cat(parts)
+
+    def classified(self, probabilities: Tensor) -> Tensor:
+        """The predicted classes; for the values of a regression, 1 above the median of the unperturbed values and 0 below."""
+        return probabilities.argmax(1) if self.middle is None else (probabilities[:, 0].double() > self.middle).long()
 
     def agreement_along(self, space: Space, step: Callable[[], None]) -> Callable[[float], float]:
         """Mean agreement as a function of the strength, over the same draws at every strength.
@@ -188,7 +226,7 @@ class Agreement:
                     answers += self.under_copies(copies, end, draws)
                 elif isinstance(end, InputSpace):
                     moved = (end.move(self.noise(end, draw), self.x) for draw in draws)
-                    answers += [self.probabilities(self.model.module, x).argmax(1) for x in moved]
+                    answers += [self.classified(self.probabilities(self.model.module, x)) for x in moved]
                 else:
                     raise InputError(f"The space '{space.name}' has no strength to find.")
                 means = [float((answer == self.predicted).double().mean()) for answer in answers]
@@ -211,13 +249,23 @@ class Agreement:
         for first in range(0, len(draws), some):
             pairs = [(draw, 0) for draw in draws[first : first + some]]
             weights = copies.weights(space, pairs)
-            found += [self.probabilities(copies.become(weights, number), self.x).argmax(1) for number in range(len(pairs))]
+            found += [self.classified(self.probabilities(copies.become(weights, number), self.x)) for number in range(len(pairs))]
         return found
 
     def noise(self, space: InputSpace, draw: int) -> Tensor:
         """One element per sample."""
         element = space.decode(Draws.of(self.seed, self.samples, draw).normal(space.latents, stream="calibration"))
         return space.at(element, torch.zeros_like(self.samples)).to(self.x.values.device)
+
+
+def evenly(chosen: Tensor) -> Tensor:
+    """The numbers of `PIXELS` evenly spaced entries (PIXELS,) among the chosen ones of (D,); some twice if there are fewer.
+
+    >>> evenly(torch.tensor([False, True, True]))
+    tensor([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
+    """
+    places = chosen.nonzero()[:, 0]
+    return places[torch.linspace(0, len(places) - 1, PIXELS, dtype=torch.float64).long().to(places.device)]
 
 
 def undecided(means: list[float], target: float, enough: float) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Explainer, Frame, learner
-from veracity.core.inputs import Inputs
+from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import unwrap, weighted_layers
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Score, Subject
@@ -31,6 +31,7 @@ class AuditedModel:
     predicted  the largest of those outputs (samples,)
     place      for the model of a fold: its place among the models of all folds
     mixing     how far outputs depend on the other inputs of a batch, as a share; should be 0
+    target     which output is explained, for outputs of this shape; None is the target of the audit
     """
 
     module: nn.Module
@@ -44,6 +45,13 @@ class AuditedModel:
     predicted: Tensor | None = None
     place: FoldPlace | None = None
     mixing: float = 0.0
+    target: Target | None = None
+
+    def read(self, x: Signals) -> Tensor:
+        """Probabilities (N, K), or raw outputs, as scores read them."""
+        deciding = self.module if self.target is None else self.target.decisions(self.module)
+        output = x.through(deciding)
+        return self.outputs.read(output) if deciding is self.module else self.outputs.read_decisions(output)
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,11 @@ class Problem:
 
     def view(self, name: str, module: nn.Module | None = None) -> nn.Module:
         """A model, or a copy of it with other weights, as a function from inputs to the explained scores."""
-        return self.target.view(self.models[name].module if module is None else module)
+        return self.target_of(name).view(self.models[name].module if module is None else module)
+
+    def target_of(self, name: str) -> Target:
+        """The target, as it is meant for the outputs of a model."""
+        return self.models[name].target or self.target
 
     def training_of(self, name: str, explainer: Explainer, copy: nn.Module | None = None) -> Training | None:
         """What a model learnt from, as an explainer gets it: explanations by example refer to the first `examples` alone.

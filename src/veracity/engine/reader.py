@@ -44,6 +44,7 @@ class Reader:
         self.problem, self.name, self.explainer, self.budget, self.learnt = problem, name, explainer, budget, learnt
         self.module = problem.models[name].module if copy is None else copy
         self.view = problem.view(name, self.module)
+        self.decisions = problem.target_of(name).decisions(self.module)
         self.outputs_are = problem.models[name].outputs
         self.training = problem.training_of(name, explainer, self.module) if explainer else None
         self.cost = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
@@ -66,9 +67,13 @@ class Reader:
         found: Readings = {}
         if Reads.SCORES in what:
             found[Reads.SCORES] = x.through(self.view)
-        if Reads.OUTPUT in what:
+        if Reads.OUTPUT in what and self.decisions is not self.module:
+            found[Reads.OUTPUT] = self.outputs_are.read_decisions(x.through(self.decisions))
+        elif Reads.OUTPUT in what:
             same = self.view is self.module and Reads.SCORES in found
             found[Reads.OUTPUT] = self.outputs_are.read(found[Reads.SCORES] if same else x.through(self.module))
+        if Reads.FIELD in what:
+            found[Reads.FIELD] = x.through(self.module)
         if Reads.REPRESENTATION in what:
             if layer is None:
                 raise InputError("A score that reads a representation must name its layer.")

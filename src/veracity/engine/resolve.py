@@ -110,7 +110,10 @@ def as_about(about: Any, taken: Container[str] = ()) -> dict[str, Any]:
 
 
 def as_labels(targets: Any, size: int, classes: Sequence[Any] | None = None) -> Tensor | None:
-    """Labels on the CPU, one per sample; `classes` are the labels that a classifier was fitted on, if they are not 0, 1, ..."""
+    """Labels on the CPU: one per sample, one for each of its labels (N, K), or a map of them (N, H, W).
+
+    `classes` are the labels that a classifier was fitted on, if they are not 0, 1, ...
+    """
     if classes is not None and targets is not None:
         place = {label: number for number, label in enumerate(classes)}
         given = np.asarray(targets.cpu() if isinstance(targets, Tensor) else targets).tolist()
@@ -124,7 +127,7 @@ def as_labels(targets: Any, size: int, classes: Sequence[Any] | None = None) -> 
     if found is None:
         return None
     labels = found.cpu()
-    if labels.ndim != 1 or len(labels) != size:
+    if labels.ndim < 1 or len(labels) != size:
         raise InputError(f"The targets must have one entry for each of the {size} inputs, not the shape {tuple(labels.shape)}.")
     return labels
 

@@ -19,6 +19,7 @@ from torch import Size, Tensor, nn
 from torch.jit._trace import TracedModule
 
 from veracity.core import fingerprint
+from veracity.core.dense_targets import label_map, target_for
 from veracity.core.errors import ChangedModelError, InputError, Note, SpecError, VeracityError
 from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only
 from veracity.core.fingerprint.origin import in_this_package
@@ -60,22 +61,29 @@ def admit(
     with evaluating(module):
         scores = sweep(name, module, inputs, budget, advance)
         mixing = budget.attempt(lambda: check_rows(name, module, take(inputs, slice(0, min(FEW, budget.rows, inputs.size())), module)))
-        view = target.view(module)
+        target = target_for(target, scores)
+        view, deciding = target.view(module), target.decisions(module)
         viewed = scores if view is module else sweep(name, view, inputs, budget)
+        decided = scores if deciding is module else sweep(name, deciding, inputs, budget)
     if viewed.ndim != 2:
         raise InputError(
-            f"Model '{name}' gives outputs of shape {tuple(viewed.shape[1:])} per sample, not (classes,): "
-            "pass target=... as a function of the output."
+            f"Model '{name}' gives outputs of shape {tuple(viewed.shape[1:])} per sample, not (classes,), (classes, height, width) or "
+            "(length, vocabulary): pass target=... as a function of the output."
         )
     if not viewed.is_floating_point():
         what = str(viewed.dtype).removeprefix("torch.")
         raise InputError(f"The target '{target.name}' gives {what} for model '{name}', not floating point: explain the scores themselves.")
-    known = outputs or getattr(unwrap(module), "outputs", None)
-    kind = known or Outputs.detect(scores)
-    doubt = None if known else kind.doubt(scores)
-    classes = scores.shape[1] if scores.ndim == 2 else None
-    correct = None if labels is None or classes is None or classes < 2 else correct_samples(name, scores, labels, outputs)
-    chosen = target.choose(viewed, labels)
+    outputs = outputs or declared(module)
+    rows = decided.flatten(0, -2) if decided.ndim == 3 and deciding is not module else decided
+    kind = outputs or recognise(rows, labels)
+    doubt = None if outputs else kind.doubt(rows)
+    if labels is not None and labels.ndim == 2 and decided.shape == labels.shape and kind is Outputs.PROBABILITIES:
+        doubt = None
+    classes = decided.shape[1] if decided.ndim == 2 else None
+    single = labels is None or labels.ndim != 1 or classes is None or classes < 2
+    correct = None if single or labels is None else correct_samples(name, decided, labels, outputs)
+    accuracy = share_correct(name, decided, labels, kind) if correct is None else float(correct.float().mean())
+    chosen = target.choose_by(decided, viewed, labels)
     audited = AuditedModel(
         module,
         fingerprint.of_model(module),
@@ -84,10 +92,56 @@ def admit(
         doubt,
         correct=correct,
         classes=classes,
-        predicted=None if classes is None else scores.argmax(1),
+        predicted=None if classes is None else decided.argmax(1),
         mixing=mixing,
+        target=target,
     )
-    return audited, None if correct is None else float(correct.float().mean())
+    return audited, accuracy
+
+
+def declared(module: nn.Module) -> Outputs | None:
+    """What an adapter says about the outputs of its model."""
+    found = getattr(unwrap(module), "outputs", None)
+    return found if isinstance(found, Outputs) else None
+
+
+def recognise(rows: Tensor, labels: Tensor | None) -> Outputs:
+    """Guess what outputs (N, K) are, with the help of the labels.
+
+    A single output beside labels other than 0 and 1 is the value of a regression. Several outputs beside as many 0s and 1s are
+    labels that do not exclude each other.
+    """
+    if labels is not None and rows.ndim == 2 and not labels.is_complex():
+        yes_or_no = bool(((labels == 0) | (labels == 1)).all())
+        if rows.shape[1] == 1 and labels.numel() == len(rows) and not yes_or_no:
+            return Outputs.RAW
+        unit = bool(((rows >= 0) & (rows <= 1)).all())
+        if rows.shape[1] > 1 and labels.shape == rows.shape and yes_or_no and not unit:
+            return Outputs.MULTILABEL
+    return Outputs.detect(rows)
+
+
+def share_correct(name: str, decided: Tensor, labels: Tensor | None, kind: Outputs) -> float | None:
+    """The share of correct decisions: of pixels, of single labels, or of samples with one output; None if nothing is decided."""
+    if labels is None or kind is Outputs.RAW or labels.is_complex():
+        return None
+    if decided.ndim == 3:
+        truth = label_map(labels, decided)
+        known = (truth >= 0) & (truth < max(decided.shape[2], 2))
+        found = decided.argmax(2) if decided.shape[2] > 1 else kind.read(decided.flatten(0, 1))[:, 1].reshape(truth.shape) > 0.5
+        return float((found == truth)[known].float().mean()) if bool(known.any()) else None
+    if labels.numel() != decided.numel() or decided.ndim != 2:
+        if labels.ndim == 1:
+            return None
+        shape = tuple(labels.shape[1:])
+        raise InputError(
+            f"The targets have the shape {shape} per sample, but model '{name}' returns {tuple(decided.shape[1:])}: pass one class number "
+            "per sample, or one 0 or 1 for each output."
+        )
+    if not bool(((labels == 0) | (labels == 1)).all()):
+        return None
+    yes = kind.read(decided) if decided.shape[1] > 1 else kind.read(decided)[:, 1:]
+    return float(((yes > 0.5) == labels.reshape(yes.shape).bool()).float().mean())
 
 
 def correct_samples(name: str, scores: Tensor, labels: Tensor, outputs: Outputs | None) -> Tensor | None:

@@ -149,6 +149,11 @@ class GatedText(View):
         if baseline >= rows:
             raise InputError(f"The baseline token {baseline} is not among the model's {rows} tokens: pass the tokenizer of this model.")
 
+    def real_positions(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Tensor:
+        """Which positions hold a token and no padding, (N, T)."""
+        mask = dict(zip(self.carried, carried, strict=True)).get("attention_mask")
+        return torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+
     def forward(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Tensor:
         """The model's output for gated tokens."""
         embedding = word_embedding(self.model)

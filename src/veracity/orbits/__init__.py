@@ -5,6 +5,6 @@ from veracity.orbits.evaluation import OrbitEvaluation
 from veracity.orbits.grids import Axis, GroupOrbit, Layout, Orbit
 from veracity.orbits.layouts import CropOrbit, DiskOrbit, FlowOrbit, RotationOrbit
 from veracity.orbits.live import Live, LiveAnswer
-from veracity.orbits.output_actions import AsInput, Fixed, OutputAction, ShiftedBoxes, TurnedField
 from veracity.orbits.result import OrbitResult
 from veracity.orbits.tasks import Classification, Detection, Flow, Metric, Regression, Task
+from veracity.perturb.output_actions import AsInput, Fixed, OutputAction, ShiftedBoxes, TurnedField

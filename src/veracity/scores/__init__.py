@@ -36,6 +36,7 @@ from veracity.scores.symmetry import (
     Equivariance,
     Invariance,
     Likeness,
+    ModelEquivariance,
     ModelInvariance,
     SelfAgreement,
     Symmetry,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from torch import Tensor
@@ -24,7 +24,7 @@ from veracity.core.settings import Count
 from veracity.core.spaces import InputSpace, Representation
 from veracity.core.walks import Walk
 from veracity.measure import categorical_agreement, cosine
-from veracity.perturb import Group, Redraw
+from veracity.perturb import AsInput, Group, OutputAction, Redraw
 from veracity.walk import MonteCarlo
 
 PAPER = "Crabbé & van der Schaar, Evaluating the Robustness of Interpretability Methods (NeurIPS 2023)"
@@ -139,6 +139,47 @@ class ModelInvariance(SymmetryScore):
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Once per model, for all explainers."""
         return () if subject.explainer is not None else (self.request(subject, defaults),)
+
+    def observe(self, pair: Pair) -> Tensor:
+        """s[f(g x), f(x)]; raises for the cosine of single numbers, which is 1 for any two of the same sign."""
+        if self.compare.name == cosine.name and pair.before.output[0].numel() == 1:
+            raise InputError(f"The cosine of single numbers does not compare them: give '{self.name}' a distance, such as measure=l2.")
+        return super().observe(pair)
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class ModelEquivariance(SymmetryScore):
+    """How well the model's output moves along when the input is transformed: the similarity of f(g x) and g f(x).
+
+    For outputs that live in the frame of the input, such as a class for every pixel or point. `action` says how g moves them: as the
+    input by default, `ShiftedBoxes()` for boxes, `TurnedField()` for vectors. The outputs are compared as the model returns them.
+    """
+
+    name = "model_equivariance"
+    definition = (
+        "The mean, over transforms g, of the similarity of the model's output for g x and of its output for x, moved by g. For outputs "
+        "that should move with the input, such as segmentation masks."
+    )
+    reads: ClassVar[Reads] = Reads.FIELD
+    action: OutputAction = field(default_factory=AsInput)
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """Once per model, for all explainers."""
+        return () if subject.explainer is not None else (self.request(subject, defaults),)
+
+    def expected(self, pair: Pair) -> Tensor:
+        """g f(x)."""
+        output = pair.before.field
+        if not isinstance(pair.space, InputSpace):
+            raise InputError(f"The score '{self.name}' needs transforms of the input.")
+        try:
+            return self.action.act(pair.space, pair.element, output)
+        except InputError as error:
+            raise InputError(
+                f"An output of shape {tuple(output.shape[1:])} does not move by '{self.action.name}' under '{pair.space.name}': use "
+                f"'model_invariance', or another action=... ({error})"
+            ) from error
 
 
 @SCORES.add

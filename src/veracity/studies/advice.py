@@ -237,7 +237,7 @@ class Site:
         self.layers = layer_invariance(model.module, signals, self.space, elements, rows)
         with torch.no_grad(), evaluating(model.module):
             moved = self.space.move(elements.to(signals.values.device), signals[rows.to(signals.values.device)])
-            before, after = (model.outputs.read(part.through(model.module)) for part in (signals, moved))
+            before, after = (model.read(part) for part in (signals, moved))
         self.invariance = float(cosine(after, before[rows.to(before.device)]).nanmean())
 
 

@@ -34,7 +34,7 @@ from veracity.engine.resolve import as_whole
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count, Kind, Part
 from veracity.engine.store.study import findings
-from veracity.engine.trial import sweep
+from veracity.engine.trial import take
 from veracity.inputs import as_inputs
 from veracity.perturb import (
     CubeRotations,
@@ -418,7 +418,10 @@ def audit_of(model: nn.Module, inputs: Inputs, space: InputSpace, draws: int, se
 
 def null_of(prepared: AuditPlan) -> float:
     """The similarity of the model's probabilities for different inputs."""
-    model = prepared.problem.models["model"]
-    with evaluating(model.module):
-        outputs = sweep("model", model.module, prepared.problem.inputs, prepared.budgets["model"])
-    return null_agreement(model.outputs.read(outputs))
+    model, inputs, parts = prepared.problem.models["model"], prepared.problem.inputs, list[Tensor]()
+    with evaluating(model.module), torch.no_grad():
+        prepared.budgets["model"].spend(inputs.size(), 1, lambda part: parts.append(model.read(take(inputs, part, model.module)).cpu()))
+    outputs = torch.cat(parts)
+    if outputs.shape[1] == 1:
+        raise InputError("A scan compares outputs by their direction, which a single number has not: audit ModelInvariance(measure='l2').")
+    return null_agreement(outputs)

@@ -89,12 +89,12 @@ class Perturbation(ABC, Generic[S]):
 def pair_of(space: Space, element: Tensor, before: Reading, after: Reading, frame: Frame) -> Pair:
     """Rows before and after their perturbation, with the transform of the explanations and, for a group, its inverse."""
     if frame is not Frame.INPUT or not isinstance(space, InputSpace) or not space.moves_frame:
-        return Pair(before, after, element, lambda x: x, lambda x: x)
+        return Pair(before, after, element, lambda x: x, lambda x: x, space=space)
 
     def undo(x: Tensor) -> Tensor:
         return space.act(space.inverse(element), x) if isinstance(space, Group) else x
 
-    return Pair(before, after, element, lambda x: space.act(element, x), undo)
+    return Pair(before, after, element, lambda x: space.act(element, x), undo, space=space)
 
 
 @dataclass(frozen=True)

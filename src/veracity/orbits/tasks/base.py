@@ -18,7 +18,7 @@ from veracity.core.errors import InputError, SpecError, VeracityError, error_tex
 from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.measures import Direction
 from veracity.core.spaces import InputSpace
-from veracity.orbits.output_actions import Fixed, OutputAction
+from veracity.perturb.output_actions import Fixed, OutputAction
 
 
 @dataclass(frozen=True, kw_only=True)

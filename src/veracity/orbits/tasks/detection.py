@@ -18,8 +18,8 @@ from veracity.core.errors import InputError
 from veracity.core.registry import TASKS
 from veracity.core.settings import Count, Whole
 from veracity.core.spaces import InputSpace
-from veracity.orbits.output_actions import ShiftedBoxes
 from veracity.orbits.tasks.base import Metric, Task, orbit_mean
+from veracity.perturb.output_actions import ShiftedBoxes
 
 SCORE, CLASS = 4, 5
 """Columns of a detection x0 y0 x1 y1 score class; in a true object x0 y0 x1 y1 class, the class stands last too."""

@@ -13,8 +13,8 @@ from torch.nn import functional
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
 from veracity.core.registry import TASKS
-from veracity.orbits.output_actions import TurnedField
 from veracity.orbits.tasks.base import Metric, Task, as_float
+from veracity.perturb.output_actions import TurnedField
 
 
 def epe_map(output: Tensor, truth: Tensor) -> Tensor:

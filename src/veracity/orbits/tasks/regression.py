@@ -11,8 +11,8 @@ from torch import Tensor
 from veracity.core.errors import InputError
 from veracity.core.measures import Direction
 from veracity.core.registry import TASKS
-from veracity.orbits.output_actions import Fixed, OutputAction
 from veracity.orbits.tasks.base import Metric, Task, as_float
+from veracity.perturb.output_actions import Fixed, OutputAction
 
 
 def difference(output: Tensor, truth: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ def probability(reading: Reading) -> Tensor:
     slack = 1e-2 if output.dtype.itemsize < 4 else 1e-4
     if scores.shape != classes.shape or not any(
         bool((torch.isclose(classes, made.to(classes), rtol=slack, atol=slack) | classes.isnan() | made.isnan()).all())
-        for made in (scores, scores.sigmoid() if single else scores.softmax(dim=1))
+        for made in (scores, scores.sigmoid(), *(() if single else (scores.softmax(dim=1),)))
     ):
         raise InputError(
             "softmax=True needs a target that is a class of the model's output, but something else is explained: pass softmax=False."

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from veracity.core.component import Component
 from veracity.core.errors import InputError, SpecError
+from veracity.core.registry import ACTIONS
 from veracity.core.spaces import InputSpace
 from veracity.perturb.groups.base import Group, describe
 from veracity.perturb.groups.dihedral import Mirror, SquareSymmetry
@@ -23,6 +24,7 @@ NERO = "Zhao et al., Evaluating machine learning models with NERO, Figure 2 and 
 class OutputAction(Component, ABC):
     """N elements (N, p) of a space of inputs act on N outputs (N, ...), and are undone: y' = phi~(g, y), y = phi~(g^-1, y')."""
 
+    role = "output action"
     reference = NERO
 
     @abstractmethod
@@ -34,6 +36,7 @@ class OutputAction(Component, ABC):
         return self.act(space, inverses(space, elements), y)
 
 
+@ACTIONS.add
 @dataclass(frozen=True, kw_only=True)
 class Fixed(OutputAction):
     """Outputs that no transform of the input should change (invariance): classes, scalars."""
@@ -47,6 +50,7 @@ class Fixed(OutputAction):
     undo = act
 
 
+@ACTIONS.add
 @dataclass(frozen=True, kw_only=True)
 class AsInput(OutputAction):
     """Outputs that live in the input's frame and move as it does (equivariance): one per point, node or pixel.
@@ -63,6 +67,7 @@ class AsInput(OutputAction):
         return space.act(elements, y)
 
 
+@ACTIONS.add
 @dataclass(frozen=True, kw_only=True)
 class ShiftedBoxes(OutputAction):
     """Boxes (N, M, 4 or more) x0 y0 x1 y1 ... that shift with what the window shows; a row of NaN is no box.
@@ -84,6 +89,7 @@ class ShiftedBoxes(OutputAction):
         return move_boxes(y, -window_offsets(space, elements))
 
 
+@ACTIONS.add
 @dataclass(frozen=True, kw_only=True)
 class TurnedField(OutputAction):
     """Vector fields (N, 2, H, H), u to the right and v down, under D4 and time reversal.

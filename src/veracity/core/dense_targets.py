@@ -1,0 +1,212 @@
+"""Targets of outputs with many decisions per sample: a class for every pixel or point, or a token after every position.
+
+The chosen class or token is that of the unperturbed input. A class is explained by the mean of its scores over all pixels: it needs
+no mask of pixels, and it stays the same when the image and the output move together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from veracity.core.errors import InputError
+from veracity.core.models import View
+from veracity.core.registry import TARGETS
+from veracity.core.settings import Whole
+from veracity.core.targets import Class, Label, Predicted, Target, check_index
+
+
+@TARGETS.add
+@dataclass(frozen=True, kw_only=True)
+class Segmentation(Target):
+    """One class of a model that gives every pixel or point a class: the mean of its scores over all of them, or over a region.
+
+    index       the class; None is the class other than the background that most pixels of the unperturbed input are given
+    background  the class that None avoids, unless it is the only one found; None avoids nothing
+    region      pixels (H, W) that count, as True or a weight; the same for every sample. It does not move with the image
+    axis        where the classes are: 1 for (N, K, H, W), -1 for (N, P, K)
+    labelled    whether the most frequent class is that of the label map, instead of that of the prediction
+    """
+
+    name = "segmentation"
+    index: Whole | None = None
+    background: Whole | None = 0
+    region: Tensor | None = None
+    axis: int = 1
+    labelled: bool = False
+
+    def view(self, model: nn.Module) -> nn.Module:
+        """The mean scores of every class, (N, K)."""
+        return RegionMean(model, self.axis, self.region)
+
+    def decisions(self, model: nn.Module) -> nn.Module:
+        """The scores of every pixel, (N, D, K)."""
+        return PixelScores(model, self.axis)
+
+    def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """The given class, or the one with the largest mean score."""
+        if self.index is None:
+            return scores.argmax(dim=1)
+        return check_index(torch.full((len(scores),), self.index, device=scores.device), scores, "The class of the segmentation")
+
+    def choose_by(self, decisions: Tensor, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """The given class, or the most frequent one."""
+        if self.index is not None or scores.shape[1] == 1:
+            return self.choose(scores, labels)
+        classes = label_map(labels, decisions) if self.labelled else decisions.argmax(dim=2)
+        kept = torch.ones_like(classes, dtype=torch.bool) if self.region is None else self.region.flatten().bool().to(classes.device)
+        return most_frequent(classes.masked_fill(~kept, -1), scores.shape[1], self.background).to(scores.device)
+
+
+@TARGETS.add
+@dataclass(frozen=True, kw_only=True)
+class Token(Target):
+    """The score of one next token (N, T, V): by default the token that is predicted after the last position of the unperturbed text.
+
+    position  after which token; negative positions count from the end of each text, without its padding if the inputs are TextInputs
+    id        the token's number; None is the predicted token
+    labelled  whether the token is the one in the labels (N,)
+    """
+
+    name = "token"
+    position: int = -1
+    id: Whole | None = None
+    labelled: bool = False
+
+    def view(self, model: nn.Module) -> nn.Module:
+        """The scores of all tokens at the position, (N, V)."""
+        return PositionScores(model, self.position)
+
+    decisions = view
+
+    def choose(self, scores: Tensor, labels: Tensor | None) -> Tensor:
+        """The given, the true or the predicted token."""
+        if self.labelled:
+            return Label().choose(scores, labels)
+        if self.id is None:
+            return scores.argmax(dim=1)
+        return check_index(torch.full((len(scores),), self.id, device=scores.device), scores, "The token")
+
+
+def target_for(target: Target, output: Tensor) -> Target:
+    """The target for outputs (N, ...): "predicted", "label" and a class number get their meaning for pixels and for tokens.
+
+    >>> target_for(Class(index=2), torch.zeros(1, 3, 8, 8))
+    Segmentation(index=2, background=0, region=None, axis=1, labelled=False)
+    >>> target_for(Predicted(), torch.zeros(1, 5, 100)), target_for(Predicted(), torch.zeros(1, 3))
+    (Token(position=-1, id=None, labelled=False), Predicted())
+    """
+    if output.ndim not in (3, 4, 5) or not isinstance(target, (Predicted, Label, Class)):
+        return target
+    index, labelled = target.index if isinstance(target, Class) else None, isinstance(target, Label)
+    return Token(id=index, labelled=labelled) if output.ndim == 3 else Segmentation(index=index, labelled=labelled)
+
+
+class PixelScores(View):
+    """The scores of every pixel or point, (N, D, K), of a model whose classes are along one axis."""
+
+    def __init__(self, model: nn.Module, axis: int) -> None:
+        super().__init__(model)
+        self.axis = axis
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Scores (N, D, K)."""
+        return self.by_pixel(self.model(*inputs)).flatten(1, -2)
+
+    def by_pixel(self, output: Tensor) -> Tensor:
+        """The output with the classes last, (N, ..., K)."""
+        if output.ndim < 3 or not (1 <= self.axis < output.ndim or 1 - output.ndim <= self.axis < 0):
+            raise InputError(
+                f"Segmentation(axis={self.axis}) needs a score for every class and pixel, such as (classes, height, width), but one "
+                f"output has shape {tuple(output.shape[1:])}: pass another target=..."
+            )
+        return output.movedim(self.axis, -1)
+
+
+class RegionMean(PixelScores):
+    """The mean scores (N, K) over all pixels, or over those of a region."""
+
+    def __init__(self, model: nn.Module, axis: int, region: Tensor | None) -> None:
+        super().__init__(model, axis)
+        self.region = region
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Scores (N, K)."""
+        scores = self.by_pixel(self.model(*inputs))
+        if self.region is None:
+            return scores.flatten(1, -2).mean(1)
+        if self.region.shape != scores.shape[1:-1] or float(self.region.sum()) <= 0:
+            raise InputError(
+                f"The region of the segmentation must have the shape {tuple(scores.shape[1:-1])} of the output and count some pixels, "
+                f"but it has the shape {tuple(self.region.shape)} and counts {float(self.region.sum()):g}."
+            )
+        weights = (self.region.to(scores) / self.region.sum().to(scores)).flatten()
+        return (scores.flatten(1, -2) * weights[:, None]).sum(1)
+
+
+@runtime_checkable
+class Padded(Protocol):
+    """A model that knows which positions of its inputs hold a token."""
+
+    def real_positions(self, *inputs: Tensor) -> Tensor:
+        """True for tokens and False for padding, (N, T)."""
+        ...
+
+
+class PositionScores(View):
+    """The scores (N, V) at one position of each text."""
+
+    def __init__(self, model: nn.Module, position: int) -> None:
+        super().__init__(model)
+        self.position = position
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Scores (N, V)."""
+        output: Tensor = self.model(*inputs)
+        if output.ndim != 3:
+            raise InputError(
+                f"Token(...) needs the scores of every token after every position, (length, vocabulary), but one output has shape "
+                f"{tuple(output.shape[1:])}: pass another target=..."
+            )
+        if not -output.shape[1] <= self.position < output.shape[1]:
+            raise InputError(f"The position {self.position} is outside of a text with {output.shape[1]} positions.")
+        if self.position >= 0 or not isinstance(self.model, Padded):
+            return output[:, self.position]
+        real = self.model.real_positions(*inputs)
+        last = (real.long() * torch.arange(1, real.shape[1] + 1, device=real.device)).amax(1)
+        at = (last + self.position).clamp(min=0)
+        return output.gather(1, at[:, None, None].expand(-1, 1, output.shape[2])).squeeze(1)
+
+
+def most_frequent(classes: Tensor, count: int, avoided: int | None) -> Tensor:
+    """The most frequent class (N,) of every row of classes (N, D), of which numbers outside 0 to `count` - 1 are ignored.
+
+    >>> most_frequent(torch.tensor([[0, 0, 0, 2, 2, 1], [0, 0, 0, 0, 0, -1]]), 3, avoided=0)
+    tensor([2, 0])
+    """
+    known = (classes >= 0) & (classes < count)
+    counts = torch.zeros(len(classes), count, dtype=torch.long, device=classes.device)
+    counts.scatter_add_(1, torch.where(known, classes, 0), known.long())
+    if avoided is not None and avoided < count:
+        counts[:, avoided] = 0
+        return torch.where((counts > 0).any(1), counts.argmax(1), avoided)
+    return counts.argmax(1)
+
+
+def label_map(labels: Tensor | None, decisions: Tensor) -> Tensor:
+    """The labels of all pixels as whole numbers (N, D); raises unless there is one for each of the decisions (N, D, K)."""
+    if labels is None:
+        raise InputError("The target 'label' needs targets: pass targets=... beside inputs=...")
+    if labels.ndim < 2 or labels[0].numel() != decisions.shape[1]:
+        raise InputError(
+            f"A segmentation model has one label per pixel, {decisions.shape[1]} per sample, but the targets have the shape "
+            f"{tuple(labels.shape)}: pass label maps (samples, height, width)."
+        )
+    if labels.is_complex() or (labels.is_floating_point() and not bool((labels == labels.round()).all())):
+        raise InputError(
+            "Label maps are whole numbers, the class of every pixel: pass outputs='raw' if the model does not classify pixels."
+        )
+    return labels.flatten(1).long().to(decisions.device)
