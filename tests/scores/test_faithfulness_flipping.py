@@ -35,7 +35,7 @@ def test_by_hand():
 
 
 def test_areas():
-    curve = np.array([[3.0, 1.0, 2.0, np.nan], [0.0, 1.0, 4.0, 9.0]])
+    curve = np.array([[3.0, np.nan, 2.0, 1.0], [0.0, 1.0, 4.0, 9.0]])
     assert area(curve, dx=0.5).tolist() == pytest.approx([np.nan, 0.5 * np.trapezoid(curve[1])], nan_ok=True)
     assert area(np.full((2, 7), 0.3)).tolist() == pytest.approx([0.3, 0.3])
     assert area(np.array([[0.4]])).tolist() == [0.4]
