@@ -40,7 +40,7 @@ def test_areas():
     assert area(np.full((2, 7), 0.3)).tolist() == pytest.approx([0.3, 0.3])
     assert area(np.array([[0.4]])).tolist() == [0.4]
     assert area(np.array([[0.4]]), dx=1.0).tolist() == [0.0]
-    assert np.isnan(area_over(np.array([[1.0, np.nan]]))).all()
+    assert np.isnan(area_over(np.array([[np.nan, 1.0]]))).all()
 
 
 def flipped(net, x, target, explanation, features, softmax, baseline):

@@ -1,0 +1,79 @@
+"""The small networks of `transformers` that were trained on texts and satellite images: see train_transformers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+WEIGHTS = Path(__file__).parent / "weights"
+SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+
+
+def load_text(name: str) -> tuple[Any, Any]:
+    """The DistilBERT that classifies the texts of "sst2" or "sms", and its tokenizer."""
+    from transformers import DistilBertForSequenceClassification
+
+    return filled(DistilBertForSequenceClassification(text_config(name)), f"{name}-distilbert"), load_tokenizer(name)
+
+
+def load_tokenizer(name: str) -> Any:
+    """The WordPiece tokenizer of "sst2" or "sms"."""
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(tokenizer_file=str(WEIGHTS / f"{name}-tokenizer.json"), **SPECIAL)
+
+
+def text_config(name: str, **changes: Any) -> Any:
+    """The configuration of a text classifier, such as dim=32 for a smaller one."""
+    from transformers import DistilBertConfig
+
+    return DistilBertConfig.from_dict({**json.loads((WEIGHTS / f"{name}-distilbert.json").read_text()), **changes})
+
+
+def load_images(name: str) -> nn.Module:
+    """The network that classifies EuroSAT's images (3, 64, 64): "eurosat-vit" or "eurosat-resnet", with logits as its output."""
+    from transformers import ResNetConfig, ResNetForImageClassification, ViTConfig, ViTForImageClassification
+
+    kind, config = {
+        "eurosat-vit": (ViTForImageClassification, ViTConfig),
+        "eurosat-resnet": (ResNetForImageClassification, ResNetConfig),
+    }[name]
+    settings = json.loads((WEIGHTS / f"{name}.json").read_text())
+    return Logits(filled(kind(config.from_dict(settings)), name))
+
+
+def filled(model: Any, name: str) -> Any:
+    """A model with the stored weights, in full precision."""
+    stored = load_file(WEIGHTS / f"{name}.safetensors")
+    model.load_state_dict({key: part.float() if part.is_floating_point() else part for key, part in stored.items()})
+    return model.eval()
+
+
+class Logits(nn.Module):
+    """A model of `transformers` on images, reduced to its logits."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Logits (N, classes)."""
+        found: Tensor = self.model(pixel_values=pixels).logits
+        return found
+
+
+def parameter_count(model: nn.Module) -> int:
+    """The number of weights."""
+    return sum(one.numel() for one in model.parameters())
+
+
+def untrained(seed: int, build: Any) -> Any:
+    """A network with random weights that depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return build()
