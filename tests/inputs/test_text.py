@@ -101,8 +101,12 @@ SCORES = {
 def values(folder, texts):
     audit = Audit(models=text_model(), inputs=TextInputs(texts, tokenizer()), explainers=["feature_ablation"], scores=SCORES, seed=0)
     result = audit.run(folder)
-    table = result.samples() if callable(getattr(result, "samples", None)) else result.table()
-    return {(row.explainer, row.score, row.sample): row.value for row in table.itertuples() if row.sample < len(TEXTS)}
+    found = {}
+    for score in SCORES:
+        for row in result.samples(score).itertuples():
+            if row.sample < len(TEXTS):
+                found[row.explainer, score, row.sample] = row.value
+    return found
 
 
 def test_no_score_of_a_text_depends_on_longer_texts_beside_it(tmp_path):
@@ -114,7 +118,7 @@ def test_no_score_of_a_text_depends_on_longer_texts_beside_it(tmp_path):
 
 def test_weights_and_embeddings_can_be_perturbed(tmp_path):
     scores = {
-        "gef": FastGEF(sigma=0.3, draws=2, steps=3),
+        "fast": FastGEF(sigma=0.3, draws=2, steps=3),
         "vectors": MaxSensitivity(space=EmbeddingNoise(sigma=0.5), walk=MonteCarlo(draws=2)),
         "weights": "mprt",
     }
