@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
+
+from veracity.core.registry import TRAINERS
+from veracity.core.settings import Count, Positive
+from veracity.trainers.trainer import BaseTrainer
 
 WEIGHTS = Path(__file__).parent / "weights"
 SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
@@ -67,13 +71,31 @@ class Logits(nn.Module):
         return found
 
 
-def parameter_count(model: nn.Module) -> int:
-    """The number of weights."""
-    return sum(one.numel() for one in model.parameters())
+@TRAINERS.add
+@dataclass(frozen=True, kw_only=True)
+class SmallDistilBert(BaseTrainer):
+    """DistilBERT with few and narrow layers, for texts with the stored tokenizer of "sst2" or "sms".
 
+    width, layers, heads   its size
+    data                   whose vocabulary
+    """
 
-def untrained(seed: int, build: Any) -> Any:
-    """A network with random weights that depend on the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return build()
+    name: ClassVar[str] = "small_distilbert"
+    reference: ClassVar[str] = "Sanh et al. 2019, arXiv:1910.01108"
+    width: Count = 128
+    layers: Count = 2
+    heads: Count = 4
+    data: str = "sst2"
+    rate: Positive = 1e-3
+
+    def on(self, data: str) -> SmallDistilBert:
+        """The trainer for another vocabulary."""
+        return replace(self, data=data)
+
+    def build(self, shape: Size, classes: int) -> nn.Module:
+        """The network, with fresh weights."""
+        from transformers import DistilBertForSequenceClassification
+
+        size = {"dim": self.width, "hidden_dim": 4 * self.width, "n_layers": self.layers, "n_heads": self.heads, "num_labels": classes}
+        model: nn.Module = DistilBertForSequenceClassification(text_config(self.data, **size))
+        return model
