@@ -78,7 +78,9 @@ def test_integrated_gradients_over_gates_are_captums_over_the_embedding():
         assert found[row, : len(own)].tolist() == pytest.approx(own.tolist(), abs=1e-5)
 
 
-@pytest.mark.parametrize("explainer", [IntegratedGradients(steps=5), KernelShap(samples=40), Lime(samples=40), RandomGaussian(), RandomTopK(k=2)])
+@pytest.mark.parametrize(
+    "explainer", [IntegratedGradients(steps=5), KernelShap(samples=40), Lime(samples=40), RandomGaussian(), RandomTopK(k=2)]
+)
 def test_a_longer_text_beside_them_changes_no_map(explainer):
     assert torch.allclose(explained(explainer, TEXTS), explained(explainer, [*TEXTS, LONG]), atol=1e-6)
 
@@ -163,8 +165,14 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: TextInputs(TEXTS, tokenizer()).adapt(text_model(vocab_size=10)), "the token 14, and the model knows 10: pass the tokenizer of this"),
-        (lambda: TextInputs([LONG, "dull"], tokenizer()).adapt(text_model(max_position_embeddings=8)), "Text 0 has 13 tokens, and the model takes 8"),
+        (
+            lambda: TextInputs(TEXTS, tokenizer()).adapt(text_model(vocab_size=10)),
+            "the token 14, and the model knows 10: pass the tokenizer of this",
+        ),
+        (
+            lambda: TextInputs([LONG, "dull"], tokenizer()).adapt(text_model(max_position_embeddings=8)),
+            "Text 0 has 13 tokens, and the model takes 8",
+        ),
         (lambda: TextInputs("dull", tokenizer()), "a list of at least one text"),
         (lambda: TextInputs(["dull", 3], tokenizer()), "Text 1 is a int"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3)), "input_ids must be whole numbers"),
@@ -178,4 +186,6 @@ def test_mistakes_are_told_in_a_sentence(make, message):
 
 def test_a_symmetry_that_moves_words_is_refused():
     with pytest.raises(InputError, match="would move the words of texts of different lengths"):
-        Audit(models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], symmetry=CyclicShift(axes=(-1,))).prepare()
+        Audit(
+            models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], symmetry=CyclicShift(axes=(-1,))
+        ).prepare()

@@ -117,7 +117,11 @@ def plan(problem: Problem, budgets: Mapping[str, Budget], advance: Callable[[int
             per_map = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
             scores = {name: score.for_subject(subject) for name, score in problem.scores.items()}
             wanted = [
-                (name, score, replace(request, space=problem.space_for(model_name, request.space, searched=isinstance(request.walk, Search))))
+                (
+                    name,
+                    score,
+                    replace(request, space=problem.space_for(model_name, request.space, searched=isinstance(request.walk, Search))),
+                )
                 for name, score in scores.items()
                 for request in score.requests(subject, problem.defaults)
                 # perturbed weights do not reach stored checkpoints

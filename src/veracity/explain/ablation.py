@@ -16,7 +16,15 @@ from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.core.spaces import InputSpace
-from veracity.explain.masking import Baseline, baseline_row, broadcast_channels, check_baseline, check_rows_of_numbers, patch_side, spatial_shape
+from veracity.explain.masking import (
+    Baseline,
+    baseline_row,
+    broadcast_channels,
+    check_baseline,
+    check_rows_of_numbers,
+    patch_side,
+    spatial_shape,
+)
 from veracity.explain.passes import in_batches, scores, select, value_table
 
 
@@ -147,7 +155,9 @@ class Occlusion(Explainer):
         def term(row: Tensor, item: Tensor) -> Tensor:  # item 0 is the input itself
             mask = window_mask(item - 1)
             mask[item == 0] = False
-            return scores(model, torch.where(broadcast_channels(mask, shape), baseline, x[row]), targets[row], select(context.structure, row))
+            return scores(
+                model, torch.where(broadcast_channels(mask, shape), baseline, x[row]), targets[row], select(context.structure, row)
+            )
 
         values = value_table(term, len(x), 1 + size.numel(), context.batch, x.device)
         losses = (values[:, :1] - values[:, 1:]).reshape(len(x), *size)

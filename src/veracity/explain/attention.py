@@ -164,6 +164,8 @@ def over_pixels(name: str, attention: Tensor, shape: Size, inner: Any) -> Tensor
         raise InputError(f"{name} explains texts (TextInputs) and images in square patches, not inputs of shape {tuple(shape)}.")
     high, wide = shape[1] // patch, shape[2] // patch
     if high * patch != shape[1] or wide * patch != shape[2] or attention.shape[1] < high * wide:
-        raise InputError(f"{name} found {attention.shape[1]} tokens for images of shape {tuple(shape)} in patches of {patch}: they do not fit.")
+        raise InputError(
+            f"{name} found {attention.shape[1]} tokens for images of shape {tuple(shape)} in patches of {patch}: they do not fit."
+        )
     grid = attention[:, -high * wide :].reshape(-1, 1, high, wide)
     return grid.repeat_interleave(patch, 2).repeat_interleave(patch, 3).expand(-1, *shape).contiguous()

@@ -56,7 +56,9 @@ class TextInputs:
         if wrong is not None:
             raise InputError(f"Text {wrong} is a {type(texts[wrong]).__name__}: every text must be a string.")
         if not callable(self.tokenizer) or not hasattr(self.tokenizer, "pad_token_id"):
-            raise InputError(f"The tokenizer must be one of transformers, not {type(self.tokenizer).__name__}: AutoTokenizer.from_pretrained(...).")
+            raise InputError(
+                f"The tokenizer must be one of transformers, not {type(self.tokenizer).__name__}: AutoTokenizer.from_pretrained(...)."
+            )
         if self.removal == "replace" and self.tokenizer.mask_token_id is None:
             raise InputError("This tokenizer has no mask token: pass removal='blank' or removal='drop'.")
         if self.tokenizer.pad_token_id is None and (self.removal != "replace" or len(texts) > 1):
@@ -72,7 +74,9 @@ class TextInputs:
         ids = parts.get("input_ids")
         if not isinstance(ids, Tensor) or ids.ndim != 2 or ids.is_floating_point() or not ids.numel():
             what = f"{ids.dtype} {tuple(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
-            raise InputError(f"input_ids must be whole numbers of shape (texts, tokens), not {what}: pass tokenizer(texts, return_tensors='pt').")
+            raise InputError(
+                f"input_ids must be whole numbers of shape (texts, tokens), not {what}: pass tokenizer(texts, return_tensors='pt')."
+            )
         if tokenizer is None and mask is None:
             raise InputError("Tokens without their tokenizer need the number of the token that replaces one: pass tokenizer=, or mask=103.")
         known = NumbersOnly(mask, tuple(special)) if tokenizer is None else tokenizer

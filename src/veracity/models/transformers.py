@@ -74,7 +74,9 @@ def texts_for(model: Any, texts: Any, tokenizer: Any = None) -> TextInputs:
     if isinstance(texts, Tensor):
         inner = unwrap(model) if isinstance(model, nn.Module) else getattr(model, "model", None)
         if not hasattr(inner, "get_input_embeddings"):
-            raise InputError("Token numbers go to a model that has get_input_embeddings(): for one-hot rows pass TokenInputs(ids, vocabulary).")
+            raise InputError(
+                "Token numbers go to a model that has get_input_embeddings(): for one-hot rows pass TokenInputs(ids, vocabulary)."
+            )
         return TextInputs.of_encoding(texts, found)
     if found is None:
         raise InputError("Texts need the tokenizer of the model: pass inputs=TextInputs(texts, tokenizer), or a pipeline as the model.")

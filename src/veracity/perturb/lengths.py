@@ -150,5 +150,3 @@ def compact(values: Tensor, present: Tensor) -> Tensor:
     tensor([[1., 2.]])
     """
     return values[present].reshape(len(values), -1)
-
-

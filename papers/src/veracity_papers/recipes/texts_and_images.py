@@ -15,14 +15,12 @@ from veracity.core.training import CrossTrained
 from veracity.explain import GradCam, InputXGradient, IntegratedGradients, KernelShap
 from veracity.inputs import TextInputs
 from veracity.perturb import EmbeddingNoise
-from veracity.perturb.folds import members
 from veracity.recipe import Scale, recipe
 from veracity.scores import FaithfulnessCorrelation, FastGEF, MaxSensitivity
 from veracity.walk import MonteCarlo
 from veracity_papers.data.eurosat import eurosat
 from veracity_papers.data.texts import balanced, sms, sst2
-from veracity_papers.recipes.stability_methods import spread_over_folds
-from veracity_papers.zoo.transformers import SmallDistilBert, load_images, load_text, load_tokenizer
+from veracity_papers.zoo.transformers import SmallDistilBert, load_images, load_text
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Effort:
 
 TINY = SmallDistilBert(width=16, layers=1, heads=2, epochs=8, batch=16, rate=5e-3, validation=0.0)
 EFFORTS = {
-    Scale.SMOKE: Effort(4, steps=4, coalitions=20, subsets=10, learnt=60, folds=2, trainer=TINY),
+    Scale.SMOKE: Effort(4, steps=4, coalitions=100, subsets=10, learnt=60, folds=2, trainer=TINY),
     Scale.SMALL: Effort(40, learnt=2000, folds=3, trainer=SmallDistilBert(width=32, layers=1, heads=2, epochs=6, batch=64, rate=3e-3)),
     Scale.PAPER: Effort(250, subsets=200, learnt=60_000, folds=5, trainer=SmallDistilBert()),
 }
@@ -70,7 +68,7 @@ def text_audit(name: str, title: str, load: Callable[[str], tuple[list[str], Ten
     test, truth = balanced(load("test"), effort.samples)
     learnt, labels = balanced(load("train"), effort.learnt)
     both, every = TextInputs([*test, *learnt], tokenizer, unit="word"), torch.cat((truth, labels))
-    folds = members(effort.folds, every)
+    folds = dealt_folds(every, effort.folds)
     place = torch.arange(len(test))
     again = CrossTrained(fit=effort.trainer.on(data) if effort.trainer else None, folds=folds, data=(both, every), place=place)
     return Audit(
@@ -93,6 +91,19 @@ def text_audit(name: str, title: str, load: Callable[[str], tuple[list[str], Ten
         },
         about={"recipe": name, "scale": scale.value, "trained_on": len(learnt)},
     )
+
+
+def dealt_folds(labels: Tensor, folds: int) -> Tensor:
+    """The fold of each sample: the samples of every class are dealt out in turn, so that the first ones lie in all folds.
+
+    >>> dealt_folds(torch.tensor([0, 1, 0, 1]), 2)
+    tensor([0, 0, 1, 1])
+    """
+    found = torch.zeros_like(labels)
+    for one in labels.unique():
+        rows = (labels == one).nonzero()[:, 0]
+        found[rows] = torch.arange(len(rows)) % folds
+    return found
 
 
 IMAGES = {Scale.SMOKE: (2, 4, 10), Scale.SMALL: (20, 20, 50), Scale.PAPER: (200, 50, 100)}

@@ -296,6 +296,8 @@ class Tally:
         draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]) for what in ("draw", "level"))
         values = torch.cat(self.seen[self.cells.index(cell)], dim=1)
         if isinstance(cell.request.space, (CumulativeMasks, OwnLength)):
-            drawn = torch.ones_like(level, dtype=torch.bool) if self.own is None or self.own.levels is None else level < self.own.levels[row]
+            drawn = (
+                torch.ones_like(level, dtype=torch.bool) if self.own is None or self.own.levels is None else level < self.own.levels[row]
+            )
             values = undefined_whole(values, row, draw, drawn)
         return Measurements(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), worst)
