@@ -20,7 +20,7 @@ def tokenizer() -> Any:
 
     vocabulary = {word: number for number, word in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS))}
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
-    return PreTrainedTokenizerFast(tokenizer_object=BertWordPieceTokenizer(vocabulary)._tokenizer, **special)  # noqa: SLF001
+    return PreTrainedTokenizerFast(tokenizer_object=BertWordPieceTokenizer(vocabulary)._tokenizer, **special)
 
 
 def seeded(build: Any, seed: int = 0) -> Any:

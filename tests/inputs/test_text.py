@@ -15,7 +15,7 @@ from veracity.core.randomness import Draws
 from veracity.explain import IntegratedGradients, KernelShap, Lime, RandomGaussian, RandomTopK, SmoothGrad
 from veracity.inputs import TextInputs
 from veracity.perturb import CyclicShift, EmbeddingNoise
-from veracity.scores import FastGEF, FaithfulnessCorrelation, MaxSensitivity
+from veracity.scores import FaithfulnessCorrelation, FastGEF, MaxSensitivity
 from veracity.walk import MonteCarlo
 
 pytest.importorskip("transformers")

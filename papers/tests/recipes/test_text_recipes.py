@@ -9,6 +9,7 @@ from veracity_papers.recipes.texts_and_images import text_sms, text_sst2, vision
 pytest.importorskip("transformers")
 
 
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
 @pytest.mark.parametrize(
     ("made", "needed", "rows"),
     [

@@ -118,7 +118,7 @@ def transformer_of(name: str, model: nn.Module) -> Any:
 @contextmanager
 def eager_attention(name: str, inner: Any) -> Iterator[None]:
     """The model with attention that can be read within this block; its own implementation is set again at the end."""
-    before = inner.config._attn_implementation  # noqa: SLF001
+    before = inner.config._attn_implementation
     if before == EAGER:
         yield
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError
