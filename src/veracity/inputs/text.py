@@ -197,6 +197,7 @@ class NumbersOnly:
     unk_token_id: int | None = None
 
     def __call__(self, *_texts: Any) -> Any:
+        """Raise, since numbers alone cannot be made from texts."""
         raise InputError("There is no tokenizer: pass TextInputs.of_encoding(encoding, tokenizer=...).")
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
