@@ -35,12 +35,12 @@ def test_by_hand():
 
 
 def test_areas():
-    curve = np.array([[3.0, 1.0, 2.0, np.nan], [0.0, 1.0, 4.0, 9.0]])
+    curve = np.array([[3.0, np.nan, 2.0, 1.0], [0.0, 1.0, 4.0, 9.0]])
     assert area(curve, dx=0.5).tolist() == pytest.approx([np.nan, 0.5 * np.trapezoid(curve[1])], nan_ok=True)
     assert area(np.full((2, 7), 0.3)).tolist() == pytest.approx([0.3, 0.3])
     assert area(np.array([[0.4]])).tolist() == [0.4]
     assert area(np.array([[0.4]]), dx=1.0).tolist() == [0.0]
-    assert np.isnan(area_over(np.array([[1.0, np.nan]]))).all()
+    assert np.isnan(area_over(np.array([[np.nan, 1.0]]))).all()
 
 
 def flipped(net, x, target, explanation, features, softmax, baseline):

@@ -68,6 +68,7 @@ class Context:
     learnt     the tensors that `learn` returned for this model
     training   the training data of the model, if the audit has it
     outputs    the kind of the model's outputs
+    present    which values (N, ...) of the inputs exist; None if all do
     """
 
     draws: Draws
@@ -76,6 +77,7 @@ class Context:
     learnt: Mapping[str, Tensor] = field(default_factory=dict)
     training: Training | None = None
     outputs: Outputs = Outputs.LOGITS
+    present: Tensor | None = None
 
     def require_training(self, name: str) -> Training:
         """The training examples; raises if there are none."""

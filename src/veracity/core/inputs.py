@@ -19,21 +19,30 @@ PADDING = -1
 class Signals:
     """A batch of N samples: values that can be explained (N, ...), and structure that cannot, each part (N, ...).
 
-    Images, series and sets have values only; the edges of a graph are structure.
+    Images, series and sets have values only; the edges of a graph are structure. Samples of different lengths are padded to one
+    shape: `present` (N, ...), shaped as the values, is then False where a value does not exist. Such values are 0, nothing perturbs
+    them, and nothing counts them.
     """
 
     values: Tensor
     structure: tuple[Tensor, ...] = ()
+    present: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, rows: Tensor | slice) -> Signals:
-        return Signals(self.values[rows], tuple(part[rows] for part in self.structure))
+        present = None if self.present is None else self.present[rows]
+        return Signals(self.values[rows], tuple(part[rows] for part in self.structure), present)
 
     def to(self, device: torch.device) -> Signals:
         """The same samples on a device."""
-        return Signals(self.values.to(device), tuple(part.to(device) for part in self.structure))
+        present = None if self.present is None else self.present.to(device)
+        return Signals(self.values.to(device), tuple(part.to(device) for part in self.structure), present)
+
+    def blank(self, maps: Tensor) -> Tensor:
+        """Maps (N, ...) with 0 where a value does not exist; maps of another shape than the values stay."""
+        return maps if self.present is None or maps.shape != self.present.shape else torch.where(self.present, maps, maps.new_zeros(()))
 
     def through(self, model: nn.Module) -> Tensor:
         """The outputs of a model for these samples."""
@@ -186,6 +195,11 @@ class Subset:
     def adapt(self, model: nn.Module) -> nn.Module:
         """As for the whole data set."""
         return self.inputs.adapt(model)
+
+    @property
+    def floor(self) -> float | None:
+        """As for the whole data set."""
+        return getattr(self.inputs, "floor", None)
 
 
 @dataclass(frozen=True)

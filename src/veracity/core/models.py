@@ -111,6 +111,19 @@ def layer_of(model: nn.Module, name: str) -> nn.Module:
     return layers[name]
 
 
+def word_embedding(model: nn.Module) -> nn.Embedding:
+    """The layer that looks up the tokens' vectors; raises if the model does not tell."""
+    inner: Any = unwrap(model)
+    found = inner.get_input_embeddings() if hasattr(inner, "get_input_embeddings") else None
+    if found is None:
+        tables = [part for part in inner.modules() if isinstance(part, nn.Embedding)]
+        found = tables[0] if len(tables) == 1 else None
+    if found is None or not hasattr(found, "weight"):
+        raise InputError("The model has no layer of word embeddings that can be found: give it a method get_input_embeddings().")
+    table: nn.Embedding = found
+    return table
+
+
 def weighted_layers(model: nn.Module) -> tuple[str, ...]:
     """Names of the layers that have weights of their own, in the model's order."""
     return tuple(name for name, part in unwrap(model).named_modules() if name and next(part.parameters(recurse=False), None) is not None)

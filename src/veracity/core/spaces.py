@@ -96,8 +96,8 @@ class InputSpace(Space, ABC):
         """N elements (N, p) act on N signals (N, ...) in one differentiable call on the signals' device."""
 
     def move(self, elements: Tensor, signals: Signals) -> Signals:
-        """N elements act on N samples; their structure stays."""
-        return Signals(self.act(elements, signals.values), signals.structure)
+        """N elements act on N samples; their structure stays, and so do values that do not exist."""
+        return Signals(signals.blank(self.act(elements, signals.values)), signals.structure, signals.present)
 
     def check(self, x: Tensor) -> None:
         """Raise if these inputs make the space meaningless (say, if a shift would wrap visible pixels)."""

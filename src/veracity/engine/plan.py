@@ -15,7 +15,7 @@ from veracity.core.explainers import Cost, Need
 from veracity.core.inputs import Inputs
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
 from veracity.core.spaces import TrainingSpace, WeightSpace
-from veracity.core.walks import AdaptiveWalk
+from veracity.core.walks import AdaptiveWalk, Search
 from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
@@ -117,7 +117,11 @@ def plan(problem: Problem, budgets: Mapping[str, Budget], advance: Callable[[int
             per_map = explainer.cost(problem.inputs.shape) if explainer else Cost(forward=1)
             scores = {name: score.for_subject(subject) for name, score in problem.scores.items()}
             wanted = [
-                (name, score, replace(request, space=problem.space_for(model_name, request.space)))
+                (
+                    name,
+                    score,
+                    replace(request, space=problem.space_for(model_name, request.space, searched=isinstance(request.walk, Search))),
+                )
                 for name, score in scores.items()
                 for request in score.requests(subject, problem.defaults)
                 # perturbed weights do not reach stored checkpoints

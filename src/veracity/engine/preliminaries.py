@@ -29,7 +29,7 @@ from veracity.engine.store import SCHEMA, RunFolder
 from veracity.engine.trial import Guard
 from veracity.perturb.path import calibrate as find_strength
 from veracity.perturb.path import strength_range, tolerance
-from veracity.perturb.weights.copies import ScratchModel, generator
+from veracity.perturb.weights.copies import ScratchModel, generator, remembering_directions
 from veracity.perturb.weights.copies import key as stream
 
 DRAWS, MOST_DRAWS, SAMPLES = 40, 640, 256
@@ -127,7 +127,7 @@ def calibrate(
         stored = folder.read_table(CALIBRATIONS, key)
         if stored is not None:
             return stored
-        with evaluating(model.module), torch.no_grad():
+        with evaluating(model.module), torch.no_grad(), remembering_directions():
             trial = Agreement(problem, name, budget)
             try:
                 agreement = trial.agreement_along(space, step)
@@ -152,6 +152,8 @@ def calibrate(
 
 PIXELS = 16
 """How many decisions per sample are looked at, if a model decides about every pixel."""
+CACHED = 8 << 20
+"""How many bytes of weights are made at once: little enough for a processor's cache, since copies are asked one after the other."""
 
 
 class Agreement:
@@ -245,7 +247,7 @@ class Agreement:
 
     def under_copies(self, copies: ScratchModel, space: WeightSpace, draws: range) -> list[Tensor]:
         """The classes (samples,) that every copy predicts."""
-        found, some = list[Tensor](), copies.at_once(self.x.values)
+        found, some = list[Tensor](), copies.at_once(self.x.values, CACHED)
         for first in range(0, len(draws), some):
             pairs = [(draw, 0) for draw in draws[first : first + some]]
             weights = copies.weights(space, pairs)

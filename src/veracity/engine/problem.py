@@ -16,9 +16,11 @@ from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import unwrap, weighted_layers
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Score, Subject
-from veracity.core.spaces import RangedSpace, SampleSpace, Space, StrengthPath, WeightSpace, open_end
+from veracity.core.spaces import InputSpace, RangedSpace, SampleSpace, Space, StrengthPath, WeightSpace, open_end
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Checkpoint, Training
+from veracity.perturb.embeddings import EmbeddingNoise
+from veracity.perturb.lengths import within_samples
 from veracity.perturb.weights import RowWeightSpace
 
 
@@ -140,9 +142,9 @@ class Problem:
         module = model.module if copy is None else copy
         return replace(training, checkpoints=model.checkpoints).seen_by(self.view(name, module), unwrap(module))
 
-    def space_for(self, name: str, space: Space) -> Space:
-        """A space fitted to one model, with the calibrated strength."""
-        fitted = space.of(self.models[name].module) if isinstance(space, (WeightSpace, RowWeightSpace)) else space
+    def space_for(self, name: str, space: Space, *, searched: bool = False) -> Space:
+        """A space fitted to one model and to the lengths of the samples, with the calibrated strength; searches see padded samples."""
+        fitted = space.of(self.models[name].module) if isinstance(space, (WeightSpace, RowWeightSpace, EmbeddingNoise)) else space
         if isinstance(fitted, RangedSpace) and fitted.needs_range:
             fitted = fitted.within(*self.span)
         if isinstance(fitted, SampleSpace):
@@ -150,7 +152,18 @@ class Problem:
             fitted = fitted.among(self.inputs.size(), content)
         end = open_end(fitted, 1.0)
         sigma = None if end is None else self.calibrations.get((name, fingerprint.of_json(end.spec())))
-        return fitted.with_strength(sigma) if sigma is not None and isinstance(fitted, StrengthPath) else fitted
+        strong = fitted.with_strength(sigma) if sigma is not None and isinstance(fitted, StrengthPath) else fitted
+        return within_samples(strong, self.floor, self.padded and not searched) if isinstance(strong, InputSpace) else strong
+
+    @cached_property
+    def padded(self) -> bool:
+        """Whether samples have different lengths, so that some values do not exist."""
+        return self.inputs.take(torch.zeros(1, dtype=torch.long)).present is not None
+
+    @property
+    def floor(self) -> float | None:
+        """The value that stands for "not there", if the inputs know one."""
+        return getattr(self.inputs, "floor", None)
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -166,9 +179,10 @@ class Problem:
         structure: tuple[Tensor, ...] = (),
         learnt: Mapping[str, Tensor] | None = None,
         training: Training | None = None,
+        present: Tensor | None = None,
     ) -> Context:
         """What an explainer of this model gets."""
-        return Context(draws, batch, structure, learnt or {}, training, self.models[name].outputs)
+        return Context(draws, batch, structure, learnt or {}, training, self.models[name].outputs, present)
 
     def training_key(self, name: str, explainer: Explainer | None) -> str:
         """A hash of the training examples that an explainer gets; empty if it gets none."""

@@ -87,9 +87,9 @@ class Reader:
         if smoothing is not None:
             return self.smoothed(x, targets, draws, smoothing)
         with torch.enable_grad():
-            context = self.problem.context(self.name, draws, self.budget.rows, x.structure, self.learnt, self.training)
+            context = self.problem.context(self.name, draws, self.budget.rows, x.structure, self.learnt, self.training, x.present)
             found = self.explainer.explain(self.view, x.values, targets, context)
-        return found.detach()
+        return x.blank(found.detach())
 
     def explanation_and_scores(self, x: Signals, targets: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor]:
         """e(x) of a local explainer, and the scores (R, K) that its pass saw; without targets the predicted class is explained."""
@@ -98,9 +98,10 @@ class Reader:
         recorder = ScoreRecorder(self.view, follow=targets is None)
         chosen = torch.zeros(len(x), dtype=torch.long, device=x.values.device) if targets is None else targets
         with torch.enable_grad():
-            context = self.problem.context(self.name, draws, max(self.budget.rows, len(x)), x.structure, self.learnt, self.training)
+            batch = max(self.budget.rows, len(x))
+            context = self.problem.context(self.name, draws, batch, x.structure, self.learnt, self.training, x.present)
             found = self.explainer.explain(recorder, x.values, chosen, context)
-        return found.detach(), recorder.scores(len(x))
+        return x.blank(found.detach()), recorder.scores(len(x))
 
     def smoothed(self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing) -> Tensor:
         """The mean over `count` draws of a space around each row, the same ones whatever the weights."""

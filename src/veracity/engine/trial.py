@@ -388,12 +388,12 @@ def try_explainer(problem: Problem, name: str, label: str, budget: Budget) -> tu
     with evaluating(model.module), seeded(problem.seed, gpus_in_use()):
         guard = Guard(label, explainer, model.module, x[:1])
         view = problem.view(name)
-        context = problem.context(name, draws, budget.rows, x.structure, training=problem.training_of(name, explainer))
+        context = problem.context(name, draws, budget.rows, x.structure, training=problem.training_of(name, explainer), present=x.present)
         try:
             check_declared(label, explainer, problem.inputs.shape)
             if x.structure and not explainer.structured:
                 raise InputError(
-                    f"{label} explains plain tensors only, not graphs: an Explainer for graphs sets structured = True and "
+                    f"{label} explains plain tensors only, not graphs or texts: an Explainer for them sets structured = True and "
                     "calls model(inputs, *context.structure)."
                 )
             with guard.watching():
@@ -425,7 +425,7 @@ def mixing_remark(problem: Problem, name: str, label: str, explainer: Explainer,
 
     def explain(part: slice, seed: int = 0) -> Tensor:
         rows = x[part]
-        context = problem.context(name, draws[part], budget.rows, rows.structure, training=training)
+        context = problem.context(name, draws[part], budget.rows, rows.structure, training=training, present=rows.present)
         with seeded(seed, gpus_in_use()), torch.enable_grad():
             return explainer.explain(view, rows.values, targets[part], context).detach().double()
 

@@ -1,6 +1,7 @@
 """Explainers: Captum's methods, methods of our own, controls, and adapters for anybody's code."""
 
 from veracity.explain.ablation import FeatureAblation, FeaturePermutation, Occlusion
+from veracity.explain.attention import Attention, AttentionRollout
 from veracity.explain.concepts import CAR, CAV, ConceptExplainer, ConceptSensitivity, tcav_scores
 from veracity.explain.controls import (
     CONTROLS,

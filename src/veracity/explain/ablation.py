@@ -16,7 +16,15 @@ from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.core.spaces import InputSpace
-from veracity.explain.masking import Baseline, baseline_row, broadcast_channels, check_baseline, patch_side, spatial_shape
+from veracity.explain.masking import (
+    Baseline,
+    baseline_row,
+    broadcast_channels,
+    check_baseline,
+    check_rows_of_numbers,
+    patch_side,
+    spatial_shape,
+)
 from veracity.explain.passes import in_batches, scores, select, value_table
 
 
@@ -119,6 +127,7 @@ class Occlusion(Explainer):
 
     name = "occlusion"
     reference = "Zeiler and Fergus 2013, arXiv:1311.2901; Crabbé and van der Schaar 2023, Proposition D.8"
+    structured = True
     window: Count = 5
     baseline: Baseline = 0.0
 
@@ -127,6 +136,7 @@ class Occlusion(Explainer):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         check_baseline(self.name, self.baseline, inputs.shape[1:])
+        check_rows_of_numbers(self.name, inputs, context)
         size = spatial_shape(inputs.shape[1:])
         if patch_side(inputs.shape[1:], self.window) > min(size):
             raise SpecError(f"window of occlusion is {self.window}, larger than the input's size {tuple(size)}: use a smaller window.")
@@ -145,7 +155,9 @@ class Occlusion(Explainer):
         def term(row: Tensor, item: Tensor) -> Tensor:  # item 0 is the input itself
             mask = window_mask(item - 1)
             mask[item == 0] = False
-            return scores(model, torch.where(broadcast_channels(mask, shape), baseline, x[row]), targets[row])
+            return scores(
+                model, torch.where(broadcast_channels(mask, shape), baseline, x[row]), targets[row], select(context.structure, row)
+            )
 
         values = value_table(term, len(x), 1 + size.numel(), context.batch, x.device)
         losses = (values[:, :1] - values[:, 1:]).reshape(len(x), *size)

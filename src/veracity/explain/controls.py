@@ -49,6 +49,8 @@ class RandomGaussian(Control):
     stochastic = True
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
+        if context.present is not None:  # the numbers of a short sample do not depend on the length of others
+            return torch.special.ndtri(context.draws.uniform(*inputs.shape[1:], stream=self.name)).to(inputs)
         return context.draws.normal(*inputs.shape[1:], stream=self.name).to(inputs)
 
 
@@ -104,6 +106,9 @@ class RandomTopK(Control):
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         flat = torch.zeros_like(inputs).flatten(1)
+        if context.present is not None:
+            order = context.draws.uniform(flat.shape[1], stream=self.name).masked_fill(~context.present.cpu().flatten(1), 2.0)
+            return (order.argsort(1).argsort(1) < self.k).to(inputs).reshape(inputs.shape)
         chosen = context.draws.choice(flat.shape[1], self.k, stream=self.name).to(inputs.device)
         return flat.scatter(1, chosen, 1.0).reshape(inputs.shape)
 

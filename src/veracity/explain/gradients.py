@@ -247,15 +247,16 @@ class SmoothGrad(MeanGradient):
     sigma: NonNegative | None = None
 
     def terms(self, x: Tensor, context: Context) -> Terms:
-        spread, noise, one = self.spread(x), item_noise(context.draws, x, self.draws, "smooth_grad"), x.new_ones(())
+        spread, noise, one = self.spread(x, context.present), item_noise(context.draws, x, self.draws, "smooth_grad"), x.new_ones(())
         return lambda row, item: (x[row] + spread[row] * noise(row, item), one)
 
-    def spread(self, x: Tensor) -> Tensor:
-        """σ per sample, (N, 1, ...)."""
+    def spread(self, x: Tensor, present: Tensor | None = None) -> Tensor:
+        """σ per sample, (N, 1, ...). The range of values of which some do not exist starts at 0, as that of gates does."""
         axes = tuple(range(1, x.ndim))
         if self.sigma is not None:
             return x.new_full((len(x), *[1] * len(axes)), self.sigma)
-        return self.noise * (x.amax(axes, keepdim=True) - x.amin(axes, keepdim=True))
+        low = x.amin(axes, keepdim=True)
+        return self.noise * (x.amax(axes, keepdim=True) - (low if present is None else low.clamp(max=0.0)))
 
 
 @EXPLAINERS.add

@@ -46,8 +46,12 @@ class KernelShap(PatchExplainer):
             "use a larger patch or more samples.",
         )
 
-    def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws) -> Tensor:
+    def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws, counts: Tensor | None = None) -> Tensor:
         patches = int(index.max()) + 1
+        if counts is not None:
+            present, weights = superpixel_coalitions(draws, counts, self.samples)
+            missing = torch.zeros(*present.shape[:2], patches - present.shape[2], dtype=torch.bool)
+            return shapley_values(score_masks, torch.cat((present, missing), dim=2), weights, counts)
         if 2**patches - 2 <= self.samples:
             present, weights = (part.expand(len(inputs), *part.shape) for part in all_coalitions(patches))
         else:

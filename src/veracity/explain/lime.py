@@ -29,8 +29,12 @@ class Lime(PatchExplainer):
     kernel_width: Positive = 0.25
     ridge: Positive = 1.0
 
-    def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws) -> Tensor:
-        present = draws.uniform(self.samples, int(index.max()) + 1, stream="lime") < 0.5
+    def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws, counts: Tensor | None = None) -> Tensor:
+        patches = int(index.max()) + 1
+        if counts is None:
+            present = draws.uniform(self.samples, patches, stream="lime") < 0.5
+        else:
+            present = (draws.uniform(patches, self.samples, stream="lime").mT < 0.5) & player_mask(counts, patches).unsqueeze(1)
         weights = input_kernel(present, inputs, baseline_row(self.baseline, inputs).expand_as(inputs), index, self.kernel_width)
         return weighted_ridge(present.double(), score_masks(present), weights, self.ridge)
 

@@ -14,7 +14,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.randomness import Draws
 from veracity.core.settings import Count
-from veracity.explain.passes import scores, value_table
+from veracity.explain.passes import Structure, scores, select, value_table
 
 Baseline = float | Tensor
 """The input that stands for "nothing there": a number, or a tensor that broadcasts to one input."""
@@ -28,28 +28,31 @@ class PatchExplainer(Explainer, ABC):
     """A linear model of the score in the presence of square patches; each position gets its patch's coefficient, in every channel."""
 
     stochastic = True
+    structured = True
     samples: Count = 200
     patch: Count = 4
     baseline: Baseline = 0.0
 
     @abstractmethod
-    def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws) -> Tensor:
-        """The coefficients (N, M) of M patches; `index` is the patch of each position."""
+    def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws, counts: Tensor | None = None) -> Tensor:
+        """The coefficients (N, M) of M patches; `index` is the patch of each position. Only the first counts (N,) patches exist."""
 
     def cost(self, shape: Size) -> Cost:
         return Cost(forward=self.samples)
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         size = spatial_shape(inputs.shape[1:])
-        if self.patch > max(size):
+        check_rows_of_numbers(self.name, inputs, context)
+        if patch_side(inputs.shape[1:], self.patch) > max(size):
             raise SpecError(f"patch of {self.name} is {self.patch}, larger than the input's size {tuple(size)}: use a smaller patch.")
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         return ()
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         index, baseline = patch_index(inputs.shape[1:], self.patch), baseline_row(self.baseline, inputs)
-        score_masks = partial(masked_scores, model, inputs, targets, baseline, index, context.batch)
-        return patch_map(self.coefficients(score_masks, inputs, index, context.draws).to(inputs), index, inputs.shape[1:])
+        score_masks = partial(masked_scores, model, inputs, targets, baseline, index, context.batch, structure=context.structure)
+        counts = None if context.present is None else context.present.flatten(1).sum(1).cpu()
+        return patch_map(self.coefficients(score_masks, inputs, index, context.draws, counts).to(inputs), index, inputs.shape[1:])
 
 
 def baseline_row(baseline: Baseline, inputs: Tensor) -> Tensor:
@@ -73,6 +76,12 @@ def check_baseline(name: str, baseline: Baseline, shape: Size) -> None:
             f"The baseline of {name} has shape {tuple(baseline.shape)}, but one input has shape {tuple(shape)}: "
             "give a number or a tensor with the shape of one input."
         ) from None
+
+
+def check_rows_of_numbers(name: str, inputs: Tensor, context: Context) -> None:
+    """Raise if inputs have a structure and are not rows of numbers (N, U), as the gates of a text are: windows do not fit graphs."""
+    if context.structure and inputs.ndim != 2:
+        raise InputError(f"{name} explains plain tensors and texts, not graphs: use feature_ablation or an explainer by gradients.")
 
 
 def spatial_shape(shape: Size) -> Size:
@@ -152,7 +161,9 @@ def patch_sums(values: Tensor, index: Tensor, count: int) -> Tensor:
     return torch.zeros(len(values), count, dtype=torch.float64).index_add_(1, index.flatten(), flat)
 
 
-def masked_scores(model: nn.Module, inputs: Tensor, targets: Tensor, baseline: Tensor, index: Tensor, batch: int, masks: Tensor) -> Tensor:
+def masked_scores(
+    model: nn.Module, inputs: Tensor, targets: Tensor, baseline: Tensor, index: Tensor, batch: int, masks: Tensor, structure: Structure = ()
+) -> Tensor:
     """Scores with absent patches at the baseline: masks (N, S, patches) -> (N, S), float64 on the CPU.
 
     The baseline is (1, ...) for all rows or (N, ...); the patch `index` is (H, W) or (N, H, W).
@@ -162,6 +173,6 @@ def masked_scores(model: nn.Module, inputs: Tensor, targets: Tensor, baseline: T
 
     def term(row: Tensor, item: Tensor) -> Tensor:
         mask = gather_patches(masks[row.cpu(), item.cpu()].to(x.device), index[row])
-        return scores(model, torch.where(broadcast_channels(mask, shape), x[row], baseline[row]), targets[row])
+        return scores(model, torch.where(broadcast_channels(mask, shape), x[row], baseline[row]), targets[row], select(structure, row))
 
     return value_table(term, len(x), masks.shape[1], batch, x.device).double().cpu()

@@ -7,10 +7,11 @@ Integrated gradients over gates equal Captum's LayerIntegratedGradients, summed 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Size, Tensor, nn
@@ -18,7 +19,7 @@ from torch import Size, Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
-from veracity.core.models import View, unwrap
+from veracity.core.models import View, unwrap, word_embedding
 
 Removal = Literal["replace", "blank", "drop"]
 FIXED = -1
@@ -34,8 +35,10 @@ class TextInputs:
               that nothing attends to it
     length    the longest text in tokens; longer ones are an error, unless `truncate`
 
-    >>> from tests.text_models import tokenizer  # doctest: +SKIP
+    Special tokens and padding have no gate. `floor`, the gate of a token that is not there, is what masks put.
     """
+
+    floor: ClassVar[float] = 0.0
 
     texts: Sequence[str]
     tokenizer: Any
@@ -43,6 +46,7 @@ class TextInputs:
     removal: Removal = "replace"
     length: int | None = None
     truncate: bool = False
+    given: Mapping[str, Tensor] | None = None
 
     def __post_init__(self) -> None:
         texts = self.texts
@@ -60,12 +64,38 @@ class TextInputs:
         if self.tokenizer.pad_token_id is None and (self.removal != "replace" or len(texts) > 1):
             raise InputError("This tokenizer has no padding token: set tokenizer.pad_token = tokenizer.eos_token.")
 
+    @classmethod
+    def of_encoding(cls, encoding: Any, tokenizer: Any = None, *, special: Sequence[int] = (), mask: int | None = None) -> TextInputs:
+        """From `input_ids` (N, T), alone or in a dict or BatchEncoding with a mask of the padding.
+
+        Without a tokenizer, `special` are the numbers of tokens that are never perturbed, and `mask` the one that replaces a token.
+        """
+        parts = {"input_ids": encoding} if isinstance(encoding, Tensor) else dict(encoding)
+        ids = parts.get("input_ids")
+        if not isinstance(ids, Tensor) or ids.ndim != 2 or ids.is_floating_point() or not ids.numel():
+            what = f"{ids.dtype} {tuple(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
+            raise InputError(
+                f"input_ids must be whole numbers of shape (texts, tokens), not {what}: pass tokenizer(texts, return_tensors='pt')."
+            )
+        if tokenizer is None and mask is None:
+            raise InputError("Tokens without their tokenizer need the number of the token that replaces one: pass tokenizer=, or mask=103.")
+        known = NumbersOnly(mask, tuple(special)) if tokenizer is None else tokenizer
+        pad = known.pad_token_id
+        attended = parts.get("attention_mask", torch.ones_like(ids) if pad is None else (ids != pad).long())
+        fixed = torch.tensor(sorted({*special, *known.all_special_ids} - {known.mask_token_id, known.unk_token_id}), dtype=ids.dtype)
+        given = {**parts, "attention_mask": attended, "special_tokens_mask": torch.isin(ids.cpu(), fixed).long()}
+        texts = [known.decode(row[kept == 1].tolist(), skip_special_tokens=True) for row, kept in zip(ids, attended, strict=True)]
+        removal: Removal = "replace" if known.mask_token_id is not None else "blank"
+        return cls(texts, known, removal=removal, given={name: part.cpu() for name, part in given.items() if isinstance(part, Tensor)})
+
     @cached_property
     def encoding(self) -> dict[str, Tensor]:
         """The tokens of all texts, padded to the longest."""
+        if self.given is not None:
+            return dict(self.given)
         coded = self.tokenizer(list(self.texts), padding=True, truncation=False, return_tensors="pt", return_special_tokens_mask=True)
         longest = coded["input_ids"].shape[1]
-        limit = self.length or min(getattr(self.tokenizer, "model_max_length", longest), 10**6)
+        limit = self.length or int(min(getattr(self.tokenizer, "model_max_length", longest), 10**6))
         if longest > limit:
             if not self.truncate:
                 row = int(coded["attention_mask"].sum(1).argmax())
@@ -114,7 +144,7 @@ class TextInputs:
         rows = index.cpu()
         gates = (torch.arange(self.shape[0]) < self.counts[rows, None]).float()
         carried = (self.encoding[name][rows] for name in self.carried)
-        return Signals(gates, (self.encoding["input_ids"][rows], self.units[rows], *carried))
+        return Signals(gates, (self.encoding["input_ids"][rows], self.units[rows], *carried), gates > 0)
 
     def names(self, row: int) -> list[str]:
         """The words or tokens of one text, in order."""
@@ -135,19 +165,52 @@ class TextInputs:
         return int(self.tokenizer.mask_token_id if self.removal == "replace" else self.tokenizer.pad_token_id)
 
     def adapt(self, model: nn.Module) -> nn.Module:
-        """The model as a map from gates and tokens to scores."""
-        return GatedText(model, self.baseline, self.carried, self.removal == "drop")
+        """The model as a map from gates and tokens to scores; raises if it does not know these tokens, or texts of this length."""
+        if isinstance(model, GatedText):
+            return model
+        self.check(model)
+        takes = inspect.signature(unwrap(model).forward).parameters
+        named = any(one.kind is one.VAR_KEYWORD for one in takes.values())
+        return GatedText(model, self.baseline, self.carried, tuple(named or name in takes for name in self.carried), self.removal == "drop")
+
+    def check(self, model: nn.Module) -> None:
+        """Raise if the tokens are another model's, or too many."""
+        rows, largest = word_embedding(model).weight.shape[0], max(int(self.encoding["input_ids"].max()), self.baseline)
+        if largest >= rows:
+            raise InputError(f"The texts have the token {largest}, and the model knows {rows}: pass the tokenizer of this model.")
+        limit = getattr(getattr(unwrap(model), "config", None), "max_position_embeddings", None)
+        count, row = self.encoding["attention_mask"].sum(1).max(0)
+        if isinstance(limit, int) and self.encoding["input_ids"].shape[1] > limit > 0:
+            raise InputError(
+                f"Text {int(row)} has {int(count)} tokens, and the model takes {limit}: shorten it, or pass "
+                f"TextInputs(..., length={limit}, truncate=True)."
+            )
+
+
+@dataclass(frozen=True)
+class NumbersOnly:
+    """What is known of tokens without a tokenizer: which token replaces one, and which are never perturbed."""
+
+    mask_token_id: int | None
+    all_special_ids: tuple[int, ...]
+    pad_token_id: int | None = 0
+    unk_token_id: int | None = None
+
+    def __call__(self, *_texts: Any) -> Any:
+        """Raise, since numbers alone cannot be made from texts."""
+        raise InputError("There is no tokenizer: pass TextInputs.of_encoding(encoding, tokenizer=...).")
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """The numbers themselves."""
+        return " ".join(str(one) for one in ids if not skip_special_tokens or one not in self.all_special_ids)
 
 
 class GatedText(View):
-    """A text model whose word embeddings are moved by gates (N, U)."""
+    """A text model whose word embeddings are moved by gates (N, U), and by noise (N, U, width) if there is any."""
 
-    def __init__(self, model: nn.Module, baseline: int, carried: tuple[str, ...], drop: bool) -> None:
+    def __init__(self, model: nn.Module, baseline: int, carried: tuple[str, ...], taken: tuple[bool, ...], drop: bool) -> None:
         super().__init__(model)
-        self.baseline, self.carried, self.drop = baseline, carried, drop
-        rows = word_embedding(model).weight.shape[0]
-        if baseline >= rows:
-            raise InputError(f"The baseline token {baseline} is not among the model's {rows} tokens: pass the tokenizer of this model.")
+        self.baseline, self.carried, self.taken, self.drop = baseline, carried, taken, drop
 
     def real_positions(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Tensor:
         """Which positions hold a token and no padding, (N, T)."""
@@ -157,35 +220,25 @@ class GatedText(View):
     def forward(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Tensor:
         """The model's output for gated tokens."""
         embedding = word_embedding(self.model)
-        if int(ids.max()) >= embedding.weight.shape[0]:
-            raise InputError(
-                f"The texts have the token {int(ids.max())}, and the model knows {embedding.weight.shape[0]}: pass the tokenizer of this model."
-            )
-        fixed = units < 0
-        strength = torch.where(fixed, 1.0, gates.gather(1, units.clamp(min=0))).to(embedding.weight.dtype)
+        fixed, place = units < 0, units.clamp(min=0)
+        strength = torch.where(fixed, 1.0, gates.gather(1, place)).to(embedding.weight.dtype)
+        noise = carried[len(self.carried)] if len(carried) > len(self.carried) else None
 
         def gate(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
             floor = embedding.weight[self.baseline]
-            return floor + strength.unsqueeze(-1) * (output - floor)
+            moved = floor + strength.unsqueeze(-1) * (output - floor)
+            if noise is None:
+                return moved
+            added = noise.gather(1, place.unsqueeze(-1).expand(-1, -1, noise.shape[-1])).to(moved)
+            return torch.where(fixed.unsqueeze(-1), moved, moved + added)
 
-        named = dict(zip(self.carried, carried, strict=True))
+        named = {name: part for name, part, taken in zip(self.carried, carried, self.taken, strict=False) if taken}
         if self.drop and "attention_mask" in named:
             named["attention_mask"] = named["attention_mask"] * (strength != 0)
         handle = embedding.register_forward_hook(gate)
         try:
-            output = self.model(input_ids=ids, **named)
+            output: Any = unwrap(self.model)(input_ids=ids, **named)
         finally:
             handle.remove()
-        return output if isinstance(output, Tensor) else output[0] if not hasattr(output, "logits") else output.logits
-
-
-def word_embedding(model: nn.Module) -> nn.Module:
-    """The layer that looks up the tokens' vectors; raises if the model does not tell."""
-    inner = unwrap(model)
-    found = inner.get_input_embeddings() if hasattr(inner, "get_input_embeddings") else None
-    if found is None:
-        tables = [part for part in inner.modules() if isinstance(part, nn.Embedding)]
-        found = tables[0] if len(tables) == 1 else None
-    if found is None or not hasattr(found, "weight"):
-        raise InputError("The model has no layer of word embeddings that can be found: give it a method get_input_embeddings().")
-    return found
+        found: Tensor = output if isinstance(output, Tensor) else output.logits if hasattr(output, "logits") else output[0]
+        return found

@@ -2,6 +2,7 @@
 
 from veracity.perturb.ball import Ball
 from veracity.perturb.damage import ConvolutionNoise, WrongLabels, wrong_labels
+from veracity.perturb.embeddings import EmbeddingNoise
 from veracity.perturb.folds import Folds
 from veracity.perturb.groups import (
     Crop,

@@ -13,14 +13,16 @@ from torch import Tensor
 from veracity.core.errors import SpecError, VeracityError, error_text
 from veracity.core.explainers import Frame
 from veracity.core.measures import Direction
-from veracity.core.scores import Pair, Reading, Reads, Request
-from veracity.core.spaces import InputSpace, Space
+from veracity.core.scores import Pair, Reading, Reads, Request, Score
+from veracity.core.spaces import InputSpace, SampleSpace, Space
 from veracity.core.walks import Ask
 from veracity.engine.memory import Readings
 from veracity.engine.plan import Cell
 from veracity.engine.reader import Block
 from veracity.engine.store import Place, RunFolder
 from veracity.perturb import Group
+from veracity.perturb.lengths import OwnLength, by_length, compact
+from veracity.perturb.masks import CumulativeMasks
 
 S = TypeVar("S", bound=Space)
 See = Callable[[slice, Pair], None]
@@ -42,7 +44,7 @@ class Perturbation(ABC, Generic[S]):
     def measure(self) -> list[Measurements | str]:
         """Follow the walk to its end. Returns the measurements of each cell, or why its score failed."""
         block = self.block
-        tally = Tally(self.cells, block.samples, self.broken, ~block.correct)
+        tally = Tally(self.cells, block.samples, self.broken, ~block.correct, self.own_length)
         walker = self.request.walk.start(self.space, block.samples, block.seed, self.cells[0].score.bounds)
         with torch.no_grad():
             while (ask := walker.ask()) is not None:
@@ -50,6 +52,14 @@ class Perturbation(ABC, Generic[S]):
                 self.observe(ask, tally.see)
                 walker.tell(tally.objective())
         return [tally.lines(cell, self.worst_pairs(cell, tally.worst.get(cell.key))) for cell in self.cells]
+
+    @property
+    def own_length(self) -> OwnValues | None:
+        """What exists of samples of different lengths; None if all have the same, or if other samples take their place."""
+        present, space = self.block.x.present, self.space
+        if present is None or isinstance(space, SampleSpace):
+            return None
+        return OwnValues(present, space.levels_of(present) if isinstance(space, OwnLength) else None)
 
     @property
     def broken(self) -> Tensor:
@@ -79,7 +89,7 @@ class Perturbation(ABC, Generic[S]):
             "element": worst.element[rows],
             "value": worst.value[rows] * worst.sign,
             "input": inputs,
-            "moved": space.act(element, inputs),
+            "moved": space.move(element, self.block.x[here]).values,
             "explanation": pair.before.explanation,
             "expected": cell.score.expected(pair),
             "found": pair.after.explanation,
@@ -135,6 +145,47 @@ def join(parts: Sequence[Measurements]) -> Measurements:
     return replace(parts[0], sample=sample, draw=draw, level=level, quantities=columns, worst=worst)
 
 
+@dataclass(frozen=True)
+class OwnValues:
+    """Which values (samples, ...) of a block exist, and how many levels (samples,) each sample has; None if all have the same."""
+
+    present: Tensor
+    levels: Tensor | None
+
+    def split(self, pair: Pair, row: Tensor) -> list[tuple[Tensor | slice, Pair]]:
+        """The rows of each length with their existing values only, so that no measure counts padding. `row` (R,) is in the block."""
+        present = self.present[row.to(self.present.device)]
+        return [(rows, shortened(pair, rows, present)) for rows, _ in by_length(present)]
+
+
+def shortened(pair: Pair, rows: Tensor, present: Tensor) -> Pair:
+    """Some rows of a pair, all of one length, without the values that do not exist in `present` (R, ...)."""
+    keep = present[rows]
+
+    def short(values: Tensor) -> Tensor:
+        own = values[rows.to(values.device)]
+        return compact(own, keep.to(own.device)) if own.shape == keep.shape else own
+
+    def reading(one: Reading) -> Reading:
+        maps = (Reads.EXPLANATION, Reads.INPUT)
+        found = {what: short(value) if what in maps else value[rows.to(value.device)] for what, value in one.found.items()}
+        return Reading(one.target[rows.to(one.target.device)], found)
+
+    start = None if pair.start is None else short(pair.start)
+    return Pair(reading(pair.before), reading(pair.after), short(pair.element), pair.move, pair.undo, start)
+
+
+def observed(score: Score, parts: Sequence[tuple[Tensor | slice, Pair]], rows: int) -> Tensor:
+    """What a score observes of `rows` rows that come in parts, on the CPU."""
+    found = [score.observe(pair).detach().double().cpu() for _, pair in parts]
+    if len(parts) == 1 and isinstance(parts[0][0], slice):
+        return found[0]
+    whole = torch.full((rows, *found[0].shape[1:]), torch.nan, dtype=torch.float64)
+    for (place, _), values in zip(parts, found, strict=True):
+        whole[place.cpu() if isinstance(place, Tensor) else place] = values
+    return whole
+
+
 KEEP = 4
 
 
@@ -171,15 +222,27 @@ class Worst:
         return order[self.value[order].isfinite()]
 
 
+def undefined_whole(values: Tensor, row: Tensor, draw: Tensor, drawn: Tensor) -> Tensor:
+    """Values (Q, R) of curves that are NaN as a whole if one of their `drawn` levels is; `row` and `draw` name the curve.
+
+    Then NaN at the end of a curve means that a short sample has no such level, and nothing else.
+    """
+    _, curve = torch.stack((row, draw)).unique(dim=1, return_inverse=True)
+    broken = values.new_zeros(len(values), int(curve.max()) + 1 if len(curve) else 0)
+    broken.index_add_(1, curve, (values.isnan() & drawn).to(values))
+    return values.masked_fill(broken[:, curve] > 0, torch.nan)
+
+
 class Tally:
     """Quantities (Q, R) of every cell, one ask after the other, and the pairs that hurt most.
 
     Samples that are `broken` (samples,), whose explanation holds NaN or infinity, have no score of explanations; samples that
-    are `wrong`, misclassified, have none that starts from correctly classified ones.
+    are `wrong`, misclassified, have none that starts from correctly classified ones. Of samples of different lengths, scores see
+    the values that exist.
     """
 
-    def __init__(self, cells: Sequence[Cell], samples: Tensor, broken: Tensor, wrong: Tensor) -> None:
-        self.cells, self.samples, self.broken, self.wrong = cells, samples, broken, wrong
+    def __init__(self, cells: Sequence[Cell], samples: Tensor, broken: Tensor, wrong: Tensor, own: OwnValues | None = None) -> None:
+        self.cells, self.samples, self.broken, self.wrong, self.own = cells, samples, broken, wrong, own
         self.asks: list[Ask] = []
         self.seen: list[list[Tensor]] = [[] for _ in cells]
         self.failed: dict[str, str] = {}
@@ -195,11 +258,12 @@ class Tally:
     def see(self, part: slice, pair: Pair) -> None:
         """Let every score observe some rows of the ask that is open."""
         ask = self.asks[-1][part]
+        parts = [(slice(None), pair)] if self.own is None else self.own.split(pair, ask.row)
         for cell, seen in zip(self.cells, self.seen, strict=True):
             if cell.key in self.failed:
                 continue
             try:
-                values = cell.score.observe(pair).detach().double().cpu()
+                values = observed(cell.score, parts, len(ask))
             except VeracityError as error:
                 self.failed[cell.key] = error_text(error)
                 if len(self.failed) == len(self.cells):
@@ -211,6 +275,8 @@ class Tally:
                 raise SpecError(f"The score '{cell.name}' observed numbers of shape {tuple(values.shape)}, expected {expected}.")
             if cell.score.reads is Reads.EXPLANATION:
                 columns[self.broken[ask.row]] = torch.nan
+            if self.own is not None and self.own.levels is not None:
+                columns[ask.level >= self.own.levels[ask.row]] = torch.nan
             if cell.score.correct_only:
                 columns[self.wrong[ask.row]] = torch.nan
             seen[-1][:, part] = columns.T
@@ -229,4 +295,9 @@ class Tally:
         row = torch.cat([ask.row for ask in self.asks])
         draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]) for what in ("draw", "level"))
         values = torch.cat(self.seen[self.cells.index(cell)], dim=1)
+        if isinstance(cell.request.space, (CumulativeMasks, OwnLength)):
+            drawn = (
+                torch.ones_like(level, dtype=torch.bool) if self.own is None or self.own.levels is None else level < self.own.levels[row]
+            )
+            values = undefined_whole(values, row, draw, drawn)
         return Measurements(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), worst)

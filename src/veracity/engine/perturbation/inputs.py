@@ -21,6 +21,7 @@ from veracity.engine.perturbation.base import Perturbation, S, See
 from veracity.engine.plan import Cell
 from veracity.engine.progress import weight
 from veracity.engine.reader import Block
+from veracity.perturb.lengths import OwnLength
 
 HELD = 64 << 20
 """How many bytes of outputs are held at once."""
@@ -152,7 +153,9 @@ class GuidedPerturbation(InputPerturbation):
         if space.by_explanation and Reads.EXPLANATION not in before:
             before = {**before, Reads.EXPLANATION: block.explanation(cells[0].request)}
         super().__init__(block, cells, space, before)
-        self.guide = space.guide(block.x.values, before.get(Reads.EXPLANATION))
+        maps = before.get(Reads.EXPLANATION) if space.by_explanation or not isinstance(space, OwnLength) else None
+        known = (block.x.present,) if isinstance(space, OwnLength) else ()
+        self.guide = space.guide(block.x.values, maps, *known)
 
     def concrete(self, piece: Ask) -> Tensor:
         """The elements steered by the guides of their samples."""

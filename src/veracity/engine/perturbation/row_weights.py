@@ -89,7 +89,7 @@ def explanations_each(reader: Reader, space: RowWeightSpace, elements: Tensor, x
     def together(copy: Reader, weights: Weights, part: slice, form: Form) -> Readings:
         rows = x[part]
         batch = len(rows) * max(1, reader.budget.rows // len(rows))
-        context = reader.problem.context(reader.name, draws[part], batch, rows.structure)
+        context = reader.problem.context(reader.name, draws[part], batch, rows.structure, present=rows.present)
         return {Reads.EXPLANATION: form(in_rounds(copy, weights, len(rows)), rows.values, targets[part], context).detach()}
 
     def alone(copy: Reader, row: slice) -> Readings:

@@ -102,7 +102,9 @@ class SearchRun(Perturbation[Space]):
                     found: Readings = {Reads.SCORES: scores, Reads.INPUT: x.values}
                     if self.form is not None:
                         draws = block.draws(self.request, piece)
-                        context = block.problem.context(reader.name, draws, block.budget.rows, x.structure, reader.learnt)
+                        context = block.problem.context(
+                            reader.name, draws, block.budget.rows, x.structure, reader.learnt, present=x.present
+                        )
                         found[Reads.EXPLANATION] = self.form(reader.view, x.values, targets, context)
                 merit = self.score.smooth(self.score.observe(self.pair(row, element, Reading(targets, found))))
                 if not merit.requires_grad:

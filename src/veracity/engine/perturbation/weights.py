@@ -137,7 +137,7 @@ def form_of(reader: Reader, request: Request) -> Form | None:
 def explain_stacked(form: Form, reader: Reader, space: WeightSpace, pairs: Pairs, x: Signals, targets: Tensor, draws: Draws) -> Tensor:
     """Explanations of all samples by all copies: (copies, N, ...)."""
     weights = stack(space, reader.module, pairs, reader.problem.seed)
-    context = reader.problem.context(reader.name, draws, reader.budget.rows, x.structure)
+    context = reader.problem.context(reader.name, draws, reader.budget.rows, x.structure, present=x.present)
 
     def one(copy: dict[str, Tensor]) -> Tensor:
         return form(lambda *given: functional_call(reader.module, copy, given), x.values, targets, context)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -49,13 +50,13 @@ class ScratchModel:
         self.held = {**dict(self.scratch.named_parameters()), **dict(self.scratch.named_buffers())}
         self.changed: set[str] = set()
 
-    def at_once(self, x: Tensor) -> int:
+    def at_once(self, x: Tensor, most: int = MOST_BYTES) -> int:
         """The number of copies that are made, and read on these samples, at once: weights, rows and explanations are bounded.
 
         Per copy, explanations take about six times the memory of the inputs: they are compared in double precision, in pairs.
         """
         size = sum(value.nbytes for value in self.own.values())
-        return max(1, min(MOST_BYTES // max(size, 1), MOST_ROWS // max(len(x), 1), MOST_BYTES // max(6 * x.nbytes, 1)))
+        return max(1, min(most // max(size, 1), MOST_ROWS // max(len(x), 1), MOST_BYTES // max(6 * x.nbytes, 1)))
 
     @torch.no_grad()
     def weights(self, space: WeightSpace, pairs: Pairs) -> dict[str, Tensor]:
@@ -120,3 +121,30 @@ def key(*parts: int | str) -> int:
 def generator(*parts: int | str) -> torch.Generator:
     """A new CPU generator for these numbers and words."""
     return torch.Generator().manual_seed(key(*parts))
+
+
+REMEMBERED = 256 << 20
+"""How many bytes of random directions are remembered at once."""
+DIRECTIONS: list[dict[tuple[int, ...], Tensor]] = []
+"""The directions that are remembered, while somebody wants that."""
+
+
+@contextmanager
+def remembering_directions() -> Iterator[None]:
+    """Remember random directions in the space of weights within this block, which asks for the same ones at several strengths."""
+    DIRECTIONS.append({})
+    try:
+        yield
+    finally:
+        DIRECTIONS.pop()
+
+
+def direction_noise(size: int, seed: int, draw: int, number: int) -> Tensor:
+    """Standard normal numbers (size,) for direction `number` of a draw; the same for the same numbers."""
+    known, name = DIRECTIONS[-1] if DIRECTIONS else {}, (size, seed, draw, number)
+    if name in known:
+        return known[name]
+    made = torch.randn(size, generator=generator("weights", seed, draw, number), dtype=torch.float32)
+    if sum(one.nbytes for one in known.values()) + made.nbytes <= REMEMBERED:
+        known[name] = made
+    return made

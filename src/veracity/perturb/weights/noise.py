@@ -13,7 +13,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import SPACES
 from veracity.core.settings import Count, Positive, Whole
 from veracity.core.spaces import Space, StrengthPath, check_known, check_level
-from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, parameters_of
+from veracity.perturb.weights.copies import ModelCopies, Pairs, direction_noise, parameters_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,20 +94,20 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
         names = [(draw, self.direction(level)) for draw, level in pairs]
         once = sorted(set(names))
         sizes = [value.numel() for value in parameters.values()]
-        noise = torch.stack([torch.randn(sum(sizes), generator=generator("weights", seed, *name), dtype=torch.float32) for name in once])
+        noise = torch.stack([direction_noise(sum(sizes), seed, *name) for name in once])
         noise = noise.to(next(iter(parameters.values())).device)
-        which = torch.tensor([once.index(name) for name in names], dtype=torch.int64)
+        which = None if once == names else torch.tensor([once.index(name) for name in names], dtype=torch.int64)
         strength = torch.tensor([self.strength(level) for _, level in pairs], dtype=torch.float64)
         made = {}
         for (name, value), eta in zip(parameters.items(), noise.split(sizes, dim=1), strict=True):
             shape = (-1, *[1] * value.ndim)
-            direction = eta.to(value)[which.to(value.device)].reshape(len(pairs), *value.shape)
-            made[name] = self.noisy(value, direction * strength.to(value).reshape(shape))
+            direction = eta.to(value) if which is None else eta.to(value)[which.to(value.device)]
+            made[name] = self.noisy(value, direction.reshape(len(pairs), *value.shape).mul_(strength.to(value).reshape(shape)))
         return made
 
     @abstractmethod
     def noisy(self, value: Tensor, noise: Tensor) -> Tensor:
-        """A parameter (...) with Gaussian noise (copies, ...)."""
+        """A parameter (...) with Gaussian noise (copies, ...), which may be overwritten."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class ParameterScaling(WeightNoise):
 
     def noisy(self, value: Tensor, noise: Tensor) -> Tensor:
         """theta * (1 + noise)."""
-        return value * (1 + noise)
+        return noise.add_(1).mul_(value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from veracity.core.scores import Array, Measured, Pair, Reads, Score
 from veracity.core.settings import Count, Positive
 from veracity.perturb.masks import OrderedMasks
 from veracity.scores.common import Curve
-from veracity.scores.faithfulness.masked import BOTH, MaskingScore, ModelFaithfulness, drop, prediction
+from veracity.scores.faithfulness.masked import BOTH, MaskingScore, ModelFaithfulness, drop, levels_drawn, prediction
 
 ORDERS = {"morf": Direction.HIGHER, "lerf": Direction.LOWER}
 
@@ -221,14 +221,15 @@ class RegionPerturbation(CurveScore):
 def area(curve: Array, dx: float | None = None) -> Array:
     """The area under curves (..., points) by the trapezoidal rule with spacing dx; by default the whole curve has length 1.
 
+    The curve of a short sample ends with levels of NaN, which are not drawn.
+
     >>> area(np.array([[4.0, 2.0, 0.0]])), area(np.array([[4.0, 2.0, 0.0]]), dx=1.0)
     (array([2.]), array([4.]))
     """
-    points = curve.shape[-1]
-    if points == 1:
-        return curve[..., 0] * (1.0 if dx is None else 0.0)
-    sums: Array = 0.5 * (curve[..., 1:] + curve[..., :-1]).sum(axis=-1)
-    return sums * (1.0 / (points - 1) if dx is None else dx)
+    points, drawn = levels_drawn(curve)
+    sums: Array = np.where(drawn[..., 1:], 0.5 * (curve[..., 1:] + curve[..., :-1]), 0.0).sum(axis=-1)
+    mean = np.where(points == 1, curve[..., 0], sums / np.maximum(points - 1, 1))
+    return mean if dx is None else np.where(points == 1, 0.0 * curve[..., 0], sums * dx)
 
 
 def area_over(drops: Array) -> Array:
@@ -237,4 +238,5 @@ def area_over(drops: Array) -> Array:
     >>> area_over(np.array([[1.0, 2.0, 3.0]]))
     array([1.5])
     """
-    return np.asarray(drops.sum(axis=-1) / (drops.shape[-1] + 1))
+    points, drawn = levels_drawn(drops)
+    return np.asarray(np.where(drawn, drops, 0.0).sum(axis=-1) / (points + 1))

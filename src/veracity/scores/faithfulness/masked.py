@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Size, Tensor
 
 from veracity.core.errors import InputError
@@ -119,6 +121,19 @@ def attributed(explanation: Tensor, masked: Tensor) -> Tensor:
     return torch.where(masked, explanation - first[:, None], 0.0).sum(dim=1) + masked.sum(dim=1) * first
 
 
+def levels_drawn(curve: Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The number of levels (...) of each curve (..., levels) up to its last defined one, and which levels these are.
+
+    A curve that is NaN everywhere, as one of a sample that failed, has all of its levels.
+
+    >>> levels_drawn(np.array([[1.0, np.nan, 2.0, np.nan]]))
+    (array([3]), array([[ True,  True,  True, False]]))
+    """
+    defined, levels = ~np.isnan(curve), curve.shape[-1]
+    last = np.where(defined.any(axis=-1), levels - np.argmax(defined[..., ::-1], axis=-1), levels).astype(np.int64)
+    return last, np.arange(levels) < last[..., None]
+
+
 CELLS = 9
 """The largest number of patches along each side of an image."""
 
@@ -181,7 +196,10 @@ class ModelFaithfulness(Assumption):
 
     def values(self, measured: Measured) -> Array:
         """1 if D_f grows within the tolerance, else 0: (samples, draws)."""
-        return grows(measured["distortion"], self.tolerance)
+        distortion = measured["distortion"]
+        points, drawn = levels_drawn(distortion)
+        last = np.take_along_axis(distortion, points[..., None] - 1, axis=-1)
+        return grows(np.where(drawn, distortion, last), self.tolerance)
 
     def reduce(self, values: Array) -> Array:
         """1 if it grows in every order."""

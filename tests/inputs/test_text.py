@@ -1,0 +1,191 @@
+"""Texts as gates at the word embedding: against the model on token numbers, against Captum, and with texts of other lengths."""
+
+import warnings
+
+import captum
+import pytest
+import torch
+
+from text_models import TEXTS, text_model, tokenizer
+from veracity import Audit
+from veracity.core.errors import InputError
+from veracity.core.explainers import Context
+from veracity.core.models import evaluating
+from veracity.core.randomness import Draws
+from veracity.explain import IntegratedGradients, KernelShap, Lime, RandomGaussian, RandomTopK, SmoothGrad
+from veracity.inputs import TextInputs
+from veracity.perturb import CyclicShift, EmbeddingNoise
+from veracity.scores import FaithfulnessCorrelation, FastGEF, MaxSensitivity
+from veracity.walk import MonteCarlo
+
+pytest.importorskip("transformers")
+LONG = "not a very very fine film with no heart at all"
+
+
+def signals(texts, **settings):
+    inputs = TextInputs(texts, tokenizer(), **settings)
+    return inputs, inputs.take(torch.arange(len(texts)))
+
+
+def explained(explainer, texts, rows=4):
+    """The first values of the first texts' maps."""
+    inputs, x = signals(texts)
+    context = Context(Draws.of(0, torch.arange(len(texts))), 64, x.structure, present=x.present)
+    maps = explainer.explain(inputs.adapt(text_model()), x.values, torch.ones(len(texts)).long(), context)
+    return x.blank(maps)[:rows, :8].detach()
+
+
+def test_a_gate_of_zero_is_the_mask_token():
+    inputs, x = signals(TEXTS)
+    model, coded = text_model(), tokenizer()(TEXTS, padding=True, return_tensors="pt")
+    gates = torch.rand(x.values.shape, generator=torch.Generator().manual_seed(0)).round() * x.values
+    with torch.no_grad():
+        found = inputs.adapt(model)(gates, *x.structure)
+        for row, text in enumerate(TEXTS):
+            ids = tokenizer()(text, return_tensors="pt")["input_ids"]
+            inside = ids[:, 1:-1]
+            inside[0, gates[row, : inside.shape[1]] == 0] = tokenizer().mask_token_id
+            assert found[row].tolist() == pytest.approx(model(input_ids=ids).logits[0].tolist(), abs=1e-5)
+        whole = inputs.adapt(model)(x.values, *x.structure)
+        assert torch.allclose(whole, model(**{name: coded[name] for name in ("input_ids", "attention_mask")}).logits, atol=1e-6)
+
+
+def test_a_dropped_token_is_attended_to_by_nobody():
+    inputs, x = signals(["a fine film", "dull"], removal="drop")
+    gates = x.values.clone()
+    gates[0, 1] = 0.0
+    coded = tokenizer()(["a fine film", "dull"], padding=True, return_tensors="pt")
+    coded["attention_mask"][0, 2] = 0
+    model = text_model()
+    with torch.no_grad():
+        expected = model(input_ids=coded["input_ids"], attention_mask=coded["attention_mask"]).logits
+        assert torch.allclose(inputs.adapt(model)(gates, *x.structure), expected, atol=1e-6)
+
+
+def test_integrated_gradients_over_gates_are_captums_over_the_embedding():
+    model, (inputs, x) = text_model(), signals(TEXTS)
+    context = Context(Draws.of(0, torch.arange(4)), 64, x.structure)
+    targets = torch.tensor([0, 1, 1, 0])
+    found = IntegratedGradients(steps=20).explain(inputs.adapt(model), x.values, targets, context)
+    ids, units, mask = x.structure[:3]
+    base = torch.where(units >= 0, tokenizer().mask_token_id, ids)
+    method = captum.attr.LayerIntegratedGradients(lambda i, m: model(input_ids=i, attention_mask=m).logits, model.get_input_embeddings())
+    with warnings.catch_warnings(), evaluating(model):
+        warnings.simplefilter("ignore")
+        maps = method.attribute(ids, base, target=targets, additional_forward_args=(mask,), n_steps=20).sum(-1)
+    for row in range(4):
+        own = maps[row][units[row] >= 0]
+        assert found[row, : len(own)].tolist() == pytest.approx(own.tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "explainer", [IntegratedGradients(steps=5), KernelShap(samples=40), Lime(samples=40), RandomGaussian(), RandomTopK(k=2)]
+)
+def test_a_longer_text_beside_them_changes_no_map(explainer):
+    assert torch.allclose(explained(explainer, TEXTS), explained(explainer, [*TEXTS, LONG]), atol=1e-6)
+
+
+def test_smooth_grad_moves_the_gates_of_every_text():
+    alone, beside = (explained(SmoothGrad(), texts, rows=1) for texts in (TEXTS[:1], TEXTS))
+    gradients = explained(SmoothGrad(sigma=0.0), TEXTS[:1], rows=1)
+    assert not torch.allclose(alone, gradients, atol=1e-4)
+    assert not torch.allclose(beside[:, :3], gradients[:, :3], atol=1e-4)
+
+
+SCORES = {
+    "correlation": FaithfulnessCorrelation(nr_runs=12),
+    **{name: name for name in ("pixel_flipping", "deletion", "insertion", "sparseness", "complexity", "completeness")},
+    "gates": MaxSensitivity(walk=MonteCarlo(draws=3)),
+    "l2": MaxSensitivity(walk=MonteCarlo(draws=3), norm="l2"),
+}
+
+
+def values(folder, texts):
+    audit = Audit(models=text_model(), inputs=TextInputs(texts, tokenizer()), explainers=["feature_ablation"], scores=SCORES, seed=0)
+    result = audit.run(folder)
+    found = {}
+    for score in SCORES:
+        for row in result.samples(score).itertuples():
+            if row.sample < len(TEXTS):
+                found[row.explainer, score, row.sample] = row.value
+    return found
+
+
+def test_no_score_of_a_text_depends_on_longer_texts_beside_it(tmp_path):
+    alone, beside = values(tmp_path / "alone", TEXTS), values(tmp_path / "beside", [*TEXTS, LONG])
+    assert alone.keys() == beside.keys()
+    for name, value in alone.items():
+        assert beside[name] == pytest.approx(value, abs=1e-6, nan_ok=True), name
+
+
+def test_weights_and_embeddings_can_be_perturbed(tmp_path):
+    scores = {
+        "fast": FastGEF(sigma=0.3, draws=2, steps=3),
+        "vectors": MaxSensitivity(space=EmbeddingNoise(sigma=0.5), walk=MonteCarlo(draws=2)),
+        "weights": "mprt",
+    }
+    inputs = TextInputs(TEXTS, tokenizer(), unit="word")
+    audit = Audit(models=text_model(), inputs=inputs, explainers=["gradient", "attention_rollout"], scores=scores, controls=False)
+    found = audit.run(tmp_path).table().set_index(["explainer", "score"])["value"]
+    assert found.notna().all()
+    assert found["gradient", "vectors"] > 0
+
+
+def test_embedding_noise_leaves_special_tokens_and_padding_alone():
+    inputs, x = signals(TEXTS)
+    model = text_model()
+    space = EmbeddingNoise(sigma=0.5).fit(x.values.shape[1:]).of(model)
+    element = torch.randn(4, space.latents, generator=torch.Generator().manual_seed(0))
+    moved, seen = space.move(element, x), []
+    handle = model.distilbert.embeddings.LayerNorm.register_forward_pre_hook(lambda _m, args: seen.append(args[0].detach()))
+    for one in (x, moved):
+        one.through(inputs.adapt(model))
+    handle.remove()
+    change, units = (seen[1] - seen[0]).norm(dim=-1), x.structure[1]
+    assert not change[units < 0].any()
+    table = model.get_input_embeddings().weight
+    row, unit = 2, 3
+    expected = 0.5 * table.square().mean().sqrt() * element[row].reshape(-1, 16)[unit]
+    assert (seen[1] - seen[0])[row, unit + 1].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_encodings_are_taken_with_and_without_a_tokenizer():
+    coded = tokenizer()(TEXTS, padding=True, return_tensors="pt")
+    plain = TextInputs(TEXTS, tokenizer())
+    for found in (
+        TextInputs.of_encoding(coded, tokenizer()),
+        TextInputs.of_encoding(coded["input_ids"], tokenizer()),
+        TextInputs.of_encoding(coded["input_ids"], special=(0, 2, 3), mask=4),
+    ):
+        assert torch.equal(found.units, plain.units)
+        assert found.shape == plain.shape
+    assert TextInputs.of_encoding(coded, tokenizer()).names(0) == ["a", "fine", "film"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: TextInputs(TEXTS, tokenizer()).adapt(text_model(vocab_size=10)),
+            "the token 14, and the model knows 10: pass the tokenizer of this",
+        ),
+        (
+            lambda: TextInputs([LONG, "dull"], tokenizer()).adapt(text_model(max_position_embeddings=8)),
+            "Text 0 has 13 tokens, and the model takes 8",
+        ),
+        (lambda: TextInputs("dull", tokenizer()), "a list of at least one text"),
+        (lambda: TextInputs(["dull", 3], tokenizer()), "Text 1 is a int"),
+        (lambda: TextInputs.of_encoding(torch.ones(2, 3)), "input_ids must be whole numbers"),
+        (lambda: TextInputs.of_encoding(torch.ones(2, 3).long()), "pass tokenizer=, or mask=103"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_a_symmetry_that_moves_words_is_refused():
+    with pytest.raises(InputError, match="would move the words of texts of different lengths"):
+        Audit(
+            models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], symmetry=CyclicShift(axes=(-1,))
+        ).prepare()
