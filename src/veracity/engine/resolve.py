@@ -417,7 +417,7 @@ def as_concept(name: str, given: Any, training: Training) -> Tensor:
     )
     if isinstance(given, (set, frozenset)):
         if not all(isinstance(label, int) and not isinstance(label, bool) for label in given):
-            raise InputError(f"{wanted}{given!r}.")
+            raise InputError(f"{wanted}{short_repr(given)}.")
         mask = torch.isin(training.labels, torch.tensor(sorted(given), dtype=torch.long))
     else:
         found = concept_mask(name, given, training) if callable(given) else given
@@ -469,7 +469,7 @@ def as_checkpoint(given: Any) -> Checkpoint:
         return given
     if isinstance(given, (tuple, list)) and len(given) == 2:
         if isinstance(given[1], bool) or not isinstance(given[1], (int, float)) or not given[1] >= 0:
-            raise InputError(f"A checkpoint's learning rate is a number of at least 0, not {given[1]!r}.")
+            raise InputError(f"A checkpoint's learning rate is a number of at least 0, not {short_repr(given[1])}.")
         return replace(as_checkpoint(given[0]), rate=float(given[1]))
     state = state_from(Path(given)) if isinstance(given, (str, Path)) else given
     inner = [value for value in state.values() if isinstance(value, Mapping)] if isinstance(state, Mapping) else []
