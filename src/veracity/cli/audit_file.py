@@ -24,7 +24,8 @@ from veracity.engine.resolve import as_tensor
 KEYS: dict[str, Any] = {
     **dict.fromkeys(("title", "data", "reference", "training", "outputs", "out"), str),
     **dict.fromkeys(("concepts", "checkpoints", "models"), dict),
-    **dict.fromkeys(("explainers", "scores"), (list, dict)),
+    "explainers": (list, dict),
+    "scores": (list, dict, str),
     **dict.fromkeys(("symmetry", "walk"), (str, dict)),
     **dict.fromkeys(("examples", "seed"), int),
     **dict.fromkeys(("controls", "companions"), bool),

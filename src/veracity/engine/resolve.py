@@ -38,6 +38,7 @@ from veracity.explain import CONTROLS, as_explainer
 from veracity.perturb import Group
 from veracity.scores import ActionFloor, SelfAgreement, SymmetryScore
 from veracity.scores.common import as_score
+from veracity.scores.presets import listed_scores
 from veracity.walk import Exhaustive, MonteCarlo
 
 EXHAUSTIVE_UP_TO = 512
@@ -293,11 +294,9 @@ class Scores:
     assumptions: dict[str, str]
 
 
-def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = True) -> Scores:
+def all_scores(scores: Any, companions: bool = True) -> Scores:
     """The requested scores and their companions: self-agreement, the floor of the action, and the assumptions about models."""
-    if isinstance(scores, str):
-        raise SpecError(f"The scores are a list, such as ['{scores}'], not one name.")
-    scores = check_value(scores, LISTED, "The setting 'scores'")
+    scores = listed_scores(scores)
     given = scores if isinstance(scores, Mapping) else None
     built = [as_score(score) for score in (scores if given is None else given.values())]
     if not built:
