@@ -17,8 +17,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from veracity.core.explainers import Context, Explainer
 from veracity.core.inputs import Inputs, Signals
-from veracity.core.models import device_of, evaluating
-from veracity.core.randomness import Draws
+from veracity.core.models import check_weights, device_of, evaluating
+from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.registry import EXPLAINERS, SCORES
 from veracity.core.scores import Reads
 from veracity.core.snapshot import preserve_state
@@ -80,24 +80,23 @@ def choose(
 ) -> Choice:
     """Explainers, scores and samples in the place of those that are None."""
     crossed = any(isinstance(one, CrossTrained) for one in models.values())
-    sights = [look(inputs, one) for one in models.values() if isinstance(one, nn.Module)]
-    seen = [one for one in sights if one is not None]
     asked = None if scores is None else listed_scores(scores)
     if asked is None and (symmetry or crossed):
         asked = WITH_SYMMETRY if symmetry else PRESETS["stability"].scores
-    left_out: list[str] = []
-    found, smooth = explainers, True
-    if found is None:
-        found = ()
-        if asked is None or any(as_score(one).reads is Reads.EXPLANATION for one in values_of(asked)):
-            found, smooth, left_out = fitting_explainers(inputs, seen)
+    explained = asked is None or any(as_score(one).reads is Reads.EXPLANATION for one in values_of(asked))
+    if asked is not None and not (explainers is None and explained):
+        return Choice(explainers or (), asked, None, "")
+    sights = [look(inputs, name, one) for name, one in models.items() if isinstance(one, nn.Module)]
+    seen = [one for one in sights if one is not None]
+    found, smooth, left_out = fitting_explainers(inputs, seen) if explainers is None else (explainers, True, [])
     free = explainers is None and scores is None and not symmetry and not crossed
     rows, cheap = samples(inputs, seen, found, seed) if free else (None, False)
     if cheap:
         found = [{"name": one, "steps": CHEAP_STEPS} if one == "integrated_gradients" else one for one in found]
     if asked is None:
         asked = fitting_scores(inputs, seen, again=smooth and not cheap, cheap=cheap)
-    return Choice(found, asked, rows, sentence(explainers is None, scores is None, found, asked, rows, inputs.size(), left_out))
+    unasked = scores is None and not symmetry
+    return Choice(found, asked, rows, sentence(explainers is None, unasked, found, asked, rows, inputs.size(), left_out))
 
 
 def values_of(scores: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
@@ -105,13 +104,14 @@ def values_of(scores: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
     return list(scores.values()) if isinstance(scores, Mapping) else list(scores)
 
 
-def look(inputs: Inputs, model: nn.Module) -> Sight | None:
+def look(inputs: Inputs, name: str, model: nn.Module) -> Sight | None:
     """What the first two inputs show of a model; None if it fails on them, which the audit's own checks then explain."""
     try:
+        check_weights(name, model)
         module, device = inputs.adapt(model), device_of(model)
         signals = inputs.take(torch.arange(min(2, inputs.size()))).to(device)
         counter = FlopCounterMode(display=False)
-        with evaluating(module), torch.no_grad(), counter:
+        with evaluating(module), seeded(0, gpus_in_use()), torch.no_grad(), counter:
             output = signals.through(module)
         scores = output.reshape(len(signals), -1)
         operations = OVERHEAD + counter.get_total_flops() / len(signals)
@@ -148,7 +148,7 @@ def refusal(explainer: Explainer, sight: Sight) -> str:
         return "it takes no inputs with structure"
     context = Context(Draws.of(0, torch.arange(len(x))), 64, x.structure)
     try:
-        with evaluating(sight.module), preserve_state(sight.module), torch.enable_grad():
+        with evaluating(sight.module), preserve_state(sight.module), seeded(0, gpus_in_use()), torch.enable_grad():
             explainer.check(sight.module, x.values, sight.targets, context)
     except Exception as error:  # as above
         text = " ".join(str(error).split())
