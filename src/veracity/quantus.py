@@ -147,6 +147,8 @@ METRICS = {
     "random_logit": Metric(settings={"measure": "ssim"}),
 }
 """What is known about each score that stands for a metric."""
+WINDOW = 7
+"""The side of the window of Quantus's structural similarity."""
 SILENT = {
     *("disable_warnings", "display_progressbar", "aggregate_func", "return_aggregate", "default_plot_func", "num_classes", "seed"),
     *("return_auc_per_sample", "return_sample_correlation", "normalise_func", "normalise_func_kwargs", "skip_layers", "name"),
@@ -323,14 +325,11 @@ def planned(label: str, given: Any, shape: Size, again: bool, positive: bool, so
     for key, value in asked.items():
         if key in known_as.takes:
             settings |= known_as.takes[key](value)
-        elif (
-            (key == "upper_bound" and called in ("max_sensitivity", "avg_sensitivity"))
-            or key not in SILENT | {"abs", "normalise"}
-            or (key == "normalise" and value and SCORES[called]().in_map_units and isinstance(given, Mapping))
-        ):
+        elif key not in SILENT | {"abs", "normalise"} or (key == "normalise" and value and SCORES[called]().in_map_units):
             unused.append(key)
-    if len(shape) < 3 and settings.get("measure") == "ssim":
-        settings["measure"] = "spearman"
+    if settings.get("measure") == "ssim":
+        side = min(shape[-2:], default=0)
+        settings["measure"] = {"name": "ssim", "size": min(WINDOW, side - 1 + side % 2)} if len(shape) > 2 and side > 2 else "spearman"
     try:
         made = SCORES.build({"name": called, **settings})
         subject = Subject("model", Saliency(), shape, layers=("first", "middle", "last"))
