@@ -20,6 +20,7 @@ from veracity.core.registry import Registry
 from veracity.core.scores import Score
 from veracity.core.settings import declared_parameters, short_repr
 from veracity.explain import Saliency
+from veracity.explain.wrapper import Wrapper
 from veracity.scores.presets import PRESETS, needs
 
 COMMON = {
@@ -75,7 +76,10 @@ def paragraphs(name: str, item: Any) -> Iterator[str]:
 def made(item: Any) -> Any:
     """The component with its defaults; None if it needs settings."""
     try:
-        return item() if isinstance(item, type) else item
+        found = item() if isinstance(item, type) else item
+        if isinstance(found, Explainer):
+            found.cost(Size((1, 16, 16)))
+        return found if not isinstance(found, Wrapper) or found.signed is not None else None
     except (VeracityError, TypeError):
         return None
 
