@@ -10,7 +10,7 @@ import torch
 from torch import Size, nn
 
 import veracity
-from small import small_net, series_inputs
+from small import series_inputs, small_net
 from veracity import Audit, Predicted
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import TokenInputs
@@ -105,7 +105,9 @@ def test_models_and_inputs_alone_are_enough(tmp_path: Path) -> None:
     x, net = series_inputs(70), small_net()
     before, state = x.clone(), torch.random.get_rng_state()
     audit = Audit(models=net, inputs=x, targets=torch.arange(70) % 3)
-    with pytest.warns(Note, match="The audit chose the explainers saliency, input_x_gradient, integrated_gradients, grad_cam, the scores") as told:
+    with pytest.warns(
+        Note, match="The audit chose the explainers saliency, input_x_gradient, integrated_gradients, grad_cam, the scores"
+    ) as told:
         chosen = audit.complete
     sentence = str(told[0].message)
     assert "64 samples of 70" in sentence
@@ -134,7 +136,7 @@ def test_the_samples_are_the_same_every_time() -> None:
 
 
 def test_a_model_without_gradients_or_weights() -> None:
-    found = choose({"f": as_model("f", lambda values: values[:, :2])}, as_inputs(torch.randn(8, 4)), **NOTHING)
+    found = choose({"f": as_model("f", lambda values: np.tanh(np.asarray(values))[:, :2].copy())}, as_inputs(torch.randn(8, 4)), **NOTHING)
     assert found.explainers == ["kernel_shap", "feature_ablation", "lime"]
     assert [one if isinstance(one, str) else one["name"] for one in found.scores] == ["insertion", "sparseness"]
     assert "gradients, which the model has not" in found.sentence

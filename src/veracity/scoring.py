@@ -78,8 +78,8 @@ def score(
 def as_maps(maps: Any, shape: Size, size: int, name: str = "maps") -> Tensor:
     """Maps in the shape of the inputs, (samples, *shape): an axis that is missing, or of size one, is repeated.
 
-    >>> as_maps(np.ones((2, 5, 5)), Size((3, 5, 5)), 2).shape, as_maps(np.ones((2, 5, 5, 1)), Size((3, 5, 5)), 2).shape
-    (torch.Size([2, 3, 5, 5]), torch.Size([2, 3, 5, 5]))
+    >>> as_maps([[[1.0, 2.0]]], Size((3, 1, 2)), 1).shape, as_maps([[[[1.0], [2.0]]]], Size((3, 1, 2)), 1).shape
+    (torch.Size([1, 3, 1, 2]), torch.Size([1, 3, 1, 2]))
     """
     given = as_tensor(maps, f"maps '{name}'")
     if given is None or not given.ndim or len(given) != size:

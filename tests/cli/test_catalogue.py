@@ -39,7 +39,15 @@ def test_a_kind_that_is_misspelt(capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_component_is_described(capsys: pytest.CaptureFixture[str]) -> None:
     assert code("ls", "scores", "mprt") == 0
     said = capsys.readouterr().out
-    for part in ("mprt (MPRT)", "better: lower", "range: -1 to 1", "a model with weights", "Adebayo", "layer_order = 'top_down'", "walk = monte_carlo(draws=5"):
+    for part in (
+        "mprt (MPRT)",
+        "better: lower",
+        "range: -1 to 1",
+        "a model with weights",
+        "Adebayo",
+        "layer_order = 'top_down'",
+        "walk = monte_carlo(draws=5",
+    ):
         assert part in said, part
     assert code("ls", "presets", "faithfulness") == 0
     assert "insertion: Area under the curve" in capsys.readouterr().out
