@@ -47,7 +47,8 @@ def test_every_metric_is_translated_or_named() -> None:
     assert set(QUANTUS.values()) == set(METRICS) <= set(SCORES)
     assert {score for score in ABSENT.values() if score} <= set(SCORES)
     for name in QUANTUS:
-        assert plan(name, **({"subset_size": 20} if name == "FaithfulnessCorrelation" else {})).score is not None, name
+        size: dict[str, Any] = {"subset_size": 20} if name == "FaithfulnessCorrelation" else {}
+        assert plan(name, **size).score is not None, name
     assert all(plan(name).missing.startswith("there is no score for it yet") for name in ABSENT)
     assert plan("NoSuchMetric").missing.startswith("it is not a metric of Quantus")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,12 @@ from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import TokenInputs
 from veracity.engine.defaults import choose, look
 from veracity.engine.resolve import as_inputs
-from veracity.models import as_model
+from veracity.models.base import as_model
 from veracity.scores import MaxSensitivity, Sparseness
 from veracity.scoring import as_maps
 from veracity.walk import Exhaustive
 
-NOTHING = {"explainers": None, "scores": None, "symmetry": False, "seed": 0}
+NOTHING: dict[str, Any] = {"explainers": None, "scores": None, "symmetry": False, "seed": 0}
 
 
 def image_net() -> nn.Module:
@@ -111,7 +112,7 @@ def test_models_and_inputs_alone_are_enough(tmp_path: Path) -> None:
         chosen = audit.complete
     sentence = str(told[0].message)
     assert "64 samples of 70" in sentence
-    assert (len(as_inputs(chosen.inputs).take(torch.arange(64)).values), len(chosen.targets)) == (64, 64)
+    assert (len(as_inputs(chosen.inputs).take(torch.arange(64)).values), len(torch.as_tensor(chosen.targets))) == (64, 64)
     assert chosen.spec()["chosen"] == sentence
     assert audit.complete is chosen
     assert torch.equal(x, before)
@@ -148,7 +149,7 @@ def test_an_output_that_is_no_probability_is_not_read_as_one() -> None:
             return x[:, None] * 2
 
     found = choose({"f": Field()}, as_inputs(torch.randn(8, 4)), **NOTHING)
-    assert found.scores[0] == {"name": "insertion", "perturb_baseline": 0.0, "softmax": False}
+    assert list(found.scores)[0] == {"name": "insertion", "perturb_baseline": 0.0, "softmax": False}
 
 
 def test_a_large_model_gets_fewer_samples_and_cheap_scores() -> None:
@@ -184,7 +185,8 @@ def test_classes_stand_for_instances(tmp_path: Path) -> None:
     assert audit.spec()["walk"] == {"name": "exhaustive"}
     assert audit.spec()["symmetry"]["name"] == "cyclic_shift"
     assert isinstance(audit.resolve().walk, Exhaustive)
-    assert MaxSensitivity(walk=veracity.walk.MonteCarlo).walk == veracity.walk.MonteCarlo()
+    given: Any = veracity.walk.MonteCarlo
+    assert MaxSensitivity(walk=given).walk == veracity.walk.MonteCarlo()
     with pytest.raises(SpecError, match="needs the setting 'layer'"):
         Audit(models=small_net(), inputs=series_inputs(2), scores=["sparseness"], explainers=["saliency"], target=veracity.Neuron).resolve()
 

@@ -264,15 +264,11 @@ def entries(metrics: Any) -> list[tuple[str, Any]]:
     if isinstance(metrics, str):
         metrics = [metrics]
     if isinstance(metrics, Mapping):
-        return [(str(label), {"name": label, **one} if isinstance(one, Mapping) or one is None else one) for label, one in filled(metrics)]
+        filled = [(label, {} if one is None else one) for label, one in metrics.items()]
+        return [(str(label), {"name": label, **one} if isinstance(one, Mapping) else one) for label, one in filled]
     if not isinstance(metrics, Iterable):
         raise SpecError(f"The metrics are names, or {{'name': arguments}}, not {short_repr(metrics)}.")
     return [(one, {"name": one}) if isinstance(one, str) else (type(one).__name__, one) for one in metrics]
-
-
-def filled(metrics: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
-    """The entries of a table, with an empty table in the place of None."""
-    return [(label, {} if one is None else one) for label, one in metrics.items()]
 
 
 def explained(

@@ -138,8 +138,8 @@ def setting_lines(item: Any) -> Iterator[str]:
     if not isinstance(item, type):
         function = getattr(item, "function", None)
         if isinstance(item, Measure) and function is not None:
-            for name, one in list(inspect.signature(function).parameters.items())[2:]:
-                yield f"  {name} = {short_repr(one.default)}"
+            for name, parameter in list(inspect.signature(function).parameters.items())[2:]:
+                yield f"  {name} = {short_repr(parameter.default)}"
         return
     if not is_dataclass(item):
         return
