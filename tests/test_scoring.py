@@ -149,7 +149,7 @@ def test_an_output_that_is_no_probability_is_not_read_as_one() -> None:
             return x[:, None] * 2
 
     found = choose({"f": Field()}, as_inputs(torch.randn(8, 4)), **NOTHING)
-    assert list(found.scores)[0] == {"name": "insertion", "perturb_baseline": 0.0, "softmax": False}
+    assert next(iter(found.scores)) == {"name": "insertion", "perturb_baseline": 0.0, "softmax": False}
 
 
 def test_a_large_model_gets_fewer_samples_and_cheap_scores() -> None:
