@@ -7,12 +7,14 @@ from typing import Any
 
 from veracity.cli.catalogue import FILE, KINDS
 from veracity.core import registry
+from veracity.scores.presets import PRESETS
 
 
 def registered() -> dict[str, dict[str, str]]:
     """The names and sentences of the package's own components, by kind."""
     known = {one.plural: one for one in vars(registry).values() if isinstance(one, registry.Registry)}
-    return {kind: {name: item.summary() for name, item in sorted(known[kind].own().items()) if ours(item)} for kind in KINDS}
+    found = {kind: {name: item.summary() for name, item in sorted(known[kind].own().items()) if ours(item)} for kind in KINDS[:-1]}
+    return {**found, "presets": {name: one.summary() for name, one in sorted(PRESETS.items())}}
 
 
 def ours(item: Any) -> bool:

@@ -13,7 +13,7 @@ from veracity.core.lazy import lazy
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from veracity import explain, measure, orbits, perturb, scores, walk
+    from veracity import explain, measure, orbits, perturb, quantus, scores, walk
     from veracity.app import serve
     from veracity.audit import Audit
     from veracity.core.dense_targets import Segmentation, Token
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from veracity.orbits import OrbitEvaluation, OrbitResult
     from veracity.perturb import groups
     from veracity.results import Result
+    from veracity.scoring import score
     from veracity.studies import Audits, DegradationCheck, DistanceCheck, MetaEvaluation, advise, scan
     from veracity.trainers import Trainer
 
 __getattr__, __dir__ = lazy(__name__)
-MODULES = {"explain", "groups", "measure", "orbits", "perturb", "scores", "walk"}
+MODULES = {"explain", "groups", "measure", "orbits", "perturb", "quantus", "scores", "walk"}
 __all__ = sorted({*__dir__()} - MODULES)

@@ -16,7 +16,7 @@ from veracity.core.component import encode_setting
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
-from veracity.core.inputs import Inputs
+from veracity.core.inputs import Inputs, SelectedSamples, TensorInputs
 from veracity.core.models import as_device, to_device
 from veracity.core.scores import Defaults
 from veracity.core.settings import Count, Inside, Whole, check_fields
@@ -26,6 +26,7 @@ from veracity.core.training import Checkpoint, CrossTrained, Training
 from veracity.core.walks import Walk
 from veracity.engine.crosstrain.folds import FoldModels, accuracy_notes, check_stability, every_module, fold_records, on_device
 from veracity.engine.crosstrain.training import FoldTraining
+from veracity.engine.defaults import choose
 from veracity.engine.executors import Executor, as_executor, check_main
 from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.loop import JobRunner
@@ -54,6 +55,7 @@ from veracity.engine.resolve import (
     check_needs,
     class_names,
     labelled,
+    named_labels,
     prepare_explainer,
 )
 from veracity.engine.store import RunFolder
@@ -61,6 +63,7 @@ from veracity.engine.store.manifest import Kind
 from veracity.engine.trial import admit, check_ready, check_training, first_budget, readable, try_explainers
 from veracity.inputs import labels_of
 from veracity.results import Result
+from veracity.scores.presets import listed_scores
 
 
 @dataclass(frozen=True)
@@ -126,9 +129,11 @@ class Audit:
                  Batch), or an Inputs such as TextInputs, TableInputs, ImageInputs
     targets      class numbers (samples,), needed only for target="label" and for the accuracy; any numbers if the model does not classify;
                  0 or 1 for each of several labels (samples, K); the class of every pixel (samples, H, W)
-    explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}
+    explainers   names, Explainers, Captum classes, functions (model, inputs, targets) -> maps; a list or {"label": ...}; by default
+                 some that fit the models, if the scores need any
     symmetry     the space of transforms for scores given by name, for example CyclicShift(axes=(-1,))
-    scores       names or Score objects; a list or {"label": ...}
+    scores       names or Score objects; a list or {"label": ...}; the name of a preset, such as "faithfulness"; by default equivariance
+                 and model_invariance with a symmetry, else the preset "quick" as far as it fits
     walk         how to explore the symmetry; all of it up to 512 elements, else 50 random ones, unless given
     target       which output is explained: "predicted", "label", a class number, Segmentation(index=...), Token(position=..., id=...),
                  another Target, or a function of the output
@@ -146,9 +151,9 @@ class Audit:
     models: Any
     inputs: Any
     targets: Any = None
-    explainers: Sequence[Any] | Mapping[str, Any] = ()
+    explainers: Any = None
     symmetry: Any = None
-    scores: Sequence[Any] | Mapping[str, Any] = ("equivariance", "model_invariance")
+    scores: Any = None
     walk: Any = None
     target: Any = "predicted"
     controls: bool = True
@@ -199,6 +204,8 @@ class Audit:
         An `executor` says where jobs run; without one, in this process for one worker and in worker processes for more.
         """
         check_main()
+        if self.complete is not self:
+            return self.complete.run(folder, workers=workers, executor=executor, batch=batch, memory=memory, progress=progress)
         chosen = as_executor(executor, workers)
         store = RunFolder(str(folder))
         store.check_writable(Kind.AUDIT)
@@ -227,6 +234,28 @@ class Audit:
         for failure in failures_of(result.failures().to_dict("records")):
             warnings.warn(str(failure), Note, stacklevel=2)
         return result
+
+    @cached_property
+    def complete(self) -> Audit:
+        """The audit with explainers, scores and samples chosen where none are given; itself if nothing is to be chosen.
+
+        With models and inputs alone, it takes at most 64 random samples, so that a run takes less than a minute. A warning says what was
+        chosen, and so does the manifest.
+        """
+        if self.explainers is not None and self.scores is not None:
+            return self
+        given: dict[str, Any] = {"explainers": self.explainers, "scores": self.scores, "symmetry": self.symmetry is not None}
+        choice = choose(self.modules, self.data, **given, seed=self.seed)
+        changes: dict[str, Any] = {"models": self.modules, "inputs": self.data, "explainers": choice.explainers, "scores": choice.scores}
+        changes["targets"] = None if self.labels is None else named_labels(self.labels, class_names(self.modules))
+        if choice.rows is not None:
+            whole = self.data.tensor if isinstance(self.data, TensorInputs) else None
+            changes["inputs"] = SelectedSamples(self.data, choice.rows) if whole is None else whole[choice.rows.to(whole.device)]
+            changes["targets"] = None if self.labels is None else named_labels(self.labels[choice.rows], class_names(self.modules))
+        if choice.sentence:
+            changes["about"] = {**as_about(self.about), "chosen": choice.sentence}
+            warnings.warn(choice.sentence, Note, stacklevel=4)
+        return replace(self, **changes)
 
     def on(self, device: str) -> Audit:
         """The same audit with its models on a device; a model that is elsewhere is copied there."""
@@ -273,6 +302,8 @@ class Audit:
         Strengths that the folder holds are used, so that cells which depend on them are known. What must be calibrated, learnt or
         trained first is counted.
         """
+        if self.complete is not self:
+            return self.complete.forecast(folder, workers=workers, batch=batch, memory=memory, progress=progress)
         store, trainings = None if folder is None else RunFolder(str(folder)), self.fold_trainings()
         trained = load_folds(trainings, store)
         prepared = self.prepare(workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=True, progress=progress)
@@ -297,6 +328,10 @@ class Audit:
 
         `trained` holds the models of folds by the name of their cross-trained model; a `rehearsal` says nothing about their predictions.
         """
+        if self.complete is not self:
+            return self.complete.prepare(
+                workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=rehearsal, progress=progress
+            )
         one = self.resolve(workers=workers, batch=batch, memory=memory)
         inputs, labels = one.inputs, one.labels
         budgets: dict[str, Budget] = {}
@@ -335,6 +370,8 @@ class Audit:
 
     def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> AuditSetup:
         """All settings as components and tensors; raises on mistakes that need no model to be found."""
+        if self.complete is not self:
+            return self.complete.resolve(workers=workers, batch=batch, memory=memory)
         for what, value in (("batch", batch), ("workers", workers), ("memory", memory)):
             if value is not None:
                 as_whole(value, what, least=1)
@@ -342,7 +379,7 @@ class Audit:
         models, inputs, labels = self.modules, self.data, self.labels
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
-        named = labelled(self.explainers, self.controls, structured)
+        named = labelled(self.explainers or (), self.controls, structured)
         explainers = {label: prepare_explainer(inputs, one.bind(reference, space)) for label, one in named.items()}
         check_given(explainers, inputs.size())
         scores = all_scores(self.scores, self.companions)
@@ -357,14 +394,16 @@ class Audit:
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
+        if self.complete is not self:
+            return self.complete.spec()
         models = self.modules
         crossed = {name: model.spec() for name, model in models.items() if isinstance(model, CrossTrained)}
         found = {
             "models": list(models),
             **({"cross_trained": crossed} if crossed else {}),
-            "explainers": {label: one.spec() for label, one in labelled(self.explainers, self.controls).items() if not one.control},
+            "explainers": {label: one.spec() for label, one in labelled(self.explainers or (), self.controls).items() if not one.control},
             "symmetry": encode_setting(self.symmetry),
-            "scores": encode_setting(self.scores),
+            "scores": encode_setting(listed_scores(self.scores)),
             "walk": encode_setting(self.walk),
             "target": encode_setting(self.target),
             "controls": self.controls,

@@ -34,3 +34,30 @@ def test_a_plugin_is_listed_without_being_imported(tmp_path: Path, monkeypatch: 
 def test_a_kind_that_is_misspelt(capsys: pytest.CaptureFixture[str]) -> None:
     assert code("ls", "score") == 2
     assert "Unknown kind 'score'. Did you mean 'scores'?" in capsys.readouterr().err
+
+
+def test_one_component_is_described(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code("ls", "scores", "mprt") == 0
+    said = capsys.readouterr().out
+    for part in (
+        "mprt (MPRT)",
+        "better: lower",
+        "range: -1 to 1",
+        "a model with weights",
+        "Adebayo",
+        "layer_order = 'top_down'",
+        "walk = monte_carlo(draws=5",
+    ):
+        assert part in said, part
+    assert code("ls", "presets", "faithfulness") == 0
+    assert "insertion: Area under the curve" in capsys.readouterr().out
+    assert code("ls", "scores", "Max-Sensitivity") == 2
+    assert "Did you mean 'max_sensitivity'?" in capsys.readouterr().err
+
+
+def test_every_component_is_described() -> None:
+    from veracity.cli.component import describe
+
+    for kind, names in json.loads(FILE.read_text(encoding="utf-8")).items():
+        for name in names:
+            assert list(describe(kind, name)), f"{kind} {name}"

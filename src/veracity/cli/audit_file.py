@@ -17,13 +17,15 @@ from torch import Tensor, nn
 from veracity.audit import Audit
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.registry import TRAINERS, import_object
+from veracity.core.settings import short_repr
 from veracity.core.training import CrossTrained
 from veracity.engine.resolve import as_tensor
 
 KEYS: dict[str, Any] = {
     **dict.fromkeys(("title", "data", "reference", "training", "outputs", "out"), str),
     **dict.fromkeys(("concepts", "checkpoints", "models"), dict),
-    **dict.fromkeys(("explainers", "scores"), (list, dict)),
+    "explainers": (list, dict),
+    "scores": (list, dict, str),
     **dict.fromkeys(("symmetry", "walk"), (str, dict)),
     **dict.fromkeys(("examples", "seed"), int),
     **dict.fromkeys(("controls", "companions"), bool),
@@ -68,12 +70,12 @@ def checkpoints(name: str, listed: Any, here: Path) -> list[Any]:
     """A model's checkpoints: files, or pairs of a file and its learning rate."""
     wanted = f"The checkpoints of '{name}' are a list of files, such as [\"epoch1.safetensors\"], or of pairs [file, learning rate]"
     if not isinstance(listed, list):
-        raise SpecError(f"{wanted}, not {listed!r}.")
+        raise SpecError(f"{wanted}, not {short_repr(listed)}.")
     found: list[Any] = []
     for one in listed:
         file, *rate = one if isinstance(one, list) and one else [one]
         if not isinstance(file, str) or len(rate) > 1 or not all(isinstance(part, (int, float)) for part in rate):
-            raise SpecError(f"{wanted}, not {one!r}.")
+            raise SpecError(f"{wanted}, not {short_repr(one)}.")
         found.append((here / file, *rate) if rate else here / file)
     return found
 
@@ -84,7 +86,7 @@ def concept(name: str, entry: Any) -> Any:
         return set(entry)
     if isinstance(entry, str):
         return import_object(entry)
-    raise SpecError(f"The concept '{name}' must be a list of labels, such as [0, 2], or \"module:function\", not {entry!r}.")
+    raise SpecError(f"The concept '{name}' must be a list of labels, such as [0, 2], or \"module:function\", not {short_repr(entry)}.")
 
 
 def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:

@@ -1,4 +1,4 @@
-"""The command `ls`: which components there are, with a sentence each, without importing any of them.
+"""The command `ls`: which components there are, with a sentence each, without importing any of them; or all about one of them.
 
 The names of this package are in catalogue.json, which `python -m tests.catalogue` writes and a test compares with the registries.
 Those of other distributions come from their entry points, and their sentences from the docstrings in the source files.
@@ -19,19 +19,28 @@ from veracity.core.errors import unknown
 FILE = Path(__file__).with_name("catalogue.json")
 KINDS = (
     "explainers", "groups", "spaces", "measures", "scores", "walks", "kernels", "targets", "trainers", "orbits", "tasks", "recipes",
-    "executors", "figures",
+    "executors", "figures", "presets",
 )  # fmt: skip
 """The kinds of components, in the order in which they are listed."""
 
 
-def ls(kind: str = typer.Argument("", help=f"One of: {', '.join(KINDS)}.")) -> None:
-    """List the components there are, with one sentence each."""
+def ls(
+    kind: str = typer.Argument("", help=f"One of: {', '.join(KINDS)}."),
+    name: str = typer.Argument("", help="One component, with its settings and what it needs."),
+) -> None:
+    """List the components there are, with one sentence each; or say all about one."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     if kind and kind not in KINDS:
         raise unknown("kind", kind, KINDS)
+    if name:
+        from veracity.cli.component import describe
+
+        for line in describe(kind, name):
+            Console().print(escape(line), highlight=False, soft_wrap=True)
+        return
     own, points = json.loads(FILE.read_text(encoding="utf-8")), entry_points()
     for plural in [kind] if kind else KINDS:
         found = {point.name: sentence(point) for point in points.select(group=f"veracity.{plural}")} | own[plural]

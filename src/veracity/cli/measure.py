@@ -95,6 +95,7 @@ def audit(
     batch: int | None = typer.Option(None, help="Model rows at once; by default as many as the memory budget allows."),
     memory: float | None = typer.Option(None, help="Memory budget in GiB; 1 on a CPU, a quarter of a GPU's by default."),
     executor: str | None = typer.Option(None, help="Where jobs run; by default in worker processes. See: veracity ls executors"),
+    scores: str | None = typer.Option(None, help="A preset or names with commas, instead of the file's scores. See: veracity ls presets"),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what it would cost, and stop."),
 ) -> None:
     """Run an audit file; the same command resumes what was interrupted."""
@@ -106,6 +107,8 @@ def audit(
         asked, named = audit_file.read(file)
         folder = out or named
         asked = replace(asked, about={**asked.about, "file": file.name})
+        if scores is not None:
+            asked = replace(asked, scores=[one.strip() for one in scores.split(",")] if "," in scores else scores)
         crew, budget = default_workers(workers, device), None if memory is None else int(memory * 2**30)
         asked = asked.on(device)
         if dry_run:

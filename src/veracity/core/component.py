@@ -58,6 +58,8 @@ def encode_setting(value: Any) -> Any:
         return [encode_setting(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): encode_setting(item) for key, item in value.items()}
+    if isinstance(value, Checking) and issubclass(value, Component):
+        value = value()
     if hasattr(value, "spec") and not isinstance(value, type):
         return value.spec()
     if callable(value):

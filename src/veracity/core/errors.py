@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+
+from veracity.core.aliases import NEAREST, SAME, squeezed
 
 CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 """Line breaks, terminal control characters and lone surrogates."""
 LONGEST_MESSAGE = 1200
+LONGEST_LIST = 600
+"""How many characters of a list of names an error shows."""
 
 
 class VeracityError(Exception):
@@ -50,10 +54,39 @@ def unknown(kind: str, name: str, known: Iterable[str], listing: str = "") -> Sp
     Unknown measure 'cosin'. Did you mean 'cosine'?
     """
     names, name = sorted(known), " ".join(repr(str(name))[1:-1].split())[:80]
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(names)}."
+    found = meant(name, names, kind)
+    hint = f"Did you mean '{found}'?" if found else f"Known: {listed(names)}."
+    key = squeezed(name)
+    if kind == "score" and key in NEAREST and key not in {squeezed(one) for one in names}:
+        hint = "Quantus has a metric of this name, and there is no score for it yet."
+        hint += f" The nearest is '{NEAREST[key]}'." if NEAREST[key] else ""
     see = f" See: veracity ls {listing}" if listing else ""
     return SpecError(f"Unknown {kind} '{name}'. {hint}{see}")
+
+
+def meant(name: str, names: Sequence[str], kind: str = "") -> str:
+    """The known name that was meant: the same but for its spelling, what Quantus calls so, or the most similar; "" if there is none.
+
+    >>> meant("Max Sensitivity", ["max_sensitivity"]), meant("ModelParameterRandomisation", ["mprt"], "score")
+    ('max_sensitivity', 'mprt')
+    """
+    key = squeezed(name)
+    same = next((one for one in names if squeezed(one) == key), "") if key else ""
+    alias = SAME.get(key, "") if kind == "score" else ""
+    return same or (alias if alias in names else "") or next(iter(get_close_matches(name, names, n=1, cutoff=0.5)), "")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names with commas between them, the first ones if there are many.
+
+    >>> listed(["a", "b"])
+    'a, b'
+    """
+    shown, text = list(names), ", ".join(names)
+    while len(text) > LONGEST_LIST and len(shown) > 1:
+        shown.pop()
+        text = f"{', '.join(shown)} and {len(names) - len(shown)} more"
+    return text[: 2 * LONGEST_LIST]
 
 
 def missing_extra(package: str, extra: str, distribution: str = "veracity") -> SpecError:

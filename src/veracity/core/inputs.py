@@ -10,6 +10,7 @@ from torch import Size, Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
+from veracity.core.settings import short_repr
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 PADDING = -1
@@ -150,7 +151,7 @@ class TokenInputs:
             what = f"{ids.dtype} {tuple(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
             raise InputError(f"Tokens must be whole numbers of shape (samples, length) with at least one sample, not {what}.")
         if isinstance(self.vocabulary, bool) or not isinstance(self.vocabulary, int) or self.vocabulary < 1:
-            raise InputError(f"The vocabulary must be a whole number of at least 1, not {self.vocabulary!r}.")
+            raise InputError(f"The vocabulary must be a whole number of at least 1, not {short_repr(self.vocabulary)}.")
         low, high = int(ids.min()), int(ids.max())
         if low < PADDING or high >= self.vocabulary:
             bad = low if low < PADDING else high

@@ -58,7 +58,10 @@ class Registry(Generic[T]):
                 warnings.warn(str(error), Note, stacklevel=2)
 
     def build(self, spec: str | Mapping[str, Any] | T) -> T:
-        """A component from its name or from {name, settings}; a component is returned as it is."""
+        """A component from its name, from {name, settings} or from its class; a component is returned as it is."""
+        if isinstance(spec, Checking):
+            made: T = spec()
+            return made
         if isinstance(spec, str):
             spec = {"name": spec}
         if not isinstance(spec, Mapping):

@@ -275,7 +275,7 @@ def mapping_of(key: Kind, item: Kind) -> Kind:
 
 
 def instance_of(base: type) -> Kind:
-    """An object of a class. An Enum is also given by its value, and a component by its name or {name, settings}."""
+    """An object of a class. An Enum is also given by its value, and a component by its name, its class or {name, settings}."""
     if issubclass(base, Enum):
         values = {one.value: one for one in base}
         words = join_or(list(map(repr, values)))
@@ -289,6 +289,8 @@ def instance_of(base: type) -> Kind:
     def accept(value: Any) -> Any:
         if named is not None and isinstance(value, (str, Mapping)):
             value = named(value)
+        elif named is not None and isinstance(value, type) and issubclass(value, base):
+            value = value()
         return value if isinstance(value, base) else WRONG
 
     article, by_name = "an" if base.__name__[0] in "AEIOU" else "a", " (an object, a name or a table with a name)" if named else ""

@@ -192,6 +192,8 @@ def as_target(value: Any) -> Target:
     """A target from an object, a name, a class number or a function."""
     if isinstance(value, Target):
         return value
+    if isinstance(value, type) and issubclass(value, Target):
+        return value()
     if isinstance(value, bool) or not (isinstance(value, (int, str, dict)) or callable(value)):
         raise InputError(f"A target is a Target, a name, a class number or a function, not {short_repr(value)}.")
     if isinstance(value, int):

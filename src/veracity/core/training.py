@@ -17,6 +17,7 @@ from veracity.core.component import encode_setting
 from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import FirstSamples, Inputs
 from veracity.core.registry import TRAINERS
+from veracity.core.settings import short_repr
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class CrossTrained:
         if not callable(fit):
             raise SpecError(
                 "A cross-trained model needs fit=..., a function (inputs, targets, seed) -> nn.Module or the name of a trainer, or "
-                f"models=[...] that are already trained; not {fit!r}."
+                f"models=[...] that are already trained; not {short_repr(fit)}."
             )
         made: Callable[..., Any] = fit
         return made
@@ -133,7 +134,7 @@ class CrossTrained:
     def check(self) -> None:
         """Raise if settings are invalid or contradict each other."""
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise SpecError(f"The seed of a cross-trained model must be a whole number from 0, not {self.seed!r}.")
+            raise SpecError(f"The seed of a cross-trained model must be a whole number from 0, not {short_repr(self.seed)}.")
         if not isinstance(self.models, (list, tuple)):
             raise InputError(f"models=... must be a list with one model per fold, not {type(self.models).__name__}.")
         if isinstance(self.build, nn.Module) or (self.build is not None and not callable(self.build)):
@@ -143,7 +144,7 @@ class CrossTrained:
         if self.folder is not None and Path(str(self.folder)).is_file():
             raise SpecError(f"folder=... must be a folder for the trained models, but {self.folder} is a file.")
         if self.folder is not None and not isinstance(self.folder, str):
-            raise SpecError(f"folder=... must be the name of a folder, not {self.folder!r}.")
+            raise SpecError(f"folder=... must be the name of a folder, not {short_repr(self.folder)}.")
         if self.models and self.fit is not None:
             raise SpecError("A cross-trained model needs either fit=... or models=[...], not both.")
         if not self.models:

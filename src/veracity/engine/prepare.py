@@ -19,6 +19,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.scores import Reads, Request
+from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace, RangedSpace, WeightSpace
 from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
 from veracity.core.walks import AdaptiveWalk, Sampling, Search, Walk
@@ -63,7 +64,7 @@ def check_search(score: SearchScore, request: Request, target: Target, shape: Si
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or not low <= value <= high:
             raise SpecError(
                 f"The threshold of '{score.name}' is a value of its measure '{score.compare.name}', "
-                f"from {low:g} to {high:g}, not {value!r}."
+                f"from {low:g} to {high:g}, not {short_repr(value)}."
             )
         score.compare(*torch.rand((2, 1, *shape), generator=torch.Generator().manual_seed(0)))
 

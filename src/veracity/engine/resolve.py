@@ -41,6 +41,7 @@ from veracity.models import as_model
 from veracity.perturb import Group
 from veracity.scores import ActionFloor, SelfAgreement, SymmetryScore
 from veracity.scores.common import as_score
+from veracity.scores.presets import listed_scores
 from veracity.walk import Exhaustive, MonteCarlo
 
 EXHAUSTIVE_UP_TO = 512
@@ -139,6 +140,11 @@ def class_names(models: Mapping[str, nn.Module | CrossTrained]) -> list[Any] | N
         return None
     names: list[Any] = list(found[0])
     return None if names == list(range(len(names))) else names
+
+
+def named_labels(labels: Tensor, names: Sequence[Any] | None) -> Any:
+    """Class numbers as the labels that `as_labels` takes for them."""
+    return labels if names is None else [names[number] for number in labels.tolist()]
 
 
 def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
@@ -288,11 +294,9 @@ class Scores:
     assumptions: dict[str, str]
 
 
-def all_scores(scores: Sequence[Any] | Mapping[str, Any], companions: bool = True) -> Scores:
+def all_scores(scores: Any, companions: bool = True) -> Scores:
     """The requested scores and their companions: self-agreement, the floor of the action, and the assumptions about models."""
-    if isinstance(scores, str):
-        raise SpecError(f"The scores are a list, such as ['{scores}'], not one name.")
-    scores = check_value(scores, LISTED, "The setting 'scores'")
+    scores = listed_scores(scores)
     given = scores if isinstance(scores, Mapping) else None
     built = [as_score(score) for score in (scores if given is None else given.values())]
     if not built:
@@ -412,7 +416,7 @@ def as_concept(name: str, given: Any, training: Training) -> Tensor:
     )
     if isinstance(given, (set, frozenset)):
         if not all(isinstance(label, int) and not isinstance(label, bool) for label in given):
-            raise InputError(f"{wanted}{given!r}.")
+            raise InputError(f"{wanted}{short_repr(given)}.")
         mask = torch.isin(training.labels, torch.tensor(sorted(given), dtype=torch.long))
     else:
         found = concept_mask(name, given, training) if callable(given) else given
@@ -464,7 +468,7 @@ def as_checkpoint(given: Any) -> Checkpoint:
         return given
     if isinstance(given, (tuple, list)) and len(given) == 2:
         if isinstance(given[1], bool) or not isinstance(given[1], (int, float)) or not given[1] >= 0:
-            raise InputError(f"A checkpoint's learning rate is a number of at least 0, not {given[1]!r}.")
+            raise InputError(f"A checkpoint's learning rate is a number of at least 0, not {short_repr(given[1])}.")
         return replace(as_checkpoint(given[0]), rate=float(given[1]))
     state = state_from(Path(given)) if isinstance(given, (str, Path)) else given
     inner = [value for value in state.values() if isinstance(value, Mapping)] if isinstance(state, Mapping) else []

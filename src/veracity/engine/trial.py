@@ -27,6 +27,7 @@ from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import check_weights, device_of, evaluating, out_of_memory, unwrap, weight_type
 from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.scores import Reads, reads_after, reads_before
+from veracity.core.settings import short_repr
 from veracity.core.snapshot import ModelSnapshot
 from veracity.core.targets import Outputs, Target, class_numbers
 from veracity.core.training import Training
@@ -408,12 +409,12 @@ def try_explainer(problem: Problem, name: str, label: str, budget: Budget) -> tu
 def check_declared(label: str, explainer: Explainer, shape: Size) -> None:
     """Raise if an explainer declares something of the wrong type."""
     if not isinstance(explainer.frame, Frame):
-        raise SpecError(f"The frame of {label} must be a Frame, such as Frame.TRAINING, not {explainer.frame!r}.")
+        raise SpecError(f"The frame of {label} must be a Frame, such as Frame.TRAINING, not {short_repr(explainer.frame)}.")
     if not isinstance(explainer, Learner) and hasattr(explainer, "learn"):
         raise SpecError(f"{label} has a method `learn`, which nobody would call: derive {type(explainer).__name__} from Learner.")
     cost: Any = explainer.cost(shape)
     if not isinstance(cost, Cost):
-        raise SpecError(f"The cost of {label} must be a Cost, such as Cost(forward=1), not {cost!r}.")
+        raise SpecError(f"The cost of {label} must be a Cost, such as Cost(forward=1), not {short_repr(cost)}.")
 
 
 def mixing_remark(problem: Problem, name: str, label: str, explainer: Explainer, budget: Budget, x: Signals, targets: Tensor) -> str:

@@ -27,6 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Explainer
+from veracity.core.settings import short_repr
 from veracity.explain.deep_lift import DeepLift, differentiable_deep_lift
 from veracity.explain.grad_cam import GradCam, GradCamPlusPlus, LayerMap, resize
 from veracity.explain.masking import Baseline
@@ -119,7 +120,7 @@ class SoftReLU(TorchFunctionMode):
 
     def __init__(self, beta: float) -> None:
         if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 < beta < math.inf:
-            raise SpecError(f"The sharpness beta of SoftReLU must be a positive number, such as 20.0, not {beta!r}.")
+            raise SpecError(f"The sharpness beta of SoftReLU must be a positive number, such as 20.0, not {short_repr(beta)}.")
         super().__init__()
         self.beta = float(beta)
 

@@ -18,7 +18,7 @@ from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, to_device
-from veracity.core.settings import Inside, Whole, check_fields
+from veracity.core.settings import Inside, Whole, check_fields, short_repr
 from veracity.core.targets import Outputs, as_target, class_numbers
 from veracity.engine.memory import Budget
 from veracity.engine.problem import Problem
@@ -92,7 +92,7 @@ class OrbitEvaluation:
         `workers` is how many threads models may use, `batch` how many rows they see at once, `memory` the budget in bytes.
         """
         if not isinstance(folder, (str, Path)):
-            raise InputError(f"A run needs a folder to write to, such as run('runs/digits'), not {folder!r}.")
+            raise InputError(f"A run needs a folder to write to, such as run('runs/digits'), not {short_repr(folder)}.")
         store = RunFolder(str(folder))
         store.check_writable(Kind.ORBITS)
         with threads(workers):
@@ -202,9 +202,9 @@ def threads(count: int | None) -> Iterator[None]:
 def fit(orbit: Any, task: Any, inputs: Inputs) -> tuple[Orbit, Task]:
     """The orbit, fitted to the inputs, and the task; raises unless the two belong together."""
     if not isinstance(orbit, Orbit):
-        raise SpecError(f"The orbit is one such as RotationOrbit() or GroupOrbit(space=...), not {orbit!r}.")
+        raise SpecError(f"The orbit is one such as RotationOrbit() or GroupOrbit(space=...), not {short_repr(orbit)}.")
     if not isinstance(task, Task):
-        raise SpecError(f"The task is one such as Classification() or Detection(...), not {task!r}.")
+        raise SpecError(f"The task is one such as Classification() or Detection(...), not {short_repr(task)}.")
     check_metrics(task.metrics)
     fitted = orbit.fit(inputs.shape)
     check_structure(fitted.space, inputs)
@@ -218,7 +218,7 @@ def check_metrics(metrics: Sequence[Metric]) -> None:
     """Raise unless the metrics have different names and proper bounds."""
     for one in metrics:
         if not isinstance(one.bounds, (tuple, list)) or [type(bound) for bound in one.bounds] not in BOUNDS:
-            raise SpecError(f"The metric '{one.name}' needs bounds of two numbers, such as (0.0, math.inf), not {one.bounds!r}.")
+            raise SpecError(f"The metric '{one.name}' needs bounds of two numbers, such as (0.0, math.inf), not {short_repr(one.bounds)}.")
     names = [one.name for one in metrics]
     if not names or any(names.count(name) > 1 or "@" in name or ":" in name for name in names):
         raise SpecError(f"The metrics of a task need names of their own without @ and :, one at least, not {names}.")

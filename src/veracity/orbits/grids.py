@@ -15,7 +15,7 @@ from veracity.core.component import Component
 from veracity.core.errors import SpecError
 from veracity.core.randomness import Draws
 from veracity.core.registry import ORBITS
-from veracity.core.settings import Count, Whole
+from veracity.core.settings import Count, Whole, short_repr
 from veracity.core.spaces import FiniteSpace, InputSpace
 from veracity.perturb.groups.base import Group, describe
 from veracity.perturb.groups.product import Product
@@ -113,7 +113,7 @@ def turns(orbit: Orbit, step: float, whole: float = WHOLE_TURN) -> Tensor:
     number = isinstance(step, (int, float)) and not isinstance(step, bool) and 0 < step <= whole
     count = round(whole / step) if number else 0
     if not number or abs(count * step - whole) > ROUNDING * whole:
-        raise SpecError(f"{describe(orbit)} needs a step in degrees that divides {whole:g}, such as 5, not {step!r}.")
+        raise SpecError(f"{describe(orbit)} needs a step in degrees that divides {whole:g}, such as 5, not {short_repr(step)}.")
     return torch.arange(count, dtype=torch.float64) * (whole / count)
 
 
@@ -235,4 +235,4 @@ class GroupOrbit(Orbit):
         space = self.space
         moves = isinstance(space, InputSpace) and space.moves_frame
         if not moves or not isinstance(space, (Group, FiniteSpace)):
-            raise SpecError(f"An orbit needs a group or a finite space that moves inputs, such as CyclicShift(), not {space!r}.")
+            raise SpecError(f"An orbit needs a group or a finite space that moves inputs, such as CyclicShift(), not {short_repr(space)}.")

@@ -14,7 +14,7 @@ from torch import Size, Tensor
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import GROUPS, ORBITS, SPACES
-from veracity.core.settings import Count
+from veracity.core.settings import Count, short_repr
 from veracity.orbits.grids import WHOLE_TURN, Axis, GroupOrbit, Layout, Orbit, column_first_pairs, turns
 from veracity.perturb.groups.base import UNMOVED, describe
 from veracity.perturb.groups.dihedral import Dihedral, Mirror
@@ -120,7 +120,7 @@ class DiskOrbit(Orbit):
     def locate(self, at: Tensor) -> Tensor:
         """Unit quaternions (cos a / 2, sin a / 2 u) about u = cos d e_1 + sin d e_2, where the plane's axes are e_1 and e_2."""
         if self.plane not in PLANES:
-            raise SpecError(f"{describe(self)} needs one of the planes {', '.join(PLANES)}, not {self.plane!r}.")
+            raise SpecError(f"{describe(self)} needs one of the planes {', '.join(PLANES)}, not {short_repr(self.plane)}.")
         direction, half = at[:, 0].double().deg2rad(), at[:, 1].double().clamp(0.0, HALF_TURN).deg2rad() / 2.0
         found = torch.zeros(len(at), 4, dtype=torch.float64)
         found[:, 0] = half.cos()

@@ -18,6 +18,7 @@ from torch import Tensor
 from veracity.core.errors import InputError, unknown
 from veracity.core.inputs import Signals
 from veracity.core.models import device_of, evaluating
+from veracity.core.settings import short_repr
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import MANIFEST
 from veracity.orbits.evaluation import OrbitEvaluation
@@ -102,7 +103,7 @@ class Live:
         """The coordinates (1, axes); raises if the sample, the place or the explainer does not exist."""
         plan = self.plan
         if isinstance(sample, bool) or not isinstance(sample, int) or not 0 <= sample < plan.inputs.size():
-            raise InputError(f"A sample is known by its number from 0 to {plan.inputs.size() - 1}, not {sample!r}.")
+            raise InputError(f"A sample is known by its number from 0 to {plan.inputs.size() - 1}, not {short_repr(sample)}.")
         place = torch.tensor([[float(value) for value in at]], dtype=torch.float64)
         if place.shape[1] != len(plan.orbit.axes) or not place.isfinite().all():
             names = ", ".join(axis.name for axis in plan.orbit.axes)

@@ -10,6 +10,7 @@ from torch import Size, Tensor
 from torch.nn import functional
 
 from veracity.core.errors import SpecError
+from veracity.core.settings import short_repr
 
 THUMBNAIL = 32
 """How large a thumbnail is at most, in pixels."""
@@ -40,7 +41,7 @@ def picture_of(shape: Size, layout: str, window: int | None, given: Any = None) 
     """
     if given is not None:
         if given not in list(Picture):
-            raise SpecError(f"A picture is one of {', '.join(Picture)}, not {given!r}.")
+            raise SpecError(f"A picture is one of {', '.join(Picture)}, not {short_repr(given)}.")
         if not fits(Picture(given), shape):
             raise SpecError(f"Inputs of shape {tuple(shape)} cannot be drawn as '{given}': {SHAPES}.")
         return Picture(given)

@@ -21,6 +21,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, StoreError, VeracityError, unknown
 from veracity.core.failures import failures_of
 from veracity.core.inputs import Signals
+from veracity.core.settings import short_repr
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.engine.store.state import STATE, Progress, Stage, State, row_state
@@ -197,13 +198,15 @@ class OrbitResult:
             number = self.groups.index(subset) if isinstance(subset, str) else int(subset)
             found = np.flatnonzero(self.labels == number)
             if not len(found):
-                raise InputError(f"No sample has the label {subset!r}; there are {', '.join(map(str, np.unique(self.labels)))}.")
+                raise InputError(f"No sample has the label {short_repr(subset)}; there are {', '.join(map(str, np.unique(self.labels)))}.")
             return found
         given = np.asarray(subset)
         numbers = np.flatnonzero(given) if given.dtype == np.bool_ and given.shape == (self.samples,) else given
         wrong = numbers.ndim != 1 or not len(numbers) or not np.issubdtype(numbers.dtype, np.integer)
         if wrong or numbers.min() < 0 or numbers.max() >= self.samples:
-            raise InputError(f"A subset is a label, a group's name, or numbers of samples from 0 to {self.samples - 1}, not {subset!r}.")
+            raise InputError(
+                f"A subset is a label, a group's name, or numbers of samples from 0 to {self.samples - 1}, not {short_repr(subset)}."
+            )
         return numbers.astype(np.int64)
 
     def table(self, subset: Any = None) -> pd.DataFrame:
@@ -351,7 +354,7 @@ class OrbitResult:
 
     def _block(self, sample: int) -> dict[str, Any]:
         if isinstance(sample, bool) or not isinstance(sample, (int, np.integer)) or not 0 <= sample < self.samples:
-            raise InputError(f"A sample is known by its number from 0 to {self.samples - 1}, not {sample!r}.")
+            raise InputError(f"A sample is known by its number from 0 to {self.samples - 1}, not {short_repr(sample)}.")
         return next(block for block in self.manifest["pictures"] if block["start"] <= sample < block["stop"])
 
     def _column(self, model: str, name: str, explainer: str = "") -> Values:

@@ -12,7 +12,7 @@ from torch import Size, Tensor
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.randomness import Draws
 from veracity.core.registry import SPACES
-from veracity.core.settings import Positive
+from veracity.core.settings import Positive, short_repr
 from veracity.core.spaces import RangedSpace
 from veracity.perturb.noise import AddedNoise, uniform_noise
 
@@ -120,7 +120,8 @@ class Ball(RangedSpace, AddedNoise):
             )
         if isinstance(self.range, str) or not self.range[0] < self.range[1]:
             raise SpecError(
-                f'The range of a ball must be "data" or two finite numbers, the lower first, such as (0.0, 1.0), not {self.range!r}.'
+                'The range of a ball must be "data" or two finite numbers, the lower first, such as (0.0, 1.0), '
+                f"not {short_repr(self.range)}."
             )
         return float(self.range[0]), float(self.range[1])
 

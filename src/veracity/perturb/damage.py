@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from veracity.core.component import Component
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.models import unwrap
-from veracity.core.settings import Positive
+from veracity.core.settings import Positive, short_repr
 from veracity.core.spaces import check_level
 from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, parameters_of
 
@@ -89,7 +89,7 @@ def check_shares(shares: object, what: str) -> None:
     given = list(shares) if isinstance(shares, (tuple, list)) else []
     good = all(isinstance(one, (int, float)) and not isinstance(one, bool) and 0 < one <= 1 for one in given)
     if not given or not good or given != sorted(set(given)):
-        raise SpecError(f"{what} must be ascending numbers above 0 and up to 1, such as (0.05, 0.10, 0.30), not {shares!r}.")
+        raise SpecError(f"{what} must be ascending numbers above 0 and up to 1, such as (0.05, 0.10, 0.30), not {short_repr(shares)}.")
 
 
 def wrong_labels(labels: Tensor, share: float, seed: int) -> Tensor:
@@ -103,7 +103,7 @@ def wrong_labels(labels: Tensor, share: float, seed: int) -> Tensor:
     """
     check_labels(labels)
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
-        raise SpecError(f"The share of wrong labels must be a number between 0 and 1, such as 0.1, not {share!r}.")
+        raise SpecError(f"The share of wrong labels must be a number between 0 and 1, such as 0.1, not {short_repr(share)}.")
     classes, index = torch.unique(labels.cpu(), return_inverse=True)
     own = generator("wrong labels", seed)
     place = torch.randperm(len(labels), generator=own)

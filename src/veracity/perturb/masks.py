@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.randomness import Draws
-from veracity.core.settings import Count
+from veracity.core.settings import Count, short_repr
 from veracity.core.spaces import FiniteSpace, GuidedSpace, Representation, check_known
 
 BASELINES: dict[str, Callable[..., Tensor]] = {"black": torch.amin, "mean": torch.mean, "white": torch.amax}
@@ -189,7 +189,9 @@ class RandomMasks(PatchMasks):
         """The subsets for samples of this shape; raises if they have too few units."""
         size, fitted = self.size, super().fit(shape)
         if not 0 < size < 1 and not (isinstance(size, int) and size >= 1):
-            raise SpecError(f"The size of random masks must be a whole number, such as 224, or a share, such as 0.2, not {size!r}.")
+            raise SpecError(
+                f"The size of random masks must be a whole number, such as 224, or a share, such as 0.2, not {short_repr(size)}."
+            )
         if size > fitted.units:
             raise InputError(
                 f"Random masks of {size} units do not fit a sample of {fitted.units}: use a smaller size, or a share such as 0.2."

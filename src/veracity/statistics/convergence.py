@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veracity.core.errors import InputError, SpecError
+from veracity.core.settings import short_repr
 from veracity.core.walks import Sampling
 from veracity.statistics.intervals import Array, check_confidence, t_quantile
 
@@ -91,7 +92,7 @@ def hoeffding(samples: int, draws: int, error: float, width: float = 2.0) -> flo
     """
     check_counts(samples, draws, width)
     if not error >= 0.0:
-        raise SpecError(f"An error must be a number of at least 0, such as 0.02, not {error!r}.")
+        raise SpecError(f"An error must be a number of at least 0, such as 0.02, not {short_repr(error)}.")
     return min(1.0, 2.0 * math.exp(-2.0 * samples * draws * (error / width) ** 2))
 
 
@@ -111,4 +112,4 @@ def check_counts(samples: int, draws: int, width: float) -> None:
     if samples < 1 or draws < 1:
         raise SpecError(f"Hoeffding's bound needs at least one sample and one draw, not {samples} and {draws}.")
     if not 0.0 < width < math.inf:
-        raise SpecError(f"Hoeffding's bound needs values within a range of finite width, such as 2 for a cosine, not {width!r}.")
+        raise SpecError(f"Hoeffding's bound needs values within a range of finite width, such as 2 for a cosine, not {short_repr(width)}.")

@@ -17,6 +17,7 @@ from scipy.special import erfc
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.measures import Direction
+from veracity.core.settings import short_repr
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -131,7 +132,7 @@ def better(direction: Direction) -> Direction:
     try:
         return Direction(direction)
     except ValueError:
-        raise SpecError(f"A direction is 'higher' or 'lower', whichever is better, not {direction!r}.") from None
+        raise SpecError(f"A direction is 'higher' or 'lower', whichever is better, not {short_repr(direction)}.") from None
 
 
 def mean_of_defined(values: Array) -> float:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError, Note, SpecError, unknown
+from veracity.core.settings import short_repr
 from veracity.core.spaces import WeightSpace
 from veracity.core.training import CrossTrained
 from veracity.engine.crosstrain.training import FoldTraining
@@ -68,10 +69,12 @@ def as_damages(given: Any) -> dict[str, Damage]:
         damage = DAMAGES[one] if isinstance(one, str) else one
         if not isinstance(damage, (WeightSpace, WrongLabels)):
             raise SpecError(
-                f"A damage is 'weights', 'labels', a space of weights such as ConvolutionNoise(), or WrongLabels(), not {one!r}."
+                f"A damage is 'weights', 'labels', a space of weights such as ConvolutionNoise(), or WrongLabels(), not {short_repr(one)}."
             )
         if name in found or name == UNDAMAGED or not re.fullmatch(r"[\w .=-]+", str(name)):
-            raise SpecError(f"Each damage needs a name of its own, of letters and digits, such as {{'weights': ...}}, not {name!r}.")
+            raise SpecError(
+                f"Each damage needs a name of its own, of letters and digits, such as {{'weights': ...}}, not {short_repr(name)}."
+            )
         found[str(name)] = damage
     if not found:
         raise SpecError("There is no damage to check: pass damages=['weights', 'labels'], or one of them.")

@@ -29,7 +29,7 @@ from veracity.core.measures import Direction
 from veracity.core.models import as_device, evaluating, to_device
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Reads, Score, Subject
-from veracity.core.settings import Count, Whole, check_fields
+from veracity.core.settings import Count, Whole, check_fields, short_repr
 from veracity.core.targets import Outputs
 from veracity.engine.memory import Budget
 from veracity.engine.resolve import all_scores, labelled
@@ -338,7 +338,9 @@ def check_strengths(what: str, given: Any) -> None:
     listed = given if isinstance(given, (tuple, list)) else ()
     numbers = [one for one in listed if isinstance(one, (int, float)) and not isinstance(one, bool) and 0 < one < math.inf]
     if not len(listed) == len(numbers) == len(KINDS):
-        raise SpecError(f"The setting '{what}' is two positive numbers, minor and disruptive, such as (0.001, 5.0), not {given!r}.")
+        raise SpecError(
+            f"The setting '{what}' is two positive numbers, minor and disruptive, such as (0.001, 5.0), not {short_repr(given)}."
+        )
 
 
 def stored_maps(base: Result, label: str, explainer: Explainer) -> Explainer:

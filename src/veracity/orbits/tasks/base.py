@@ -17,6 +17,7 @@ from veracity.core.component import Component, encode_callable
 from veracity.core.errors import InputError, SpecError, VeracityError, error_text, unknown
 from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.measures import Direction
+from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace
 from veracity.perturb.output_actions import Fixed, OutputAction
 
@@ -38,7 +39,7 @@ class Metric:
     def __post_init__(self) -> None:
         """A direction may be given by its name; raises unless there is a function to call."""
         if not callable(self.function):
-            raise SpecError(f"The metric '{self.name}' needs a function of outputs and truth, not {self.function!r}.")
+            raise SpecError(f"The metric '{self.name}' needs a function of outputs and truth, not {short_repr(self.function)}.")
         given: Any = self.direction
         known = {name: one for one in Direction for name in (one, one.value)}
         if given not in known:

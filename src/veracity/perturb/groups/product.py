@@ -15,6 +15,7 @@ from veracity.core.errors import SpecError
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS
+from veracity.core.settings import short_repr
 from veracity.core.spaces import FiniteSpace, InputSpace, Representation
 from veracity.perturb.groups.base import UNMOVED, FiniteGroup, Group, check_order, check_pairs, describe
 
@@ -55,7 +56,9 @@ class Product(InputSpace):
     def fit(self, shape: Size) -> Self:
         """The product of the fitted factors: a group or a finite space if all factors are."""
         if not self.factors:
-            raise SpecError(f"A product needs at least one factor, such as factors=(CyclicShift(), Mirror(axis=-2)), not {self.factors!r}.")
+            raise SpecError(
+                f"A product needs at least one factor, such as factors=(CyclicShift(), Mirror(axis=-2)), not {short_repr(self.factors)}."
+            )
         fitted = tuple(factor.fit(shape) for factor in self.factors)
         kinds: list[type[Product]] = [Product, GroupProduct, FiniteProduct, FiniteGroupProduct]
         group, finite = (all(isinstance(factor, kind) for factor in fitted) for kind in (Group, FiniteSpace))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from veracity import __version__
 from veracity.core.errors import InputError, SpecError, StoreError
 from veracity.core.sentences import tell
+from veracity.core.settings import short_repr
 from veracity.orbits import OrbitResult
 from veracity.orbits.reduction import METHODS
 from veracity.report.html import now, render_waiting
@@ -47,7 +48,7 @@ def render_offline(view: OrbitResult, samples: int | None = None) -> str:
     if not view.complete:
         return render_waiting(str(view.manifest.get("title") or answers.folder(view)), view.progress, view.states())
     if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
-        raise InputError(f"A file holds one sample or more, not {samples!r}.")
+        raise InputError(f"A file holds one sample or more, not {short_repr(samples)}.")
     count = fitting(view) if samples is None else samples
     few = Subset(view, spread_sample(view.labels, view.samples, count, int(view.manifest["seed"])))
     return page(dict(payload(few)))

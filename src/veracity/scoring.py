@@ -1,0 +1,98 @@
+"""Scores of maps that you have already: one call, one table, random maps beside."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Size, Tensor
+
+from veracity.audit import Audit
+from veracity.core.errors import InputError
+from veracity.engine.resolve import as_inputs, as_tensor
+from veracity.explain import Precomputed, as_explainer
+from veracity.results import Result
+
+
+def score(
+    model: Any,
+    x: Any,
+    maps: Any,
+    y: Any = None,
+    scores: Any = "faithfulness",
+    *,
+    explainer: Any = None,
+    target: Any = None,
+    folder: str | Path | None = None,
+    progress: bool = False,
+    **settings: Any,
+) -> Result:
+    """The scores of explanations `maps` of a model on inputs `x`, as a table with intervals; random maps stand beside.
+
+    maps       one set, or {"name": set}: arrays or tensors (samples, ...) in the order of x; a set without channels, or with one, counts
+               for each channel; None if the explainer is to make them
+    y          the class that each map explains, (samples,); by default the class that the model predicts
+    scores     a preset or scores, as for `Audit`
+    explainer  what made the maps, or {"name": explainer}; needed for scores that explain perturbed inputs or models anew
+    target     which output the maps explain, if it is neither y nor the predicted class
+    folder     where the run is kept; by default in a temporary folder, which is deleted with the result
+    settings   further settings of `Audit`, such as symmetry, outputs or seed
+
+    >>> import torch
+    >>> x, net = torch.eye(4) + 1.0, torch.nn.Linear(4, 2).eval()
+    >>> result = score(net, x, net.weight[net(x).argmax(1)].detach() * x, scores="sparseness", controls=False)
+    >>> print(result.table()[["explainer", "score", "n"]].to_string(index=False))
+    explainer      score  n
+         maps sparseness  4
+    """
+    inputs = as_inputs(x)
+    named = dict(maps) if isinstance(maps, Mapping) else {"maps": maps}
+    if not named:
+        raise InputError("There are no maps: pass one array, or {'name': array}.")
+    makers = explainer if isinstance(explainer, Mapping) and set(explainer) <= set(named) else dict.fromkeys(named, explainer)
+    explainers: dict[str, Any] = {}
+    for name, given in named.items():
+        inner = None if makers.get(name) is None else as_explainer(makers[name])
+        if given is None and inner is not None:
+            explainers[name] = inner
+        else:
+            explainers[name] = Precomputed(maps=as_maps(given, inputs.shape, inputs.size(), str(name)), explainer=inner)
+    chosen = target if target is not None else "predicted" if y is None else "label"
+    audit = Audit(models=model, inputs=inputs, targets=y, explainers=explainers, scores=scores, target=chosen, **settings)
+    if folder is not None:
+        return audit.run(folder, progress=progress)
+    place = tempfile.mkdtemp(prefix="veracity-")
+    try:
+        result = audit.run(Path(place) / "run", progress=progress)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    weakref.finalize(result, shutil.rmtree, place, ignore_errors=True)
+    return result
+
+
+def as_maps(maps: Any, shape: Size, size: int, name: str = "maps") -> Tensor:
+    """Maps in the shape of the inputs, (samples, *shape): an axis that is missing, or of size one, is repeated.
+
+    >>> as_maps([[[1.0, 2.0]]], Size((3, 1, 2)), 1).shape, as_maps([[[[1.0], [2.0]]]], Size((3, 1, 2)), 1).shape
+    (torch.Size([1, 3, 1, 2]), torch.Size([1, 3, 1, 2]))
+    """
+    given = as_tensor(maps, f"maps '{name}'")
+    if given is None or not given.ndim or len(given) != size:
+        count = "none" if given is None else f"{len(given)}" if given.ndim else "one number"
+        raise InputError(f"'{name}' has {count} maps for {size} inputs: give one map per input, in their order.")
+    full = (size, *shape)
+    found = given if given.is_floating_point() else given.float()
+    if len(shape) > 1:
+        if tuple(found.shape) == (size, *shape[1:]):
+            found = found.unsqueeze(1)
+        elif tuple(found.shape) == (size, *shape[1:], 1):
+            found = found.squeeze(-1).unsqueeze(1)
+    if found.ndim != len(full) or any(own not in (1, other) for own, other in zip(found.shape, full, strict=True)):
+        wanted = f"{full}, {(size, 1, *shape[1:])} or {(size, *shape[1:])}" if len(shape) > 1 else f"{full}"
+        raise InputError(f"The maps '{name}' have shape {tuple(given.shape)}, and the inputs {full}: give maps of shape {wanted}.")
+    return found.expand(full).contiguous()
