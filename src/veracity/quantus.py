@@ -20,10 +20,10 @@ from veracity.core.errors import InputError, SpecError, VeracityError
 from veracity.core.registry import EXPLAINERS, SCORES
 from veracity.core.scores import Defaults, Reads, Score, Subject, reads_after
 from veracity.core.settings import short_repr
-from veracity.engine.resolve import as_inputs
 from veracity.explain import Foreign, Saliency, as_explainer
 from veracity.explain.foreign import display_name
 from veracity.explain.wrapper import computed
+from veracity.inputs import as_inputs
 from veracity.perturb import Ball
 from veracity.results import Result
 from veracity.scoring import as_maps, score

@@ -13,8 +13,9 @@ from torch import Size, Tensor
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError
-from veracity.engine.resolve import as_inputs, as_tensor
+from veracity.engine.resolve import as_tensor
 from veracity.explain import Precomputed, as_explainer
+from veracity.inputs import as_inputs
 from veracity.results import Result
 
 

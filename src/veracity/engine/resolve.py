@@ -24,7 +24,7 @@ from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver, Need, maps_only
 from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.inputs import Inputs, Signals, TensorInputs
-from veracity.core.models import weight_type
+from veracity.core.models import unwrap, weight_type
 from veracity.core.randomness import Draws
 from veracity.core.registry import GROUPS, MEASURES, SCORES, WALKS
 from veracity.core.scores import Reads, Score, reads_after
@@ -38,6 +38,7 @@ from veracity.engine.store.records import DEEPEST, UNPRINTABLE, depth
 from veracity.explain import CONTROLS, as_explainer
 from veracity.inputs.convert import as_inputs, as_number_tensor
 from veracity.models import as_model
+from veracity.models.transformers import is_text, texts_for
 from veracity.perturb import Group
 from veracity.scores import ActionFloor, SelfAgreement, SymmetryScore
 from veracity.scores.common import as_score
@@ -67,7 +68,9 @@ def with_modules(name: str, crossed: CrossTrained) -> CrossTrained:
 
 def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained]) -> Inputs:
     """The data set, in the floating-point type of the models' weights if they all have one; a conversion is said."""
-    found = as_inputs(inputs)
+    first = next((model for model in models.values() if isinstance(model, nn.Module)), None)
+    tokens = isinstance(inputs, Tensor) and inputs.ndim == 2 and inputs.dtype is torch.int64 and hasattr(unwrap(first), "get_input_embeddings")
+    found = texts_for(first, inputs) if first is not None and (tokens or is_text(inputs)) else as_inputs(inputs)
     kinds = {weight_type(model) if isinstance(model, nn.Module) else None for model in models.values()}
     if not isinstance(found, TensorInputs) or len(kinds) != 1 or None in kinds or found.tensor.dtype in kinds:
         return found
