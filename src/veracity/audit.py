@@ -321,7 +321,7 @@ class Audit:
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
         named = labelled(self.explainers, self.controls, structured)
         explainers = {label: prepare_explainer(inputs, one.bind(reference, space)) for label, one in named.items()}
-        check_given(explainers, inputs.size())
+        check_given(explainers, inputs, as_models(self.models))
         scores = all_scores(self.scores, self.companions)
         check_asked(scores.named, scores.asked, space, explainers)
         target, outputs, models = as_target(self.target), as_outputs(self.outputs), as_models(self.models)

@@ -100,7 +100,7 @@ def test_what_is_declared_is_what_the_engine_reads() -> None:
     ("value", "sentence"),
     [
         (None, r"mine returned NoneType, expected a real tensor of shape \(2, 2, 4\)"),
-        (torch.zeros(2, 4), r"mine returned shape \(2, 4\), expected a real tensor of shape \(2, 2, 4\)"),
+        (torch.zeros(2, 3), r"mine returned shape \(2, 3\), expected a real tensor of shape \(2, 2, 4\)"),
         (torch.zeros(1, 2, 4), r"mine returned shape \(1, 2, 4\)"),
         (torch.zeros(2, 2, 3), r"mine returned shape \(2, 2, 3\)"),
         (torch.zeros(2, 2, 4, dtype=torch.complex64), "mine returned complex numbers"),

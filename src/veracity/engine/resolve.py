@@ -34,7 +34,7 @@ from veracity.core.training import Checkpoint, CrossTrained, Training, check_che
 from veracity.core.walks import Walk
 from veracity.engine.store.manifest import Spec, check
 from veracity.engine.store.records import DEEPEST, UNPRINTABLE, depth
-from veracity.explain import CONTROLS, as_explainer
+from veracity.explain import CONTROLS, Precomputed, as_explainer
 from veracity.perturb import Group
 from veracity.scores import ActionFloor, SelfAgreement, SymmetryScore
 from veracity.scores.common import as_score
@@ -259,9 +259,9 @@ def fair(control: Explainer, explainer: Explainer) -> bool:
 
 def unique_labels(labels: list[str], explainers: list[Explainer]) -> list[str]:
     """Labels with a number where two differ in code alone; two explainers that are the same in everything are refused."""
-    specs = Counter(fingerprint.of_json(one.spec()) for one in explainers)
-    for label, one in zip(labels, explainers, strict=True):
-        if specs[fingerprint.of_json(one.spec())] > 1:
+    keys = [fingerprint.of_json(one.spec()) for one in explainers]
+    for label, key in zip(labels, keys, strict=True):
+        if keys.count(key) > 1:
             raise SpecError(f"Two explainers are the same, '{label}': name them apart with explainers={{'label': ...}}.")
     seen: Counter[str] = Counter()
     numbered = []
@@ -367,14 +367,23 @@ def prepare_explainer(inputs: Inputs, explainer: Explainer) -> Explainer:
     """The explainer, after it has seen all inputs if it needs them."""
     if not isinstance(explainer, InputObserver):
         return explainer
+    if isinstance(explainer, Precomputed):
+        check_given({explainer.name: explainer}, inputs, ())  # a table's names are gone once the maps are numbers
     return explainer.prepare(inputs.take(torch.arange(inputs.size())).values)
 
 
-def check_given(explainers: Mapping[str, Explainer], size: int) -> None:
-    """Raise unless precomputed maps have one map per input."""
+def check_given(explainers: Mapping[str, Explainer], inputs: Inputs, models: Iterable[str]) -> None:
+    """Raise unless there is one precomputed map per input, in their order, for each model."""
+    names, frame = getattr(inputs, "names", None), getattr(inputs, "frame", None)
     for label, one in explainers.items():
-        if isinstance(one, GivenMaps) and len(one.given) != size:
-            raise InputError(f"'{label}' has {len(one.given)} maps for {size} inputs: give one map for each input, in their order.")
+        if isinstance(one, GivenMaps) and len(one.given) != inputs.size():
+            raise InputError(f"'{label}' has {len(one.given)} maps for {inputs.size()} inputs: give one map for each input, in their order.")
+        if not isinstance(one, Precomputed):
+            continue
+        one.check_order(None if callable(names) else names, None if frame is None else list(frame.index))
+        absent = [name for name in models if "" not in one.sets and name not in one.sets]
+        if absent:
+            raise InputError(f"'{label}' has maps of {', '.join(one.sets)}, but none of model '{absent[0]}': give one set of maps per model.")
 
 
 NEEDED = {
