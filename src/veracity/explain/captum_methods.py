@@ -87,7 +87,7 @@ class CaptumMethod(Foreign):
             return found
         if found.ndim != inputs.ndim or found.ndim not in (3, 4, 5):
             raise InputError(
-                f"The layer '{self.layer}' gives attributions of shape {tuple(found.shape[1:])}, which have no place in an input of shape "
+                f"{self.name} gives attributions of a layer, of shape {tuple(found.shape[1:])}, which have no place in an input of shape "
                 f"{tuple(inputs.shape[1:])}: choose a layer with the input's axes, such as a convolution."
             )
         size = tuple(inputs.shape[2:])

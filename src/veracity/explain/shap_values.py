@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -134,8 +135,8 @@ class ShapMethod(Foreign, ABC):
         own = getattr(getattr(maker, "explainer", None), "model", None)
         if isinstance(own, nn.Module) and unwrap(own) is not unwrap(model):
             raise InputError(f"{self.name} was made for another model than the audited one: {REMAKE}.")
-        width = width_of(maker)
-        if width is not None and width != x.numel():
+        width = width_of(maker) or max(least_width(maker), x.numel())
+        if width != x.numel():
             raise InputError(f"{self.name} explains a model of {width} features, but an input has {x.numel()}: {REMAKE}.")
         try:
             with seeded(0, gpus_in_use()), torch.enable_grad(), preserve_state(model):
@@ -436,9 +437,14 @@ def width_of(explainer: Any) -> int | None:
         found = follow(explainer, path)
         if isinstance(found, np.ndarray) and found.ndim in (1, 2):
             return int(found.shape[-1])
-    fitted = follow(explainer, "model.original_model")
-    width = getattr(fitted, "n_features_in_", None)
+    width = getattr(follow(explainer, "model.original_model"), "n_features_in_", None)
     return int(width) if width is not None else None
+
+
+def least_width(explainer: Any) -> int:
+    """The number of features that trees look at: shap reads memory that is not its own if an input has fewer."""
+    features = follow(explainer, "model.features")
+    return int(features.max()) + 1 if isinstance(features, np.ndarray) and features.size else 0
 
 
 def follow(value: Any, path: str) -> Any:
@@ -450,11 +456,13 @@ def follow(value: Any, path: str) -> Any:
 
 @contextmanager
 def quiet_shap() -> Iterator[None]:
-    """Without shap's log of background sizes."""
+    """Without shap's log of background sizes and its warning about an older version."""
     logger = logging.getLogger("shap")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="LightGBM binary classifier")
+            yield
     finally:
         logger.setLevel(level)
