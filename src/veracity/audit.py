@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from veracity.core.component import encode_setting
+from veracity.core.component import encode_setting, hashing_once
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
@@ -160,6 +160,7 @@ class Audit:
         """Check the plain settings; `resolve` checks names and data."""
         check_fields(self, "the audit", others=RESOLVED)
 
+    @hashing_once()
     def run(
         self,
         folder: str | Path,
@@ -259,6 +260,7 @@ class Audit:
         finished = set() if store is None else store.finished()
         return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers, ahead)
 
+    @hashing_once()
     def prepare(
         self,
         *,

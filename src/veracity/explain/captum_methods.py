@@ -122,7 +122,8 @@ class CaptumMethod(Foreign):
 
 def attribute(method: Any, inputs: Tensor, targets: Tensor, settings: Mapping[str, Any]) -> Any:
     """What `attribute` gives; some methods of a layer, such as LayerActivation, take no target."""
-    given = {"target": targets} if "target" in inspect.signature(method.attribute).parameters else {}
+    known = inspect.signature(method.attribute).parameters.values()
+    given = {"target": targets} if any(one.name == "target" or one.kind is one.VAR_KEYWORD for one in known) else {}
     return method.attribute(inputs, **given, **settings)
 
 
