@@ -157,7 +157,7 @@ def audit(value: Any, scores: Sequence[str], folder: Path, model: Any = FOREST, 
 def test_an_explanation_is_scored_as_the_explainer_is(tmp_path: Path) -> None:
     tree = shap.TreeExplainer(FOREST)
     values = [
-        audit(value, ["pixel_flipping"], tmp_path / name).table()["mean"].tolist()
+        audit(value, ["pixel_flipping"], tmp_path / name).table()["value"].tolist()
         for name, value in {"object": tree, "explanation": tree(X[:5]), "name": "tree_shap"}.items()
     ]
     assert values[0] == pytest.approx(values[1]) == pytest.approx(values[2])
@@ -165,9 +165,9 @@ def test_an_explanation_is_scored_as_the_explainer_is(tmp_path: Path) -> None:
 
 def test_explanations_of_other_inputs_are_refused(tmp_path: Path) -> None:
     tree = shap.TreeExplainer(FOREST)
-    with pytest.raises(InputError, match="Sample 0 of the shap.Explanation is not sample 0 of the inputs"):
+    with pytest.raises(InputError, match=r"Sample 0 of the shap\.Explanation is not sample 0 of the inputs"):
         audit(tree(X[:5][::-1]), ["pixel_flipping"], tmp_path)
-    with pytest.raises(InputError, match="has 4 maps for 5 inputs|values for 4 inputs, but there are 5"):
+    with pytest.raises(InputError, match=r"has 4 maps for 5 inputs|values for 4 inputs, but there are 5"):
         audit(tree(X[:4]), ["pixel_flipping"], tmp_path)
     with pytest.raises(InputError, match="another model or class"):
         audit(shap.TreeExplainer(BOOSTED3)(X[:5])[..., 1], ["pixel_flipping"], tmp_path, BOOSTED3)

@@ -259,7 +259,9 @@ def check_bound(problem: Problem, jobs: list[Job]) -> None:
         if found is None:
             continue
         if problem.models[job.model].place is not None:
-            raise InputError(f"{found.name} explains one fitted model, and '{problem.label(job.model)}' is trained anew in every fold: {found.instead}.")
+            raise InputError(
+                f"{found.name} explains one fitted model, and '{problem.label(job.model)}' is trained anew in every fold: {found.instead}."
+            )
         for cell in job.cells:
             if not isinstance(cell.request.space, SAME_MODEL) and Reads.EXPLANATION in reads_after(cell.score):
                 raise InputError(

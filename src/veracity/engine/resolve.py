@@ -377,13 +377,17 @@ def check_given(explainers: Mapping[str, Explainer], inputs: Inputs, models: Ite
     names, frame = getattr(inputs, "names", None), getattr(inputs, "frame", None)
     for label, one in explainers.items():
         if isinstance(one, GivenMaps) and len(one.given) != inputs.size():
-            raise InputError(f"'{label}' has {len(one.given)} maps for {inputs.size()} inputs: give one map for each input, in their order.")
+            raise InputError(
+                f"'{label}' has {len(one.given)} maps for {inputs.size()} inputs: give one map for each input, in their order."
+            )
         if not isinstance(one, Precomputed):
             continue
         one.check_order(None if callable(names) else names, None if frame is None else list(frame.index))
         absent = [name for name in models if "" not in one.sets and name not in one.sets]
         if absent:
-            raise InputError(f"'{label}' has maps of {', '.join(one.sets)}, but none of model '{absent[0]}': give one set of maps per model.")
+            raise InputError(
+                f"'{label}' has maps of {', '.join(one.sets)}, but none of model '{absent[0]}': give one set of maps per model."
+            )
 
 
 NEEDED = {

@@ -27,7 +27,12 @@ class CamObject(Foreign):
     @staticmethod
     def accepts(value: Any) -> bool:
         """Whether an object has the signature of pytorch-grad-cam."""
-        return not isinstance(value, type) and callable(value) and hasattr(value, "target_layers") and isinstance(getattr(value, "model", None), nn.Module)
+        return (
+            not isinstance(value, type)
+            and callable(value)
+            and hasattr(value, "target_layers")
+            and isinstance(getattr(value, "model", None), nn.Module)
+        )
 
     @property
     def layers(self) -> list[str]:
@@ -52,7 +57,9 @@ class CamObject(Foreign):
         inside = dict(unwrap(model).named_modules())
         absent = next((name for name in self.layers if name not in inside), None)
         if absent is not None or "" in self.layers:
-            raise InputError(f"{self.name} looks at layers of another model than the audited one: make it with model=... of the audited model.")
+            raise InputError(
+                f"{self.name} looks at layers of another model than the audited one: make it with model=... of the audited model."
+            )
         layers = [layer_of(model, name) for name in self.layers]
         settings = {"reshape_transform": self.cam.reshape_transform} if getattr(self.cam, "reshape_transform", None) is not None else {}
         try:

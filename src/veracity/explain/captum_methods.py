@@ -82,7 +82,9 @@ class CaptumMethod(Foreign):
     def over_input(self, found: Any, inputs: Tensor) -> Tensor:
         """A layer's attributions as a map over the input's positions, (N, 1, ...); those of the input's shape stay."""
         if not isinstance(found, Tensor):
-            raise InputError(f"{self.name} returned {type(found).__name__} for the layer '{self.layer}', not one tensor: choose another layer.")
+            raise InputError(
+                f"{self.name} returned {type(found).__name__} for the layer '{self.layer}', not one tensor: choose another layer."
+            )
         if found.shape == inputs.shape:
             return found
         if found.ndim != inputs.ndim or found.ndim not in (3, 4, 5):
@@ -115,7 +117,9 @@ class CaptumMethod(Foreign):
         settings["additional_forward_args"] = (gates, units, *carried)
         found = attribute(method, ids, targets, settings)
         if not isinstance(found, Tensor) or found.shape[:2] != ids.shape:
-            raise InputError(f"{self.name} gives no attributions per token for the layer '{self.layer}': choose a layer that returns (N, tokens, ...).")
+            raise InputError(
+                f"{self.name} gives no attributions per token for the layer '{self.layer}': choose a layer that returns (N, tokens, ...)."
+            )
         tokens = found.flatten(2).sum(2) if found.ndim > 2 else found
         return torch.zeros_like(gates).scatter_add_(1, units.clamp(min=0), torch.where(units < 0, 0.0, tokens).to(gates))
 

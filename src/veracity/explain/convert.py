@@ -38,10 +38,10 @@ def as_explainer(value: Any) -> Explainer:
         return value
     if isinstance(value, str):
         return as_explainer({"name": value})
+    if isinstance(value, Mapping) and "importances_mean" in value:
+        return Importances(values=value["importances_mean"])
     if isinstance(value, Mapping) and value and all(isinstance(one, (Tensor, np.ndarray)) or is_table(one) for one in value.values()):
         return Precomputed(maps=value)
-    if "importances_mean" in getattr(value, "keys", tuple)():
-        return Importances(values=value["importances_mean"])
     if isinstance(value, Mapping):
         return from_table(value)
     if isinstance(value, (Tensor, np.ndarray)) or is_table(value):

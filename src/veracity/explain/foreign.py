@@ -152,7 +152,9 @@ class Foreign(Explainer, ABC):
         structure = tuple(part[: len(inputs)] for part in context.structure)
         try:
             with evaluating(model):
-                return self.explain(model, inputs, targets, replace(context, draws=Draws.of(seed, torch.arange(len(inputs))), structure=structure))
+                return self.explain(
+                    model, inputs, targets, replace(context, draws=Draws.of(seed, torch.arange(len(inputs))), structure=structure)
+                )
         except VeracityError:
             raise
         except Exception as error:

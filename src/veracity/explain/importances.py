@@ -44,7 +44,9 @@ class Importances(Bound):
     def call(self, model: nn.Module, inputs: Tensor, targets: Tensor, structure: Structure) -> Any:
         values = torch.as_tensor(np.asarray(self.values, dtype=np.float64))
         if values.shape != inputs.shape[1:]:
-            raise InputError(f"The importances are {values.numel()} numbers, but an input has shape {tuple(inputs.shape[1:])}: give one per feature.")
+            raise InputError(
+                f"The importances are {values.numel()} numbers, but an input has shape {tuple(inputs.shape[1:])}: give one per feature."
+            )
         return values.expand(len(inputs), *values.shape)
 
 

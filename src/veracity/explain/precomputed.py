@@ -90,7 +90,9 @@ class Precomputed(GivenMaps, InputObserver, Wrapper):
         """With maps of the inputs' shape; raises if their number or shape does not fit."""
         for maps in self.sets.values():
             if len(maps) != len(inputs):
-                raise InputError(f"'{self.name}' has {len(maps)} maps for {len(inputs)} inputs: give one map for each input, in their order.")
+                raise InputError(
+                    f"'{self.name}' has {len(maps)} maps for {len(inputs)} inputs: give one map for each input, in their order."
+                )
         inner = self.explainer.prepare(inputs) if isinstance(self.explainer, InputObserver) else self.explainer
         if self.frame is not Frame.INPUT:
             return replace(self, explainer=inner)
@@ -142,7 +144,13 @@ def as_maps(value: Any) -> Tensor:
     if isinstance(given, np.ndarray) and given.dtype.kind in "fiub":
         given = torch.from_numpy(np.array(given, dtype=given.dtype if given.dtype.kind == "f" else np.float32))
     if not isinstance(given, Tensor) or given.ndim < 2 or given.is_complex():
-        what = f"shape {tuple(given.shape)}" if hasattr(given, "shape") else short_repr(given) if isinstance(given, str) else type(given).__name__
+        what = (
+            f"shape {tuple(given.shape)}"
+            if hasattr(given, "shape")
+            else short_repr(given)
+            if isinstance(given, str)
+            else type(given).__name__
+        )
         raise SpecError(f"precomputed needs maps, a real tensor (samples, ...) with one explanation per input, not {what}.")
     return given.detach()
 

@@ -237,7 +237,9 @@ class Shap(ShapMethod):
         except Exception as error:
             reason = " ".join(str(error).split())[:200]
             what = type(given[0]).__name__
-            raise InputError(f"shap cannot make a {maker.__name__} for {what}: {reason}; use kind='kernel', which takes any model.") from error
+            raise InputError(
+                f"shap cannot make a {maker.__name__} for {what}: {reason}; use kind='kernel', which takes any model."
+            ) from error
 
 
 @EXPLAINERS.add
@@ -278,15 +280,21 @@ class GivenShap(Precomputed):
         """Raises if the values belong to other inputs, or to these in another order."""
         values = self.given
         if len(values) != len(inputs):
-            raise InputError(f"The shap.Explanation has values for {len(values)} inputs, but there are {len(inputs)}: give one for each input, in their order.")
+            raise InputError(
+                f"The shap.Explanation has values for {len(values)} inputs, but there are {len(inputs)}: give one for each input, in their order."
+            )
         if self.data is not None and self.data.shape == inputs.shape:
             near = torch.isclose(self.data.to(inputs.device), inputs.double(), rtol=1e-4, atol=1e-6).flatten(1).all(1)
             if not bool(near.all()):
                 row = int((~near).nonzero()[0])
-                raise InputError(f"Sample {row} of the shap.Explanation is not sample {row} of the inputs (its .data differs): give the values in the order of the inputs.")
+                raise InputError(
+                    f"Sample {row} of the shap.Explanation is not sample {row} of the inputs (its .data differs): give the values in the order of the inputs."
+                )
         shape = tuple(inputs.shape[1:])
         if tuple(values.shape[1 : 1 + len(shape)]) != shape or values.ndim > len(shape) + 2:
-            raise InputError(f"The shap.Explanation has values of shape {tuple(values.shape[1:])} each, but an input has shape {shape}: explain these inputs.")
+            raise InputError(
+                f"The shap.Explanation has values of shape {tuple(values.shape[1:])} each, but an input has shape {shape}: explain these inputs."
+            )
         return replace(self, shape=shape)
 
     def spread(self, maps: Tensor, shape: Size) -> Tensor:
@@ -310,7 +318,11 @@ class GivenShap(Precomputed):
         rows = len(inputs)
         values = self.given[:rows]
         outputs = values.shape[-1] if values.ndim > inputs.ndim else 1
-        base = None if self.base is None else per_row(self.base[:rows] if self.base.ndim and len(self.base) == len(self.given) else self.base, rows, outputs)
+        base = (
+            None
+            if self.base is None
+            else per_row(self.base[:rows] if self.base.ndim and len(self.base) == len(self.given) else self.base, rows, outputs)
+        )
         with torch.no_grad():
             scores = model(inputs, *structure)
         return what_is_explained("The shap.Explanation", Values(values, base), scores, inputs.shape[1:])
@@ -359,7 +371,9 @@ def of_class(name: str, values: Tensor, inputs: Tensor, targets: Tensor, reading
         if values.shape[-1] == 1:
             return values.squeeze(-1)
         if int(targets.max()) >= values.shape[-1]:
-            raise InputError(f"{name} has values for {values.shape[-1]} classes, but class {int(targets.max())} is explained: explain the audited model.")
+            raise InputError(
+                f"{name} has values for {values.shape[-1]} classes, but class {int(targets.max())} is explained: explain the audited model."
+            )
         picked = values.gather(-1, targets.reshape(-1, *[1] * inputs.ndim).expand(*inputs.shape, 1))
         return picked.squeeze(-1)
     raise InputError(
@@ -389,14 +403,18 @@ def what_is_explained(name: str, found: Values, scores: Tensor, shape: Size, app
         for margin, link in enumerate(links):
             if close(link(total), scores):
                 return Reading(None, margin=bool(margin))
-        raise InputError(f"{name} explains another model than the audited one: base value + sum of values is {shown(total)}, the model's output {shown(scores)}; {REMAKE}.")
+        raise InputError(
+            f"{name} explains another model than the audited one: base value + sum of values is {shown(total)}, the model's output {shown(scores)}; {REMAKE}."
+        )
     order = [1, 0] if count == 2 else list(range(count))
     for link, margin in ((lambda t: t, False), (torch.sigmoid, True)):
         column = next((at for at in order if close(link(total[:, 0]), scores[:, at])), None)
         if column is not None and count == 2:
             return Reading(column, margin)
         if column is not None:
-            raise InputError(f"{name} explains class {column} of {count} only: explain all classes, or pass target=Class(index={column}) with a model of that output.")
+            raise InputError(
+                f"{name} explains class {column} of {count} only: explain all classes, or pass target=Class(index={column}) with a model of that output."
+            )
     raise InputError(
         f"{name} explains another model or class than the audited one: base value + sum of values is {shown(total)}, the model's outputs are "
         f"{shown(scores)}; {REMAKE}."
