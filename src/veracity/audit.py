@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from veracity.core.component import encode_setting
+from veracity.core.component import encode_setting, hashing_once
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
@@ -189,6 +189,7 @@ class Audit:
         given = labels_of(self.inputs) if self.targets is None else self.targets
         return as_labels(given, self.data.size(), class_names(self.modules))
 
+    @hashing_once()
     def run(
         self,
         folder: str | Path,
@@ -314,6 +315,7 @@ class Audit:
         finished = set() if store is None else store.finished()
         return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers, ahead)
 
+    @hashing_once()
     def prepare(
         self,
         *,
@@ -381,7 +383,7 @@ class Audit:
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
         named = labelled(self.explainers or (), self.controls, structured)
         explainers = {label: prepare_explainer(inputs, one.bind(reference, space)) for label, one in named.items()}
-        check_given(explainers, inputs.size())
+        check_given(explainers, inputs, models)
         scores = all_scores(self.scores, self.companions)
         check_asked(scores.named, scores.asked, space, explainers)
         target, outputs = as_target(self.target), as_outputs(self.outputs)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 from veracity.core.explainers import Explainer, Frame
+from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.explain import Foreign, as_explainer
+from veracity.models import as_model
 from veracity.testing.explainers import ExplainerConformance
 
 SMALL = {
@@ -26,12 +29,15 @@ SPATIAL = [
 ]
 """Explainers whose code depends on the axes that positions run over."""
 
+ON_TABLES = ("permutation_importance", "shap", "tree_shap")
+"""Explainers that need fitted estimators, rows of features or labels."""
+
 HOOKED = ["deep_lift", "guided_backprop", "lrp_z_plus"]
 """Explainers that meet an in-place ReLU, pooling and tanh for the first time on series."""
 
 
 class TestRegistered(ExplainerConformance):
-    @pytest.fixture(autouse=True, params=[name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT])
+    @pytest.fixture(autouse=True, params=[name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT and name not in ON_TABLES])
     def choose(self, request: pytest.FixtureRequest) -> None:
         self.name = request.param
 
@@ -79,3 +85,23 @@ class TestForeign(ExplainerConformance):
         built = as_explainer(noisy if self.name == "noisy" else self.name)
         assert isinstance(built, Foreign)
         return built
+
+
+class TestTreeShap(ExplainerConformance):
+    """On a forest and rows of features. It never calls the model, so the rules about calls do not apply."""
+
+    test_leaves_no_trace_after_an_error = test_cost_is_counted = test_calls_are_full_and_fit = None
+    tolerance = 1e-4  # float32 inputs
+
+    def explainer(self) -> Explainer:
+        return as_explainer("tree_shap").specialise(self.model(), self.inputs(), self.targets())
+
+    def bind(self) -> Explainer:
+        return self.explainer()
+
+    def model(self) -> nn.Module:
+        x = Draws.of(1, torch.arange(40)).normal(4, stream="rows").numpy()
+        return as_model("forest", RandomForestClassifier(3, random_state=0).fit(x, x[:, 0] > 0))
+
+    def inputs(self) -> torch.Tensor:
+        return Draws.of(0, torch.arange(5)).normal(4, stream="inputs").float()

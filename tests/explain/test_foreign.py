@@ -100,7 +100,7 @@ def test_what_is_declared_is_what_the_engine_reads() -> None:
     ("value", "sentence"),
     [
         (None, r"mine returned NoneType, expected a real tensor of shape \(2, 2, 4\)"),
-        (torch.zeros(2, 4), r"mine returned shape \(2, 4\), expected a real tensor of shape \(2, 2, 4\)"),
+        (torch.zeros(2, 3), r"mine returned shape \(2, 3\), expected a real tensor of shape \(2, 2, 4\)"),
         (torch.zeros(1, 2, 4), r"mine returned shape \(1, 2, 4\)"),
         (torch.zeros(2, 2, 3), r"mine returned shape \(2, 2, 3\)"),
         (torch.zeros(2, 2, 4, dtype=torch.complex64), "mine returned complex numbers"),
@@ -127,7 +127,7 @@ def test_failures_are_one_sentence(net: nn.Module) -> None:
         Function(function=broken).check(net, X, TARGETS)
     with pytest.raises(InputError, match="must make a Captum Attribution from a model, but returned int"):
         CaptumMethod(attribution=lambda model: 3, label="mine").check(net, X, TARGETS)
-    with pytest.raises(InputError, match="layered explains a layer or a neuron, not the input"):
+    with pytest.raises(InputError, match=r"layered gives attributions of a layer, of shape \(1,\), which have no place in an input"):
         CaptumMethod(attribution=lambda model: captum.attr.LayerGradCam(model, model[1]), label="layered").check(net, X, TARGETS)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar
@@ -73,4 +75,26 @@ def encode_callable(function: Callable[..., Any]) -> dict[str, str]:
     if not (inspect.isroutine(target) or inspect.isclass(target)):
         target = type(target)
     where = f"{target.__module__}:{target.__qualname__}"
-    return {"import": where, "code": fingerprint.of_value(function)}
+    known = HASHED.get()
+    if known is None:
+        return {"import": where, "code": fingerprint.of_value(function)}
+    if id(function) not in known:
+        known[id(function)] = (fingerprint.of_value(function), function)
+    return {"import": where, "code": known[id(function)][0]}
+
+
+HASHED: ContextVar[dict[int, tuple[str, Any]] | None] = ContextVar("HASHED", default=None)
+"""Hashes of functions by their ids, and the functions, so that an id is not reused; None outside of `hashing_once`."""
+
+
+@contextmanager
+def hashing_once() -> Iterator[None]:
+    """Hash every function once within this block, in which no code may change: a function that uses a large library takes seconds."""
+    if HASHED.get() is not None:
+        yield
+        return
+    token = HASHED.set({})
+    try:
+        yield
+    finally:
+        HASHED.reset(token)

@@ -31,20 +31,21 @@ class Frame(Enum):
 
 @dataclass(frozen=True)
 class Cost:
-    """Model passes (in rows) that one explanation of one input needs."""
+    """Model passes (in rows) that one explanation of one input needs; for foreign code, also the seconds that a trial took."""
 
     forward: int = 0
     backward: int = 0
+    seconds: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.forward + other.forward, self.backward + other.backward)
+        return Cost(self.forward + other.forward, self.backward + other.backward, self.seconds + other.seconds)
 
     def __or__(self, other: Cost) -> Cost:
         """The cost of both, if they share their passes."""
-        return Cost(max(self.forward, other.forward), max(self.backward, other.backward))
+        return Cost(max(self.forward, other.forward), max(self.backward, other.backward), max(self.seconds, other.seconds))
 
     def __mul__(self, times: int) -> Cost:
-        return Cost(self.forward * times, self.backward * times)
+        return Cost(self.forward * times, self.backward * times, self.seconds * times)
 
 
 class Need(Enum):
@@ -209,6 +210,10 @@ class GivenMaps(Explainer, ABC):
     @abstractmethod
     def fixed(self) -> bool:
         """Whether there are only these maps, so that perturbed inputs and models cannot be explained."""
+
+    def maps_for(self, model: str, samples: Tensor, targets: Tensor) -> Tensor:
+        """The explanations of some samples of one model, for their targets."""
+        return self.given[samples]
 
 
 def maps_only(explainer: Explainer) -> bool:

@@ -22,6 +22,8 @@ from veracity.engine.problem import Problem
 class Forecast:
     """Model passes in rows, the seconds they take at the measured speed, and the memory of one batch.
 
+    Foreign explainers count by the seconds that they took in their trial.
+
     They include the least passes of what must be done first: `calibrations`, the strengths to be found, and `lessons`, what explainers
     must learn about a model. They do not include the training of `folds` models, whose cost is unknown.
     """
@@ -45,15 +47,25 @@ def forecast(
     for name, model in problem.models.items():
         budget = budgets[name]
         forward, backward = budget.attempt(partial(speed, problem, name, budget))
-        cost = sum((job.cost for job in left if job.model == name), Cost())
         first = ahead.cost(problem, name)
-        total += cost + first
-        seconds += (cost.forward * forward + cost.backward * backward) / workers + first.forward * forward
+        total += first
+        seconds += first.forward * forward
+        for job in (job for job in left if job.model == name):
+            total += job.cost
+            seconds += job_seconds(problem, job, forward, backward) / workers
         memory = max(memory, workers * budget.rows * row_bytes(model.module, some_inputs(problem, name, 1)))
     cells = [cell for job in jobs for cell in job.cells]
     done = sum(cell.key in finished for cell in cells)
     before = len(ahead.calibrations), len(ahead.lessons), ahead.folds
     return Forecast(len(cells), done, total.forward, total.backward, seconds, memory, *before)
+
+
+def job_seconds(problem: Problem, job: Job, forward: float, backward: float) -> float:
+    """Seconds of a job from those of a forward and a backward pass; explanations of foreign code take what they took in its trial."""
+    cost, explainer = job.cost, problem.explainers.get(job.explainer)
+    each = explainer.cost(problem.inputs.shape) if explainer is not None else Cost()
+    maps = cost.seconds / each.seconds if each.seconds else 0.0
+    return cost.seconds + (cost.forward - maps * each.forward) * forward + (cost.backward - maps * each.backward) * backward
 
 
 def some_inputs(problem: Problem, name: str, rows: int) -> Signals:

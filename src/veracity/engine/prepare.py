@@ -18,9 +18,9 @@ from veracity import __version__
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
-from veracity.core.scores import Reads, Request
+from veracity.core.scores import Reads, Request, reads_after
 from veracity.core.settings import short_repr
-from veracity.core.spaces import InputSpace, RangedSpace, WeightSpace
+from veracity.core.spaces import InputSpace, RangedSpace, SampleSpace, TargetSpace, WeightSpace
 from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
 from veracity.core.walks import AdaptiveWalk, Sampling, Search, Walk
 from veracity.engine.memory import Budget
@@ -29,12 +29,15 @@ from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
+from veracity.explain import bound_inside
 from veracity.scores import SymmetryScore
 from veracity.scores.robustness import Misinterpretation, SearchScore
 from veracity.walk.gradient import has_slopes
 
 BALL = ("radius", "norm", "range")
 """Settings of the ball that any other space takes the place of."""
+SAME_MODEL = (InputSpace, SampleSpace, TargetSpace)
+"""Spaces that leave the model as it is."""
 
 
 def check_search(score: SearchScore, request: Request, target: Target, shape: Size) -> None:
@@ -228,6 +231,7 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
     """Every space must make sense on every input, and every walk must be able to start on its space."""
     if not any(cell.name in asked for job in jobs for cell in job.cells):
         raise InputError("There is nothing to measure: no score applies to these models and explainers.")
+    check_bound(problem, jobs)
     measured = {(job.explainer, cell.name) for job in jobs for cell in job.cells}
     for name, score in problem.scores.items():
         left_out = [label for label, one in problem.explainers.items() if not one.control and (label, name) not in measured]
@@ -247,6 +251,23 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
             continue
         for part in torch.arange(problem.inputs.size()).split(256):
             space.check(problem.inputs.take(part).values)
+
+
+def check_bound(problem: Problem, jobs: list[Job]) -> None:
+    """Raise if an explainer that was made for one model must explain other weights or other folds of it."""
+    for job in jobs:
+        found = bound_inside(problem.explainers.get(job.explainer))
+        if found is None:
+            continue
+        if problem.models[job.model].place is not None:
+            raise InputError(
+                f"{found.name} explains one fitted model, and '{problem.label(job.model)}' is trained anew in every fold: {found.instead}."
+            )
+        for cell in job.cells:
+            if not isinstance(cell.request.space, SAME_MODEL) and Reads.EXPLANATION in reads_after(cell.score):
+                raise InputError(
+                    f"{found.name} explains one fitted model, and the score '{cell.name}' explains others (with other weights): {found.instead}."
+                )
 
 
 def symmetry_text(space: InputSpace, walk: Walk) -> str:

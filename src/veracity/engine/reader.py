@@ -200,8 +200,9 @@ class Block:
         if stored is not None and FAILED not in stored:
             whole = stored["explanation"]
             return (whole if self.rows is None else whole[self.rows]).to(self.device)
-        given = self.explainer.given if isinstance(self.explainer, GivenMaps) and request.smoothing is None else None
-        parts: list[Tensor] = [] if given is None else [given[self.samples].to(self.x.values)]
+        given = self.explainer if isinstance(self.explainer, GivenMaps) and request.smoothing is None else None
+        name = self.problem.label(self.job.model)
+        parts: list[Tensor] = [] if given is None else [given.maps_for(name, self.samples, self.targets.cpu()).to(self.x.values)]
 
         def some(part: slice) -> None:
             draws = Draws.of(self.seed, self.samples[part])

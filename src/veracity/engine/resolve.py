@@ -35,7 +35,7 @@ from veracity.core.training import Checkpoint, CrossTrained, Training, check_che
 from veracity.core.walks import Walk
 from veracity.engine.store.manifest import Spec, check
 from veracity.engine.store.records import DEEPEST, UNPRINTABLE, depth
-from veracity.explain import CONTROLS, as_explainer
+from veracity.explain import CONTROLS, Precomputed, as_explainer
 from veracity.inputs.convert import as_inputs, as_number_tensor
 from veracity.models import as_model
 from veracity.models.transformers import is_text, texts_for
@@ -69,8 +69,9 @@ def with_modules(name: str, crossed: CrossTrained) -> CrossTrained:
 def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained]) -> Inputs:
     """The data set, in the floating-point type of the models' weights if they all have one; a conversion is said."""
     first = next((model for model in models.values() if isinstance(model, nn.Module)), None)
-    tokens = isinstance(inputs, Tensor) and inputs.ndim == 2 and inputs.dtype is torch.int64 and hasattr(unwrap(first), "get_input_embeddings")
-    found = texts_for(first, inputs) if first is not None and (tokens or is_text(inputs)) else as_inputs(inputs)
+    tokens = isinstance(inputs, Tensor) and inputs.ndim == 2 and inputs.dtype is torch.int64
+    read = is_text(inputs) or (tokens and first is not None and hasattr(unwrap(first), "get_input_embeddings"))
+    found = texts_for(first, inputs) if first is not None and read else as_inputs(inputs)
     kinds = {weight_type(model) if isinstance(model, nn.Module) else None for model in models.values()}
     if not isinstance(found, TensorInputs) or len(kinds) != 1 or None in kinds or found.tensor.dtype in kinds:
         return found
@@ -263,9 +264,9 @@ def fair(control: Explainer, explainer: Explainer) -> bool:
 
 def unique_labels(labels: list[str], explainers: list[Explainer]) -> list[str]:
     """Labels with a number where two differ in code alone; two explainers that are the same in everything are refused."""
-    specs = Counter(fingerprint.of_json(one.spec()) for one in explainers)
-    for label, one in zip(labels, explainers, strict=True):
-        if specs[fingerprint.of_json(one.spec())] > 1:
+    keys = [fingerprint.of_json(one.spec()) for one in explainers]
+    for label, key in zip(labels, keys, strict=True):
+        if keys.count(key) > 1:
             raise SpecError(f"Two explainers are the same, '{label}': name them apart with explainers={{'label': ...}}.")
     seen: Counter[str] = Counter()
     numbered = []
@@ -369,14 +370,27 @@ def prepare_explainer(inputs: Inputs, explainer: Explainer) -> Explainer:
     """The explainer, after it has seen all inputs if it needs them."""
     if not isinstance(explainer, InputObserver):
         return explainer
+    if isinstance(explainer, Precomputed):
+        check_given({explainer.name: explainer}, inputs, ())  # a table's names are gone once the maps are numbers
     return explainer.prepare(inputs.take(torch.arange(inputs.size())).values)
 
 
-def check_given(explainers: Mapping[str, Explainer], size: int) -> None:
-    """Raise unless precomputed maps have one map per input."""
+def check_given(explainers: Mapping[str, Explainer], inputs: Inputs, models: Iterable[str]) -> None:
+    """Raise unless there is one precomputed map per input, in their order, for each model."""
+    names, frame = getattr(inputs, "names", None), getattr(inputs, "frame", None)
     for label, one in explainers.items():
-        if isinstance(one, GivenMaps) and len(one.given) != size:
-            raise InputError(f"'{label}' has {len(one.given)} maps for {size} inputs: give one map for each input, in their order.")
+        if isinstance(one, GivenMaps) and len(one.given) != inputs.size():
+            raise InputError(
+                f"'{label}' has {len(one.given)} maps for {inputs.size()} inputs: give one map for each input, in their order."
+            )
+        if not isinstance(one, Precomputed):
+            continue
+        one.check_order(None if callable(names) else names, None if frame is None else list(frame.index))
+        absent = [name for name in models if "" not in one.sets and name not in one.sets]
+        if absent:
+            raise InputError(
+                f"'{label}' has maps of {', '.join(one.sets)}, but none of model '{absent[0]}': give one set of maps per model."
+            )
 
 
 NEEDED = {

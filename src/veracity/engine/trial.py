@@ -430,10 +430,13 @@ def mixing_remark(problem: Problem, name: str, label: str, explainer: Explainer,
         with seeded(seed, gpus_in_use()), torch.enable_grad():
             return explainer.explain(view, rows.values, targets[part], context).detach().double()
 
+    if isinstance(explainer, Foreign):
+        share = explainer.mixing(view, x.values, targets, problem.context(name, draws, budget.rows, x.structure))
+        return mixed_maps(label, share)
     try:
         together = explain(slice(None))
         share = apart(together, torch.cat([explain(slice(row, row + 1)) for row in range(len(x))]))
-        if not isinstance(explainer, Foreign) and apart(together, explain(slice(None), seed=1)) > MIXED_MAPS:
+        if apart(together, explain(slice(None), seed=1)) > MIXED_MAPS:
             return (
                 f"{label} draws from the global random state, so its numbers depend on how the inputs are batched; the same batches "
                 "give the same numbers: let it draw from context.draws."
@@ -442,6 +445,11 @@ def mixing_remark(problem: Problem, name: str, label: str, explainer: Explainer,
         if out_of_memory(error):
             raise
         return ""
+    return mixed_maps(label, share)
+
+
+def mixed_maps(label: str, share: float) -> str:
+    """A sentence about an explainer whose maps depend on the batch; "" if the change is rounding."""
     if share <= MIXED_MAPS:
         return ""
     return (

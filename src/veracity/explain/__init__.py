@@ -2,6 +2,8 @@
 
 from veracity.explain.ablation import FeatureAblation, FeaturePermutation, Occlusion
 from veracity.explain.attention import Attention, AttentionRollout
+from veracity.explain.cam_objects import CamObject
+from veracity.explain.captum_methods import CaptumMethod
 from veracity.explain.concepts import CAR, CAV, ConceptExplainer, ConceptSensitivity, tcav_scores
 from veracity.explain.controls import (
     CONTROLS,
@@ -16,10 +18,11 @@ from veracity.explain.controls import (
     RandomTopK,
     RandomUniform,
 )
+from veracity.explain.convert import as_explainer
 from veracity.explain.deep_lift import DeepLift
 from veracity.explain.examples import InfluenceFunctions, RepresentationSimilarity, SimplEx, TracIn
 from veracity.explain.extremal import ExtremalPerturbation
-from veracity.explain.foreign import CaptumMethod, Foreign, Function, as_explainer
+from veracity.explain.foreign import Bound, Foreign, Function, bound_inside
 from veracity.explain.full_grad import FullGrad
 from veracity.explain.grad_cam import GradCam, GradCamPlusPlus
 from veracity.explain.gradients import (
@@ -33,10 +36,13 @@ from veracity.explain.gradients import (
     Saliency,
     SmoothGrad,
 )
+from veracity.explain.graph_explainer import GraphExplainer
+from veracity.explain.importances import Importances, PermutationImportance
 from veracity.explain.kernel_shap import KernelShap, SuperpixelShap
 from veracity.explain.lime import Lime, SuperpixelLime
 from veracity.explain.lrp import LRPEpsilon, LRPZPlus
 from veracity.explain.precomputed import Precomputed
 from veracity.explain.rise import Rise
+from veracity.explain.shap_values import GivenShap, Shap, ShapObject, TreeShap
 from veracity.explain.stacked import stacked
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family

@@ -1,45 +1,45 @@
-"""Explainers from what people write: names, settings, Captum classes, factories of Captum methods, plain functions, maps.
+"""Explainers that other people wrote: what they have in common, and plain functions.
 
 Foreign code may draw from the global random state, so it is forked and seeded around every call. It may do
-anything to the model and the inputs, so both are protected.
+anything to the model and the inputs, so both are protected. It is called on as many rows at once as the budget allows.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-import captum.attr
 import numpy as np
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.errors import InputError, SpecError, VeracityError
+from veracity.core.errors import InputError, VeracityError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.models import evaluating, out_of_memory
 from veracity.core.randomness import Draws, gpus_in_use, seeded
-from veracity.core.registry import EXPLAINERS, import_object
-from veracity.core.settings import Whole, short_repr
+from veracity.core.settings import Whole
 from veracity.core.snapshot import preserve_state
-from veracity.explain.deep_lift import DeepLift
 from veracity.explain.gradients import silent_captum
-from veracity.explain.passes import in_batches
-from veracity.explain.precomputed import Precomputed
+from veracity.explain.passes import Structure, in_batches
 from veracity.explain.wrapper import computed
 
 TRIAL_ROWS = 2
-ACCEPTED = (
-    "an Explainer, a name, a table with a name, 'module:attribute', a Captum Attribution class, "
-    "a factory model -> Attribution, a function (model, inputs, targets) -> attributions or a tensor of explanations made elsewhere"
-)
-RANDOM = (
-    *(captum.attr.FeaturePermutation, captum.attr.GradientShap, captum.attr.KernelShap, captum.attr.LimeBase),
-    *(captum.attr.NoiseTunnel, captum.attr.ShapleyValueSampling),
-)
+LEAST_SHARE = 0.1
+"""A further row costs at least this share of one row, however much of that was overhead."""
+
+
+class Trial(NamedTuple):
+    """What a few calls showed: the maps, the seconds per row, and how far rows depend on the seed and on their neighbours."""
+
+    maps: Tensor
+    seconds: float
+    random: float
+    mixing: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Foreign(Explainer, ABC):
     """Unknown code. It counts as random and as dependent on the batch, unless `random` is off.
 
     `forward` and `backward` are the model rows that one explanation needs, as declared by its author. They only affect
-    estimates and the batch size.
+    estimates and the batch size. `seconds` is what a row took in the trial.
     """
 
     stochastic: ClassVar[bool] = computed(lambda self: self.random)
@@ -56,16 +56,17 @@ class Foreign(Explainer, ABC):
     forward: Whole = 1
     backward: Whole = 1
     label: str = field(default="", metadata={"spec": False})
+    seconds: float = field(default=0.0, metadata={"spec": False}, compare=False)
 
     @property
     def batch_dependent(self) -> bool:
         return self.random
 
     def cost(self, shape: Size) -> Cost:
-        return Cost(self.forward, self.backward)
+        return Cost(self.forward, self.backward, self.seconds)
 
     @abstractmethod
-    def call(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Any:
+    def call(self, model: nn.Module, inputs: Tensor, targets: Tensor, structure: Structure) -> Any:
         """What the foreign code returns for these rows."""
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
@@ -73,12 +74,12 @@ class Foreign(Explainer, ABC):
         high, low = context.draws[:1].words(2, stream="foreign")[0].tolist()
         rows = max(1, context.batch // max(1, self.forward))
 
-        def explain_rows(x: Tensor, t: Tensor, _: Any) -> Tensor:
+        def explain_rows(x: Tensor, t: Tensor, structure: Structure) -> Tensor:
             with preserve_state(model):
-                return self.as_attributions(self.call(model, x.detach().clone(), t.clone()), x)
+                return self.as_attributions(self.call(model, x.detach().clone(), t.clone(), structure), x)
 
         with seeded(high ^ low, gpus_in_use()), silent_captum(), torch.enable_grad():
-            return in_batches(explain_rows, inputs, targets, rows)
+            return in_batches(explain_rows, inputs, targets, rows, context.structure)
 
     def as_attributions(self, result: Any, inputs: Tensor) -> Tensor:
         """A result in the inputs' shape and type; raises if it does not fit."""
@@ -88,174 +89,162 @@ class Foreign(Explainer, ABC):
         maps = torch.as_tensor(result).detach()
         if maps.is_complex():
             raise InputError(f"{self.name} returned complex numbers, expected {expected}.")
-        axes = zip(maps.shape[1:], inputs.shape[1:], strict=False)
-        if maps.ndim != inputs.ndim or len(maps) != len(inputs) or any(size not in (1, full) for size, full in axes):
+        found = spread(maps, inputs.shape[1:])
+        if found is None or len(maps) != len(inputs):
             raise InputError(f"{self.name} returned shape {tuple(maps.shape)}, expected {expected}; axes after the first may have size 1.")
-        return maps.to(inputs).expand_as(inputs).contiguous()
+        return found.to(inputs).contiguous()
 
     def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
-        """Not random, if two trials with different seeds agree."""
-        if not self.random:
-            return self
-        first, second = (self.trial(model, inputs, targets, seed, context.batch) for seed in (0, 1))
-        return replace(self, random=False) if torch.equal(first.nan_to_num(), second.nan_to_num()) else self
+        """With the seconds of a row; not random, if two trials with different seeds agree."""
+        seen = self.trial(model, inputs, targets, context)
+        found = replace(self, random=self.random and seen.random > 0, seconds=seen.seconds)
+        found.__dict__["_seen"] = self.__dict__["_seen"]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what it remembers of its trial."""
+        return {name: held for name, held in vars(self).items() if not name.startswith("_")}
+
+    def mixing(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> float:
+        """How far a row's map depends on the other rows of its batch, as a share of its size."""
+        return self.trial(model, inputs, targets, context).mixing
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Run it on a few inputs. Raise if it fails or returns something else; note if it is random."""
-        first, second = (self.trial(model, inputs, targets, seed, context.batch) for seed in (0, 1))
-        notes = [f"{self.name} returned NaN or infinity for some inputs."] if not first.isfinite().all() else []
-        differs = not torch.allclose(first, second, equal_nan=True)
-        if differs and not self.random:
+        seen = self.trial(model, inputs, targets, context)
+        notes = [f"{self.name} returned NaN or infinity for some inputs."] if not seen.maps.isfinite().all() else []
+        if seen.random and not self.random:
             raise InputError(f"{self.name} is declared random=False, but two runs with different seeds differ: leave random=True.")
-        if differs:
+        if seen.random:
             notes.append(
                 f"{self.name} draws from the global random state, so its numbers depend on the batch size; "
                 "the same batches give the same numbers."
             )
         return notes
 
-    def trial(self, model: nn.Module, inputs: Tensor, targets: Tensor, seed: int, batch: int) -> Tensor:
-        """One run on the first inputs; raises if it fails or returns something else."""
-        inputs, targets = inputs[:TRIAL_ROWS], targets[:TRIAL_ROWS]
+    def trial(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Trial:
+        """Two rows together, and one of them alone with another seed; a third call only if that row differs.
+
+        The last trial is remembered, since slow code should not be tried twice.
+        """
+        x, t, key = inputs[:TRIAL_ROWS], targets[:TRIAL_ROWS], (model, inputs, targets)
+        seen = self.__dict__.get("_seen")
+        if seen is not None and all(one is other for one, other in zip(seen[0], key, strict=True)):
+            known: Trial = seen[1]
+            return known
+        start = time.perf_counter()
+        maps = self.attempt(model, x, t, 0, context)
+        middle = time.perf_counter()
+        alone = self.attempt(model, x[:1], t[:1], 1, context)
+        both, one = middle - start, time.perf_counter() - middle
+        seconds = min(one, max(both - one, LEAST_SHARE * one))
+        mixing = apart(maps[:1], alone)
+        random = 0.0
+        if mixing > 0:
+            again = self.attempt(model, x, t, 1, context)
+            random, mixing = apart(maps, again), apart(again[:1], alone)
+        found = Trial(maps, seconds, random, mixing)
+        self.__dict__["_seen"] = (key, found)
+        return found
+
+    def attempt(self, model: nn.Module, inputs: Tensor, targets: Tensor, seed: int, context: Context) -> Tensor:
+        """One run on a few inputs; raises if it fails or returns something else."""
+        structure = tuple(part[: len(inputs)] for part in context.structure)
         try:
             with evaluating(model):
-                return self.explain(model, inputs, targets, Context(Draws.of(seed, torch.arange(len(inputs))), batch))
+                return self.explain(
+                    model, inputs, targets, replace(context, draws=Draws.of(seed, torch.arange(len(inputs))), structure=structure)
+                )
         except VeracityError:
             raise
         except Exception as error:
             if out_of_memory(error):
                 raise
-            reason = " ".join(str(error).split())
+            reason = " ".join(str(error).split())[:300]
             raise InputError(f"{self.name} failed on {len(inputs)} inputs with {type(error).__name__}: {reason}{self.hint}") from error
 
 
+def apart(one: Tensor, other: Tensor) -> float:
+    """The largest distance of two rows as a share of their size; 0 if it is rounding.
+
+    >>> round(apart(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 3.5]])), 3), apart(torch.ones(1, 2), torch.ones(1, 2))
+    (0.1, 0.0)
+    """
+    a, b = (maps.double().nan_to_num().flatten(1) for maps in (one, other))
+    share = ((a - b).norm(dim=1) / torch.maximum(a.norm(dim=1), b.norm(dim=1))).nan_to_num()
+    largest = float(share.max()) if len(share) else 0.0
+    return largest if largest > 16 * torch.finfo(one.dtype).eps else 0.0
+
+
+def spread(maps: Tensor, shape: Size) -> Tensor | None:
+    """Maps (N, ...) repeated along axes of size one, and along the channels if that axis is missing; None if they do not fit.
+
+    >>> spread(torch.ones(2, 4, 4), Size((3, 4, 4))).shape, spread(torch.ones(2, 1, 4, 4), Size((3, 4, 4))).shape
+    (torch.Size([2, 3, 4, 4]), torch.Size([2, 3, 4, 4]))
+    """
+    if maps.ndim == len(shape) and maps.ndim > 1 and maps.shape[1:] == shape[1:]:
+        maps = maps.unsqueeze(1)
+    if maps.ndim != len(shape) + 1 or any(size not in (1, full) for size, full in zip(maps.shape[1:], shape, strict=True)):
+        return None
+    return maps.expand(len(maps), *shape)
+
+
 @dataclass(frozen=True, kw_only=True)
-class CaptumMethod(Foreign):
-    """A Captum `Attribution` class, or a factory model -> Attribution, with settings for its `attribute` method."""
+class Bound(Foreign, ABC):
+    """Foreign code that was made for one fitted model, and cannot be made again for another one."""
 
-    name: ClassVar[str] = computed(lambda self: self.label or display_name(self.attribution))
-    hint = "; pass settings as CaptumMethod(attribution=..., settings={...})"
-    attribution: Callable[..., Any]
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    @property
+    @abstractmethod
+    def instead(self) -> str:
+        """What to pass for scores that need it on other models."""
 
-    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
-        """As for all foreign code; for Captum's DeepLift also the steps without a rule."""
-        notes = DeepLift().check(model, inputs, targets, context) if self.attribution is captum.attr.DeepLift else ()
-        return (*notes, *super().check(model, inputs, targets, context))
 
-    def call(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Any:
-        method = self.attribution(model)
-        if isinstance(method, (captum.attr.LayerAttribution, captum.attr.NeuronAttribution)):
-            raise InputError(f"{self.name} explains a layer or a neuron, not the input: use an attribution of the input.")
-        if not hasattr(method, "attribute"):
-            raise InputError(f"{self.name} must make a Captum Attribution from a model, but returned {type(method).__name__}.")
-        settings = {key: value.to(inputs.device) if isinstance(value, Tensor) else value for key, value in self.settings.items()}
-        return method.attribute(inputs.requires_grad_(), target=targets, **settings)
+def bound_inside(explainer: Any) -> Bound | None:
+    """The explainer, or one inside it, that belongs to one model."""
+    if isinstance(explainer, Bound):
+        return explainer
+    inside = [value for value in vars(explainer).values() if isinstance(value, Explainer)] if isinstance(explainer, Explainer) else []
+    return next((found for one in inside if (found := bound_inside(one)) is not None), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Function(Foreign):
-    """Any function (model, inputs, targets) -> attributions."""
+    """Any function (model, inputs, targets) -> attributions.
+
+    One that takes more arguments also gets what the inputs carry along, such as the tokens of a text.
+    """
 
     name: ClassVar[str] = computed(lambda self: self.label or display_name(self.function))
-    function: Callable[[nn.Module, Tensor, Tensor], Any]
+    structured: ClassVar[bool] = computed(lambda self: takes_structure(self.function))
+    function: Callable[..., Any]
 
-    def call(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Any:
-        return self.function(model, inputs, targets)
+    def call(self, model: nn.Module, inputs: Tensor, targets: Tensor, structure: Structure) -> Any:
+        return self.function(model, inputs, targets, *structure)
+
+
+def takes_structure(function: Callable[..., Any]) -> bool:
+    """Whether a function has more than three positional arguments.
+
+    >>> takes_structure(lambda model, x, t: x), takes_structure(lambda model, x, t, *more: x)
+    (False, True)
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    every = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+    needed = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty]
+    return every or len(needed) > 3
 
 
 def display_name(value: Any) -> str:
     """The name of a class, a function, a partial function or a callable object in results.
 
-    >>> display_name(captum.attr.InputXGradient), display_name(captum.attr.LRP), display_name(lambda model: model)
-    ('input_x_gradient', 'lrp', 'lambda')
+    >>> display_name(nn.ReLU6), display_name(lambda model: model)
+    ('re_lu6', 'lambda')
     """
     value = getattr(value, "func", value)
     if not isinstance(value, type) and hasattr(value, "__name__"):
         return str(value.__name__).strip("<>")
     kind = value if isinstance(value, type) else type(value)
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind.__name__).lower()
-
-
-def as_explainer(value: Any) -> Explainer:
-    """An explainer from an object, a name, a table of settings, a Captum class, a function or a tensor of maps.
-
-    >>> as_explainer("saliency").name, as_explainer(captum.attr.LRP).name, as_explainer({"name": "lime", "patch": 2}).patch
-    ('saliency', 'lrp', 2)
-    """
-    if isinstance(value, Explainer):
-        return value
-    if isinstance(value, str):
-        return as_explainer({"name": value})
-    if isinstance(value, Mapping):
-        return from_table(value)
-    if isinstance(value, (Tensor, np.ndarray)):
-        return Precomputed(maps=value)  # type: ignore[arg-type]
-    if isinstance(value, type) and issubclass(value, Explainer):
-        return value()
-    if isinstance(value, type) and issubclass(value, captum.attr.Attribution):
-        return from_captum(value)
-    if isinstance(value, captum.attr.Attribution):
-        raise SpecError(f"An explainer must fit any model: pass the class {type(value).__name__}, not an instance made for one model.")
-    if callable(value):
-        return from_callable(value)
-    raise SpecError(f"An explainer is {ACCEPTED}, not {short_repr(value)}.")
-
-
-def from_table(table: Mapping[str, Any]) -> Explainer:
-    """A registered explainer from {name, settings}; a foreign one from {name: import path}, or {name, attribution or function: path}."""
-    settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    name = settings.pop("name", None)
-    for kind, foreign in (("attribution", CaptumMethod), ("function", Function)):
-        if kind in settings:
-            path = settings.pop(kind)
-            path = path.get("import") if isinstance(path, Mapping) else path
-            settings[kind] = import_object(path) if isinstance(path, str) else path
-            return foreign(label=name or "", **settings)
-    if not isinstance(name, str) or ":" not in name:
-        built: Explainer = EXPLAINERS.build(table)
-        return built
-    target = import_object(name)
-    if isinstance(target, type) and issubclass(target, Explainer):
-        return target(**settings)
-    explainer = as_explainer(target)
-    if not settings:
-        return explainer
-    if not isinstance(explainer, CaptumMethod):
-        raise SpecError(f"The explainer '{name}' takes no settings, but got {', '.join(sorted(settings))}.")
-    return CaptumMethod(attribution=target, settings=settings, random=explainer.random)
-
-
-def from_captum(value: type) -> CaptumMethod:
-    """A Captum class; raises unless it explains the input and needs only a model."""
-    if issubclass(value, (captum.attr.LayerAttribution, captum.attr.NeuronAttribution)):
-        raise SpecError(f"{value.__name__} explains a layer or a neuron, not the input: use an attribution of the input.")
-    needed = required_arguments(value) or []
-    if len(needed) > 1 or issubclass(value, captum.attr.NoiseTunnel):
-        raise SpecError(
-            f"{value.__name__} needs more than a model ({', '.join(needed)}): pass a factory, "
-            f"such as lambda model: captum.attr.{value.__name__}(...)."
-        )
-    return CaptumMethod(attribution=value, random=issubclass(value, RANDOM))
-
-
-def from_callable(value: Callable[..., Any]) -> Explainer:
-    """A factory if it takes one argument, a function of (model, inputs, targets) if it takes three."""
-    needed = required_arguments(value)
-    if needed is None or len(needed) == 3:
-        return Function(function=value)
-    if len(needed) == 1:
-        return CaptumMethod(attribution=value)
-    raise SpecError(f"An explainer is {ACCEPTED}; {short_repr(value)} takes {len(needed)} arguments.")
-
-
-def required_arguments(value: Callable[..., Any]) -> list[str] | None:
-    """The required positional arguments; None if they are unknown or any number is accepted."""
-    try:
-        parameters = inspect.signature(value).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        return None
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [parameter.name for parameter in parameters if parameter.kind in positional and parameter.default is parameter.empty]

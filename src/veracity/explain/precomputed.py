@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, GivenMaps, InputObserver
 from veracity.core.registry import EXPLAINERS
+from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace
+from veracity.explain.foreign import spread
 from veracity.explain.wrapper import Wrapper, computed
 
 
@@ -39,50 +42,133 @@ class NoExplainer(Explainer):
 class Precomputed(GivenMaps, InputObserver, Wrapper):
     """Explanations of the audit's inputs that were made elsewhere: `maps` (samples, ...), in the order of the inputs.
 
-    They are the explanations of the unperturbed inputs. The `explainer` explains everything else: perturbed inputs, other
-    weights, other targets. Without one, only scores that need no further explanation can be measured.
+    Maps are a tensor, an array, a DataFrame, or one of these per model, {"model": maps}. Axes of size one are repeated, and so is a
+    map (H, W) along the channels. They are the explanations of the unperturbed inputs. The `explainer` explains everything else:
+    perturbed inputs, other weights, other targets. Without one, only scores that need no further explanation can be measured.
     """
 
     name = "precomputed"
-    maps: Tensor | None = None
+    maps: Any = None
     explainer: Explainer | None = None
 
-    signed: ClassVar[bool] = computed(lambda self: bool((self.given < 0).any()) or self.inner.signed)
+    signed: ClassVar[bool] = computed(lambda self: any(bool((one < 0).any()) for one in self.sets.values()) or self.inner.signed)
 
     @property
     def inner(self) -> Explainer:
         return NoExplainer() if self.explainer is None else self.explainer
 
     @property
+    def sets(self) -> dict[str, Tensor]:
+        """The maps by model; one set for all models has the name ""."""
+        if isinstance(self.maps, Mapping):
+            return {str(name): as_maps(maps) for name, maps in self.maps.items()}
+        return {"": as_maps(self.maps)}
+
+    @property
     def given(self) -> Tensor:
-        if not isinstance(self.maps, Tensor) or self.maps.ndim < 2 or self.maps.is_complex():
-            what = f"shape {tuple(self.maps.shape)}" if isinstance(self.maps, Tensor) else type(self.maps).__name__
-            raise SpecError(f"precomputed needs maps, a real tensor (samples, ...) with one explanation per input, not {what}.")
-        return self.maps.detach()
+        return next(iter(self.sets.values()))
+
+    def maps_for(self, model: str, samples: Tensor, targets: Tensor) -> Tensor:
+        sets = self.sets
+        return (sets[""] if "" in sets else sets[model])[samples]
 
     @property
     def fixed(self) -> bool:
         return self.explainer is None
 
+    def spec(self) -> dict[str, Any]:
+        return replace(self, maps=self.given if "" in self.sets else self.sets).plain_spec()
+
+    def plain_spec(self) -> dict[str, Any]:
+        """The settings as plain data, once the maps are tensors."""
+        return super().spec()
+
     def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Precomputed:
         return self if self.explainer is None else replace(self, explainer=self.explainer.bind(reference, space))
 
     def prepare(self, inputs: Tensor) -> Precomputed:
-        inner = self.explainer
-        return replace(self, explainer=inner.prepare(inputs)) if isinstance(inner, InputObserver) else self
+        """With maps of the inputs' shape; raises if their number or shape does not fit."""
+        for maps in self.sets.values():
+            if len(maps) != len(inputs):
+                raise InputError(
+                    f"'{self.name}' has {len(maps)} maps for {len(inputs)} inputs: give one map for each input, in their order."
+                )
+        inner = self.explainer.prepare(inputs) if isinstance(self.explainer, InputObserver) else self.explainer
+        if self.frame is not Frame.INPUT:
+            return replace(self, explainer=inner)
+        full = {name: self.spread(maps, inputs.shape[1:]) for name, maps in self.sets.items()}
+        return replace(self, maps=full.get("", full), explainer=inner)
+
+    def spread(self, maps: Tensor, shape: Size) -> Tensor:
+        """Maps of the inputs' shape; raises if they do not fit."""
+        found = spread(maps, shape)
+        if found is None:
+            raise InputError(
+                f"The maps of precomputed have shape {tuple(maps.shape[1:])} each, but an input has shape {tuple(shape)}: "
+                "give maps of the inputs' shape; axes of size 1 and a missing channel axis are repeated."
+            )
+        return found
+
+    def check_order(self, names: Sequence[str] | None, index: Sequence[Any] | None) -> None:
+        """Raise if a DataFrame of maps has other columns or rows than the table of the inputs."""
+        tables = self.maps.values() if isinstance(self.maps, Mapping) else [self.maps]
+        for table in (one for one in tables if is_table(one)):
+            check_columns([str(name) for name in table.columns], names)
+            if index is not None and len(index) == len(table) and list(table.index) != list(index):
+                row = next(row for row, (a, b) in enumerate(zip(table.index, index, strict=True)) if a != b)
+                raise InputError(
+                    f"Row {row} of the explanations is called {table.index[row]!r}, and row {row} of the inputs {index[row]!r}: "
+                    "give the explanations in the order of the inputs, maps.loc[inputs.index]."
+                )
 
     def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Precomputed:
         return self if self.explainer is None else replace(self, explainer=self.explainer.specialise(model, inputs, targets, context))
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """Raise unless the maps fit the inputs; note NaN or infinity in them, and what the inner explainer notes."""
-        maps = self.given
-        if len(maps) < len(inputs):
-            raise InputError(f"precomputed has maps for {len(maps)} inputs, but there are more: give one map per input, in their order.")
-        if self.frame is Frame.INPUT and maps.shape[1:] != inputs.shape[1:]:
-            raise InputError(
-                f"The maps of precomputed have shape {tuple(maps.shape[1:])} each, but an input has shape {tuple(inputs.shape[1:])}: "
-                "give maps of the inputs' shape, with a channel axis if the inputs have one."
-            )
-        notes = () if bool(torch.isfinite(maps).all()) else ("The maps of precomputed contain NaN or infinity.",)
+        for maps in self.sets.values():
+            if len(maps) < len(inputs):
+                raise InputError(
+                    f"precomputed has maps for {len(maps)} inputs, but there are more: give one map per input, in their order."
+                )
+            if self.frame is Frame.INPUT:
+                self.spread(maps, inputs.shape[1:])
+        finite = all(bool(torch.isfinite(maps).all()) for maps in self.sets.values())
+        notes = () if finite else ("The maps of precomputed contain NaN or infinity.",)
         return (*notes, *self.inner.check(model, inputs, targets, context))
+
+
+def as_maps(value: Any) -> Tensor:
+    """Maps (samples, ...) as a tensor; raises if they are something else."""
+    given = value.to_numpy() if is_table(value) else value
+    if isinstance(given, np.ndarray) and given.dtype.kind in "fiub":
+        given = torch.from_numpy(np.array(given, dtype=given.dtype if given.dtype.kind == "f" else np.float32))
+    if not isinstance(given, Tensor) or given.ndim < 2 or given.is_complex():
+        what = (
+            f"shape {tuple(given.shape)}"
+            if hasattr(given, "shape")
+            else short_repr(given)
+            if isinstance(given, str)
+            else type(given).__name__
+        )
+        raise SpecError(f"precomputed needs maps, a real tensor (samples, ...) with one explanation per input, not {what}.")
+    return given.detach()
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a DataFrame."""
+    return hasattr(value, "to_numpy") and hasattr(value, "columns")
+
+
+def check_columns(found: Sequence[str], expected: Sequence[str] | None) -> None:
+    """Raise if explanations have other features than the inputs, or the same in another order."""
+    if expected is None or list(found) == list(expected):
+        return
+    if sorted(found) == sorted(expected):
+        place = next(at for at, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b)
+        raise InputError(
+            f"The explanations have the features in another order than the inputs: place {place} is '{found[place]}' and not "
+            f"'{expected[place]}': sort them, maps[inputs.columns]."
+        )
+    odd = (sorted(set(found) - set(expected)) or sorted(set(expected) - set(found)) or [f"{len(found)} for {len(expected)}"])[0]
+    raise InputError(f"The explanations have other features than the inputs: '{odd}' is in one of them only.")

@@ -16,7 +16,7 @@ from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
 from veracity.core.spaces import FiniteSpace, InputSpace
-from veracity.explain.foreign import as_explainer
+from veracity.explain.convert import as_explainer
 from veracity.explain.passes import pairs
 from veracity.explain.wrapper import Wrapper, computed
 

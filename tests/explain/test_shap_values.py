@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shap
+import torch
+import xgboost
+from shift_invariant import context_of
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor, nn
+
+from veracity import Audit
+from veracity.core.errors import InputError
+from veracity.core.models import evaluating
+from veracity.explain import Shap, as_explainer
+from veracity.explain.shap_values import of_class
+from veracity.models import as_model
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 4))
+Y = (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(int)
+Y3 = np.digitize(X[:, 0], [-0.5, 0.5])
+FEW, TARGETS = torch.tensor(X[:5]), torch.tensor([0, 1, 1, 0, 1])
+FOREST = RandomForestClassifier(4, random_state=0).fit(X, Y)
+BOOSTED = xgboost.XGBClassifier(n_estimators=3).fit(X, Y)
+BOOSTED3 = xgboost.XGBClassifier(n_estimators=3).fit(X, Y3)
+LOGISTIC = LogisticRegression().fit(X, Y)
+
+
+def net() -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)).eval()
+
+
+def ours(value: Any, model: Any, x: Tensor = FEW, targets: Tensor = TARGETS) -> Tensor:
+    module = model if isinstance(model, nn.Module) else as_model("model", model)
+    with evaluating(module):
+        explainer = as_explainer(value).specialise(module, x, targets)
+        return explainer.explain(module, x, targets, context_of(len(x)))
+
+
+def test_trees_give_shaps_numbers_of_the_explained_class() -> None:
+    theirs = shap.TreeExplainer(FOREST).shap_values(X[:5])
+    want = [theirs[row, :, int(target)].tolist() for row, target in enumerate(TARGETS)]
+    np.testing.assert_allclose(ours(shap.TreeExplainer(FOREST), FOREST), want, atol=1e-9)
+    np.testing.assert_allclose(ours("tree_shap", FOREST), want, atol=1e-9)
+
+
+def test_one_margin_has_the_sign_of_the_class() -> None:
+    theirs = shap.TreeExplainer(BOOSTED).shap_values(X[:5])
+    sign = np.array([-1, 1, 1, -1, 1])[:, None]
+    np.testing.assert_allclose(ours(shap.TreeExplainer(BOOSTED), BOOSTED), theirs * sign, atol=1e-6)
+    np.testing.assert_allclose(
+        ours(shap.LinearExplainer(LOGISTIC, X), LOGISTIC), shap.LinearExplainer(LOGISTIC, X).shap_values(X[:5]) * sign, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_a_function_of_one_class_is_recognised_by_its_sum(column: int) -> None:
+    explainer = shap.KernelExplainer(lambda rows: FOREST.predict_proba(rows)[:, column], X[:8])
+    theirs = shap.KernelExplainer(FOREST.predict_proba, X[:8]).shap_values(X[:5], silent=True)
+    want = np.stack([theirs[row, :, int(target)] for row, target in enumerate(TARGETS)])
+    np.testing.assert_allclose(ours(explainer, FOREST), want, atol=1e-6)
+
+
+def test_networks() -> None:
+    model, x = net(), FEW.float()
+    targets = torch.tensor([0, 1, 2, 0, 2])
+    theirs = shap.DeepExplainer(model, x).shap_values(x)
+    want = np.stack([theirs[row, :, int(target)] for row, target in enumerate(targets)])
+    np.testing.assert_allclose(ours(shap.DeepExplainer(model, x), model, x, targets), want, atol=1e-6)
+    np.testing.assert_allclose(ours(Shap(kind="deep", background=x), model, x, targets), want, atol=1e-6)
+
+
+def test_the_rebuilt_form_follows_the_model() -> None:
+    for model in (FOREST, RandomForestClassifier(3, random_state=1).fit(X, Y)):
+        theirs = shap.TreeExplainer(model).shap_values(X[:5])
+        np.testing.assert_allclose(ours("tree_shap", model), theirs[np.arange(5), :, TARGETS.numpy()], atol=1e-9)
+    linear = Shap(kind="linear", background=torch.tensor(X))
+    np.testing.assert_allclose(ours(linear, LOGISTIC), ours(shap.LinearExplainer(LOGISTIC, X), LOGISTIC), atol=1e-9)
+    kernel = Shap(kind="kernel", background=torch.tensor(X[:8]))
+    theirs = shap.KernelExplainer(FOREST.predict_proba, X[:8]).shap_values(X[:5], silent=True)
+    np.testing.assert_allclose(ours(kernel, FOREST), theirs[np.arange(5), :, TARGETS.numpy()], atol=1e-6)
+
+
+def test_rows_go_to_shap_together() -> None:
+    sizes: list[int] = []
+
+    class Counted(shap.TreeExplainer):
+        def shap_values(self, rows: Any, **settings: Any) -> Any:
+            sizes.append(len(rows))
+            return super().shap_values(rows, **settings)
+
+    Counted.__name__ = "TreeExplainer"
+    ours(Counted(FOREST), FOREST, torch.tensor(X), torch.tensor(Y))
+    assert sizes[-1] == 60
+    assert len(sizes) <= 5  # one row for its meaning, a trial of two calls, and all rows
+
+
+def test_a_margin_is_noted() -> None:
+    explainer, model = as_explainer(shap.TreeExplainer(BOOSTED)), as_model("model", BOOSTED)
+    (note,) = explainer.check(model, FEW, TARGETS)
+    assert note.startswith("shap.TreeExplainer explains the margin (log-odds), while the audited model gives probabilities")
+    assert as_explainer(shap.TreeExplainer(FOREST)).check(as_model("model", FOREST), FEW, TARGETS) == ()
+
+
+def test_keys_do_not_change_with_use() -> None:
+    for made in (shap.TreeExplainer(BOOSTED), shap.KernelExplainer(FOREST.predict_proba, X[:8])):
+        before = as_explainer(made).spec()
+        made.shap_values(X[:2])
+        assert as_explainer(made).spec() == before
+    assert as_explainer(shap.TreeExplainer(FOREST)).spec() == as_explainer(shap.TreeExplainer(FOREST)).spec()
+    assert as_explainer(shap.TreeExplainer(FOREST)).spec() != as_explainer(shap.TreeExplainer(FOREST, X[:8])).spec()
+
+
+@pytest.mark.parametrize(
+    ("made", "model", "sentence"),
+    [
+        (lambda: shap.TreeExplainer(BOOSTED3), FOREST, "explains 3 outputs, but the audited model has 2"),
+        (lambda: shap.TreeExplainer(BOOSTED), FOREST, r"another model or class than the audited one: base value \+ sum"),
+        (lambda: shap.TreeExplainer(RandomForestClassifier(3).fit(X, 1 - Y)), FOREST, "explains another model than the audited one"),
+        (lambda: shap.DeepExplainer(net(), FEW.float()), net(), "was made for another model than the audited one"),
+        (lambda: shap.TreeExplainer(RandomForestClassifier(9).fit(np.hstack([X, X]), Y)), FOREST, "of 8 features, but an input has 4"),
+        (lambda: "tree_shap", net(), "explains fitted estimators, not Sequential"),
+        (lambda: Shap(kind="kernel"), FOREST, "needs a background"),
+        (lambda: Shap(kind="linear", background=torch.tensor(X)), FOREST, "shap cannot make a LinearExplainer for RandomForest"),
+    ],
+    ids=["outputs", "margin", "classes", "network", "features", "tree", "background", "linear"],
+)
+def test_refusals_are_one_sentence(made: Any, model: Any, sentence: str) -> None:
+    module = model if isinstance(model, nn.Module) else as_model("model", model)
+    x = FEW.float() if isinstance(model, nn.Module) else FEW
+    with pytest.raises(InputError, match=sentence):
+        as_explainer(made()).check(module, x, TARGETS)
+
+
+def test_extra_axes_are_never_summed() -> None:
+    with pytest.raises(InputError, match="values of interactions are not summed"):
+        of_class("mine", torch.zeros(5, 4, 4, 2), FEW, TARGETS, None)
+    with pytest.raises(InputError, match="has values for 2 classes, but class 2 is explained"):
+        of_class("mine", torch.zeros(5, 4, 2), FEW, TARGETS + 1, None)
+
+
+def audit(value: Any, scores: Sequence[str], folder: Path, model: Any = FOREST, x: Any = FEW, **settings: Any) -> Any:
+    module = model if isinstance(model, nn.Module) else as_model("model", model)
+    return Audit(models=module, inputs=x, explainers=[value], scores=list(scores), controls=False, companions=False, **settings).run(
+        folder, progress=False
+    )
+
+
+def test_an_explanation_is_scored_as_the_explainer_is(tmp_path: Path) -> None:
+    tree = shap.TreeExplainer(FOREST)
+    values = [
+        audit(value, ["pixel_flipping"], tmp_path / name).table()["value"].tolist()
+        for name, value in {"object": tree, "explanation": tree(X[:5]), "name": "tree_shap"}.items()
+    ]
+    assert values[0] == pytest.approx(values[1]) == pytest.approx(values[2])
+
+
+def test_explanations_of_other_inputs_are_refused(tmp_path: Path) -> None:
+    tree = shap.TreeExplainer(FOREST)
+    with pytest.raises(InputError, match=r"Sample 0 of the shap\.Explanation is not sample 0 of the inputs"):
+        audit(tree(X[:5][::-1]), ["pixel_flipping"], tmp_path)
+    with pytest.raises(InputError, match=r"has 4 maps for 5 inputs|values for 4 inputs, but there are 5"):
+        audit(tree(X[:4]), ["pixel_flipping"], tmp_path)
+    with pytest.raises(InputError, match="another model or class"):
+        audit(shap.TreeExplainer(BOOSTED3)(X[:5])[..., 1], ["pixel_flipping"], tmp_path, BOOSTED3)
+
+
+def test_other_weights_are_refused_with_what_to_pass_instead(tmp_path: Path) -> None:
+    model, x = net(), FEW.float()
+    with pytest.raises(InputError, match=r"one fitted model, and the score 'fast_gef' .* pass veracity.explain.Shap\(kind='deep'\)"):
+        audit(shap.DeepExplainer(model, x), ["fast_gef"], tmp_path, model, x)
+    with pytest.raises(InputError, match="one fitted model"):
+        audit(shap.DeepExplainer(model, x), ["mprt"], tmp_path, model, x)
