@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Explainer, Frame, learner
+from veracity.core.features import Features
 from veracity.core.inputs import Inputs
 from veracity.core.models import unwrap, weighted_layers
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Score, Subject
-from veracity.core.spaces import RangedSpace, SampleSpace, Space, StrengthPath, WeightSpace, open_end
+from veracity.core.spaces import FeatureSpace, RangedSpace, SampleSpace, Space, StrengthPath, WeightSpace, open_end
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Checkpoint, Training
 from veracity.perturb.weights import RowWeightSpace
@@ -63,7 +64,7 @@ class FoldPlace:
 class Problem:
     """Models, data, explainers and scores by label, what the models learnt from, and the seed of every random number.
 
-    `mixing` names the explainers whose rows depend on each other.
+    `mixing` names the explainers whose rows depend on each other. `features` says what the values of a table mean.
     """
 
     models: dict[str, AuditedModel]
@@ -77,12 +78,13 @@ class Problem:
     examples: int | None = None
     calibrations: Mapping[tuple[str, str], float] = field(default_factory=dict)
     mixing: frozenset[str] = frozenset()
+    features: Features | None = None
 
     def subject(self, name: str, explainer: Explainer | None) -> Subject:
         """One model and one explainer of it, as scores see them."""
         model = self.models[name]
         folds = len(model.place.siblings) if model.place else 0
-        return Subject(name, explainer, self.inputs.shape, weighted_layers(model.module), folds)
+        return Subject(name, explainer, self.inputs.shape, weighted_layers(model.module), folds, self.features)
 
     def depends_on_batch(self, name: str, label: str) -> bool:
         """Whether numbers of a model, or of an explainer of it, depend on how inputs are batched."""
@@ -129,16 +131,23 @@ class Problem:
         return replace(training, checkpoints=model.checkpoints).seen_by(self.view(name, module), unwrap(module))
 
     def space_for(self, name: str, space: Space) -> Space:
-        """A space fitted to one model, with the calibrated strength."""
+        """A space fitted to one model and the data, with the calibrated strength."""
+        fitted = self.fitted(name, space)
+        end = open_end(fitted, 1.0)
+        sigma = None if end is None else self.calibrations.get((name, fingerprint.of_json(end.spec())))
+        return fitted.with_strength(sigma) if sigma is not None and isinstance(fitted, StrengthPath) else fitted
+
+    def fitted(self, name: str, space: Space) -> Space:
+        """A space with everything that it gets from one model and the data."""
         fitted = space.of(self.models[name].module) if isinstance(space, (WeightSpace, RowWeightSpace)) else space
+        if isinstance(fitted, FeatureSpace) and self.features is not None:
+            fitted = fitted.over(self.features)
         if isinstance(fitted, RangedSpace) and fitted.needs_range:
             fitted = fitted.within(*self.span)
         if isinstance(fitted, SampleSpace):
             content = fingerprint.of_json([self.inputs.fingerprint(), self.models[name].targets.tolist()])
             fitted = fitted.among(self.inputs.size(), content)
-        end = open_end(fitted, 1.0)
-        sigma = None if end is None else self.calibrations.get((name, fingerprint.of_json(end.spec())))
-        return fitted.with_strength(sigma) if sigma is not None and isinstance(fitted, StrengthPath) else fitted
+        return fitted
 
     @cached_property
     def span(self) -> tuple[float, float]:

@@ -83,6 +83,12 @@ def as_tensor(value: Any, what: str) -> Tensor | None:
     return None if value is None else as_number_tensor(value, what, NUMBER)
 
 
+def as_reference(value: Any, inputs: Inputs) -> Tensor | None:
+    """The reference set as a tensor; a DataFrame beside a table is coded like the table."""
+    encode = getattr(inputs, "encode", None)
+    return encode(value) if encode is not None and hasattr(value, "columns") else as_tensor(value, "reference")
+
+
 def as_number_tensor(value: Any, what: str, encode: str) -> Tensor:
     """A detached tensor; raises on text and other things that are not numbers."""
     given = value.to_numpy() if hasattr(value, "to_numpy") else value
