@@ -2,4 +2,5 @@
 
 from __future__ import annotations
 
+from veracity.inputs.tables import TableInputs
 from veracity.inputs.text import TextInputs
