@@ -20,6 +20,7 @@ from veracity.core.scores import Defaults, Score, Subject
 from veracity.core.spaces import FeatureSpace, RangedSpace, SampleSpace, Space, StrengthPath, WeightSpace, open_end
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Checkpoint, Training
+from veracity.perturb.refits import Refits
 from veracity.perturb.weights import RowWeightSpace
 
 
@@ -140,6 +141,8 @@ class Problem:
     def fitted(self, name: str, space: Space) -> Space:
         """A space with everything that it gets from one model and the data."""
         fitted = space.of(self.models[name].module) if isinstance(space, (WeightSpace, RowWeightSpace)) else space
+        if isinstance(fitted, Refits):
+            fitted = fitted.of(self.models[name].module, None if self.training is None else self.training.fingerprint())
         if isinstance(fitted, FeatureSpace) and self.features is not None:
             fitted = fitted.over(self.features)
         if isinstance(fitted, RangedSpace) and fitted.needs_range:

@@ -25,5 +25,6 @@ from veracity.perturb.groups import (
 )
 from veracity.perturb.masks import FullMask, OrderedMasks, RandomMasks, RandomOrderMasks
 from veracity.perturb.noise import GaussianNoise, UniformNoise
+from veracity.perturb.refits import Refits
 from veracity.perturb.swaps import OtherClass, OtherSample, Redraw
 from veracity.perturb.weights import FullRandomisation, LayerRandomisation, ParameterNoise, ParameterScaling, WeightNeighbourhood, stack
