@@ -45,7 +45,7 @@ def test_columns_of_zeros_and_ones_are_no_category_unless_grouped() -> None:
 
 def test_sums_over_features_equal_a_loop() -> None:
     values = torch.rand(5, 4, generator=torch.Generator().manual_seed(0))
-    slow = torch.stack([values[:, GROUPS == feature].sum(1) for feature in range(3)], dim=1)
+    slow = torch.stack([values[:, feature == GROUPS].sum(1) for feature in range(3)], dim=1)
     torch.testing.assert_close(group_sums(values, GROUPS), slow)
 
 

@@ -123,13 +123,19 @@ def test_content_decides_the_hash() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: TableInputs(TABLE.assign(hours=TABLE["hours"].astype(float).where(TABLE["hours"] > 20))), "Column 'hours' of the table has .* missing"),
+        (
+            lambda: TableInputs(TABLE.assign(hours=TABLE["hours"].astype(float).where(TABLE["hours"] > 20))),
+            "Column 'hours' of the table has .* missing",
+        ),
         (lambda: TableInputs(TABLE.assign(age=np.inf)), "Column 'age' has infinite values"),
         (lambda: TableInputs(TABLE[:0]), "at least one row"),
         (lambda: TableInputs(TABLE.to_numpy()), "must be a pandas DataFrame .* not ndarray"),
         (lambda: TableInputs(pd.concat([TABLE, TABLE[["age"]]], axis=1)), "Two columns of the table are called 'age'"),
         (lambda: TableInputs(TABLE.assign(day=pd.Timestamp("2020-01-01"))), "Column 'day' holds dates"),
-        (lambda: TableInputs(TABLE.assign(job="smith"), background=TABLE).values, "'job' has the value 'smith', which is not among its levels clerk, cook"),
+        (
+            lambda: TableInputs(TABLE.assign(job="smith"), background=TABLE).values,
+            "'job' has the value 'smith', which is not among its levels clerk, cook",
+        ),
         (lambda: TableInputs(TABLE, background=TABLE[["age"]]), "The background lacks the column 'hours'"),
         (lambda: TableInputs(TABLE, levels={"jobs": ["cook"]}), "names the column 'jobs', which the table does not have"),
         (lambda: TableInputs(TABLE, groups={"work": ["job", "pay"]}), "The group 'work' has the column 'pay'"),
@@ -138,7 +144,10 @@ def test_content_decides_the_hash() -> None:
         (lambda: TableInputs.of_array(np.zeros((2, 3)), ["a", "b"]), "there are 2 names"),
         (lambda: TableInputs(TABLE).encode(TABLE.assign(age="old")), "Column 'age' must hold numbers, not 'old'"),
         (lambda: TableInputs(TABLE[["age"]]).adapt(as_model("m", pipeline())), "RandomForestClassifier was fitted on the column 'hours'"),
-        (lambda: TableInputs(TABLE.assign(pay=1.0)).adapt(as_model("m", pipeline())), "has the column 'pay', which RandomForestClassifier was not"),
+        (
+            lambda: TableInputs(TABLE.assign(pay=1.0)).adapt(as_model("m", pipeline())),
+            "has the column 'pay', which RandomForestClassifier was not",
+        ),
         (lambda: TableInputs(TABLE).adapt(nn.Linear(4, 2)), "Column 'job' holds categories, and this model takes numbers"),
         (lambda: as_model("m", RandomForestClassifier()), "RandomForestClassifier is not fitted: call its fit"),
     ],

@@ -156,7 +156,9 @@ class Occlusion(Explainer):
         return over_table(self, features)
 
     def cost(self, shape: Size) -> Cost:
-        return FeatureAblation(groups=self.groups).cost(shape) if self.groups is not None else Cost(forward=1 + spatial_shape(shape).numel())
+        return (
+            FeatureAblation(groups=self.groups).cost(shape) if self.groups is not None else Cost(forward=1 + spatial_shape(shape).numel())
+        )
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         check_baseline(self.name, self.baseline, inputs.shape[1:])

@@ -53,7 +53,9 @@ class TableInputs:
             check_frame(self.background, "background")
         absent = next((name for name in self.levels or {} if name not in self.names), None)
         if absent is not None:
-            raise InputError(f"levels=... names the column '{absent}', which the table does not have: its columns are {listed(self.names)}.")
+            raise InputError(
+                f"levels=... names the column '{absent}', which the table does not have: its columns are {listed(self.names)}."
+            )
         self.features  # noqa: B018  (a column that cannot be read is told now)
 
     @classmethod
@@ -70,7 +72,9 @@ class TableInputs:
         >>> table.features.names, table.features.groups
         (('age', 'job'), tensor([0, 1, 1]))
         """
-        arrays = [None if one is None else np.asarray(one.detach().cpu() if isinstance(one, Tensor) else one) for one in (values, background)]
+        arrays = [
+            None if one is None else np.asarray(one.detach().cpu() if isinstance(one, Tensor) else one) for one in (values, background)
+        ]
         width = arrays[0].shape[1] if arrays[0] is not None and arrays[0].ndim == 2 else None
         if width is None:
             raise InputError(f"A table is made from an array of shape (rows, columns), not {np.shape(values)}.")
@@ -80,7 +84,9 @@ class TableInputs:
                 raise InputError(f"The {what} has shape {array.shape}, and there are {len(columns)} names: give one name for each column.")
         frames = [None if array is None else pd.DataFrame(array, columns=columns) for array in arrays]
         if isinstance(groups, Mapping):
-            groups = {name: [columns[one] if isinstance(one, int) and one < width else one for one in some] for name, some in groups.items()}
+            groups = {
+                name: [columns[one] if isinstance(one, int) and one < width else one for one in some] for name, some in groups.items()
+            }
         return cls(frames[0], frames[1], groups=groups)
 
     @property
@@ -259,14 +265,18 @@ def check_frame(frame: Any, what: str) -> None:
     for name in frame.columns:
         missing = int(frame[name].isna().sum())
         if missing:
-            raise InputError(f"Column '{name}' of the {what} has {missing} missing values in {len(frame)} rows: fill them in, or drop these rows.")
+            raise InputError(
+                f"Column '{name}' of the {what} has {missing} missing values in {len(frame)} rows: fill them in, or drop these rows."
+            )
 
 
 def check_columns(title: str, fitted_on: Sequence[str], names: Sequence[str]) -> None:
     """Raise if a model was fitted on other columns than the table has."""
     lacking = [name for name in fitted_on if name not in names]
     if lacking:
-        raise InputError(f"{title} was fitted on the column '{lacking[0]}', which the table does not have: its columns are {listed(names)}.")
+        raise InputError(
+            f"{title} was fitted on the column '{lacking[0]}', which the table does not have: its columns are {listed(names)}."
+        )
     surplus = [name for name in names if name not in fitted_on]
     if surplus:
         raise InputError(f"The table has the column '{surplus[0]}', which {title} was not fitted on: leave it out.")
@@ -293,7 +303,9 @@ def group_columns(names: Sequence[str], groups: Mapping[str, Sequence[Any]] | st
         for feature, columns in groups.items():
             for column in columns:
                 if str(column) not in member:
-                    raise InputError(f"The group '{feature}' has the column '{column}', which the table does not have: it has {listed(names)}.")
+                    raise InputError(
+                        f"The group '{feature}' has the column '{column}', which the table does not have: it has {listed(names)}."
+                    )
                 if member[str(column)] != str(column):
                     raise InputError(f"The column '{column}' is in two groups, '{member[str(column)]}' and '{feature}': leave it in one.")
                 member[str(column)] = str(feature)

@@ -55,7 +55,9 @@ class EstimatorModel(NumpyModel):
         """The method's answer to rows of features, or to a DataFrame."""
         answer: NDArray[Any] = np.asarray(getattr(self.estimator, self.method)(values))
         if answer.dtype.kind in "OUS":
-            raise InputError(f"{self.title}.predict returns names of classes and not scores: pass a classifier with predict_proba or decision_function.")
+            raise InputError(
+                f"{self.title}.predict returns names of classes and not scores: pass a classifier with predict_proba or decision_function."
+            )
         return answer
 
 

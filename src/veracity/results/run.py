@@ -282,7 +282,9 @@ class Result:
         features. Empty if the inputs have no names.
         """
         known = (self.manifest.get("data") or {}).get("features")
-        subjects = {(cell["model"], cell["explainer"]) for cell in self.manifest["cells"] if cell["frame"] == "input" and not cell["control"]}
+        subjects = {
+            (cell["model"], cell["explainer"]) for cell in self.manifest["cells"] if cell["frame"] == "input" and not cell["control"]
+        }
         columns = ["model", "explainer", "feature", "mean", "share"]
         rows: list[dict[str, Any]] = []
         for model, explainer in sorted(subjects) if known else ():

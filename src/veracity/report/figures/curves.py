@@ -13,8 +13,8 @@ from veracity.core.registry import FIGURES
 from veracity.core.scores import Array, per_sample_mean
 from veracity.core.wording import compact, number
 from veracity.report.figure import BEHIND, Figure, Plot, line_sign, sign, signs
-from veracity.report.figures.features import feature_names
 from veracity.report.figures.chart import Scale, evenly, exact_scale, legend, scale_for
+from veracity.report.figures.features import feature_names
 from veracity.report.figures.panels import draw_explainers, on_models, path
 from veracity.report.figures.plane import Plane, draw_band, draw_paths, group
 from veracity.report.reading import Reading

@@ -88,9 +88,7 @@ def feature_tables(attributions: pd.DataFrame, models: Sequence[str]) -> tuple[F
         wide = wide.loc[wide.mean(axis=1).sort_values(ascending=False, kind="stable").index]
         kept = wide.iloc[:SHOWN]
         names, explainers = (tuple(map(str, labels)) for labels in (kept.index, kept.columns))
-        tables.append(
-            FeatureTable(model=model, explainers=explainers, names=names, shares=kept.to_numpy(), left=len(wide) - len(kept))
-        )
+        tables.append(FeatureTable(model=model, explainers=explainers, names=names, shares=kept.to_numpy(), left=len(wide) - len(kept)))
     return tuple(tables)
 
 
