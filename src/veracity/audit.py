@@ -16,6 +16,7 @@ from veracity.core.component import encode_setting, hashing_once
 from veracity.core.errors import InputError, Note
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
+from veracity.core.features import Features, features_of
 from veracity.core.inputs import Inputs, SelectedSamples, TensorInputs
 from veracity.core.models import as_device, to_device
 from veracity.core.scores import Defaults
@@ -45,8 +46,8 @@ from veracity.engine.resolve import (
     as_labels,
     as_models,
     as_outputs,
+    as_reference,
     as_space,
-    as_tensor,
     as_training,
     as_walk,
     as_whole,
@@ -82,6 +83,7 @@ class AuditSetup:
     checkpoints: Mapping[str, tuple[Checkpoint, ...]]
     walk: Walk
     seed: int
+    features: Features | None = None
 
 
 def with_strengths(prepared: AuditPlan, sigmas: Mapping[tuple[str, str], float]) -> AuditPlan:
@@ -139,7 +141,7 @@ class Audit:
                  another Target, or a function of the output
     controls     whether the controls (random, constant, edges) stand beside the explainers
     companions   whether self-agreement and what the scores assume of the models are measured along
-    reference    a reference set for explainers that need one
+    reference    samples for explainers that need some, and for the reference values of a table's columns
     training     (examples, labels) for explanations by examples and by concepts
     concepts     {"name": which training examples show it}: a set of labels, a mask, or a function (examples, labels) -> mask
     examples     how many of the training examples, the first ones, explanations by example refer to; all by default
@@ -361,6 +363,7 @@ class Audit:
         records = fold_records(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
         problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
+        problem = replace(problem, features=one.features)
         check_classes(problem, labels)
         with bar("trying explainers", len(every) * len(one.explainers), progress, after=LATE) as advance:
             problem, notes = try_explainers(problem, budgets, advance)
@@ -377,12 +380,14 @@ class Audit:
         for what, value in (("batch", batch), ("workers", workers), ("memory", memory)):
             if value is not None:
                 as_whole(value, what, least=1)
-        reference = as_tensor(self.reference, "reference")
         models, inputs, labels = self.modules, self.data, self.labels
+        reference = as_reference(self.reference, inputs)
+        features = features_of(inputs, reference)
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
         named = labelled(self.explainers or (), self.controls, structured)
-        explainers = {label: prepare_explainer(inputs, one.bind(reference, space)) for label, one in named.items()}
+        known = features if features is not None and features.named else None
+        explainers = {label: prepare_explainer(inputs, one.bind(reference, space).over(known)) for label, one in named.items()}
         check_given(explainers, inputs, models)
         scores = all_scores(self.scores, self.companions)
         check_asked(scores.named, scores.asked, space, explainers)
@@ -392,7 +397,9 @@ class Audit:
         check_needs(explainers, training, checkpoints, list(models))
         check_stability(scores, models, labels)
         walk = as_walk(self.walk, space)
-        return AuditSetup(inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed)
+        return AuditSetup(
+            inputs, labels, space, explainers, scores, target, outputs, models, training, checkpoints, walk, self.seed, features
+        )
 
     def spec(self) -> dict[str, Any]:
         """The audit as plain data."""
@@ -411,7 +418,7 @@ class Audit:
             "controls": self.controls,
             "companions": self.companions,
             "outputs": self.outputs,
-            "reference": encode_setting(as_tensor(self.reference, "reference")),
+            "reference": encode_setting(as_reference(self.reference, self.data)),
             "concepts": sorted(self.concepts or {}),
             "examples": self.examples,
             "seed": self.seed,

@@ -74,7 +74,7 @@ def test_values_always_add_up(digits: Digits, explainer: KernelShap) -> None:
     numbers = patch_index(x[0].shape, explainer.patch).flatten()
     firsts = torch.stack([(numbers == number).nonzero()[0, 0] for number in numbers.unique()])
     with torch.no_grad():
-        gap = (digits.model(x) - digits.model(torch.full_like(x, explainer.baseline))).gather(1, targets[:, None]).squeeze(1)
+        gap = (digits.model(x) - digits.model(torch.full_like(x, explainer.baseline or 0.0))).gather(1, targets[:, None]).squeeze(1)
     torch.testing.assert_close(found.flatten(1)[:, firsts].sum(1), gap, rtol=1e-4, atol=1e-4)
 
 

@@ -79,7 +79,9 @@ def test_sigma_is_the_same_whatever_the_range() -> None:
     torch.testing.assert_close(many, 3 * (x.pow(2) + 0.04), rtol=0.05, atol=0.02)
     torch.testing.assert_close(explain(SmoothGrad(sigma=0.0), Cubic(), x, target), 3 * x.pow(2))
     for wrong in (-0.1, float("nan"), float("inf")):
-        with pytest.raises(SpecError, match=r"'sigma' of explainer 'smooth_grad' must be a (finite )?number of at least 0 or None"):
+        with pytest.raises(
+            SpecError, match=r"'sigma' of explainer 'smooth_grad' must be a (finite )?number of at least 0, a tensor or None"
+        ):
             SmoothGrad(sigma=wrong)
 
 

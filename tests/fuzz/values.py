@@ -37,7 +37,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "method": ("gausslegendre", "riemann_trapezoid"),
     "correlation": ("spearman", "pearson"),
     "outputs": ("explained", "all"),
-    "perturb_baseline": ("black", "white", "mean"),
+    "perturb_baseline": ("black", "white", "mean", "median"),
     "baseline": ("black", "mean"),
     "order": ("morf", "lerf"),
     "layer_order": ("top_down", "bottom_up"),

@@ -120,7 +120,7 @@ def test_misuse_is_refused():
     with pytest.raises(SpecError, match="Did you mean 'black'"):
         RandomMasks(size=2, baseline="blak").fit(Size([3]))
     for baseline in (math.nan, math.inf, None, True):
-        with pytest.raises(SpecError, match=r"'baseline' of space 'full_mask' must be a (finite )?number or text, not"):
+        with pytest.raises(SpecError, match=r"'baseline' of space 'full_mask' must be a (finite )?number, text or a tensor, not"):
             FullMask(baseline=baseline).fit(Size([3]))
     for size in (0, -1, 1.5, 0.0, 1.0, math.nan, True, "2", None):
         with pytest.raises(

@@ -32,8 +32,13 @@ class Component(metaclass=Checking):
     reference: ClassVar[str] = ""
 
     def spec(self) -> dict[str, Any]:
-        """The component as plain data: its name and settings; for a class outside this package, a hash of its code too."""
-        settings = {item.name: encode_setting(getattr(self, item.name)) for item in fields(self) if item.metadata.get("spec", True)}
+        """The component as plain data: its name and settings; for a class outside this package, a hash of its code too.
+
+        A field with the metadata {"unset": True} is left out while it is None: only some data sets set it.
+        """
+        given = {item.name: getattr(self, item.name) for item in fields(self) if item.metadata.get("spec", True)}
+        unset = {item.name for item in fields(self) if item.metadata.get("unset") and given.get(item.name) is None}
+        settings = {name: encode_setting(value) for name, value in given.items() if name not in unset}
         own = {} if in_this_package(type(self)) else {"code": fingerprint.of_value(type(self))}
         return {"name": self.name, **settings, **own}
 

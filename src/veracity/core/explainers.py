@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.component import Component
 from veracity.core.errors import InputError
+from veracity.core.features import Features
 from veracity.core.randomness import Draws
 from veracity.core.spaces import InputSpace
 from veracity.core.targets import Outputs
@@ -150,6 +151,16 @@ class Explainer(Component, ABC):
     def bind(self, reference: Tensor | None = None, space: InputSpace | None = None) -> Explainer:
         """The explainer with the audit's reference set and symmetry, if it needs them and has none of its own."""
         return self
+
+    def over(self, features: Features | None) -> Self:
+        """The explainer for inputs with these features; None for inputs that are no table.
+
+        Groups of values are explained as one, and baselines that were left open become the table's reference. By default the
+        explainers inside are changed.
+        """
+        inside = {item.name: value for item in fields(self) if isinstance(value := getattr(self, item.name), Explainer)}
+        changed = {name: new for name, value in inside.items() if (new := value.over(features)) is not value}
+        return replace(self, **changed) if changed else self
 
     def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
         """The explainer with settings that depend on the model: whether foreign code is random, the number of checkpoints."""

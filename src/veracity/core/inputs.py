@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Size, Tensor, nn
@@ -184,9 +184,14 @@ class TokenInputs:
 
 @dataclass(frozen=True)
 class Subset:
-    """Samples of another data set, with its shape and its models."""
+    """Samples of another data set, with its shape, its models and what it knows of its features."""
 
     inputs: Inputs
+
+    @property
+    def features(self) -> Any:
+        """What the values mean (core.features.Features); None if the data set does not know."""
+        return getattr(self.inputs, "features", None)
 
     @property
     def shape(self) -> Size:

@@ -15,6 +15,7 @@ from torch import Size, Tensor
 from veracity.core.component import Component
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Explainer
+from veracity.core.features import Features
 from veracity.core.measures import Direction, Measure
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Walk
@@ -46,7 +47,7 @@ class Subject:
     """What is scored: a model, and an explainer unless the score is about the model alone.
 
     `shape` is that of one sample. `layers` are the names of the model's layers with weights, in order. `folds` is the number of folds
-    of a cross-trained model, else 0.
+    of a cross-trained model, else 0. `features` says what the values of a table mean.
     """
 
     model: str
@@ -54,6 +55,7 @@ class Subject:
     shape: Size
     layers: tuple[str, ...] = ()
     folds: int = 0
+    features: Features | None = None
 
 
 @dataclass(frozen=True)

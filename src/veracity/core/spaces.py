@@ -12,6 +12,7 @@ from torch import Size, Tensor, nn
 
 from veracity.core.component import Component
 from veracity.core.errors import SpecError
+from veracity.core.features import Features
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 
@@ -152,6 +153,15 @@ class RangedSpace(InputSpace, ABC):
     @abstractmethod
     def within(self, low: float, high: float) -> Self:
         """The space for data whose smallest and largest values are these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureSpace(InputSpace, ABC):
+    """A space that uses what the values of a sample mean, where the data set knows it."""
+
+    @abstractmethod
+    def over(self, features: Features) -> Self:
+        """The space for samples with these features."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from veracity.engine.memory import Budget, Readings
 from veracity.engine.perturbation.base import Measurements, Perturbation, join
 from veracity.engine.perturbation.folds import FoldPerturbation
 from veracity.engine.perturbation.inputs import GuidedPerturbation, InputPerturbation, SamplePerturbation, TargetPerturbation
+from veracity.engine.perturbation.refits import RefitPerturbation
 from veracity.engine.perturbation.row_weights import RowWeightPerturbation
 from veracity.engine.perturbation.search import SearchRun
 from veracity.engine.perturbation.weights import WeightPerturbation
@@ -34,6 +35,7 @@ from veracity.engine.problem import Problem
 from veracity.engine.reader import EXPLANATIONS, FAILED, Block, explanation_key
 from veracity.engine.store import Place, RunFolder
 from veracity.engine.trial import Guard
+from veracity.perturb.refits import Refits
 from veracity.perturb.weights import RowWeightSpace
 
 KINDS: tuple[tuple[type[Space], type[Perturbation[Any]]], ...] = (
@@ -44,6 +46,7 @@ KINDS: tuple[tuple[type[Space], type[Perturbation[Any]]], ...] = (
     (RowWeightSpace, RowWeightPerturbation),
     (WeightSpace, WeightPerturbation),
     (TrainingSpace, FoldPerturbation),
+    (Refits, RefitPerturbation),
 )
 """How the elements of each kind of space reach a block of samples; the first kind that fits counts."""
 

@@ -63,12 +63,12 @@ class Strengths:
 def open_strengths(problem: Problem) -> dict[tuple[str, str], Space]:
     """The spaces whose strength must be found, by (model, hash of the space)."""
     found: dict[tuple[str, str], Space] = {}
-    for name, model in problem.models.items():
+    for name in problem.models:
         for explainer in (None, *problem.explainers.values()):
             subject = problem.subject(name, explainer)
             for score in problem.scores.values():
                 for request in score.for_subject(subject).requests(subject, problem.defaults):
-                    space = request.space.of(model.module) if isinstance(request.space, WeightSpace) else request.space
+                    space = problem.fitted(name, request.space)
                     end = open_end(space, 1.0)
                     if end is not None:
                         found[name, fingerprint.of_json(end.spec())] = space

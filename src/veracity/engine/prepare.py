@@ -18,6 +18,7 @@ from veracity import __version__
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
+from veracity.core.features import CENTRES, background_note
 from veracity.core.scores import Reads, Request, reads_after
 from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace, RangedSpace, SampleSpace, TargetSpace, WeightSpace
@@ -89,7 +90,7 @@ SHOWN = 10
 
 
 def reader_notes(problem: Problem, jobs: Sequence[Job]) -> list[dict[str, str]]:
-    """Every note once, as {model, explainer, text}; also a warning, unless it only says which range was chosen."""
+    """Every note once, as {model, explainer, text}; also a warning, unless it only says which range or baseline was chosen."""
     urgent = list(misclassification_notes(problem))
     slopes: list[dict[str, str]] = []
     ranges: list[dict[str, str]] = []
@@ -108,6 +109,8 @@ def reader_notes(problem: Problem, jobs: Sequence[Job]) -> list[dict[str, str]]:
             low, high = problem.span
             text = f"the data are taken to lie between {low:g} and {high:g}, the smallest and largest value of the inputs (range=...)."
             ranges.append({"model": "", "explainer": "", "text": text})
+        if problem.features is not None and getattr(cell.score, "perturb_baseline", None) in CENTRES:
+            ranges.append({"model": "", "explainer": "", "text": background_note(problem.features)})
     urgent, ranges = ([*{tuple(note.values()): note for note in notes}.values()] for notes in (urgent + slopes, ranges))
     for note in urgent:
         warnings.warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}", Note, stacklevel=4)
@@ -170,7 +173,8 @@ class AuditPlan:
             "assumptions": self.scores.assumptions,
             "score_specs": {name: score.about() for name, score in problem.scores.items()},
             "versions": versions(),
-            "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()},
+            "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()}
+            | ({"features": problem.features.about()} if problem.features is not None and problem.features.named else {}),
             "models": {name: self.about(name) for name in self.accuracies},
             **({"folds": self.folds, "blocks": self.blocks()} if self.folds else {}),
             "notes": self.notes,

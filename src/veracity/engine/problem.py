@@ -12,15 +12,17 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import SpecError
 from veracity.core.explainers import Context, Explainer, Frame, learner
+from veracity.core.features import Features
 from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import unwrap, weighted_layers
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Score, Subject
-from veracity.core.spaces import InputSpace, RangedSpace, SampleSpace, Space, StrengthPath, WeightSpace, open_end
+from veracity.core.spaces import FeatureSpace, InputSpace, RangedSpace, SampleSpace, Space, StrengthPath, WeightSpace, open_end
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Checkpoint, Training
 from veracity.perturb.embeddings import EmbeddingNoise
 from veracity.perturb.lengths import within_samples
+from veracity.perturb.refits import Refits
 from veracity.perturb.weights import RowWeightSpace
 
 
@@ -73,7 +75,7 @@ class FoldPlace:
 class Problem:
     """Models, data, explainers and scores by label, what the models learnt from, and the seed of every random number.
 
-    `mixing` names the explainers whose rows depend on each other.
+    `mixing` names the explainers whose rows depend on each other. `features` says what the values of a table mean.
     """
 
     models: dict[str, AuditedModel]
@@ -87,12 +89,13 @@ class Problem:
     examples: int | None = None
     calibrations: Mapping[tuple[str, str], float] = field(default_factory=dict)
     mixing: frozenset[str] = frozenset()
+    features: Features | None = None
 
     def subject(self, name: str, explainer: Explainer | None) -> Subject:
         """One model and one explainer of it, as scores see them."""
         model = self.models[name]
         folds = len(model.place.siblings) if model.place else 0
-        return Subject(name, explainer, self.inputs.shape, weighted_layers(model.module), folds)
+        return Subject(name, explainer, self.inputs.shape, weighted_layers(model.module), folds, self.features)
 
     def depends_on_batch(self, name: str, label: str) -> bool:
         """Whether numbers of a model, or of an explainer of it, depend on how inputs are batched."""
@@ -144,16 +147,25 @@ class Problem:
 
     def space_for(self, name: str, space: Space, *, searched: bool = False) -> Space:
         """A space fitted to one model and to the lengths of the samples, with the calibrated strength; searches see padded samples."""
+        fitted = self.fitted(name, space)
+        end = open_end(fitted, 1.0)
+        sigma = None if end is None else self.calibrations.get((name, fingerprint.of_json(end.spec())))
+        strong = fitted.with_strength(sigma) if sigma is not None and isinstance(fitted, StrengthPath) else fitted
+        return within_samples(strong, self.floor, self.padded and not searched) if isinstance(strong, InputSpace) else strong
+
+    def fitted(self, name: str, space: Space) -> Space:
+        """A space with everything that it gets from one model and the data."""
         fitted = space.of(self.models[name].module) if isinstance(space, (WeightSpace, RowWeightSpace, EmbeddingNoise)) else space
+        if isinstance(fitted, Refits):
+            fitted = fitted.of(self.models[name].module, None if self.training is None else self.training.fingerprint())
+        if isinstance(fitted, FeatureSpace) and self.features is not None:
+            fitted = fitted.over(self.features)
         if isinstance(fitted, RangedSpace) and fitted.needs_range:
             fitted = fitted.within(*self.span)
         if isinstance(fitted, SampleSpace):
             content = fingerprint.of_json([self.inputs.fingerprint(), self.models[name].targets.tolist()])
             fitted = fitted.among(self.inputs.size(), content)
-        end = open_end(fitted, 1.0)
-        sigma = None if end is None else self.calibrations.get((name, fingerprint.of_json(end.spec())))
-        strong = fitted.with_strength(sigma) if sigma is not None and isinstance(fitted, StrengthPath) else fitted
-        return within_samples(strong, self.floor, self.padded and not searched) if isinstance(strong, InputSpace) else strong
+        return fitted
 
     @cached_property
     def padded(self) -> bool:

@@ -86,6 +86,12 @@ def as_tensor(value: Any, what: str) -> Tensor | None:
     return None if value is None else as_number_tensor(value, what, NUMBER)
 
 
+def as_reference(value: Any, inputs: Inputs) -> Tensor | None:
+    """The reference set as a tensor; a DataFrame beside a table is coded like the table."""
+    encode = getattr(inputs, "encode", None)
+    return encode(value) if encode is not None and hasattr(value, "columns") else as_tensor(value, "reference")
+
+
 def as_whole(value: Any, what: str, least: int) -> int:
     """A whole number that is large enough."""
     found: int = check_value(value, Annotated[int, Within(least=least)], what)

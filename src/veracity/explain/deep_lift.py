@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import captum.attr
 import torch
@@ -26,11 +26,12 @@ from torch.nn import functional
 
 from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost
+from veracity.core.features import Features
 from veracity.core.inputs import Signals
 from veracity.core.registry import EXPLAINERS
 from veracity.core.snapshot import preserve_state
 from veracity.explain.gradients import GradientBased, attribute
-from veracity.explain.masking import Baseline, baseline_row, check_baseline
+from veracity.explain.masking import Baseline, baseline_row, check_baseline, over_table
 from veracity.explain.nonlinear import nonlinear_steps
 from veracity.explain.passes import Structure, hooks, in_batches, pick
 
@@ -58,7 +59,10 @@ class DeepLift(GradientBased):
     name = "deep_lift"
     reference = "Shrikumar et al. 2017, arXiv:1704.02685"
     structured = True
-    baseline: Baseline = 0.0
+    baseline: Baseline = None
+
+    def over(self, features: Features | None) -> Self:
+        return over_table(self, features)
 
     def cost(self, shape: Size) -> Cost:
         """The input and its baseline, each way."""

@@ -11,9 +11,9 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import captum.attr
 import torch
@@ -22,12 +22,13 @@ from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.features import Features
 from veracity.core.inputs import Signals
 from veracity.core.models import evaluating
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count, NonNegative
-from veracity.explain.masking import Baseline, baseline_row, check_baseline
+from veracity.explain.masking import Baseline, baseline_row, check_baseline, over_table
 from veracity.explain.nonlinear import nonlinear_steps
 from veracity.explain.passes import Structure, Terms, batch_shape, gradients, in_batches, mean_over_items, pick, select
 
@@ -160,7 +161,7 @@ class IntegratedGradients(GradientBased):
 
     The maps sum to f(x) - f(b) up to the quadrature's error. Equivariant for permutation representations that leave the
     baseline in place (Proposition D.6). `method` names the quadrature with `steps` points; `baseline` is a number or one
-    input. "trapezoid" has points at regular intervals, both ends included, and weights that add up to 1; the weights of
+    input: 0 unless given, and in a table with names its reference. "trapezoid" has points at regular intervals, both ends included, and weights that add up to 1; the weights of
     Captum's "riemann_trapezoid" add up to 1 - 1 / steps.
     """
 
@@ -169,7 +170,10 @@ class IntegratedGradients(GradientBased):
     structured = True
     steps: Count = 50
     method: str = "gausslegendre"
-    baseline: Baseline = 0.0
+    baseline: Baseline = None
+
+    def over(self, features: Features | None) -> Self:
+        return over_table(self, features)
 
     def cost(self, shape: Size) -> Cost:
         return Cost(forward=self.steps, backward=self.steps)
@@ -237,14 +241,18 @@ class MeanGradient(GradientBased, ABC):
 class SmoothGrad(MeanGradient):
     """The mean gradient around the input: e(x) = E[∇f(x + σ ε)], ε standard normal.
 
-    σ is `noise` times the sample's own range, max(x) - min(x), or `sigma` for all samples if it is given.
+    σ is `noise` times the sample's own range, max(x) - min(x), or `sigma` for all samples if it is given: a number, or one for each
+    value. In a table with names it is `noise` times the standard deviation of each column, and 0 for categories.
     """
 
     name = "smooth_grad"
     reference = "Smilkov et al. 2017, arXiv:1706.03825"
     draws: Count = 25
     noise: NonNegative = 0.15
-    sigma: NonNegative | None = None
+    sigma: NonNegative | Tensor | None = None
+
+    def over(self, features: Features | None) -> Self:
+        return self if features is None or self.sigma is not None else replace(self, sigma=self.noise * features.scales)
 
     def terms(self, x: Tensor, context: Context) -> Terms:
         spread, noise, one = self.spread(x, context.present), item_noise(context.draws, x, self.draws, "smooth_grad"), x.new_ones(())
@@ -253,6 +261,8 @@ class SmoothGrad(MeanGradient):
     def spread(self, x: Tensor, present: Tensor | None = None) -> Tensor:
         """σ per sample, (N, 1, ...). The range of values of which some do not exist starts at 0, as that of gates does."""
         axes = tuple(range(1, x.ndim))
+        if isinstance(self.sigma, Tensor):
+            return self.sigma.to(x).expand_as(x)
         if self.sigma is not None:
             return x.new_full((len(x), *[1] * len(axes)), self.sigma)
         low = x.amin(axes, keepdim=True)
@@ -264,8 +274,8 @@ class SmoothGrad(MeanGradient):
 class GradientShap(MeanGradient):
     """Gradients at random points between the input and random baselines: e(x) = E[(x̃ - b) ⊙ ∇f(b + a(x̃ - b))].
 
-    a is uniform on (0, 1), b is a random row of `baselines` (B, ...), or zero if there are none, and x̃ is x plus
-    Gaussian noise of standard deviation `noise`. With the zero baseline, the mean over many draws is Integrated
+    a is uniform on (0, 1), b is a random row of `baselines` (B, ...), or zero if there are none (in a table with names, of its
+    background), and x̃ is x plus Gaussian noise of standard deviation `noise`. With the zero baseline, the mean over many draws is Integrated
     Gradients; baselines that the symmetry moves break equivariance (Proposition D.6).
     """
 
@@ -274,6 +284,9 @@ class GradientShap(MeanGradient):
     draws: Count = 5
     noise: NonNegative = 0.0
     baselines: Tensor | None = None
+
+    def over(self, features: Features | None) -> Self:
+        return self if features is None or self.baselines is not None else replace(self, baselines=features.background)
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         if self.baselines is not None and self.baselines.shape[1:] != inputs.shape[1:]:

@@ -13,7 +13,7 @@ from veracity.core.errors import SpecError
 from veracity.core.explainers import BARE, Context, Cost
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
-from veracity.explain.masking import MaskScores, PatchExplainer, patch_count
+from veracity.explain.masking import MaskScores, PatchExplainer
 from veracity.explain.superpixels import Superpixels, player_mask
 
 ENDS = 2  # the samples of superpixel_shap that are the input and the baseline
@@ -26,7 +26,8 @@ class KernelShap(PatchExplainer):
 
     Coalitions are sampled in proportion to the Shapley kernel, each together with its complement. If all 2^M - 2 of them
     are no more than `samples`, they are enumerated and the values are exact. The patches' values always sum to
-    f(x) - f(baseline). Each position gets its patch's value, in every channel.
+    f(x) - f(baseline). Each position gets its patch's value, in every channel. In a table a patch is a feature, and the columns of
+    one category are one feature, whose value they share in equal parts.
     """
 
     name = "kernel_shap"
@@ -34,11 +35,11 @@ class KernelShap(PatchExplainer):
 
     def cost(self, shape: Size) -> Cost:
         """One pass per coalition, one for the input and one for the baseline."""
-        return Cost(forward=2 + coalition_count(patch_count(shape, self.patch), self.samples))
+        return Cost(forward=2 + coalition_count(self.count(shape), self.samples))
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         super().check(model, inputs, targets, context)
-        patches = patch_count(inputs.shape[1:], self.patch)
+        patches = self.count(inputs.shape[1:])
         if coalition_count(patches, self.samples) < self.samples or self.samples >= 2 * patches:
             return ()
         return (

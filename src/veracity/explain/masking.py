@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
+from veracity.core.features import Features
 from veracity.core.randomness import Draws
 from veracity.core.settings import Count
 from veracity.explain.passes import Structure, scores, select, value_table
 
-Baseline = float | Tensor
-"""The input that stands for "nothing there": a number, or a tensor that broadcasts to one input."""
+Baseline = float | Tensor | str | None
+"""The input that stands for "nothing there": a number, or a tensor that broadcasts to one input.
+
+None is 0, but in a table with names its reference: the mean of each column, and the most frequent level of a category. There it may
+also be "reference", "mean" or "median".
+"""
 
 MaskScores = Callable[[Tensor], Tensor]
 """From masks (N, S, M) to the scores of the masked inputs, (N, S) float64 on the CPU."""
@@ -25,13 +31,29 @@ MaskScores = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class PatchExplainer(Explainer, ABC):
-    """A linear model of the score in the presence of square patches; each position gets its patch's coefficient, in every channel."""
+    """A linear model of the score in the presence of square patches; each position gets its patch's coefficient, in every channel.
+
+    In a vector, every feature is a patch. `groups` (d,) is the feature of each value, numbered from 0: values of one feature are kept
+    or removed together, and share its coefficient in equal parts.
+    """
 
     stochastic = True
     structured = True
     samples: Count = 200
     patch: Count = 4
-    baseline: Baseline = 0.0
+    baseline: Baseline = None
+    groups: Tensor | None = field(default=None, metadata={"unset": True})
+
+    def over(self, features: Features | None) -> Self:
+        return over_table(self, features)
+
+    def index(self, shape: Size) -> Tensor:
+        """The patch, or the feature, of each position."""
+        return patch_index(shape, self.patch) if self.groups is None else check_groups(self.name, self.groups, shape)
+
+    def count(self, shape: Size) -> int:
+        """The number of patches, or of features."""
+        return int(self.index(shape).max()) + 1
 
     @abstractmethod
     def coefficients(self, score_masks: MaskScores, inputs: Tensor, index: Tensor, draws: Draws, counts: Tensor | None = None) -> Tensor:
@@ -43,16 +65,54 @@ class PatchExplainer(Explainer, ABC):
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         size = spatial_shape(inputs.shape[1:])
         check_rows_of_numbers(self.name, inputs, context)
-        if patch_side(inputs.shape[1:], self.patch) > max(size):
+        if self.groups is None and patch_side(inputs.shape[1:], self.patch) > max(size):
             raise SpecError(f"patch of {self.name} is {self.patch}, larger than the input's size {tuple(size)}: use a smaller patch.")
         check_baseline(self.name, self.baseline, inputs.shape[1:])
         return ()
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
-        index, baseline = patch_index(inputs.shape[1:], self.patch), baseline_row(self.baseline, inputs)
+        index, baseline = self.index(inputs.shape[1:]), baseline_row(self.baseline, inputs)
         score_masks = partial(masked_scores, model, inputs, targets, baseline, index, context.batch, structure=context.structure)
         counts = None if context.present is None else context.present.flatten(1).sum(1).cpu()
-        return patch_map(self.coefficients(score_masks, inputs, index, context.draws, counts).to(inputs), index, inputs.shape[1:])
+        maps = patch_map(self.coefficients(score_masks, inputs, index, context.draws, counts).to(inputs), index, inputs.shape[1:])
+        return maps if self.groups is None else maps / group_sizes(self.groups).to(maps)
+
+
+E = TypeVar("E", bound=Explainer)
+
+
+def over_table(explainer: E, features: Features | None) -> E:
+    """An explainer with the groups and the baseline of a table, as far as it has such settings and they were left open."""
+    changes: dict[str, Any] = {}
+    given = getattr(explainer, "baseline", 0.0)
+    if given is None or isinstance(given, str):
+        if features is not None:
+            changes["baseline"] = features.centre(given or "reference")
+        elif given is None:
+            changes["baseline"] = 0.0
+    if features is not None and features.grouped and getattr(explainer, "groups", features) is None:
+        changes["groups"] = features.groups
+    return replace(explainer, **changes) if changes else explainer
+
+
+def check_groups(name: str, groups: Tensor, shape: Size) -> Tensor:
+    """The groups of a vector's values; raises unless there is one for each, numbered from 0."""
+    whole = groups.ndim == 1 and not groups.is_floating_point() and groups.shape == shape
+    if not whole or not torch.equal(groups.unique(), torch.arange(int(groups.max()) + 1, device=groups.device)):
+        raise SpecError(
+            f"groups of {name} must be the number of the feature, from 0, of each value of an input of shape {tuple(shape)}, "
+            f"not a tensor of shape {tuple(groups.shape)}."
+        )
+    return groups.cpu()
+
+
+def group_sizes(groups: Tensor) -> Tensor:
+    """The number of values in the group of each value, (d,).
+
+    >>> group_sizes(torch.tensor([0, 1, 1]))
+    tensor([1, 2, 2])
+    """
+    return torch.bincount(groups)[groups]
 
 
 def baseline_row(baseline: Baseline, inputs: Tensor) -> Tensor:
@@ -61,12 +121,18 @@ def baseline_row(baseline: Baseline, inputs: Tensor) -> Tensor:
     >>> baseline_row(0.5, torch.zeros(3, 1, 2))
     tensor([[[0.5000, 0.5000]]])
     """
-    value = torch.as_tensor(baseline, dtype=inputs.dtype, device=inputs.device)
+    if isinstance(baseline, str):
+        raise SpecError(f"The baseline '{baseline}' is known for tables with names only: give a number or a tensor.")
+    value = torch.as_tensor(0.0 if baseline is None else baseline, dtype=inputs.dtype, device=inputs.device)
     return value.expand(inputs.shape[1:]).unsqueeze(0)
 
 
 def check_baseline(name: str, baseline: Baseline, shape: Size) -> None:
     """Raise unless the baseline is a number or broadcasts to one input of this shape."""
+    if isinstance(baseline, str):
+        raise SpecError(
+            f"The baseline '{baseline}' of {name} is known for tables with names only: give a number or a tensor, or pass TableInputs."
+        )
     if not isinstance(baseline, Tensor):
         return
     try:

@@ -1,7 +1,8 @@
-"""Rows of a table, with names, categories and missing values told apart."""
+"""Rows of a table: named columns, categories, one-hot groups, and a background that says what usual values are."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,16 +14,27 @@ from torch import Size, Tensor, nn
 
 from veracity.core import fingerprint
 from veracity.core.errors import InputError
+from veracity.core.features import Features
 from veracity.core.inputs import Signals
 from veracity.core.models import View, unwrap
+from veracity.models.base import NumpyModel
+
+SHOWN = 8
+"""How many levels a message lists."""
 
 
 @dataclass(frozen=True, eq=False)
 class TableInputs:
     """The rows of a DataFrame. A sample's values are one number per column; a category is the number of its level.
 
-    Columns of text, of booleans and of pandas' categories are categories; their levels are those of the column, or `levels`
-    where the model knows more of them. Models that were fitted on a DataFrame get one again.
+    Columns of text, of booleans and of pandas' categories are categories. Models that were fitted on a DataFrame get one again.
+
+    background  rows that say what usual values are, such as the training set: masks put in the mean of a column, or the most frequent
+                level of a category, and noise is measured in standard deviations. Without it, these rows themselves say so
+    levels      the levels of columns, such as {"job": ["clerk", "cook"]}: of numbers that are categories, and where the model knows more
+                levels than occur here
+    groups      the columns of one feature, such as {"job": ["job_clerk", "job_cook"]}; or the sign between a feature and its level,
+                "_" for job_clerk and job_cook, which puts together columns of 0 and 1 whose names are the same up to the last "_"
 
     >>> table = TableInputs(pd.DataFrame({"age": [30.0, 41.0], "job": ["cook", "clerk"]}))
     >>> table.take(torch.tensor([0, 1])).values
@@ -31,20 +43,51 @@ class TableInputs:
     """
 
     frame: pd.DataFrame
-    levels: dict[str, list[Any]] | None = None
+    background: pd.DataFrame | None = None
+    levels: Mapping[str, Sequence[Any]] | None = None
+    groups: Mapping[str, Sequence[Any]] | str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.frame, pd.DataFrame) or self.frame.empty:
-            raise InputError("A table must be a pandas DataFrame with at least one row and one column.")
-        names = [str(name) for name in self.frame.columns]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(f"Two columns of the table are called '{twice}': rename one.")
-        for name in self.frame.columns:
-            missing = int(self.frame[name].isna().sum())
-            if missing:
-                raise InputError(f"Column '{name}' has {missing} missing values of {len(self.frame)}: fill them in, or drop these rows.")
-        self.values  # noqa: B018  (a column that is no number is told now)
+        check_frame(self.frame, "table")
+        if self.background is not None:
+            check_frame(self.background, "background")
+        absent = next((name for name in self.levels or {} if name not in self.names), None)
+        if absent is not None:
+            raise InputError(
+                f"levels=... names the column '{absent}', which the table does not have: its columns are {listed(self.names)}."
+            )
+        self.features  # noqa: B018  (a column that cannot be read is told now)
+
+    @classmethod
+    def of_array(
+        cls,
+        values: Any,
+        names: Sequence[str] | None = None,
+        groups: Mapping[str, Sequence[Any]] | str | None = None,
+        background: Any = None,
+    ) -> TableInputs:
+        """A table from an array (N, d); groups name columns, or say their numbers.
+
+        >>> table = TableInputs.of_array([[30.0, 0, 1], [41.0, 1, 0]], ["age", "job_clerk", "job_cook"], groups="_")
+        >>> table.features.names, table.features.groups
+        (('age', 'job'), tensor([0, 1, 1]))
+        """
+        arrays = [
+            None if one is None else np.asarray(one.detach().cpu() if isinstance(one, Tensor) else one) for one in (values, background)
+        ]
+        width = arrays[0].shape[1] if arrays[0] is not None and arrays[0].ndim == 2 else None
+        if width is None:
+            raise InputError(f"A table is made from an array of shape (rows, columns), not {np.shape(values)}.")
+        columns = [f"feature {number}" for number in range(width)] if names is None else [str(name) for name in names]
+        for array, what in zip(arrays, ("table", "background"), strict=True):
+            if array is not None and array.shape[1:] != (len(columns),):
+                raise InputError(f"The {what} has shape {array.shape}, and there are {len(columns)} names: give one name for each column.")
+        frames = [None if array is None else pd.DataFrame(array, columns=columns) for array in arrays]
+        if isinstance(groups, Mapping):
+            groups = {
+                name: [columns[one] if isinstance(one, int) and one < width else one for one in some] for name, some in groups.items()
+            }
+        return cls(frames[0], frames[1], groups=groups)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,36 +95,45 @@ class TableInputs:
         return tuple(str(name) for name in self.frame.columns)
 
     @cached_property
+    def columns(self) -> Columns:
+        """How columns become numbers, and numbers columns; a background knows the types of the training set."""
+        usual = self.frame if self.background is None else aligned(self.background, self.names, "background")
+        kinds = []
+        for name, (_, column) in zip(self.names, usual.items(), strict=True):
+            given = (self.levels or {}).get(name)
+            if pd.api.types.is_datetime64_any_dtype(column):
+                raise InputError(f"Column '{name}' holds dates: turn them into numbers, such as days since the first.")
+            if given is None and pd.api.types.is_numeric_dtype(column) and column.dtype != bool:
+                kinds.append((name, column.dtype, None))
+                continue
+            if given is None and isinstance(column.dtype, pd.CategoricalDtype):
+                given = list(column.cat.categories)
+            known = sorted(column.unique().tolist(), key=str) if given is None else list(given)
+            kinds.append((name, column.dtype, tuple(known)))
+        return Columns(tuple(kinds))
+
+    @property
     def categories(self) -> dict[str, list[Any]]:
         """The levels of every column of categories."""
-        found: dict[str, list[Any]] = {}
-        for name in self.names:
-            column = self.frame[name]
-            if (self.levels and name in self.levels) or not pd.api.types.is_numeric_dtype(column) or column.dtype == bool:
-                known = (self.levels or {}).get(name)
-                listed = list(column.cat.categories) if known is None and isinstance(column.dtype, pd.CategoricalDtype) else known
-                found[name] = sorted(column.unique().tolist(), key=str) if listed is None else list(listed)
-        return found
+        return {name: list(known) for name, _, known in self.columns.kinds if known is not None}
+
+    def encode(self, frame: pd.DataFrame) -> Tensor:
+        """Rows of another table with the same columns as numbers, (N, columns)."""
+        check_frame(frame, "reference")
+        return self.columns.encode(aligned(frame, self.names, "reference"))
 
     @cached_property
     def values(self) -> Tensor:
         """The whole table as numbers, (N, columns)."""
-        columns = []
-        for name in self.names:
-            column = self.frame[name]
-            if name not in self.categories:
-                columns.append(column.to_numpy(dtype=np.float64))
-                continue
-            place = {level: number for number, level in enumerate(self.categories[name])}
-            unknown = next((value for value in column if value not in place), None)
-            if unknown is not None:
-                raise InputError(f"Column '{name}' has the value {unknown!r}, which is not among its levels {list(place)[:8]}.")
-            columns.append(np.array([place[value] for value in column], dtype=np.float64))
-        table = torch.from_numpy(np.stack(columns, axis=1))
-        if not bool(torch.isfinite(table).all()):
-            at = self.names[int((~torch.isfinite(table)).any(0).nonzero()[0])]
-            raise InputError(f"Column '{at}' has infinite values: replace them.")
-        return table
+        return self.columns.encode(self.frame)
+
+    @cached_property
+    def features(self) -> Features:
+        """Names, groups, scales and reference values of the columns."""
+        names, groups = group_columns(self.names, self.groups, self.values)
+        usual = self.values if self.background is None else self.columns.encode(aligned(self.background, self.names, "background"))
+        categorical = torch.tensor([known is not None for _, _, known in self.columns.kinds])
+        return Features.measured(usual, names=names, groups=groups, categorical=categorical, own=self.background is None)
 
     @property
     def shape(self) -> Size:
@@ -101,42 +153,166 @@ class TableInputs:
         levels = {name: [str(level) for level in known] for name, known in self.categories.items()}
         return fingerprint.of_json(["table", list(self.names), levels, fingerprint.of_tensor(self.values)])
 
-    def decode(self, values: np.ndarray[Any, Any]) -> pd.DataFrame:
-        """Rows of numbers as a DataFrame like the given one; a number between two levels is rounded to the nearer."""
-        columns: dict[Any, Any] = {}
-        for at, name in enumerate(self.frame.columns):
-            column = self.frame[name]
-            known = self.categories.get(str(name))
-            if known is None:
-                columns[name] = values[:, at].astype(column.dtype if column.dtype.kind == "f" else np.float64, copy=False)
-                continue
-            codes = np.clip(np.rint(values[:, at]), 0, len(known) - 1).astype(np.int64)
-            filled = pd.Series(np.asarray(known, dtype=object)[codes])
-            columns[name] = filled.astype(column.dtype)
-        return pd.DataFrame(columns)
-
     def adapt(self, model: nn.Module) -> nn.Module:
         """The model on rows of numbers; one that was fitted on a DataFrame gets one."""
-        names = getattr(unwrap(model), "feature_names", None)
-        if names is not None or (self.categories and hasattr(unwrap(model), "predict")):
-            if names is not None and set(names) != set(self.names):
-                absent = sorted(set(names) - set(self.names)) or sorted(set(self.names) - set(names))
-                raise InputError(f"The model was fitted on other columns than the table has: '{absent[0]}' is in one of them only.")
-            return FrameModel(model, self)
-        if self.categories:
-            first = next(iter(self.categories))
-            raise InputError(f"Column '{first}' holds categories, and this model takes numbers: encode it, or pass a Pipeline that does.")
-        return model
+        inner = unwrap(model)
+        if not isinstance(inner, NumpyModel):
+            if self.categories:
+                raise InputError(
+                    f"Column '{next(iter(self.categories))}' holds categories, and this model takes numbers: encode it, or pass a Pipeline "
+                    "that does."
+                )
+            return InType(model) if any(one.is_floating_point() and one.dtype != torch.float64 for one in model.parameters()) else model
+        fitted_on: tuple[str, ...] | None = getattr(inner, "feature_names", None)
+        if fitted_on is not None:
+            check_columns(inner.title, fitted_on, self.names)
+            return FrameModel(model, self.columns, fitted_on)
+        framed = FrameModel(model, self.columns, self.names)
+        return framed if self.categories or needs_frame(model, framed, self.values[:1]) else model
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The name, the type and, for a category, the levels of every column."""
+
+    kinds: tuple[tuple[str, Any, tuple[Any, ...] | None], ...]
+
+    def encode(self, frame: pd.DataFrame) -> Tensor:
+        """A table as numbers (N, columns); raises on a level that is not known."""
+        found = []
+        for (name, _, known), (_, column) in zip(self.kinds, frame.items(), strict=True):
+            if known is None:
+                try:
+                    numbers = column.to_numpy(dtype=np.float64)
+                except (TypeError, ValueError):
+                    raise InputError(f"Column '{name}' must hold numbers, not {str(column.iloc[0])[:40]!r}: convert it first.") from None
+                if not np.isfinite(numbers).all():
+                    raise InputError(f"Column '{name}' has infinite values: replace them.")
+                found.append(numbers)
+                continue
+            place = {level: number for number, level in enumerate(known)}
+            unseen = next((value for value in column if value not in place), None)
+            if unseen is not None:
+                raise InputError(
+                    f"Column '{name}' has the value {unseen!r}, which is not among its levels {listed(known)}: drop these rows, or give "
+                    f"levels={{'{name}': [...]}} if the model knows it."
+                )
+            found.append(np.array([place[value] for value in column], dtype=np.float64))
+        return torch.from_numpy(np.stack(found, axis=1))
+
+    def decode(self, values: np.ndarray[Any, Any], order: Sequence[str] | None = None) -> pd.DataFrame:
+        """Rows of numbers as a table with these types. A category between two levels becomes the nearer one; whole numbers become floats."""
+        columns: dict[str, Any] = {}
+        for at, (name, kind, known) in enumerate(self.kinds):
+            if known is None:
+                columns[name] = values[:, at].astype(kind if kind.kind == "f" and isinstance(kind, np.dtype) else np.float64)
+                continue
+            codes = np.clip(np.rint(values[:, at]), 0, len(known) - 1).astype(np.int64)
+            if isinstance(kind, pd.CategoricalDtype):
+                columns[name] = pd.Categorical.from_codes(codes, categories=list(known), ordered=kind.ordered)
+            else:
+                columns[name] = pd.Series(np.array([*known, None], dtype=object)[:-1][codes]).astype(kind)
+        frame = pd.DataFrame(columns)
+        return frame if order is None else frame[list(order)]
 
 
 class FrameModel(View):
-    """A model that was fitted on a DataFrame, on rows of numbers."""
+    """A model on rows of numbers that gets a DataFrame."""
 
-    def __init__(self, model: nn.Module, table: TableInputs) -> None:
+    def __init__(self, model: nn.Module, columns: Columns, order: tuple[str, ...]) -> None:
         super().__init__(model)
-        self.table = table
+        self.columns, self.order = columns, order
 
     def forward(self, values: Tensor) -> Tensor:
         """Scores of rows."""
         inner: Any = unwrap(self.model)
-        return inner.on_frame(values, self.table.decode)  # type: ignore[no-any-return]
+        scores: Tensor = inner.scored(values, inner.predict(self.columns.decode(values.detach().cpu().numpy(), self.order)))
+        return scores
+
+
+class InType(View):
+    """A network that gets rows in the type of its weights."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """The network's scores."""
+        kind = next(one.dtype for one in self.model.parameters() if one.is_floating_point())
+        scores: Tensor = self.model(values.to(kind))
+        return scores
+
+
+def needs_frame(model: nn.Module, framed: nn.Module, row: Tensor) -> bool:
+    """Whether a model fails on an array and takes a DataFrame, such as a function that looks up columns by name."""
+    with torch.no_grad():
+        try:
+            model(row)
+        except Exception:
+            try:
+                framed(row)
+            except Exception:
+                return False
+            return True
+    return False
+
+
+def check_frame(frame: Any, what: str) -> None:
+    """Raise unless this is a DataFrame with rows, with every column once and without missing values."""
+    if not isinstance(frame, pd.DataFrame) or frame.empty:
+        raise InputError(f"The {what} must be a pandas DataFrame with at least one row and one column, not {type(frame).__name__}.")
+    names = [str(name) for name in frame.columns]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"Two columns of the {what} are called '{twice}': rename one.")
+    for name in frame.columns:
+        missing = int(frame[name].isna().sum())
+        if missing:
+            raise InputError(
+                f"Column '{name}' of the {what} has {missing} missing values in {len(frame)} rows: fill them in, or drop these rows."
+            )
+
+
+def check_columns(title: str, fitted_on: Sequence[str], names: Sequence[str]) -> None:
+    """Raise if a model was fitted on other columns than the table has."""
+    lacking = [name for name in fitted_on if name not in names]
+    if lacking:
+        raise InputError(
+            f"{title} was fitted on the column '{lacking[0]}', which the table does not have: its columns are {listed(names)}."
+        )
+    surplus = [name for name in names if name not in fitted_on]
+    if surplus:
+        raise InputError(f"The table has the column '{surplus[0]}', which {title} was not fitted on: leave it out.")
+
+
+def aligned(frame: pd.DataFrame, names: Sequence[str], what: str) -> pd.DataFrame:
+    """A table with these columns in this order; raises if it has others."""
+    own = {str(name): name for name in frame.columns}
+    lacking = next((name for name in names if name not in own), None)
+    if lacking is not None:
+        raise InputError(f"The {what} lacks the column '{lacking}' of the table: give it the same columns.")
+    return frame[[own[name] for name in names]]
+
+
+def group_columns(names: Sequence[str], groups: Mapping[str, Sequence[Any]] | str | None, values: Tensor) -> tuple[list[str], Tensor]:
+    """The names of the features, in the order of their first columns, and the feature of each column (d,)."""
+    member = {name: name for name in names}
+    if isinstance(groups, str):
+        if not groups:
+            raise InputError("groups=... is the sign between a feature and its level, such as '_', or {'feature': [columns]}, not ''.")
+        binary = dict(zip(names, ((values == 0) | (values == 1)).all(dim=0).tolist(), strict=True))
+        member |= {name: name.rpartition(groups)[0] for name in names if binary[name] and name.rpartition(groups)[0]}
+    elif groups is not None:
+        for feature, columns in groups.items():
+            for column in columns:
+                if str(column) not in member:
+                    raise InputError(
+                        f"The group '{feature}' has the column '{column}', which the table does not have: it has {listed(names)}."
+                    )
+                if member[str(column)] != str(column):
+                    raise InputError(f"The column '{column}' is in two groups, '{member[str(column)]}' and '{feature}': leave it in one.")
+                member[str(column)] = str(feature)
+    features = list(dict.fromkeys(member.values()))
+    return features, torch.tensor([features.index(member[name]) for name in names])
+
+
+def listed(names: Sequence[Any]) -> str:
+    """The first of some names."""
+    return ", ".join(str(name) for name in names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

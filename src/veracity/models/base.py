@@ -60,7 +60,11 @@ class NumpyModel(ForeignModel, ABC):
     def forward(self, values: Tensor, *structure: Tensor) -> Tensor:
         """Scores (N, ...) on the device of the values."""
         arrays = [part.detach().cpu().numpy() for part in (values, *structure)]
-        scores = as_scores(self.predict(*arrays), self.title).to(values.device)
+        return self.scored(values, self.predict(*arrays))
+
+    def scored(self, values: Tensor, answer: Any) -> Tensor:
+        """An answer of `predict` as scores on the device of the values."""
+        scores = as_scores(answer, self.title).to(values.device)
         if values.requires_grad and torch.is_grad_enabled():
             linked: Tensor = NoGradient.apply(values, scores, self.title)  # type: ignore[no-untyped-call]
             return linked

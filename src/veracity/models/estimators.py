@@ -56,8 +56,7 @@ class EstimatorModel(NumpyModel):
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """The columns that the estimator was fitted on, if it saw a table."""
-        names = getattr(self.estimator, "feature_names_in_", None)
-        return None if names is None else tuple(str(name) for name in names)
+        return column_names(getattr(self.estimator, "feature_names_in_", None))
 
     def predict(self, values: Any, *structure: Any) -> NDArray[Any]:
         """The method's answer to rows of features, or to a DataFrame."""
@@ -67,6 +66,12 @@ class EstimatorModel(NumpyModel):
                 f"{self.title}.predict returns names of classes and not scores: pass a classifier with predict_proba or decision_function."
             )
         return answer
+
+
+def column_names(names: Any) -> tuple[str, ...] | None:
+    """The names of columns; None if there are none but those that LightGBM makes up for arrays, Column_0 and so on."""
+    known = () if names is None else tuple(str(name) for name in names)
+    return None if known == tuple(f"Column_{number}" for number in range(len(known))) else known
 
 
 def best_method(estimator: Any) -> str:
@@ -118,6 +123,12 @@ class BoosterModel(NumpyModel):
     def title(self) -> str:
         """The library's Booster."""
         return f"{type(self.booster).__module__.split('.')[0]}.Booster"
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The columns that the booster was trained on, if it saw a table."""
+        known = self.booster.feature_name() if callable(getattr(self.booster, "feature_name", None)) else self.booster.feature_names
+        return column_names(known)
 
     def predict(self, values: Any, *structure: Any) -> NDArray[Any]:
         """Probabilities or values (N,) or (N, K), as the booster's objective says."""

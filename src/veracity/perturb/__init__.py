@@ -27,5 +27,6 @@ from veracity.perturb.groups import (
 from veracity.perturb.masks import FullMask, OrderedMasks, RandomMasks, RandomOrderMasks
 from veracity.perturb.noise import GaussianNoise, UniformNoise
 from veracity.perturb.output_actions import AsInput, Fixed, OutputAction, ShiftedBoxes, TurnedField
+from veracity.perturb.refits import Refits
 from veracity.perturb.swaps import OtherClass, OtherSample, Redraw
 from veracity.perturb.weights import FullRandomisation, LayerRandomisation, ParameterNoise, ParameterScaling, WeightNeighbourhood, stack

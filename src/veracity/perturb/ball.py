@@ -65,7 +65,7 @@ CENTRAL = -230.0
 class Ball(RangedSpace, AddedNoise):
     """Noise of at most `radius` added to the input, uniform in the ball |z| <= radius of the norm "linf", "l2" or "l1": x' = x + z.
 
-    Elements (N, d) are the noise itself, in the precision of the latents. Balls are not groups: the sum of two elements may leave
+    Elements (N, d) are the noise itself (in a table with names, in units of the columns' standard deviations), in the precision of the latents. Balls are not groups: the sum of two elements may leave
     the ball.
 
     `range` keeps x' between two values: (low, high), or "data", the smallest and largest value of the inputs. With "linf", x' is
@@ -159,12 +159,12 @@ class Ball(RangedSpace, AddedNoise):
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """The inputs plus their noise, inside the range if there is one."""
-        noise, bounds = self.noise_for(elements, x), self.bounds
+        noise, bounds, unit = self.noise_for(elements, x), self.bounds, self.unit(x)
         if bounds is None:
-            return x + noise
+            return x + noise * unit
         if self.norm != "linf":
-            return (x + noise).clamp(*bounds)
-        low, high = (x - self.radius).clamp(min=bounds[0]), (x + self.radius).clamp(max=bounds[1])
+            return (x + noise * unit).clamp(*bounds)
+        low, high = (x - self.radius * unit).clamp(min=bounds[0]), (x + self.radius * unit).clamp(max=bounds[1])
         return (low + (high - low) * (0.5 * (noise / self.radius + 1.0))).clamp(low, high)
 
     def project(self, points: Tensor, x: Tensor) -> Tensor:
@@ -177,7 +177,9 @@ class Ball(RangedSpace, AddedNoise):
             raise InputError(
                 f"Points of shape {tuple(points.shape)} cannot be projected onto balls around inputs of shape {tuple(x.shape)}."
             )
-        inside = x + PROJECTIONS[self.norm]((points - x).flatten(1), self.radius).reshape(x.shape)
+        unit = self.unit(x)
+        away = (points - x) / unit if self.scales is None else torch.where(torch.as_tensor(unit) > 0, (points - x) / unit, 0.0)
+        inside = x + PROJECTIONS[self.norm](away.flatten(1), self.radius).reshape(x.shape) * unit
         return inside if self.bounds is None else inside.clamp(*self.bounds)
 
     def check(self, x: Tensor) -> None:

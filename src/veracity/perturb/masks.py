@@ -1,7 +1,7 @@
 """Masks: some entries of a sample are replaced by a baseline.
 
-Units are masked as a whole: single entries, or square patches with all their channels. They are chosen at random, all at once, or step
-by step in the order of an explanation or in random order.
+Units are masked as a whole: single entries, square patches with all their channels, or the features of a table. They are chosen at
+random, all at once, or step by step in the order of an explanation or in random order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import torch
@@ -17,31 +17,49 @@ from torch import Size, Tensor
 from torch.nn.functional import pad
 
 from veracity.core.errors import InputError, SpecError, unknown
+from veracity.core.features import CENTRES, Features, group_sums
 from veracity.core.randomness import Draws
 from veracity.core.settings import Count, short_repr
-from veracity.core.spaces import FiniteSpace, GuidedSpace, Representation, check_known
+from veracity.core.spaces import FeatureSpace, FiniteSpace, GuidedSpace, Representation, check_known
 
-BASELINES: dict[str, Callable[..., Tensor]] = {"black": torch.amin, "mean": torch.mean, "white": torch.amax}
+BASELINES: dict[str, Callable[..., Tensor]] = {
+    "black": torch.amin,
+    "mean": torch.mean,
+    "median": lambda x, dim: x.median(dim=dim).values,
+    "white": torch.amax,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Masks(GuidedSpace, ABC):
+class Masks(FeatureSpace, GuidedSpace, ABC):
     """Some entries of a sample are replaced by the `baseline`: x'_i = m_i b(x) + (1 - m_i) x_i.
 
-    The baseline is "black" (the sample's own smallest value), "white" (its largest), "mean" (its mean) or a number. `steer` turns
-    elements into masks (N, d) over a sample's d entries, True where the baseline is put; `act` takes masks over units (N, units) too.
+    The baseline is "black" (the sample's own smallest value), "white" (its largest), "mean" or "median" (its own), a number, or a
+    tensor of one sample's shape. In a table "reference" and "mean" are the column's mean and "median" is its median, over the
+    reference set; a category becomes its most frequent level. `steer` turns elements into masks (N, d) over a sample's d entries, True
+    where the baseline is put; `act` takes masks over units (N, units) too.
     """
 
     moves_frame = False
     representation = Representation.APPROXIMATE
 
-    baseline: float | str = "black"
+    baseline: float | str | Tensor = "black"
     shape: tuple[int, ...] | None = None
+
+    def over(self, features: Features) -> Self:
+        """The masks of a table, whose baseline is a value of each column if it is named after one."""
+        named = isinstance(self.baseline, str) and self.baseline in CENTRES
+        return replace(self, baseline=features.centre(str(self.baseline)).reshape(self.known_shape)) if named else self
 
     def fit(self, shape: Size) -> Self:
         """The masks of samples of this shape."""
-        if isinstance(self.baseline, str) and self.baseline not in BASELINES:
-            raise unknown(f"baseline of the space '{self.name}'", self.baseline, BASELINES)
+        if isinstance(self.baseline, str) and self.baseline not in (*BASELINES, *CENTRES):
+            raise unknown(f"baseline of the space '{self.name}'", self.baseline, (*BASELINES, *CENTRES))
+        if isinstance(self.baseline, Tensor) and self.baseline.ndim > 0 and self.baseline.shape != shape:
+            raise InputError(
+                f"The baseline of the space '{self.name}' has shape {tuple(self.baseline.shape)}, but one sample has shape "
+                f"{tuple(shape)}: give a number, or a value for each entry."
+            )
         if self.shape not in (None, tuple(shape)):
             raise InputError(f"These {self.name} were made for samples of shape {self.shape}, but one sample has shape {tuple(shape)}.")
         return replace(self, shape=tuple(shape))
@@ -85,9 +103,20 @@ class Masks(GuidedSpace, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class PatchMasks(Masks, ABC):
-    """Masks over single entries, or over square patches with sides of `patch` positions and all their channels."""
+    """Masks over single entries, over square patches with sides of `patch` positions and all their channels, or over features.
+
+    `groups` (d,) is the feature of each entry, numbered from 0: the entries of a feature are masked together.
+    """
 
     patch: Count = 1
+    groups: Tensor | None = field(default=None, metadata={"unset": True})
+
+    def over(self, features: Features) -> Self:
+        """The masks of a table, in which columns of one feature are masked together."""
+        bound = super().over(features)
+        if not features.grouped or self.groups is not None:
+            return bound
+        return replace(bound, groups=features.groups).fit(self.known_shape)
 
     def fit(self, shape: Size) -> Self:
         """The masks of samples of this shape."""
@@ -100,22 +129,30 @@ class PatchMasks(Masks, ABC):
 
     @property
     def units(self) -> int:
-        """The number of entries, or of patches."""
-        return unit_count(self.known_shape, self.patch)
+        """The number of entries, of patches, or of features."""
+        return unit_count(self.known_shape, self.patch) if self.groups is None else int(self.groups.max()) + 1
+
+    def unit_sums(self, values: Tensor) -> Tensor:
+        """The sums of the values (N, ...) over the entries of each unit, (N, units)."""
+        return unit_sums(values, self.patch) if self.groups is None else group_sums(values.flatten(1).double(), self.groups)
 
     def spread(self, masks: Tensor) -> Tensor:
         """Every entry has the value of its unit."""
+        if self.groups is not None:
+            return masks[:, self.groups.to(masks.device)]
         return masks if self.patch == 1 else masks[:, unit_numbers(self.known_shape, self.patch).to(masks.device)]
 
 
-def filling(baseline: float | str, x: Tensor) -> Tensor:
-    """The baseline value of each sample, in a shape that broadcasts against x (N, ...).
+def filling(baseline: float | str | Tensor, x: Tensor) -> Tensor:
+    """The baseline value of each sample, or of each entry, in a shape that broadcasts against x (N, ...).
 
     >>> filling("black", torch.tensor([[1.0, 2.0], [3.0, 5.0]])).flatten()
     tensor([1., 3.])
     """
     if not isinstance(baseline, str):
         return torch.as_tensor(baseline, dtype=x.dtype, device=x.device)
+    if baseline not in BASELINES:
+        raise SpecError(f"The baseline '{baseline}' is known for tables only: give a number, or one of {', '.join(BASELINES)}.")
     return BASELINES[baseline](x.flatten(1), dim=1).reshape(-1, *[1] * (x.ndim - 1))
 
 
@@ -306,7 +343,7 @@ class OrderedMasks(CumulativeMasks, FiniteSpace):
         """The rank of each unit in the explanation, (B, units)."""
         if explanation is None:
             raise InputError(f"The space '{self.name}' masks in the order of an explanation, and there is none: give explainers.")
-        return ranks(unit_sums(expand_explanation(explanation, x), self.patch), descending=not self.ascending)
+        return ranks(self.unit_sums(expand_explanation(explanation, x)), descending=not self.ascending)
 
     def steer(self, elements: Tensor, guide: Tensor) -> Tensor:
         """Masks over entries (N, d)."""

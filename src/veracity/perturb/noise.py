@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import torch
 from torch import Size, Tensor
 
 from veracity.core.errors import InputError, SpecError
+from veracity.core.features import Features
 from veracity.core.registry import SPACES
 from veracity.core.settings import Count, Positive
-from veracity.core.spaces import InputSpace, Representation, StrengthPath, check_known
+from veracity.core.spaces import FeatureSpace, Representation, StrengthPath, check_known
 
 
 @dataclass(frozen=True, kw_only=True)
-class AddedNoise(InputSpace, ABC):
-    """Noise added to each of the d entries of a sample, x' = x + z; elements (N, d) are the noise itself."""
+class AddedNoise(FeatureSpace, ABC):
+    """Noise added to each of the d entries of a sample, x' = x + z; elements (N, d) are the noise itself.
+
+    With `scales` (d,) it is x' = x + scales z. In a table with names they are the columns' standard deviations, and 0 for categories,
+    which noise leaves alone: a strength of 0.1 is a tenth of a standard deviation of every column.
+    """
 
     moves_frame = False
     representation = Representation.APPROXIMATE
 
     size: int | None = None
+    scales: Tensor | None = field(default=None, metadata={"unset": True})
+
+    def over(self, features: Features) -> Self:
+        """The noise in units of the columns of a table."""
+        return replace(self, scales=features.unit) if self.scales is None and features.unit is not None else self
 
     def fit(self, shape: Size) -> Self:
         """The noise for inputs of this shape."""
@@ -44,7 +54,7 @@ class AddedNoise(InputSpace, ABC):
         return self.entries
 
     def noise_for(self, elements: Tensor, x: Tensor) -> Tensor:
-        """The noise in the shape of the inputs."""
+        """The noise in the shape of the inputs, before it is scaled."""
         needed = (len(x), math.prod(x.shape[1:]))
         if elements.shape != needed:
             raise InputError(
@@ -52,9 +62,13 @@ class AddedNoise(InputSpace, ABC):
             )
         return elements.to(x).reshape(x.shape)
 
+    def unit(self, x: Tensor) -> Tensor | float:
+        """The factor on the noise of each entry, which broadcasts against x; 1 without scales."""
+        return 1.0 if self.scales is None else self.scales.to(x).reshape(x.shape[1:])
+
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """The inputs plus their noise."""
-        return x + self.noise_for(elements, x)
+        return x + self.noise_for(elements, x) * self.unit(x)
 
 
 def uniform_noise(latent: Tensor, radius: float) -> Tensor:

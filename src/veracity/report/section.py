@@ -11,6 +11,7 @@ from markupsafe import Markup
 from veracity.report.answer import Answer, answer
 from veracity.report.figure import Plot, figures_of
 from veracity.report.figures.boxes import boxes_data, draw_boxes
+from veracity.report.figures.features import feature_names
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
 from veracity.report.figures.ranking import RankingData, draw_ranking
 from veracity.report.figures.tables import MatrixData, matrix_data
@@ -70,6 +71,7 @@ def section(reading: Reading, score: str) -> Section:
         frames={row.explainer: row.frame for row in mine},
         concepts=reading.concepts,
         groups=reading.groups(score),
+        features=feature_names(reading.manifest),
     )
     return Section(
         score=score,

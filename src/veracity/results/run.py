@@ -21,6 +21,7 @@ from torch import Tensor
 from veracity.core.errors import InputError, SpecError, StoreError, VeracityError, unknown
 from veracity.core.explainers import Frame
 from veracity.core.failures import failures_of
+from veracity.core.features import group_sums
 from veracity.core.measures import Direction
 from veracity.core.scores import PooledScore, SampleNotes, Score
 from veracity.core.walks import Sampling
@@ -273,6 +274,31 @@ class Result:
         maps = torch.cat([part["explanation"] for part in kept.values() if part is not None])
         samples = torch.tensor([number for base, numbers in blocks.items() if kept[base] is not None for number in numbers])
         return maps[samples.argsort()]
+
+    def attributions(self) -> pd.DataFrame:
+        """What each explainer gives to the named features of a table: one row per model, explainer and feature.
+
+        `mean` is the mean over samples of the sum over the feature's values, and `share` its mean magnitude as a share of all
+        features. Empty if the inputs have no names.
+        """
+        known = (self.manifest.get("data") or {}).get("features")
+        subjects = {
+            (cell["model"], cell["explainer"]) for cell in self.manifest["cells"] if cell["frame"] == "input" and not cell["control"]
+        }
+        columns = ["model", "explainer", "feature", "mean", "share"]
+        rows: list[dict[str, Any]] = []
+        for model, explainer in sorted(subjects) if known else ():
+            try:
+                maps = self.explanations(model, explainer).double()
+            except StoreError:
+                continue
+            if maps.shape[1:] != (len(known["groups"]),):
+                continue
+            sums = group_sums(maps, torch.tensor(known["groups"]))
+            size = sums.abs().nanmean(dim=0)
+            values = zip(known["names"], sums.nanmean(dim=0).tolist(), (size / size.sum()).tolist(), strict=True)
+            rows += [dict(zip(columns, (model, explainer, *value), strict=True)) for value in values]
+        return pd.DataFrame(rows, columns=columns)
 
     def advice(self) -> list[dict[str, Any]]:
         """What `veracity advise` said about this run: one record per step; empty if it was not asked."""

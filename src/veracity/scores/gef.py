@@ -32,6 +32,7 @@ from veracity.core.settings import Count, Positive
 from veracity.measure import angle, l2
 from veracity.measure.distance import normalised
 from veracity.perturb.noise import GaussianNoise
+from veracity.perturb.refits import Refits
 from veracity.perturb.weights import FreshScaling, ParameterScaling
 from veracity.scores.assumptions import PAPER
 from veracity.scores.common import Repeatable
@@ -229,6 +230,27 @@ class InputAlignment(Alignment):
             raise SpecError(f"The score '{self.name}' goes straight from the input to each level: it takes neither segments nor first.")
         noise = GaussianNoise(sigma=self.sigma, levels=self.steps, independent=self.independent)
         return tuple(replace(request, space=noise.fit(subject.shape)) for request in super().requests(subject, defaults))
+
+
+@SCORES.add
+@dataclass(frozen=True, kw_only=True)
+class RefitGEF(Alignment):
+    """Whether the explanation of an estimator changes as much as the estimator while its training data get worse: a rank correlation.
+
+    Fast-GEF for models without weights, such as trees. Level z of Z is the estimator fitted again with a share z / Z of the training
+    rows replaced by others; with `shuffle` their labels are exchanged, too. This form is ours: the paper perturbs weights alone.
+    """
+
+    name = "refit_gef"
+    title = "Refit-GEF"
+    shuffle: bool = True
+
+    def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
+        """For every explanation: refits of its estimator."""
+        if self.segments != 1 or self.first is not None or self.sigma is not None or self.independent:
+            raise SpecError(f"The score '{self.name}' refits an estimator: it takes neither sigma, segments, first nor independent.")
+        space = Refits(steps=self.steps, shuffle=self.shuffle)
+        return tuple(replace(request, space=space) for request in super().requests(subject, defaults))
 
 
 @SCORES.add

@@ -140,7 +140,8 @@ class SmoothMPRT(MPRT):
 
     def smoothing(self, subject: Subject) -> Smoothing:
         """The noise around the input."""
-        return Smoothing(GaussianNoise(sigma=self.noise_magnitude).fit(subject.shape), self.nr_samples)
+        noise = GaussianNoise(sigma=self.noise_magnitude).fit(subject.shape)
+        return Smoothing(noise if subject.features is None else noise.over(subject.features), self.nr_samples)
 
 
 @SCORES.add

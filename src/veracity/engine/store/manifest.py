@@ -103,12 +103,21 @@ class Record(Part):
     __pydantic_extra__: dict[str, Plain]
 
 
+class FeatureNames(Part):
+    """The features of a table: their names, and the feature of each value."""
+
+    names: Annotated[list[str], Field(min_length=1)]
+    groups: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    background: str
+
+
 class Data(Part):
     """The inputs."""
 
     samples: Count
     shape: list[Count]
     fingerprint: str
+    features: FeatureNames | None = None
 
 
 class Note(Part):

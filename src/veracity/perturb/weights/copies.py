@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from veracity.core.errors import InputError
+from veracity.core.models import unwrap
 from veracity.core.spaces import WeightSpace
 
 Pairs = Sequence[tuple[int, int]]
@@ -101,6 +102,11 @@ def parameters_of(model: nn.Module) -> dict[str, Tensor]:
             what = "has no shape yet (a lazy layer)" if is_lazy(value) else "has no values (it is on the meta device)"
             raise InputError(f"The parameter '{name}' {what} and cannot be perturbed: run the model once, or load its weights.")
     kept = {name: value.detach() for name, value in found.items() if value.is_floating_point() and value.numel() > 0}
+    if not kept and hasattr(unwrap(model), "estimator"):
+        raise InputError(
+            f"{getattr(unwrap(model), 'title', 'The estimator')} has no weights that could be perturbed: use refit_gef, which fits it again, "
+            "with Audit(training=(x, y))."
+        )
     if not kept:
         raise InputError(
             f"The model {type(model).__name__} has no parameters that could be perturbed: leave out the scores that perturb weights, or "

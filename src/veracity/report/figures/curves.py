@@ -14,6 +14,7 @@ from veracity.core.scores import Array, per_sample_mean
 from veracity.core.wording import compact, number
 from veracity.report.figure import BEHIND, Figure, Plot, line_sign, sign, signs
 from veracity.report.figures.chart import Scale, evenly, exact_scale, legend, scale_for
+from veracity.report.figures.features import feature_names
 from veracity.report.figures.panels import draw_explainers, on_models, path
 from veracity.report.figures.plane import Plane, draw_band, draw_paths, group
 from veracity.report.reading import Reading
@@ -141,6 +142,8 @@ class CurveFigure(Figure):
     def data(self, reading: Reading, label: str) -> CurvesData | None:
         """The curve that the score describes by `curve(shape, levels)`."""
         series, shape = reading.series(label), (reading.manifest.get("data") or {}).get("shape") or ()
+        features = feature_names(reading.manifest)
+        shape = shape if features is None else (len(features.names),)
         levels = max((values.shape[2] for one in series for values in one.measured.quantities.values()), default=0)
         if levels < LEAST:
             return None

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from veracity.core.wording import compact, number
 from veracity.report.figures import images
+from veracity.report.figures.features import FeatureNames, draw_features
 from veracity.report.figures.images import BARS, CHANNELS, PIXELS, Array, Layout
 from veracity.report.html import draw
 from veracity.report.wording import in_order
@@ -87,6 +88,7 @@ class Exhibit:
     explanation: Array
     expected: Array
     found: Array
+    features: FeatureNames | None = None
 
     @property
     def mapped(self) -> bool:
@@ -99,6 +101,12 @@ class Exhibit:
         return self.explanation, self.expected, self.found
 
     @property
+    def table(self) -> FeatureNames | None:
+        """The features of a table's row, if its explanations have a number for each of its values."""
+        fits = self.features is not None and self.mapped and self.features.fits(self.input, self.moved, *self.maps)
+        return self.features if fits else None
+
+    @property
     def cloud(self) -> bool:
         """Whether the input is a cloud whose points its explanations can colour."""
         return self.layout is Layout.POINTS and all(array.shape[:1] == self.input.shape[:1] for array in self.maps)
@@ -106,6 +114,8 @@ class Exhibit:
     @property
     def coloured(self) -> bool:
         """Whether the input itself, a cloud or a series, can carry the colours of its explanations."""
+        if self.table is not None:
+            return False
         if not self.mapped or self.layout is not Layout.SERIES:
             return self.mapped and self.cloud
         channels, length = np.atleast_2d(self.input).shape
@@ -113,7 +123,9 @@ class Exhibit:
         return all(len(shape) == 2 and shape[1] == length and shape[0] in {1, channels} for shape in shapes)
 
 
-def exhibit(item: WorstPair, *, score: str, frame: str, names: Sequence[str], groups: frozenset[str]) -> Exhibit:
+def exhibit(
+    item: WorstPair, *, score: str, frame: str, names: Sequence[str], groups: frozenset[str], features: FeatureNames | None = None
+) -> Exhibit:
     """A pair with its tensors as arrays."""
     arrays: dict[str, Any] = {name: images.to_array(getattr(item, name)) for name in ("input", "moved", "explanation", "expected", "found")}
     return Exhibit(
@@ -123,6 +135,7 @@ def exhibit(item: WorstPair, *, score: str, frame: str, names: Sequence[str], gr
         names=tuple(names),
         layout=images.layout_of(arrays["input"], groups),
         formulas=formulas_of(score, frame),
+        features=features,
     )
 
 
@@ -147,11 +160,12 @@ def gallery_data(
     concepts: Mapping[tuple[str, str], Sequence[str]] | None = None,
     groups: frozenset[str] = frozenset(),
     each: int | None = None,
+    features: FeatureNames | None = None,
 ) -> GalleryData:
     """The worst pair of each model's worst explainers, which `order` lists worst first.
 
     Kinds of explanations, by the `frames` of explainers, follow one another; `groups` names what acts on the inputs, and
-    `concepts` those of a (model, explainer).
+    `concepts` those of a (model, explainer), and `features` those of a table.
     """
     first = {(item.model, item.explainer): item for item in reversed(worst)}
     kinds = {label: (frames or {}).get(label, "input") for names in order.values() for label in names}
@@ -161,7 +175,14 @@ def gallery_data(
     for model, names in order.items():
         chosen = [label for kind in present for label in [name for name in names if kinds[name] == kind and (model, name) in first][:limit]]
         shown = tuple(
-            exhibit(first[model, label], score=score, frame=kinds[label], names=(concepts or {}).get((model, label), ()), groups=groups)
+            exhibit(
+                first[model, label],
+                score=score,
+                frame=kinds[label],
+                names=(concepts or {}).get((model, label), ()),
+                groups=groups,
+                features=features,
+            )
             for label in chosen
         )
         held += [(model, shown)] if shown else []
@@ -212,7 +233,9 @@ def draw_exhibit(item: Exhibit, digits: int) -> Markup:
     facts = Markup(
         '<div class="facts"><strong>{}</strong><span class="score">{}</span><span>sample {}</span><span>draw {}{}</span></div>'
     ).format(breakable(item.explainer), number(item.value, digits), item.sample, item.draw, element)
-    if item.coloured:
+    if item.table is not None:
+        css, drawing = "named", draw_features(item.table, item.input, item.moved, item.expected, item.found, item.formulas)
+    elif item.coloured:
         css, drawing = "lines" if item.layout is Layout.SERIES else "cloudy", draw_coloured(item)
     else:
         css, drawing = ("tiles", draw_tiles(item)) if item.mapped else ("apart", draw_vectors(item))

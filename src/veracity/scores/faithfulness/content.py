@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -31,7 +32,8 @@ class Completeness(MaskingScore):
 
         |sum_i e_i - (f(x) - f(b))| / |f(x) - f(b)|
 
-    b has every entry at `perturb_baseline`, which should be the explainer's own baseline. A map without channels counts for each channel.
+    b has every entry at `perturb_baseline`, which should be the explainer's own baseline: by default 0, and in a table with names its
+    reference. A map without channels counts for each channel.
     relative=False gives the gap itself, in units of the score. A relative gap is undefined if f(x) = f(b).
     """
 
@@ -40,12 +42,17 @@ class Completeness(MaskingScore):
     direction = Direction.LOWER
     bounds = (0.0, np.inf)
     in_map_units = True
-    perturb_baseline: float | str = 0.0
+    fallback = 0.0
     relative: bool = True
+
+    def for_subject(self, subject: Subject) -> Self:
+        """With the baseline that explainers take: the reference of a table with names, else 0."""
+        named = subject.features is not None and subject.features.named
+        return super().for_subject(subject if named else replace(subject, features=None))
 
     def masks(self, shape: Size) -> FullMask:
         """The baseline itself."""
-        return FullMask(baseline=self.perturb_baseline)
+        return FullMask(baseline=self.filling)
 
     def observe(self, pair: Pair) -> Tensor:
         """The explanation's sum and f(x) - f(b): (R, 2)."""

@@ -20,7 +20,7 @@ from veracity.core.settings import Count, Portion, Positive
 from veracity.core.spaces import InputSpace
 from veracity.perturb.masks import RandomMasks
 from veracity.perturb.noise import GaussianNoise
-from veracity.scores.faithfulness.masked import MODEL, MaskingScore, ModelFaithfulness, attributed, cell_side, drop, over_entries
+from veracity.scores.faithfulness.masked import MODEL, Filling, MaskingScore, ModelFaithfulness, attributed, cell_side, drop, over_entries
 from veracity.statistics.correlation import pearson_correlation, spearman_correlation
 
 
@@ -76,7 +76,7 @@ class FaithfulnessCorrelation(SubsetScore):
                 f"subset_size={self.subset_size} leaves nothing to choose from {size} features: "
                 f"give {self.name} a smaller one, or a share such as subset_size=0.25."
             )
-        return RandomMasks(size=self.subset_size, baseline=self.perturb_baseline)
+        return RandomMasks(size=self.subset_size, baseline=self.filling)
 
     def values(self, measured: Measured) -> Array:
         """Pearson's correlation over the draws, (samples, 1)."""
@@ -98,7 +98,7 @@ class MuF(FaithfulnessCorrelation):
     title = "muF"
     reference = "Bhatt, Weller and Moura (IJCAI 2020), as in Fel et al., How good is your explanation? (WACV 2022), 4.3 and eq. 7"
     subset_size: Portion = 0.15
-    perturb_baseline: float | str = 0.0
+    perturb_baseline: Filling = 0.0
 
 
 @SCORES.add
@@ -120,8 +120,9 @@ class MuFidelity(SubsetScore):
     patch_size: Count | None = None
 
     def for_subject(self, subject: Subject) -> Self:
-        """With a patch size for the input."""
-        return self if self.patch_size is not None else replace(self, patch_size=cell_side(subject.shape))
+        """With a patch size for the input, and a baseline for the data."""
+        found = super().for_subject(subject)
+        return found if self.patch_size is not None else replace(found, patch_size=cell_side(subject.shape))
 
     @property
     def assumption(self) -> Score:
@@ -140,7 +141,7 @@ class MuFidelity(SubsetScore):
 
     def masks(self, shape: Size) -> RandomMasks:
         """Random sets of patches."""
-        return RandomMasks(size=self.subset_percent, patch=self.patch_size or cell_side(shape), baseline=self.perturb_baseline)
+        return RandomMasks(size=self.subset_percent, patch=self.patch_size or cell_side(shape), baseline=self.filling)
 
     def values(self, measured: Measured) -> Array:
         """Spearman's correlation over the draws, (samples, 1)."""
@@ -178,8 +179,9 @@ class Infidelity(MaskingScore):
         return not self.scaled
 
     def for_subject(self, subject: Subject) -> Self:
-        """With single features for a vector, in which neighbours are not related."""
-        return replace(self, patch_size=1) if len(subject.shape) == 1 else self
+        """With single features for a vector, in which neighbours are not related, and a baseline for the data."""
+        found = super().for_subject(subject)
+        return replace(found, patch_size=1) if len(subject.shape) == 1 else found
 
     @property
     def draws(self) -> int:
@@ -190,7 +192,7 @@ class Infidelity(MaskingScore):
         """Random patches or noise."""
         if self.noise is not None:
             return GaussianNoise(sigma=self.noise)
-        return RandomMasks(size=self.subset_size, baseline=self.perturb_baseline, patch=self.patch_size)
+        return RandomMasks(size=self.subset_size, baseline=self.filling, patch=self.patch_size)
 
     def observe(self, pair: Pair) -> Tensor:
         """I . e and f(x) - f(x - I): (R, 2)."""

@@ -114,7 +114,7 @@ class PixelFlipping(CurveScore):
 
     def masks(self, shape: Sequence[int]) -> OrderedMasks:
         """The most relevant entries first."""
-        return OrderedMasks(features=self.features_in_step, baseline=self.perturb_baseline)
+        return OrderedMasks(features=self.features_in_step, baseline=self.filling)
 
     def values(self, measured: Measured) -> Array:
         """The area under the curve, (samples, draws)."""
@@ -140,7 +140,7 @@ class Deletion(CurveScore):
 
     def masks(self, shape: Sequence[int]) -> OrderedMasks:
         """The most relevant entries first."""
-        return OrderedMasks(steps=self.steps, origin=True, baseline=self.perturb_baseline)
+        return OrderedMasks(steps=self.steps, origin=True, baseline=self.filling)
 
 
 @SCORES.add
@@ -160,7 +160,7 @@ class Insertion(Deletion):
 
     def masks(self, shape: Sequence[int]) -> OrderedMasks:
         """All but the most relevant entries."""
-        return OrderedMasks(steps=self.steps, origin=True, insertion=True, baseline=self.perturb_baseline)
+        return OrderedMasks(steps=self.steps, origin=True, insertion=True, baseline=self.filling)
 
 
 @SCORES.add
@@ -202,7 +202,7 @@ class RegionPerturbation(CurveScore):
     def masks(self, shape: Sequence[int]) -> OrderedMasks:
         """One region more at each step."""
         steps, ascending = self.regions_evaluation, self.direction is Direction.LOWER
-        return OrderedMasks(features=1, steps=steps, patch=self.patch_size, ascending=ascending, baseline=self.perturb_baseline)
+        return OrderedMasks(features=1, steps=steps, patch=self.patch_size, ascending=ascending, baseline=self.filling)
 
     def observe(self, pair: Pair) -> Tensor:
         """The drop of the prediction, (R,)."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Size, Tensor
 
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Frame
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reading, Reads, Request, Score, Subject
@@ -33,18 +33,51 @@ ROUNDING = 1e-4
 """How far outside 0 and 1 a model's probabilities may lie because of rounding."""
 
 
+Filling = float | str | tuple[float, ...] | None
+"""What masked entries are set to, as users write it; None leaves it to the data."""
+F = TypeVar("F", "MaskingScore", "ModelFaithfulness")
+
+
+def as_filling(given: Filling, fallback: float | str) -> float | str | Tensor:
+    """A baseline as masks take it."""
+    return torch.tensor(given, dtype=torch.float64) if isinstance(given, tuple) else fallback if given is None else given
+
+
+def with_baseline(score: F, subject: Subject) -> F:
+    """A score with the baseline of the data, unless one was given."""
+    if score.perturb_baseline == "reference" and subject.features is None:
+        raise SpecError(f"perturb_baseline='reference' of '{score.name}' is known for tables only: give a number, 'black' or 'mean'.")
+    if score.perturb_baseline is not None:
+        return score
+    return replace(score, perturb_baseline=score.fallback if subject.features is None else "reference")
+
+
 @dataclass(frozen=True, kw_only=True)
 class MaskingScore(Score, ABC):
     """A score of feature maps under masks, or other perturbations, of the input.
 
-    The prediction is the explained score, or its probability with `softmax`. Masked entries are set to `perturb_baseline`.
+    The prediction is the explained score, or its probability with `softmax`. Masked entries are set to `perturb_baseline`: a number,
+    "black" (the sample's smallest value), "white", "mean", "median", or a list with a value for each entry. By default it is "black"
+    for images and series. In a table it is "reference", a value of the entry's own column: its mean, or the most frequent level of a
+    category; "mean" and "median" are those of the column too.
     """
 
     before = BOTH | {Reads.INPUT}
     after = MODEL
     quantities: ClassVar[tuple[str, ...]] = ("attributed", "drop")
-    perturb_baseline: float | str = "black"
+    fallback: ClassVar[float | str] = "black"
+    """The baseline of inputs that are no table."""
+    perturb_baseline: Filling = None
     softmax: bool = False
+
+    def for_subject(self, subject: Subject) -> Self:
+        """With the baseline of the data, unless one was given."""
+        return with_baseline(self, subject)
+
+    @property
+    def filling(self) -> float | str | Tensor:
+        """The baseline as masks take it."""
+        return as_filling(self.perturb_baseline, self.fallback)
 
     @abstractmethod
     def masks(self, shape: Size) -> InputSpace:
@@ -171,12 +204,14 @@ class ModelFaithfulness(Assumption):
     walk: Walk = field(default_factory=lambda: MonteCarlo(draws=1))
     features_in_step: Portion = 1
     patch_size: Count | None = 1
-    perturb_baseline: float | str = "black"
+    fallback: ClassVar[float | str] = "black"
+    perturb_baseline: Filling = None
     softmax: bool = False
 
     def for_subject(self, subject: Subject) -> Self:
-        """With a patch size for the input."""
-        return self if self.patch_size is not None else replace(self, patch_size=cell_side(subject.shape))
+        """With a patch size for the input, and a baseline for the data."""
+        found = with_baseline(self, subject)
+        return found if self.patch_size is not None else replace(found, patch_size=cell_side(subject.shape))
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Once per model, for all explainers."""
@@ -185,10 +220,10 @@ class ModelFaithfulness(Assumption):
     @property
     def around(self) -> RandomOrderMasks:
         """Masks that grow in a random order."""
-        step, patch = self.features_in_step, self.patch_size or 1
+        step, patch, filling = self.features_in_step, self.patch_size or 1, as_filling(self.perturb_baseline, self.fallback)
         if isinstance(step, int):
-            return RandomOrderMasks(features=step, patch=patch, baseline=self.perturb_baseline)
-        return RandomOrderMasks(steps=round(1.0 / step), patch=patch, baseline=self.perturb_baseline)
+            return RandomOrderMasks(features=step, patch=patch, baseline=filling)
+        return RandomOrderMasks(steps=round(1.0 / step), patch=patch, baseline=filling)
 
     def observe(self, pair: Pair) -> Tensor:
         """D_f (R,)."""
