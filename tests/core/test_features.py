@@ -52,13 +52,17 @@ def test_sums_over_features_equal_a_loop() -> None:
 def test_plain_vectors_are_rows_of_a_table_and_images_are_not() -> None:
     whole = TensorInputs(ROWS)
     own = features_of(whole)
-    assert own is not None and own.own and not own.named
+    assert own is not None
+    assert own.own
+    assert not own.named
     torch.testing.assert_close(own.centre(), ROWS.mean(0))
     part = features_of(FirstSamples(whole, 2))
     assert part is not None
     torch.testing.assert_close(part.centre(), ROWS[:2].mean(0))
     given = features_of(whole, torch.zeros(2, 4))
-    assert given is not None and not given.own and given.centre().tolist() == [0.0] * 4
+    assert given is not None
+    assert not given.own
+    assert given.centre().tolist() == [0.0] * 4
     assert features_of(TensorInputs(torch.rand(2, 1, 3))) is None
     assert features_of(TokenInputs(torch.tensor([[0, 1]]), vocabulary=2)) is None
 
@@ -66,7 +70,8 @@ def test_plain_vectors_are_rows_of_a_table_and_images_are_not() -> None:
 def test_a_single_sample_has_no_mean_of_its_own() -> None:
     """Its mean would be itself, and masks would do nothing: they take 0."""
     one = features_of(TensorInputs(ROWS[:1]))
-    assert one is not None and one.centre().tolist() == [0.0] * 4
+    assert one is not None
+    assert one.centre().tolist() == [0.0] * 4
     assert "single sample" in background_note(one)
 
 

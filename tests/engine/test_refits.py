@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,9 @@ def test_a_growing_share_of_rows_is_replaced() -> None:
     every = torch.arange(90)
     changed = [(space.data_of(0, level, 0, LABELS)[0] != every) for level in range(3)]
     counts = [int(one.sum()) for one in changed]
-    assert counts[0] <= 30 and counts[1] <= 60 and counts[0] < counts[1] < counts[2]
+    assert counts[0] <= 30
+    assert counts[1] <= 60
+    assert counts[0] < counts[1] < counts[2]
     assert bool((changed[0] <= changed[1]).all()), "a path: what was replaced stays replaced"
     rows, labels = space.data_of(0, 2, 0, LABELS)
     assert torch.equal(labels, LABELS[rows])
@@ -46,7 +48,9 @@ def test_labels_are_exchanged_among_replaced_rows() -> None:
 def test_a_copy_depends_on_seed_draw_and_level_alone() -> None:
     space = Refits(steps=2)
     first, again, other = (space.data_of(draw, 0, 0, LABELS) for draw in (3, 3, 4))
-    assert torch.equal(first[0], again[0]) and torch.equal(first[1], again[1]) and not torch.equal(first[0], other[0])
+    assert torch.equal(first[0], again[0])
+    assert torch.equal(first[1], again[1])
+    assert not torch.equal(first[0], other[0])
 
 
 def test_no_class_is_lost() -> None:
@@ -60,7 +64,7 @@ def test_no_class_is_lost() -> None:
 class Counting(ClassifierMixin, BaseEstimator):
     """A tree that counts how often it was fitted, and on what."""
 
-    fits: list[type] = []
+    fits: ClassVar[list[type]] = []
 
     def fit(self, x: Any, y: Any) -> Counting:
         Counting.fits.append(type(x))
@@ -92,9 +96,11 @@ def test_each_copy_is_fitted_once_and_as_the_model_was(tmp_path: Path, framed: b
     inputs = TableInputs(frame[::20]) if framed else torch.tensor(x[::20])
     result = audit(model, inputs, (TableInputs(frame) if framed else torch.tensor(x), y)).run(tmp_path / "run", progress=False)
     assert Counting.fits == [pd.DataFrame if framed else np.ndarray] * 6
-    assert model.tree_ is before and np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    assert model.tree_ is before
+    assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
     table = result.table().query("score == 'refit_gef'").set_index("explainer")
-    assert not result.failures().shape[0] and np.isfinite(table.loc["feature_ablation", "value"])
+    assert not result.failures().shape[0]
+    assert np.isfinite(table.loc["feature_ablation", "value"])
     assert table.loc["feature_ablation", "value"] == pytest.approx(table.loc["occlusion", "value"]), "the same map on a vector"
     again = audit(model, inputs, (TableInputs(frame) if framed else torch.tensor(x), y), explainers=["feature_ablation"])
     COPIES.clear()
@@ -110,7 +116,7 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
         audit(tree, x[:4], (x, y), scores=["fast_gef"]).run(tmp_path / "a", progress=False)
     with pytest.raises(InputError, match=r"pass Audit\(training=\(x, y\)\)"):
         audit(tree, x[:4], None).run(tmp_path / "b", progress=False)
-    with pytest.raises(InputError, match="Linear is no estimator that can be fitted again.*fast_gef"):
+    with pytest.raises(InputError, match=r"Linear is no estimator that can be fitted again.*fast_gef"):
         audit(nn.Linear(3, 2, dtype=torch.float64), x[:4], (x, y)).run(tmp_path / "c", progress=False)
     with pytest.raises(SpecError, match="takes neither sigma, segments, first nor independent"):
         audit(tree, x[:4], (x, y), scores=[RefitGEF(sigma=0.1)]).run(tmp_path / "d", progress=False)

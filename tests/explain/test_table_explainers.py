@@ -115,7 +115,8 @@ def test_what_the_user_gave_stays() -> None:
 def test_without_a_table_the_baseline_is_zero_and_the_spec_as_before() -> None:
     for kind in (FeatureAblation, Occlusion, KernelShap, Lime, IntegratedGradients, DeepLift):
         found = kind().over(None)
-        assert found.spec()["baseline"] == 0.0 and "groups" not in found.spec()
+        assert found.spec()["baseline"] == 0.0
+        assert "groups" not in found.spec()
         torch.testing.assert_close(explain(kind(), linear(), X, TARGETS), explain(found, linear(), X, TARGETS))
 
 
@@ -127,7 +128,8 @@ def linear() -> nn.Module:
 
 def test_explainers_inside_others_are_told_too() -> None:
     inside = Precomputed(maps=torch.zeros(2, 6), explainer=KernelShap()).over(TABLE).explainer
-    assert isinstance(inside, KernelShap) and inside.groups is not None
+    assert isinstance(inside, KernelShap)
+    assert inside.groups is not None
 
 
 def test_noise_of_gradients_is_in_column_scales() -> None:

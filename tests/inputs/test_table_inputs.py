@@ -49,7 +49,9 @@ def test_numbers_and_back() -> None:
     """Types, levels and values survive; whole numbers come back as floats."""
     coded = TableInputs(CODED.astype({"age": "float32"}))
     back = coded.columns.decode(coded.values.numpy())
-    assert back["job"].dtype == CODED["job"].dtype and back["owner"].dtype == bool and back["age"].dtype == np.float32
+    assert back["job"].dtype == CODED["job"].dtype
+    assert back["owner"].dtype == bool
+    assert back["age"].dtype == np.float32
     pd.testing.assert_frame_equal(back, CODED.astype({"hours": "float64", "age": "float32"}))
     pd.testing.assert_frame_equal(TableInputs(TABLE).columns.decode(TableInputs(TABLE).values.numpy()), TABLE.astype({"hours": "float64"}))
 
@@ -101,7 +103,8 @@ def test_one_hot_columns_are_one_feature_if_the_user_says_so() -> None:
     assert TableInputs.of_array(values, names).features.names == tuple(names)
     for groups in ("_", {"job": ["job_clerk", "job_cook"]}, {"job": [1, 2]}):
         found = TableInputs.of_array(values, names, groups).features
-        assert found.names == ("age", "job", "capital_gain") and found.groups.tolist() == [0, 1, 1, 2]
+        assert found.names == ("age", "job", "capital_gain")
+        assert found.groups.tolist() == [0, 1, 1, 2]
         assert found.centre().tolist() == [40.0, 1.0, 0.0, 7.0]
         assert found.categorical.tolist() == [False, True, True, False]
 
@@ -112,7 +115,8 @@ def test_background_says_what_is_usual() -> None:
     assert inputs.features.scales[0] == pytest.approx(TABLE["age"].std(ddof=0))
     level = inputs.categories["job"][int(inputs.features.centre()[2])]
     assert level == TABLE["job"].mode()[0]
-    assert not inputs.features.own and TableInputs(TABLE[:3]).features.own
+    assert not inputs.features.own
+    assert TableInputs(TABLE[:3]).features.own
 
 
 def test_content_decides_the_hash() -> None:
@@ -155,4 +159,5 @@ def test_content_decides_the_hash() -> None:
 def test_mistakes_are_told_in_one_sentence(make: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence) as told:
         make()
-    assert str(told.value).count("\n") == 0 and len(str(told.value)) < 300
+    assert str(told.value).count("\n") == 0
+    assert len(str(told.value)) < 300

@@ -31,7 +31,8 @@ def test_a_feature_is_masked_as_one(space: RandomMasks | RandomOrderMasks) -> No
     assert bound.units == 3
     elements = bound.at(bound.sample(Draws.of(0, torch.arange(40))), torch.zeros(40, dtype=torch.long))
     masks = bound.spread(elements)
-    assert torch.equal(masks[:, 1], masks[:, 2]) and 0 < int(masks[:, 1].sum()) < 40
+    assert torch.equal(masks[:, 1], masks[:, 2])
+    assert 0 < int(masks[:, 1].sum()) < 40
 
 
 def test_the_order_is_that_of_sums_over_features() -> None:
@@ -39,13 +40,16 @@ def test_the_order_is_that_of_sums_over_features() -> None:
     masks = OrderedMasks(features=1, baseline="reference").fit(Size([4])).over(TABLE)
     guide = masks.guide(X[:1], torch.tensor([[5.0, 3.0, 3.0, 1.0]]))
     first = masks.steer(masks.at(masks.enumerate(), torch.tensor([0])), guide)
-    assert masks.levels == 3 and first.tolist() == [[False, True, True, False]]
+    assert masks.levels == 3
+    assert first.tolist() == [[False, True, True, False]]
 
 
 def test_a_space_without_a_table_is_what_it_was() -> None:
-    assert "groups" not in RandomMasks(size=1).spec() and "scales" not in GaussianNoise(sigma=0.1).spec()
+    assert "groups" not in RandomMasks(size=1).spec()
+    assert "scales" not in GaussianNoise(sigma=0.1).spec()
     bound = RandomMasks(size=1, baseline="reference").fit(Size([4])).over(TABLE)
-    assert bound.spec()["groups"] is not None and bound.spec()["baseline"] != "reference"
+    assert bound.spec()["groups"] is not None
+    assert bound.spec()["baseline"] != "reference"
 
 
 @pytest.mark.parametrize("space", [GaussianNoise(sigma=0.5), UniformNoise(radius=0.5), Ball(radius=0.5), Ball(radius=0.5, norm="l2")])
@@ -54,7 +58,8 @@ def test_noise_is_measured_in_column_scales_and_leaves_categories_alone(space: G
     elements = plain.sample(Draws.of(0, torch.arange(2)))
     moved = bound.act(elements, X) - X
     torch.testing.assert_close(moved, (plain.act(elements, torch.zeros_like(X))) * TABLE.scales, rtol=1e-4, atol=1e-5)
-    assert moved[:, 1:3].abs().max() == 0.0 and moved[:, 0].abs().min() > 0.0
+    assert moved[:, 1:3].abs().max() == 0.0
+    assert moved[:, 0].abs().min() > 0.0
 
 
 def test_columns_without_names_keep_their_noise() -> None:
@@ -70,7 +75,7 @@ def test_projection_is_onto_the_scaled_ball() -> None:
 
 
 def test_mistakes_are_told() -> None:
-    with pytest.raises(InputError, match="3 units|do not fit a sample of 3"):
+    with pytest.raises(InputError, match=r"do not fit a sample of 3"):
         RandomMasks(size=4).fit(Size([4])).over(TABLE)
     with pytest.raises(SpecError, match="'reference' is known for tables only"):
         FullMask(baseline="reference").fit(Size([4])).act(torch.ones(2, 1, dtype=torch.bool), X)

@@ -18,6 +18,8 @@ from veracity.scores import GEF, FastGEF, MaxSensitivity
 
 STABILITY = {"mege", "reco", "reco_auc", "reco_ks"}
 """Of cross-trained models alone: tests/scores/test_stability_audit.py."""
+REFITS = {"refit_gef"}
+"""Of estimators alone: tests/engine/test_refits.py."""
 SYMMETRY = {"equivariance", "symmetry", "invariance", "model_invariance", "model_equivariance", "action_floor"}
 
 WORST = ("sol_f_hat", "sol_f_tilde", "worst_loss")
@@ -65,7 +67,7 @@ def settings(name: str) -> dict[str, object]:
 
 
 def test_every_score_runs_by_its_name_beside_the_others(tmp_path: Path) -> None:
-    names = [name for name in SCORES if name not in SYMMETRY | STABILITY and type(SCORES[name]).__module__ != __name__]
+    names = [name for name in SCORES if name not in SYMMETRY | STABILITY | REFITS and type(SCORES[name]).__module__ != __name__]
     scores = [settings(name) for name in names]
     given = {"models": classifier(), "inputs": images(), "targets": labels(), "outputs": "logits", "controls": False}
     result = Audit(**given, explainers=["gradient"], scores=scores).run(tmp_path, progress=False)  # type: ignore[arg-type]

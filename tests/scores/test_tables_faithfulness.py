@@ -62,8 +62,10 @@ def test_tree_shap_is_faithful_where_masks_have_its_reference(tmp_path: Path) ->
     model, train, test, _, maps = forest()
     given, told = scored(tmp_path / "given", model, torch.tensor(test), maps, reference=torch.tensor(train))
     black, silent = scored(tmp_path / "black", model, torch.tensor(test), maps, perturb_baseline="black")
-    assert given > 0.85 and black < 0.5
-    assert "a reference set of 300 samples" in told[0]["text"] and not silent
+    assert given > 0.85
+    assert black < 0.5
+    assert "a reference set of 300 samples" in told[0]["text"]
+    assert not silent
     table = TableInputs.of_array(test, list(load_breast_cancer().feature_names), background=train)
     assert scored(tmp_path / "named", model, table, maps)[0] == pytest.approx(given)
 
@@ -72,7 +74,8 @@ def test_without_a_reference_the_audited_inputs_say_what_is_usual(tmp_path: Path
     model, _, test, maps, _ = forest()
     plain, notes = scored(tmp_path / "plain", model, torch.tensor(test), maps)
     assert plain > scored(tmp_path / "black", model, torch.tensor(test), maps, perturb_baseline="black")[0]
-    assert "mean" in notes[0]["text"] and "40 audited inputs: pass reference=..." in notes[0]["text"]
+    assert "mean" in notes[0]["text"]
+    assert "40 audited inputs: pass reference=..." in notes[0]["text"]
 
 
 class Weighted(nn.Module):
@@ -107,9 +110,11 @@ def test_features_of_a_linear_model_score_one(tmp_path: Path) -> None:
     flipped = next(one for one in result.series if one.score == "pixel_flipping" and one.explainer == "kernel_shap")
     assert flipped.measured["prediction"].shape[2] == 3, "one step per feature, not per column"
     shares = result.attributions().query("explainer == 'kernel_shap'")
-    assert list(shares["feature"]) == ["age", "job", "hours"] and shares["share"].sum() == pytest.approx(1.0)
+    assert list(shares["feature"]) == ["age", "job", "hours"]
+    assert shares["share"].sum() == pytest.approx(1.0)
     page = result.save_report(tmp_path / "report.html").read_text(encoding="utf-8")
-    assert 'id="features"' in page and '<th scope="row">job</th>' in page
+    assert 'id="features"' in page
+    assert '<th scope="row">job</th>' in page
 
 
 def test_a_frame_as_reference_is_coded_like_the_table(tmp_path: Path) -> None:
@@ -122,7 +127,8 @@ def test_a_frame_as_reference_is_coded_like_the_table(tmp_path: Path) -> None:
 
     audit = Audit(models=as_model("f", score), inputs=inputs, reference=frame, outputs="raw", **settings)
     features = audit.prepare().problem.features
-    assert features is not None and features.centre().tolist() == [3.0, 1.0]
+    assert features is not None
+    assert features.centre().tolist() == [3.0, 1.0]
 
 
 def test_images_keep_their_baseline() -> None:

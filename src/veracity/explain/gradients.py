@@ -161,7 +161,9 @@ class IntegratedGradients(GradientBased):
 
     The maps sum to f(x) - f(b) up to the quadrature's error. Equivariant for permutation representations that leave the
     baseline in place (Proposition D.6). `method` names the quadrature with `steps` points; `baseline` is a number or one
-    input: 0 unless given, and in a table with names its reference. "trapezoid" has points at regular intervals, both ends included, and weights that add up to 1; the weights of
+    input: 0 unless given, and in a table with names its reference.
+
+    "trapezoid" has points at regular intervals, both ends included, and weights that add up to 1; the weights of
     Captum's "riemann_trapezoid" add up to 1 - 1 / steps.
     """
 
@@ -274,8 +276,9 @@ class SmoothGrad(MeanGradient):
 class GradientShap(MeanGradient):
     """Gradients at random points between the input and random baselines: e(x) = E[(x̃ - b) ⊙ ∇f(b + a(x̃ - b))].
 
-    a is uniform on (0, 1), b is a random row of `baselines` (B, ...), or zero if there are none (in a table with names, of its
-    background), and x̃ is x plus Gaussian noise of standard deviation `noise`. With the zero baseline, the mean over many draws is Integrated
+    a is uniform on (0, 1), b is a random row of `baselines` (B, ...), or zero if there are none (in a table with
+    names, of its background), and x̃ is x plus Gaussian noise of standard deviation `noise`. With the zero baseline,
+    the mean over many draws is Integrated
     Gradients; baselines that the symmetry moves break equivariance (Proposition D.6).
     """
 

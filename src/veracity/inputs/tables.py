@@ -82,12 +82,13 @@ class TableInputs:
         for array, what in zip(arrays, ("table", "background"), strict=True):
             if array is not None and array.shape[1:] != (len(columns),):
                 raise InputError(f"The {what} has shape {array.shape}, and there are {len(columns)} names: give one name for each column.")
-        frames = [None if array is None else pd.DataFrame(array, columns=columns) for array in arrays]
+        frame = pd.DataFrame(arrays[0], columns=columns)
+        usual = None if arrays[1] is None else pd.DataFrame(arrays[1], columns=columns)
         if isinstance(groups, Mapping):
             groups = {
                 name: [columns[one] if isinstance(one, int) and one < width else one for one in some] for name, some in groups.items()
             }
-        return cls(frames[0], frames[1], groups=groups)
+        return cls(frame, usual, groups=groups)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,7 +99,7 @@ class TableInputs:
     def columns(self) -> Columns:
         """How columns become numbers, and numbers columns; a background knows the types of the training set."""
         usual = self.frame if self.background is None else aligned(self.background, self.names, "background")
-        kinds = []
+        kinds: list[tuple[str, Any, tuple[Any, ...] | None]] = []
         for name, (_, column) in zip(self.names, usual.items(), strict=True):
             given = (self.levels or {}).get(name)
             if pd.api.types.is_datetime64_any_dtype(column):
@@ -201,7 +202,7 @@ class Columns:
         return torch.from_numpy(np.stack(found, axis=1))
 
     def decode(self, values: np.ndarray[Any, Any], order: Sequence[str] | None = None) -> pd.DataFrame:
-        """Rows of numbers as a table with these types. A category between two levels becomes the nearer one; whole numbers become floats."""
+        """Rows of numbers as a table with these types. Categories are rounded to a level; whole numbers become floats."""
         columns: dict[str, Any] = {}
         for at, (name, kind, known) in enumerate(self.kinds):
             if known is None:
@@ -209,7 +210,7 @@ class Columns:
                 continue
             codes = np.clip(np.rint(values[:, at]), 0, len(known) - 1).astype(np.int64)
             if isinstance(kind, pd.CategoricalDtype):
-                columns[name] = pd.Categorical.from_codes(codes, categories=list(known), ordered=kind.ordered)
+                columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(list(known), ordered=kind.ordered))
             else:
                 columns[name] = pd.Series(np.array([*known, None], dtype=object)[:-1][codes]).astype(kind)
         frame = pd.DataFrame(columns)

@@ -65,7 +65,8 @@ CENTRAL = -230.0
 class Ball(RangedSpace, AddedNoise):
     """Noise of at most `radius` added to the input, uniform in the ball |z| <= radius of the norm "linf", "l2" or "l1": x' = x + z.
 
-    Elements (N, d) are the noise itself (in a table with names, in units of the columns' standard deviations), in the precision of the latents. Balls are not groups: the sum of two elements may leave
+    In a table with names, the noise is in units of the columns' standard deviations.
+    Elements (N, d) are the noise itself, in the precision of the latents. Balls are not groups: the sum of two elements may leave
     the ball.
 
     `range` keeps x' between two values: (low, high), or "data", the smallest and largest value of the inputs. With "linf", x' is

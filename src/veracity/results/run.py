@@ -281,7 +281,7 @@ class Result:
         `mean` is the mean over samples of the sum over the feature's values, and `share` its mean magnitude as a share of all
         features. Empty if the inputs have no names.
         """
-        known = (self.manifest.get("data") or {}).get("features")
+        known: dict[str, Any] = (self.manifest.get("data") or {}).get("features") or {}
         subjects = {
             (cell["model"], cell["explainer"]) for cell in self.manifest["cells"] if cell["frame"] == "input" and not cell["control"]
         }

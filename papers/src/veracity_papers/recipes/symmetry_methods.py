@@ -71,7 +71,7 @@ def feature_methods(
     `others` are training samples for baselines and permutations, `steps` the steps of integrated gradients at the paper's scale.
 
     >>> feature_methods(Scale.SMALL, ("gradient",), ("integrated_gradients",), ("occlusion",))
-    {'gradient': 'gradient', 'integrated_gradients': IntegratedGradients(steps=20, method='gausslegendre', baseline=0.0)}
+    {'gradient': 'gradient', 'integrated_gradients': IntegratedGradients(steps=20, method='gausslegendre', baseline=None)}
     """
     names = {Scale.SMOKE: smoke, Scale.SMALL: smoke + small, Scale.PAPER: smoke + small + paper}[scale]
     known = {

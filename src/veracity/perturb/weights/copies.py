@@ -104,8 +104,8 @@ def parameters_of(model: nn.Module) -> dict[str, Tensor]:
     kept = {name: value.detach() for name, value in found.items() if value.is_floating_point() and value.numel() > 0}
     if not kept and hasattr(unwrap(model), "estimator"):
         raise InputError(
-            f"{getattr(unwrap(model), 'title', 'The estimator')} has no weights that could be perturbed: use refit_gef, which fits it again, "
-            "with Audit(training=(x, y))."
+            f"{getattr(unwrap(model), 'title', 'The estimator')} has no weights that could be perturbed: use refit_gef, which fits it "
+            "again, with Audit(training=(x, y))."
         )
     if not kept:
         raise InputError(

@@ -31,7 +31,8 @@ class FeatureNames:
 
     def sums(self, values: Array) -> Array:
         """The sums of the values over each feature."""
-        return np.bincount(np.asarray(self.groups), weights=values, minlength=len(self.names))
+        found: Array = np.bincount(np.asarray(self.groups), weights=values, minlength=len(self.names)).astype(np.float64)
+        return found
 
     def inputs(self, values: Array) -> list[str]:
         """The value of each feature in words; "" for a feature of several values."""

@@ -35,7 +35,7 @@ ROUNDING = 1e-4
 
 Filling = float | str | tuple[float, ...] | None
 """What masked entries are set to, as users write it; None leaves it to the data."""
-F = TypeVar("F", "MaskingScore", "ModelFaithfulness")
+F = TypeVar("F", bound="MaskingScore | ModelFaithfulness")
 
 
 def as_filling(given: Filling, fallback: float | str) -> float | str | Tensor:
