@@ -31,11 +31,12 @@ class Net(nn.Module):
         self.conv1, self.conv2, self.head = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, 6, 3, stride=2, padding=1), nn.Linear(6, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.conv2(self.conv1(x).relu()).relu().mean((2, 3)))
+        scores: Tensor = self.head(self.conv2(self.conv1(x).relu()).relu().mean((2, 3)))
+        return scores
 
 
 @pytest.fixture
-def net() -> nn.Module:
+def net() -> Net:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return Net().eval()
@@ -60,7 +61,7 @@ class Cam:
         return interpolate(maps, input_tensor.shape[2:], mode="bilinear", align_corners=False)[:, 0].detach().numpy()
 
 
-def test_a_cam_object_gives_its_maps_and_is_made_again_for_copies(net: nn.Module) -> None:
+def test_a_cam_object_gives_its_maps_and_is_made_again_for_copies(net: Net) -> None:
     cam, other = Cam(net, [net.conv2]), Net().eval()
     torch.testing.assert_close(explain(as_explainer(cam), net, X, TARGETS), torch.tensor(cam(X, chosen()))[:, None].expand_as(X))
     again = Cam(other, [other.conv2])
@@ -74,7 +75,7 @@ def chosen() -> list[Any]:
     return [lambda output, place=int(target): output[place] for target in TARGETS]
 
 
-def test_layers_by_name(net: nn.Module) -> None:
+def test_layers_by_name(net: Net) -> None:
     method = CaptumMethod(attribution=captum.attr.LayerGradCam, layer="conv2")
     theirs = captum.attr.LayerGradCam(net, net.conv2).attribute(X, target=TARGETS)
     want = captum.attr.LayerAttribution.interpolate(theirs, (8, 8), "bilinear")
@@ -99,12 +100,12 @@ def test_layers_by_name(net: nn.Module) -> None:
     ],
     ids=["unknown", "axes", "none", "other model", "function"],
 )
-def test_refusals(net: nn.Module, method: Any, sentence: str) -> None:
+def test_refusals(net: Net, method: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         as_explainer(method).check(net, X, TARGETS)
 
 
-def test_captum_objects_follow_the_model(net: nn.Module) -> None:
+def test_captum_objects_follow_the_model(net: Net) -> None:
     other = Net().eval()
     for made, again in (
         (captum.attr.IntegratedGradients(net, multiply_by_inputs=False), captum.attr.IntegratedGradients(other, multiply_by_inputs=False)),
@@ -119,14 +120,14 @@ def test_captum_objects_follow_the_model(net: nn.Module) -> None:
     assert "draws from the global random state" in noisy.check(net, X, TARGETS)[0]
 
 
-def audited(net: nn.Module, maps: Any, folder: Path, inputs: Any = X) -> list[Any]:
+def audited(net: Net, maps: Any, folder: Path, inputs: Any = X) -> list[Any]:
     result = Audit(models=net, inputs=inputs, explainers={"maps": maps}, scores=["pixel_flipping"], controls=False).run(
         folder, progress=False
     )
     return result.table()["value"].tolist()
 
 
-def test_maps_as_they_come(net: nn.Module, tmp_path: Path) -> None:
+def test_maps_as_they_come(net: Net, tmp_path: Path) -> None:
     maps = torch.rand(4, 8, 8, generator=torch.Generator().manual_seed(1))
     full = audited(net, maps[:, None].expand_as(X).contiguous(), tmp_path / "full")
     for number, given in enumerate((maps, maps.numpy(), maps[:, None], {"model": maps}, Precomputed(maps=maps.numpy()))):
@@ -143,6 +144,7 @@ def test_maps_as_they_come(net: nn.Module, tmp_path: Path) -> None:
 def test_tables_of_maps_keep_their_order() -> None:
     maps = pd.DataFrame(np.eye(2), columns=["age", "pay"], index=["a", "b"])
     given = as_explainer(maps)
+    assert isinstance(given, Precomputed)
     given.check_order(("age", "pay"), ["a", "b"])
     assert given.given.tolist() == [[1, 0], [0, 1]]
     for names, rows, sentence in (
@@ -171,7 +173,7 @@ def test_importances() -> None:
         given.check(nn.Linear(3, 2), torch.zeros(2, 3), labels[:2])
 
 
-def test_seconds_of_foreign_code_are_forecast(net: nn.Module) -> None:
+def test_seconds_of_foreign_code_are_forecast(net: Net) -> None:
     def slow(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         time.sleep(0.02 * len(inputs))
         return inputs
@@ -194,7 +196,8 @@ def test_pyg_explainers() -> None:
             self.conv, self.head = GCNConv(3, 4), nn.Linear(4, 2)
 
         def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-            return self.head(global_mean_pool(self.conv(x, edge_index).relu(), batch))
+            scores: Tensor = self.head(global_mean_pool(self.conv(x, edge_index).relu(), batch))
+            return scores
 
     assert geometric
     model, inputs = Graphs().eval(), GraphInputs.of([Data(x=torch.randn(n, 3), edge_index=torch.randint(0, n, (2, 2 * n))) for n in (4, 5)])
@@ -210,7 +213,7 @@ def test_pyg_explainers() -> None:
         as_explainer(made).check(nn.Linear(3, 2), torch.zeros(2, 3), targets)
 
 
-def test_grad_cam_of_captum_is_ours(net: nn.Module) -> None:
+def test_grad_cam_of_captum_is_ours(net: Net) -> None:
     theirs = explain(
         CaptumMethod(attribution=captum.attr.LayerGradCam, layer="conv1", settings={"relu_attributions": True}), net, X, TARGETS
     )

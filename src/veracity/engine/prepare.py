@@ -270,7 +270,8 @@ def check_bound(problem: Problem, jobs: list[Job]) -> None:
         for cell in job.cells:
             if not isinstance(cell.request.space, SAME_MODEL) and Reads.EXPLANATION in reads_after(cell.score):
                 raise InputError(
-                    f"{found.name} explains one fitted model, and the score '{cell.name}' explains others (with other weights): {found.instead}."
+                    f"{found.name} explains one fitted model, and the score '{cell.name}' explains others (with other weights): "
+                    f"{found.instead}."
                 )
 
 

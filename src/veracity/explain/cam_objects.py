@@ -66,7 +66,8 @@ class CamObject(Foreign):
             return type(self.cam)(model=model, target_layers=layers, **settings)
         except TypeError as error:
             raise InputError(
-                f"{self.name} cannot be made again for a copy of the model ({error}): pass a function (model, inputs, targets) that makes it."
+                f"{self.name} cannot be made again for a copy of the model ({error}): pass a function (model, inputs, targets) that "
+                "makes it."
             ) from error
 
 

@@ -170,8 +170,8 @@ class Remade:
         own = unwrap(self.model)
         if own is not unwrap(model) and not any(part is own for part in unwrap(model).modules()):
             raise InputError(
-                f"The {self.kind.__name__} was made for another model than the audited one: pass the class captum.attr.{self.kind.__name__}, "
-                "which is made for every model."
+                f"The {self.kind.__name__} was made for another model than the audited one: pass the class "
+                f"captum.attr.{self.kind.__name__}, which is made for every model."
             )
 
     def __call__(self, model: nn.Module) -> captum.attr.Attribution:
@@ -202,7 +202,8 @@ def from_captum(value: type) -> CaptumMethod:
         raise SpecError(f"{value.__name__} explains a neuron, not the input: use an attribution of the input or of a layer.")
     if issubclass(value, captum.attr.LayerAttribution):
         raise SpecError(
-            f"{value.__name__} explains a layer, so it needs its name: pass CaptumMethod(attribution=captum.attr.{value.__name__}, layer='...')."
+            f"{value.__name__} explains a layer, so it needs its name: pass "
+            f"CaptumMethod(attribution=captum.attr.{value.__name__}, layer='...')."
         )
     needed = required_arguments(value) or []
     if len(needed) > 1 or issubclass(value, captum.attr.NoiseTunnel):

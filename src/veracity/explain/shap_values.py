@@ -1,8 +1,8 @@
 """The explainers and explanations of the shap library, as they are or made again for every model.
 
 shap gives one value per feature and output of the model it knows. The value of the explained class is taken; a model of two classes
-whose shap values have one output, such as the margin of XGBoost, gets them with the sign of the class. What shap explains is found by its own
-rule: base value + sum of values = output of the model.
+whose shap values have one output, such as the margin of XGBoost, gets them with the sign of the class. What shap explains is found
+by its own rule: base value + sum of values = output of the model.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ShapMethod(Foreign, ABC):
         if type(maker).__name__ in ON_TENSORS:
             return inputs
         arrays = inputs.detach().cpu().numpy()
-        view = model
+        view: Any = model
         while isinstance(view, View):
             if hasattr(view, "table"):
                 return view.table.decode(arrays)
@@ -202,7 +202,8 @@ class Shap(ShapMethod):
             return self.make(model, fitted)
         if fitted is None:
             raise InputError(
-                f"{self.name} of kind '{self.kind}' explains fitted estimators, not {type(inner).__name__}: use kind='kernel', 'deep' or 'gradient'."
+                f"{self.name} of kind '{self.kind}' explains fitted estimators, not {type(inner).__name__}: use kind='kernel', "
+                "'deep' or 'gradient'."
             )
         made, key = MADE.setdefault(fitted, {}), fingerprint.of_json(self.spec())
         if key not in made:
@@ -281,19 +282,22 @@ class GivenShap(Precomputed):
         values = self.given
         if len(values) != len(inputs):
             raise InputError(
-                f"The shap.Explanation has values for {len(values)} inputs, but there are {len(inputs)}: give one for each input, in their order."
+                f"The shap.Explanation has values for {len(values)} inputs, but there are {len(inputs)}: give one for each input, "
+                "in their order."
             )
         if self.data is not None and self.data.shape == inputs.shape:
             near = torch.isclose(self.data.to(inputs.device), inputs.double(), rtol=1e-4, atol=1e-6).flatten(1).all(1)
             if not bool(near.all()):
                 row = int((~near).nonzero()[0])
                 raise InputError(
-                    f"Sample {row} of the shap.Explanation is not sample {row} of the inputs (its .data differs): give the values in the order of the inputs."
+                    f"Sample {row} of the shap.Explanation is not sample {row} of the inputs (its .data differs): give the values in "
+                    "the order of the inputs."
                 )
         shape = tuple(inputs.shape[1:])
         if tuple(values.shape[1 : 1 + len(shape)]) != shape or values.ndim > len(shape) + 2:
             raise InputError(
-                f"The shap.Explanation has values of shape {tuple(values.shape[1:])} each, but an input has shape {shape}: explain these inputs."
+                f"The shap.Explanation has values of shape {tuple(values.shape[1:])} each, but an input has shape {shape}: "
+                "explain these inputs."
             )
         return replace(self, shape=shape)
 
@@ -366,7 +370,7 @@ def of_class(name: str, values: Tensor, inputs: Tensor, targets: Tensor, reading
         return values
     if values.shape == inputs.shape and reading is not None:
         rows = (-1, *[1] * (inputs.ndim - 1))
-        return values * torch.where(targets == reading.column, 1.0, -1.0).to(values).reshape(rows)
+        return values * torch.where(targets.eq(reading.column or 0), 1.0, -1.0).to(values).reshape(rows)
     if values.ndim == inputs.ndim + 1 and values.shape[:-1] == inputs.shape:
         if values.shape[-1] == 1:
             return values.squeeze(-1)
@@ -404,7 +408,8 @@ def what_is_explained(name: str, found: Values, scores: Tensor, shape: Size, app
             if close(link(total), scores):
                 return Reading(None, margin=bool(margin))
         raise InputError(
-            f"{name} explains another model than the audited one: base value + sum of values is {shown(total)}, the model's output {shown(scores)}; {REMAKE}."
+            f"{name} explains another model than the audited one: base value + sum of values is {shown(total)}, the model's output "
+            f"{shown(scores)}; {REMAKE}."
         )
     order = [1, 0] if count == 2 else list(range(count))
     for link, margin in ((lambda t: t, False), (torch.sigmoid, True)):
@@ -412,12 +417,10 @@ def what_is_explained(name: str, found: Values, scores: Tensor, shape: Size, app
         if column is not None and count == 2:
             return Reading(column, margin)
         if column is not None:
-            raise InputError(
-                f"{name} explains class {column} of {count} only: explain all classes, or pass target=Class(index={column}) with a model of that output."
-            )
+            raise InputError(f"{name} explains class {column} of {count} only: explain all classes, or audit a model of that output alone.")
     raise InputError(
-        f"{name} explains another model or class than the audited one: base value + sum of values is {shown(total)}, the model's outputs are "
-        f"{shown(scores)}; {REMAKE}."
+        f"{name} explains another model or class than the audited one: base value + sum of values is {shown(total)}, "
+        f"the model's outputs are {shown(scores)}; {REMAKE}."
     )
 
 
