@@ -381,8 +381,8 @@ def of_class(name: str, values: Tensor, inputs: Tensor, targets: Tensor, reading
         picked = values.gather(-1, targets.reshape(-1, *[1] * inputs.ndim).expand(*inputs.shape, 1))
         return picked.squeeze(-1)
     raise InputError(
-        f"{name} gives values of shape {tuple(values.shape)} for inputs of shape {tuple(inputs.shape)}, expected these axes and at most one "
-        "for the classes; values of interactions are not summed."
+        f"{name} gives values of shape {tuple(values.shape)} for inputs of shape {tuple(inputs.shape)}, expected these axes and at most "
+        "one for the classes; values of interactions are not summed."
     )
 
 

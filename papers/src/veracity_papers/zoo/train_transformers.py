@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import argparse
 import csv
-import io
 import json
 import sys
 import time
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
+
+from veracity_papers.data.eurosat import eurosat
 
 WIDTH, LAYERS, VOCABULARY, LENGTH = 128, 2, 8000, 64
 
@@ -78,8 +77,8 @@ def train_text(name: str, data: Path, out: Path, device: str, epochs: int) -> di
     train, labels, test, truth = texts(name, data)
     tokenizer = tokenizer_of(train, out / f"{name}-tokenizer.json")
     config = DistilBertConfig(
-        vocab_size=len(tokenizer), dim=WIDTH, hidden_dim=4 * WIDTH, n_layers=LAYERS, n_heads=4, max_position_embeddings=LENGTH, num_labels=2,
-        dropout=0.2, attention_dropout=0.1, seq_classif_dropout=0.2, pad_token_id=tokenizer.pad_token_id,
+        vocab_size=len(tokenizer), dim=WIDTH, hidden_dim=4 * WIDTH, n_layers=LAYERS, n_heads=4, max_position_embeddings=LENGTH,
+        num_labels=2, dropout=0.2, attention_dropout=0.1, seq_classif_dropout=0.2, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
     model = DistilBertForSequenceClassification(config).to(device)
     options = {"padding": "max_length", "truncation": True, "max_length": LENGTH, "return_tensors": "pt"}
@@ -104,29 +103,11 @@ def train_text(name: str, data: Path, out: Path, device: str, epochs: int) -> di
     return {"accuracy": float(right), "held_out": len(truth), "parameters": sum(one.numel() for one in model.parameters())}
 
 
-def images(data: Path) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """EuroSAT: training and held-out images (N, 3, 64, 64) in 0..1 with their classes."""
-    from PIL import Image
-
-    found: dict[str, tuple[list[Any], list[int]]] = {"train": ([], []), "test": ([], [])}
-    with zipfile.ZipFile(data / "eurosat" / "eurosat_rgb_240perclass.zip") as archive:
-        names = sorted(name for name in archive.namelist() if name.lower().endswith(".jpg"))
-        classes = sorted({name.split("/")[-2] for name in names})
-        for name in names:
-            split = "train" if "/train/" in f"/{name}" else "test"
-            found[split][0].append(np.asarray(Image.open(io.BytesIO(archive.read(name)))))
-            found[split][1].append(classes.index(name.split("/")[-2]))
-    parts = []
-    for split in ("train", "test"):
-        parts += [torch.from_numpy(np.stack(found[split][0])).permute(0, 3, 1, 2).float() / 255, torch.tensor(found[split][1])]
-    return tuple(parts)  # type: ignore[return-value]
-
-
 def train_images(name: str, data: Path, out: Path, device: str, epochs: int) -> dict[str, Any]:
     """A vision transformer or a residual network on satellite images."""
     from transformers import ResNetConfig, ResNetForImageClassification, ViTConfig, ViTForImageClassification
 
-    x, y, test, truth = (part.to(device) for part in images(data))
+    x, y, test, truth = (part.to(device) for part in (*eurosat("train"), *eurosat("test")))
     if name == "eurosat-vit":
         config: Any = ViTConfig(
             image_size=64, patch_size=8, hidden_size=192, num_hidden_layers=6, num_attention_heads=3, intermediate_size=384, num_labels=10,
@@ -168,6 +149,7 @@ TASKS = {"sst2": (train_text, 3), "sms": (train_text, 30), "eurosat-vit": (train
 
 
 def main() -> None:
+    """Read the options and train."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--data", type=Path, default=Path("data"))
