@@ -58,6 +58,7 @@ from veracity.engine.resolve import (
     labelled,
     named_labels,
     prepare_explainer,
+    usual_rows,
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
@@ -141,7 +142,7 @@ class Audit:
                  another Target, or a function of the output
     controls     whether the controls (random, constant, edges) stand beside the explainers
     companions   whether self-agreement and what the scores assume of the models are measured along
-    reference    samples for explainers that need some, and for the reference values of a table's columns
+    reference    samples for explainers that need some, and for the reference values of a table's columns (else those of `training`)
     training     (examples, labels) for explanations by examples and by concepts
     concepts     {"name": which training examples show it}: a set of labels, a mask, or a function (examples, labels) -> mask
     examples     how many of the training examples, the first ones, explanations by example refer to; all by default
@@ -382,7 +383,8 @@ class Audit:
                 as_whole(value, what, least=1)
         models, inputs, labels = self.modules, self.data, self.labels
         reference = as_reference(self.reference, inputs)
-        features = features_of(inputs, reference)
+        training = as_training(self.training, self.concepts)
+        features = features_of(inputs, usual_rows(self.training, inputs) if reference is None else reference)
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
         named = labelled(self.explainers or (), self.controls, structured)
@@ -392,7 +394,6 @@ class Audit:
         scores = all_scores(self.scores, self.companions)
         check_asked(scores.named, scores.asked, space, explainers)
         target, outputs = as_target(self.target), as_outputs(self.outputs)
-        training = as_training(self.training, self.concepts)
         checkpoints = as_checkpoints(self.checkpoints, {name: one for name, one in models.items() if isinstance(one, nn.Module)})
         check_needs(explainers, training, checkpoints, list(models))
         check_stability(scores, models, labels)

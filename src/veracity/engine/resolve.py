@@ -37,8 +37,8 @@ from veracity.engine.store.manifest import Spec, check
 from veracity.engine.store.records import DEEPEST, UNPRINTABLE, depth
 from veracity.explain import CONTROLS, Precomputed, as_explainer
 from veracity.inputs.convert import as_inputs, as_number_tensor
+from veracity.inputs.text import is_text, texts_for
 from veracity.models import as_model
-from veracity.models.transformers import is_text, texts_for
 from veracity.perturb import Group
 from veracity.scores import ActionFloor, SelfAgreement, SymmetryScore
 from veracity.scores.common import as_score
@@ -46,6 +46,8 @@ from veracity.scores.presets import listed_scores
 from veracity.walk import Exhaustive, MonteCarlo
 
 EXHAUSTIVE_UP_TO = 512
+USUAL = 10_000
+"""How many training rows say what usual values are."""
 LISTED = Sequence[Any] | Mapping[Any, Any]
 NUMBER = "pass numbers, and for a class its place among the model's outputs, from 0"
 
@@ -90,6 +92,22 @@ def as_reference(value: Any, inputs: Inputs) -> Tensor | None:
     """The reference set as a tensor; a DataFrame beside a table is coded like the table."""
     encode = getattr(inputs, "encode", None)
     return encode(value) if encode is not None and hasattr(value, "columns") else as_tensor(value, "reference")
+
+
+def usual_rows(training: Any, inputs: Inputs) -> Tensor | None:
+    """Rows of the training set that say what usual values of a table's columns are; None if it holds no rows of that table."""
+    given = training.inputs if isinstance(training, Training) else training[0] if isinstance(training, (tuple, list)) else None
+    if given is None or len(inputs.shape) != 1:
+        return None
+    encode, frame = getattr(inputs, "encode", None), getattr(given, "frame", given)
+    try:
+        if encode is not None and hasattr(frame, "columns"):
+            rows: Tensor = encode(frame)
+            return rows
+        known = as_inputs(given)
+    except InputError:  # such as a level that the audited rows do not have
+        return None
+    return known.take(torch.arange(min(known.size(), USUAL))).values if known.shape == inputs.shape else None
 
 
 def as_whole(value: Any, what: str, least: int) -> int:

@@ -16,8 +16,8 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.features import Features
 from veracity.core.inputs import Signals
-from veracity.core.models import View, unwrap
-from veracity.models.base import NumpyModel
+from veracity.core.models import View, unwrap, weight_type
+from veracity.models.base import Converted, NumpyModel
 
 SHOWN = 8
 """How many levels a message lists."""
@@ -163,7 +163,8 @@ class TableInputs:
                     f"Column '{next(iter(self.categories))}' holds categories, and this model takes numbers: encode it, or pass a Pipeline "
                     "that does."
                 )
-            return InType(model) if any(one.is_floating_point() and one.dtype != torch.float64 for one in model.parameters()) else model
+            kind = weight_type(model)
+            return model if kind is None or kind is torch.float64 else Converted(model, kind)
         fitted_on: tuple[str, ...] | None = getattr(inner, "feature_names", None)
         if fitted_on is not None:
             check_columns(inner.title, fitted_on, self.names)
@@ -228,16 +229,6 @@ class FrameModel(View):
         """Scores of rows."""
         inner: Any = unwrap(self.model)
         scores: Tensor = inner.scored(values, inner.predict(self.columns.decode(values.detach().cpu().numpy(), self.order)))
-        return scores
-
-
-class InType(View):
-    """A network that gets rows in the type of its weights."""
-
-    def forward(self, values: Tensor) -> Tensor:
-        """The network's scores."""
-        kind = next(one.dtype for one in self.model.parameters() if one.is_floating_point())
-        scores: Tensor = self.model(values.to(kind))
         return scores
 
 
