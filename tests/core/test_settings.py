@@ -56,8 +56,8 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def registries() -> list[Registry[Any]]:
-    """Of components: recipes, figures and renderers have no settings."""
-    without = ("recipe", "figure", "renderer")
+    """Of components: recipes, figures, renderers and adapters of models have no settings."""
+    without = ("recipe", "figure", "renderer", "model adapter")
     return [one for one in vars(registry).values() if isinstance(one, Registry) and one.kind not in without]
 
 

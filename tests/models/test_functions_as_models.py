@@ -54,7 +54,7 @@ def test_names_of_classes_are_no_scores() -> None:
 
 
 def test_what_no_adapter_takes() -> None:
-    with pytest.raises(InputError, match=r"Model 'mine' is an? int, which no adapter takes: pass a torch.nn.Module, a function"):
+    with pytest.raises(InputError, match=r"Model 'mine' has the type int, which no adapter takes: pass a torch.nn.Module, a function"):
         as_model("mine", 3)
 
 

@@ -112,7 +112,7 @@ def as_model(name: str, value: Any) -> nn.Module:
             adapted: nn.Module = adapter(value)
             return adapted
     raise InputError(
-        f"Model '{name}' is a {type(value).__name__}, which no adapter takes: pass a torch.nn.Module, a function on arrays, a scikit-learn "
+        f"Model '{name}' has the type {type(value).__name__}, which no adapter takes: pass a torch.nn.Module, a function on arrays, a scikit-learn "
         "estimator, an XGBoost or LightGBM model, an ONNX file or a transformers pipeline."
     )
 
