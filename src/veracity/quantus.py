@@ -165,7 +165,7 @@ class QuantusFunction(Foreign):
     settings: Mapping[str, Any] = field(default_factory=dict)
     magnitudes: bool = False
 
-    def call(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Any:
+    def call(self, model: nn.Module, inputs: Tensor, targets: Tensor, structure: tuple[Tensor, ...]) -> Any:
         """Maps of these rows; a channel axis that is missing is put in."""
         given = {"inputs": inputs.detach().cpu().numpy(), "targets": targets.detach().cpu().numpy()}
         found = as_maps(self.function(model=model, **given, **self.settings), inputs.shape[1:], len(inputs), self.name)

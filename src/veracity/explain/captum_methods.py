@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context
-from veracity.core.models import View, layer_of, unwrap
+from veracity.core.models import View, layer_of, unwrap, word_embedding
 from veracity.explain.deep_lift import DeepLift
 from veracity.explain.foreign import Foreign, display_name
 from veracity.explain.passes import Structure
@@ -103,8 +103,6 @@ class CaptumMethod(Foreign):
 
         The method sees the tokens as its input, so its baseline is the text of baseline tokens. Gates below 1 act behind the layer.
         """
-        from veracity.inputs.text import word_embedding
-
         ids, units, *carried = structure
         layer = layer_of(model, self.layer) if self.layer is not None else word_embedding(text.model)
 

@@ -50,7 +50,8 @@ class RandomGaussian(Control):
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         if context.present is not None:  # the numbers of a short sample do not depend on the length of others
-            return torch.special.ndtri(context.draws.uniform(*inputs.shape[1:], stream=self.name)).to(inputs)
+            normal: Tensor = torch.special.ndtri(context.draws.uniform(*inputs.shape[1:], stream=self.name))
+            return normal.to(inputs)
         return context.draws.normal(*inputs.shape[1:], stream=self.name).to(inputs)
 
 

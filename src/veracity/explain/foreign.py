@@ -11,6 +11,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -141,8 +142,8 @@ class Foreign(Explainer, ABC):
         mixing = apart(maps[:1], alone)
         random = 0.0
         if mixing > 0:
-            again = self.attempt(model, x, t, 1, context)
-            random, mixing = apart(maps, again), apart(again[:1], alone)
+            again = self.attempt(model, x[:1], t[:1], 0, context)
+            random, mixing = apart(alone, again), apart(maps[:1], again)
         found = Trial(maps, seconds, random, mixing)
         self.__dict__["_seen"] = (key, found)
         return found
@@ -150,8 +151,9 @@ class Foreign(Explainer, ABC):
     def attempt(self, model: nn.Module, inputs: Tensor, targets: Tensor, seed: int, context: Context) -> Tensor:
         """One run on a few inputs; raises if it fails or returns something else."""
         structure = tuple(part[: len(inputs)] for part in context.structure)
+        training = any(part.training for part in model.modules())  # a model that is evaluated already is watched by its caller
         try:
-            with evaluating(model):
+            with evaluating(model) if training else nullcontext():
                 return self.explain(
                     model, inputs, targets, replace(context, draws=Draws.of(seed, torch.arange(len(inputs))), structure=structure)
                 )

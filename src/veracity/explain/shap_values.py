@@ -101,11 +101,13 @@ class ShapMethod(Foreign, ABC):
         """Rows as shap's explainer takes them: tensors for networks, a DataFrame if the model was fitted on one, else an array."""
         if type(maker).__name__ in ON_TENSORS:
             return inputs
+        from veracity.inputs.tables import FrameModel
+
         arrays = inputs.detach().cpu().numpy()
         view: Any = model
         while isinstance(view, View):
-            if hasattr(view, "table"):
-                return view.table.decode(arrays)
+            if isinstance(view, FrameModel):
+                return view.columns.decode(arrays, view.order)
             view = view.model
         return arrays
 
@@ -171,9 +173,10 @@ class ShapObject(ShapMethod, Bound):
         return f"pass veracity.explain.Shap(kind='{kind}'), or a function (model, inputs, targets) that makes it for each model"
 
     def spec(self) -> dict[str, Any]:
-        parts = [(path, found) for path in CONTENT if (found := follow(self.explainer, path)) is not None]
-        content = fingerprint.of_value((type(self.explainer), parts))
-        return {"name": self.name, "content": content, "settings": encode_setting(self.settings), "random": self.random}
+        if "_content" not in self.__dict__:  # a forest takes a while to hash
+            parts = [(path, found) for path in CONTENT if (found := follow(self.explainer, path)) is not None]
+            self.__dict__["_content"] = fingerprint.of_value((type(self.explainer), parts))
+        return {"name": self.name, "content": self.__dict__["_content"], "settings": encode_setting(self.settings), "random": self.random}
 
     def made_for(self, model: nn.Module) -> Any:
         return self.explainer
@@ -391,8 +394,8 @@ def of_class(name: str, values: Tensor, inputs: Tensor, targets: Tensor, reading
         picked = values.gather(-1, targets.reshape(-1, *[1] * inputs.ndim).expand(*inputs.shape, 1))
         return picked.squeeze(-1)
     raise InputError(
-        f"{name} gives values of shape {tuple(values.shape)} for inputs of shape {tuple(inputs.shape)}, expected these axes and at most "
-        "one for the classes; values of interactions are not summed."
+        f"{name} gives values of shape {tuple(values.shape)} for inputs of shape {tuple(inputs.shape)}, expected these axes and at "
+        "most one for the classes; values of interactions are not summed."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,9 +112,8 @@ def is_dataset(given: Any) -> bool:
 
 def samples_of(given: Any) -> tuple[Any, Any]:
     """All samples of a dataset and their labels, if it has any. A loader is read in the order of its dataset."""
-    dataset = given.dataset if isinstance(given, torch.utils.data.DataLoader) else given
-    rows: Iterable[Any] = (dataset[number] for number in range(len(dataset))) if hasattr(dataset, "__len__") else dataset
-    listed = list(rows)
+    dataset: Any = given.dataset if isinstance(given, torch.utils.data.DataLoader) else given
+    listed = [dataset[number] for number in range(len(dataset))] if hasattr(dataset, "__len__") else list(dataset)
     if not listed:
         raise InputError("There are no inputs: the dataset is empty.")
     if isinstance(listed[0], Mapping):

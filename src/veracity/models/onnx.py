@@ -12,8 +12,15 @@ from veracity.core.errors import InputError, missing_extra
 from veracity.core.registry import MODELS
 from veracity.models.base import NumpyModel
 
-TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(int64)": np.int64}
-TYPES |= {"tensor(int32)": np.int32, "tensor(bool)": np.bool_, "tensor(uint8)": np.uint8}
+TYPES: dict[str, type] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+    "tensor(uint8)": np.uint8,
+}
 
 
 @MODELS.add

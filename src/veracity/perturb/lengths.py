@@ -112,7 +112,7 @@ class OwnLength(GuidedSpace):
     def padded(self) -> int:
         """U, the number of values of the longest sample."""
         known: Any = self.space
-        return int(Size(known.shape).numel() if isinstance(known, Masks) else known.size)
+        return int(self.space.known_shape.numel() if isinstance(self.space, Masks) else known.size)
 
     def of_length(self, size: int) -> InputSpace:
         """The space for samples of this many values."""
