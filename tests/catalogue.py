@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Any
 
@@ -10,10 +11,17 @@ from veracity.core import registry
 from veracity.scores.presets import PRESETS
 
 
+def summary(item: Any) -> str:
+    """The first paragraph about a component."""
+    if hasattr(item, "summary"):
+        return str(item.summary())
+    return (inspect.getdoc(item) or "").split("\n\n")[0].replace("\n", " ")
+
+
 def registered() -> dict[str, dict[str, str]]:
     """The names and sentences of the package's own components, by kind."""
     known = {one.plural: one for one in vars(registry).values() if isinstance(one, registry.Registry)}
-    found = {kind: {name: item.summary() for name, item in sorted(known[kind].own().items()) if ours(item)} for kind in KINDS[:-1]}
+    found = {kind: {name: summary(item) for name, item in sorted(known[kind].own().items()) if ours(item)} for kind in KINDS[:-1]}
     return {**found, "presets": {name: one.summary() for name, one in sorted(PRESETS.items())}}
 
 

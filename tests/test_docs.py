@@ -86,7 +86,7 @@ GROUPS_OF_ENTRY_POINTS = {f"veracity.{one.plural}" for one in vars(registry).val
     "veracity.executors",
     "veracity.figures",
 }
-YOURS = {"transposed.py", "audit.toml"}
+YOURS = {"transposed.py", "scorecard.py", "audit.toml"}
 """Files that a reader writes."""
 RUN_FOLDERS = re.compile(r"^(?:runs|models|explanations|orbits|outputs|pictures|reductions|failed|calibrations|lessons|worst|cells)(?:/|$)")
 

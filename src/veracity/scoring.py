@@ -13,8 +13,9 @@ from torch import Size, Tensor
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError
-from veracity.engine.resolve import as_tensor
+from veracity.engine.resolve import as_tensor, check_given
 from veracity.explain import Precomputed, as_explainer
+from veracity.explain.precomputed import is_table
 from veracity.inputs import as_inputs
 from veracity.results import Result
 
@@ -61,6 +62,8 @@ def score(
         if given is None and inner is not None:
             explainers[name] = inner
         else:
+            if is_table(given):
+                check_given({str(name): Precomputed(maps=given)}, inputs, ())
             explainers[name] = Precomputed(maps=as_maps(given, inputs.shape, inputs.size(), str(name)), explainer=inner)
     chosen = target if target is not None else "predicted" if y is None else "label"
     audit = Audit(models=model, inputs=inputs, targets=y, explainers=explainers, scores=scores, target=chosen, **settings)

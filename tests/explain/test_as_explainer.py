@@ -65,7 +65,6 @@ def test_a_spec_makes_the_explainer_again(value: object) -> None:
         ("no_such_module:thing", "Cannot import 'no_such_module' for 'no_such_module:thing'"),
         ("captum.attr:Thing", "Unknown name in captum.attr: 'Thing'"),
         ({"name": "test_foreign:noisy", "a": 1}, "The explainer 'test_foreign:noisy' takes no settings, but got a"),
-        (captum.attr.LayerGradCam, "LayerGradCam explains a layer, so it needs its name: pass CaptumMethod"),
         (captum.attr.NeuronGradient, "NeuronGradient explains a neuron, not the input"),
         (captum.attr.GuidedGradCam, r"GuidedGradCam needs more than a model \(model, layer\): pass a factory"),
         (captum.attr.NoiseTunnel, "NoiseTunnel needs more than a model"),

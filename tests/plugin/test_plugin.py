@@ -6,41 +6,50 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from veracity import Audit, VeracityError
 from veracity.cli import main
 from veracity.core import registry
 from veracity.core.registry import Registry
 from veracity.recipe import Scale, run_recipe
 from veracity.results import Result
-from veracity.testing import ExplainerConformance, GroupConformance
+from veracity.testing import ExplainerConformance, GroupConformance, InputsConformance, ModelConformance
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
-CODE, PROJECT = (re.search(rf"```{language}\n(.*?)```", PAGE, flags=re.S).group(1) for language in ("python", "toml"))  # type: ignore[union-attr]
-POINTS: dict[str, dict[str, str]] = tomllib.loads(PROJECT)["project"]["entry-points"]
+CODE, ADAPTER, RULES, *_ = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
+PROJECTS = [tomllib.loads(text)["project"] for text in re.findall(r"```toml\n(.*?)```", PAGE, flags=re.S)]
+POINTS: dict[str, dict[str, str]] = {group: points for project in PROJECTS for group, points in project["entry-points"].items()}
 REGISTRIES = [one for one in vars(registry).values() if isinstance(one, Registry)]
 
 
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The page's file on sys.path, with the metadata that pip would write beside it."""
+    """The page's files on sys.path, with the metadata that pip would write beside them."""
     site = tmp_path_factory.mktemp("site")
     (site / "transposed.py").write_text(CODE)
-    about = site / "veracity_transposed-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: veracity-transposed\nVersion: 1.0\n")
-    sections = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in POINTS.items()]
-    (about / "entry_points.txt").write_text("\n".join(sections))
+    (site / "scorecard.py").write_text(ADAPTER)
+    for project in PROJECTS:
+        about = site / f"{project['name'].replace('-', '_')}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n")
+        groups = project["entry-points"].items()
+        sections = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in groups]
+        (about / "entry_points.txt").write_text("\n".join(sections))
     before = {one.plural: dict(one.own()) for one in REGISTRIES}
     sys.path.insert(0, str(site))
     for one in REGISTRIES:
         one.__dict__.pop("_points", None)
     yield
     sys.path.remove(str(site))
-    sys.modules.pop("transposed", None)
+    for name in ("transposed", "scorecard"):
+        sys.modules.pop(name, None)
     for one in REGISTRIES:
         one.__dict__.pop("_points", None)
         one._items = before[one.plural]
@@ -90,6 +99,32 @@ def test_ls_lists_every_part_with_its_sentence(group: str, name: str, plugin: No
 
 def test_show_prints_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "net: surprise" in command("show", str(run), capsys=capsys)
+
+
+RULES_OF = {"TestScorecard": ModelConformance, "TestMappedInputs": InputsConformance}
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize(("name", "rule"), [(name, rule) for name, kind in RULES_OF.items() for rule in dir(kind) if "test_" in rule])
+def test_the_adapter_follows_the_rules(name: str, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(RULES, "docs/plugins.md", "exec"), names)
+    assert issubclass(names[name], RULES_OF[name])
+    getattr(names[name](), rule)()
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+def test_an_audit_takes_the_adapted_model(tmp_path: Path) -> None:
+    scorecard = import_module("scorecard")
+    np.save(tmp_path / "rows.npy", np.linspace(-1, 1, 18).reshape(6, 3))
+    settings: dict[str, Any] = {"inputs": scorecard.MappedInputs(str(tmp_path / "rows.npy")), "scores": ["faithfulness_correlation"]}
+    card = scorecard.Scorecard((0.0, 0.5, -0.5), (1.0, 2.0, 4.0))
+    result = Audit(models=card, explainers=["kernel_shap"], **settings).run(tmp_path / "run", progress=False)
+    assert result.table()["explainer"].iloc[0] == "kernel_shap"
+    with pytest.raises(VeracityError, match="The scorecard of 3 features has no gradients: choose an explainer"):
+        Audit(models=card, explainers=["saliency"], **settings).run(tmp_path / "refused", progress=False)
 
 
 @pytest.mark.usefixtures("plugin")

@@ -18,8 +18,8 @@ from veracity.core.errors import unknown
 
 FILE = Path(__file__).with_name("catalogue.json")
 KINDS = (
-    "explainers", "groups", "spaces", "measures", "scores", "walks", "kernels", "targets", "trainers", "orbits", "tasks", "recipes",
-    "executors", "figures", "presets",
+    "explainers", "models", "groups", "spaces", "measures", "scores", "walks", "kernels", "targets", "trainers", "orbits", "tasks",
+    "recipes", "executors", "figures", "presets",
 )  # fmt: skip
 """The kinds of components, in the order in which they are listed."""
 

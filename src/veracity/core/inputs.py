@@ -150,8 +150,10 @@ class TokenInputs:
         if not isinstance(ids, Tensor) or ids.ndim != 2 or ids.numel() == 0 or ids.is_floating_point():
             what = f"{ids.dtype} {tuple(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
             raise InputError(f"Tokens must be whole numbers of shape (samples, length) with at least one sample, not {what}.")
-        if isinstance(self.vocabulary, bool) or not isinstance(self.vocabulary, int) or self.vocabulary < 1:
-            raise InputError(f"The vocabulary must be a whole number of at least 1, not {short_repr(self.vocabulary)}.")
+        given: Any = self.vocabulary
+        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+            fix = f": pass its size, {len(given)}" if isinstance(given, (list, tuple, dict)) else ""
+            raise InputError(f"The vocabulary must be a whole number of at least 1, not {short_repr(given)}{fix}.")
         low, high = int(ids.min()), int(ids.max())
         if low < PADDING or high >= self.vocabulary:
             bad = low if low < PADDING else high
@@ -263,4 +265,7 @@ def check_finite(values: Tensor) -> None:
     """Raise if a sample holds NaN or infinity."""
     bad = (~values.isfinite().flatten(1).all(dim=1)).nonzero()
     if len(bad):
-        raise InputError(f"{len(bad)} of {len(values)} inputs hold NaN or infinity; the first is sample {int(bad[0])}.")
+        raise InputError(
+            f"{len(bad)} of {len(values)} inputs hold NaN or infinity; the first is sample {int(bad[0])}: "
+            "replace these values, or leave the samples out."
+        )

@@ -104,6 +104,8 @@ def layer_of(model: nn.Module, name: str) -> nn.Module:
     layers: dict[str, nn.Module] = dict(unwrap(model).named_modules())
     if not isinstance(name, str):
         raise InputError(f"A layer is given by its name, such as '{list(layers)[-1]}', not as {type(name).__name__}.")
+    if len(layers) == 1 and getattr(unwrap(model), "layers", True) is False:
+        raise InputError(f"{getattr(unwrap(model), 'title', 'The model')} has no layers: leave out what names the layer '{name}'.")
     if name not in layers or name == "":
         near = get_close_matches(name, [key for key in layers if key], n=1, cutoff=0.3)
         hint = f"Did you mean '{near[0]}'?" if near else f"Layers: {', '.join(key for key in layers if key)}."

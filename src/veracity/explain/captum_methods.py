@@ -199,10 +199,7 @@ def from_captum(value: type) -> CaptumMethod:
     if issubclass(value, captum.attr.NeuronAttribution):
         raise SpecError(f"{value.__name__} explains a neuron, not the input: use an attribution of the input or of a layer.")
     if issubclass(value, captum.attr.LayerAttribution):
-        raise SpecError(
-            f"{value.__name__} explains a layer, so it needs its name: pass "
-            f"CaptumMethod(attribution=captum.attr.{value.__name__}, layer='...')."
-        )
+        return CaptumMethod(attribution=value)  # of texts it explains the word embedding; elsewhere it asks for its layer
     needed = required_arguments(value) or []
     if len(needed) > 1 or issubclass(value, captum.attr.NoiseTunnel):
         raise SpecError(

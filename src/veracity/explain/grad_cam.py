@@ -13,11 +13,12 @@ from torch.nn import functional
 
 from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
-from veracity.core.models import evaluating, layer_of
+from veracity.core.models import evaluating, layer_of, unwrap
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.passes import hooks, in_batches, pick
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+OTHERS = "choose an explainer that only needs outputs, such as kernel_shap, lime or occlusion"
 INTERPOLATION = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
@@ -71,6 +72,9 @@ class LayerMap(Explainer, ABC):
             outputs.append(output if output.requires_grad else output.requires_grad_())
             return output.clone()
 
+        if getattr(unwrap(model), "layers", True) is False:
+            title = getattr(unwrap(model), "title", "the model")
+            raise InputError(f"{self.name} needs a network with layers, and {title} has none: {OTHERS}.")
         convolutions = (module for module in model.modules() if isinstance(module, CONVOLUTIONS))
         layers = [*convolutions] if self.layer is None else [layer_of(model, self.layer)]
         if not layers:

@@ -61,10 +61,14 @@ class Values(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Which class one column of values explains, and whether it explains the margin of a probability."""
+    """Which class one column of values explains, and whether it explains the margin of a probability.
+
+    only  of three classes and more, the classes whose scores the values explain; values of one class say nothing of another
+    """
 
     column: int | None
     margin: bool
+    only: tuple[int, ...] = ()
 
 
 def is_shap(value: Any) -> bool:
@@ -369,6 +373,12 @@ def per_row(base: Tensor, rows: int, outputs: int) -> Tensor:
 def of_class(name: str, values: Tensor, inputs: Tensor, targets: Tensor, reading: Reading | None) -> Tensor:
     """The values of each row's class, in the inputs' shape."""
     targets = targets.to(values.device)
+    if reading is not None and reading.only and not any(bool(targets.eq(one).all()) for one in reading.only):
+        other = next(int(one) for one in targets if int(one) != reading.only[0])
+        raise InputError(
+            f"{name} explains class {reading.only[0]} only, and class {other} is explained: explain all classes, or pass "
+            f"target={reading.only[0]}."
+        )
     if values.shape == inputs.shape and (reading is None or reading.column is None):
         return values
     if values.shape == inputs.shape and reading is not None:
@@ -420,7 +430,7 @@ def what_is_explained(name: str, found: Values, scores: Tensor, shape: Size, app
         if column is not None and count == 2:
             return Reading(column, margin)
         if column is not None:
-            raise InputError(f"{name} explains class {column} of {count} only: explain all classes, or audit a model of that output alone.")
+            return Reading(None, margin, tuple(at for at in order if close(link(total[:, 0]), scores[:, at])))
     raise InputError(
         f"{name} explains another model or class than the audited one: base value + sum of values is {shown(total)}, "
         f"the model's outputs are {shown(scores)}; {REMAKE}."

@@ -111,7 +111,8 @@ class TableInputs:
                 given = list(column.cat.categories)
             known = sorted(column.unique().tolist(), key=str) if given is None else list(given)
             kinds.append((name, column.dtype, tuple(known)))
-        return Columns(tuple(kinds))
+        labels = tuple(self.frame.columns)
+        return Columns(tuple(kinds), () if labels == self.names else labels)
 
     @property
     def categories(self) -> dict[str, list[Any]]:
@@ -175,9 +176,10 @@ class TableInputs:
 
 @dataclass(frozen=True)
 class Columns:
-    """The name, the type and, for a category, the levels of every column."""
+    """The name, the type and, for a category, the levels of every column; its label, if that is no text, such as a number."""
 
     kinds: tuple[tuple[str, Any, tuple[Any, ...] | None], ...]
+    labels: tuple[Any, ...] = ()
 
     def encode(self, frame: pd.DataFrame) -> Tensor:
         """A table as numbers (N, columns); raises on a level that is not known."""
@@ -215,7 +217,9 @@ class Columns:
             else:
                 columns[name] = pd.Series(np.array([*known, None], dtype=object)[:-1][codes]).astype(kind)
         frame = pd.DataFrame(columns)
-        return frame if order is None else frame[list(order)]
+        chosen = frame if order is None else frame[list(order)]
+        own = dict(zip(columns, self.labels, strict=False))
+        return chosen.rename(columns=own) if own else chosen
 
 
 class FrameModel(View):

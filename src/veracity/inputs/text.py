@@ -79,7 +79,10 @@ class TextInputs:
                 f"input_ids must be whole numbers of shape (texts, tokens), not {what}: pass tokenizer(texts, return_tensors='pt')."
             )
         if tokenizer is None and mask is None:
-            raise InputError("Tokens without their tokenizer need the number of the token that replaces one: pass tokenizer=, or mask=103.")
+            raise InputError(
+                "Token numbers need the tokenizer, or the number of the token that replaces one: pass TextInputs.of_encoding(encoding, "
+                "tokenizer), or TextInputs.of_encoding(encoding, mask=103)."
+            )
         known = NumbersOnly(mask, tuple(special)) if tokenizer is None else tokenizer
         pad = known.pad_token_id
         attended = parts.get("attention_mask", torch.ones_like(ids) if pad is None else (ids != pad).long())

@@ -111,6 +111,8 @@ def as_model(name: str, value: Any) -> nn.Module:
         if adapter.accepts(value):
             adapted: nn.Module = adapter(value)
             return adapted
+    if isinstance(value, type):
+        raise InputError(f"Model '{name}' is the class {value.__name__}: pass an object of it that was trained or fitted.")
     raise InputError(
         f"Model '{name}' has the type {type(value).__name__}, which no adapter takes: pass a torch.nn.Module, a function on arrays, a scikit-learn "
         "estimator, an XGBoost or LightGBM model, an ONNX file or a transformers pipeline."

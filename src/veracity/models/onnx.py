@@ -64,7 +64,7 @@ class OnnxModel(NumpyModel):
             except ImportError as error:
                 raise missing_extra("onnxruntime", "onnx") from error
             options = onnxruntime.SessionOptions()
-            options.log_severity_level = 3
+            options.log_severity_level = 4
             try:
                 self.__dict__["_session"] = onnxruntime.InferenceSession(self.content, options, providers=["CPUExecutionProvider"])
             except Exception as error:
@@ -92,12 +92,21 @@ class OnnxModel(NumpyModel):
         cast = {feed.name: part.astype(TYPES.get(feed.type, part.dtype), copy=False) for feed, part in zip(feeds, parts, strict=True)}
         name, fixed = self.output, feeds[0].shape[0]
         if not isinstance(fixed, int):
-            answer: NDArray[Any] = self.session.run([name], cast)[0]
-            return answer
+            return self.answer(name, cast)
         rows = len(values)
         index = np.arange(-(-rows // fixed) * fixed) % rows
-        answers = [self.session.run([name], {key: part[some] for key, part in cast.items()})[0] for some in index.reshape(-1, fixed)]
+        answers = [self.answer(name, {key: part[some] for key, part in cast.items()}) for some in index.reshape(-1, fixed)]
         return np.concatenate(answers)[:rows]
+
+    def answer(self, output: str, feeds: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        """One output for one batch; raises if axes that the file leaves open have sizes that do not fit."""
+        try:
+            found: NDArray[Any] = self.session.run([output], feeds)[0]
+        except Exception as error:
+            shapes = ", ".join(f"{part.shape[1:]} as '{name}'" for name, part in feeds.items())
+            reason = " ".join(str(error).rpartition("Status Message: ")[2].split())[:160]
+            raise InputError(f"{self.title} fails on samples of shape {shapes} ({reason}): export it for this shape.") from error
+        return found
 
     @property
     def output(self) -> str:

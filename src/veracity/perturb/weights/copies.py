@@ -108,8 +108,9 @@ def parameters_of(model: nn.Module) -> dict[str, Tensor]:
             "again, with Audit(training=(x, y))."
         )
     if not kept:
+        title = getattr(unwrap(model), "title", f"The model {type(model).__name__}")
         raise InputError(
-            f"The model {type(model).__name__} has no parameters that could be perturbed: leave out the scores that perturb weights, or "
+            f"{title} has no parameters that could be perturbed: leave out the scores that perturb weights, or "
             "pass a model whose weights are nn.Parameters."
         )
     return kept
