@@ -62,7 +62,7 @@ from veracity.engine.resolve import (
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.trial import admit, check_ready, check_training, first_budget, readable, try_explainers
+from veracity.engine.trial import admit, check_ready, check_training, first_pass, try_explainers
 from veracity.inputs import labels_of
 from veracity.results import Result
 from veracity.scores.presets import listed_scores
@@ -354,9 +354,8 @@ class Audit:
         with bar("looking at the models", len(every) * inputs.size(), progress, after=LATE) as advance:
             for name, label, fold, given in every:
                 check_ready(name, given)
-                module = readable(name, inputs.adapt(given), inputs)
                 advance(0, f"looking at {name}")
-                budgets[name] = first_budget(name, module, inputs, memory, batch, workers)
+                module, budgets[name] = first_pass(name, inputs.adapt(given), inputs, memory, batch, workers)
                 check_training(name, module, one.training, one.explainers)
                 model, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, budgets[name], advance)
                 known = folds[label].fingerprints[fold.fold] if fold and folds[label].fingerprints else model.fingerprint

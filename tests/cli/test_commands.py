@@ -184,7 +184,7 @@ BAD = [
     ("axes = [-1]", "axis = [-1]", "Did you mean 'axes'"),
     ("explainers =", "explainer =", "Did you mean 'explainers'"),
     ("walk =", "walk", "is not valid TOML"),
-    ('["equivariance", "model_invariance"]', '"equivariance"', "'scores' must be a list"),
+    ('["equivariance", "model_invariance"]', "3", "'scores' must be a list"),
     ('"small:small_net"', '"small:smal_net"', "Did you mean 'small_net'"),
     ('"small:small_net"', '"smal:small_net"', "Cannot import 'smal'"),
     ('"net.safetensors"', '"none.safetensors"', "There is no weights file"),

@@ -16,7 +16,7 @@ from veracity.core.inputs import TensorInputs
 from veracity.core.targets import ONE_OUTPUT, SUMS_DIFFER, Custom, Outputs, Predicted
 from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel
-from veracity.engine.trial import admit, check_mixing, check_rows, first_budget
+from veracity.engine.trial import admit, check_mixing, check_rows, first_pass
 from veracity.perturb import CyclicShift
 
 
@@ -111,7 +111,7 @@ def test_outputs_that_are_not_scores_need_a_target() -> None:
     model, _ = admit("net", Field(), inputs, None, Custom(function=lambda output: output.sum((1, 2))), None, Budget(8))
     assert model.outputs is Outputs.RAW
     with pytest.raises(InputError, match="must return one tensor with a row for each input, not a tuple"):
-        first_budget("net", Pair(), inputs, None, None)
+        first_pass("net", Pair(), inputs, None, None)
 
 
 class Centred(nn.Module):

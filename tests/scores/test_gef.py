@@ -148,7 +148,6 @@ class Stubborn(nn.Module):
     ("settings", "sentence"),
     [
         ({"models": Stubborn()}, "chance"),
-        ({"models": linear(classes=1), "outputs": "raw"}, "at least two classes"),
         ({"models": nn.Flatten()}, "no parameters"),
         ({"explainers": {"maps": torch.ones(30, 20)}}, "without their explainer"),
         ({"scores": [FastGEF(steps=2)]}, "at least 3"),

@@ -89,7 +89,7 @@ def values(audit: Audit, folder: Path, label: str) -> tuple[np.ndarray, np.ndarr
 
 
 def explanation_scores() -> dict[str, Score]:
-    named = {name: SCORES.build({"name": name, **SMALL.get(name, {})}) for name in SCORES if name not in STABILITY}
+    named = {name: SCORES.build({"name": name, **SMALL.get(name, {})}) for name in SCORES if name not in STABILITY | {"refit_gef"}}
     return {name: score for name, score in {**named, **ABSOLUTE, **BESIDE}.items() if score.reads is Reads.EXPLANATION}
 
 

@@ -74,7 +74,7 @@ class Label(Target):
         """The labels, which must be class numbers."""
         if labels is None:
             raise InputError("The target 'label' needs targets: pass targets=... beside inputs=...")
-        if scores.shape[1] == 1:
+        if scores.shape[1] == 1 and bool((labels != 0).any()):
             raise InputError(
                 "The target 'label' chooses among classes, but the model has a single output: leave target=... out to explain it."
             )

@@ -171,34 +171,26 @@ def check_ready(name: str, module: nn.Module) -> None:
         raise InputError(f"Model '{name}' is in train mode and has {', '.join(layers)}: call model.eval() first.")
 
 
-def readable(name: str, module: nn.Module, inputs: Inputs) -> nn.Module:
-    """The model as one that returns a tensor: the scores out of a dict, a tuple or an object, and (N, 1) for one number per input."""
-    with evaluating(module), torch.no_grad():
+def first_pass(
+    name: str, module: nn.Module, inputs: Inputs, memory: int | None, rows: int | None, workers: int = 1
+) -> tuple[nn.Module, Budget]:
+    """The model as one that returns a tensor of scores, and its row budget, from a first forward pass of one sample.
+
+    Scores are found in a dict, a tuple or an object, and one number per input becomes (N, 1).
+    """
+    with evaluating(module):
         row, kind = take(inputs, slice(0, 1), module), weight_type(module)
         if kind is not None and kind is not row.values.dtype:
             module = Converted(module, kind)
         try:
-            output = row.through(module)
-        except VeracityError:
-            raise
-        except Exception as error:
-            raise refusal(name, module, row, error) from error
-    return readable_output(module, output)
-
-
-def first_budget(name: str, module: nn.Module, inputs: Inputs, memory: int | None, rows: int | None, workers: int = 1) -> Budget:
-    """The model's row budget, from a first forward pass of one sample."""
-    with evaluating(module):
-        row = take(inputs, slice(0, 1), module)
-        try:
-            output = row.through(module)
-            budget = budget_for(module, row, memory, rows, workers)
+            view, output = readable_output(module, row.through(module))
+            budget = budget_for(view, row, memory, rows, workers)
         except VeracityError:
             raise
         except Exception as error:
             raise refusal(name, module, row, error) from error
     check_output(name, output)
-    return budget
+    return view, budget
 
 
 def refusal(name: str, module: nn.Module, signals: Signals, error: Exception, what: str = "inputs") -> InputError:

@@ -12,6 +12,7 @@ from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, GivenMaps, InputObserver
+from veracity.core.inputs import check_readable
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace
@@ -152,6 +153,7 @@ def as_maps(value: Any) -> Tensor:
             else type(given).__name__
         )
         raise SpecError(f"precomputed needs maps, a real tensor (samples, ...) with one explanation per input, not {what}.")
+    check_readable(given, "maps of precomputed")
     return given.detach()
 
 

@@ -114,8 +114,8 @@ def as_model(name: str, value: Any) -> nn.Module:
     if isinstance(value, type):
         raise InputError(f"Model '{name}' is the class {value.__name__}: pass an object of it that was trained or fitted.")
     raise InputError(
-        f"Model '{name}' has the type {type(value).__name__}, which no adapter takes: pass a torch.nn.Module, a function on arrays, a scikit-learn "
-        "estimator, an XGBoost or LightGBM model, an ONNX file or a transformers pipeline."
+        f"Model '{name}' has the type {type(value).__name__}, which no adapter takes: pass a torch.nn.Module, a function on arrays, a "
+        "scikit-learn estimator, an XGBoost or LightGBM model, an ONNX file or a transformers pipeline."
     )
 
 
@@ -156,33 +156,37 @@ class OneColumn(View):
         return self.model(*inputs).reshape(-1, 1)  # type: ignore[no-any-return]
 
 
-def readable_output(model: nn.Module, output: Any) -> nn.Module:
-    """The module itself if its output for one row has the form (1, ...), else a view of the entry that holds the scores.
+def readable_output(model: nn.Module, output: Any) -> tuple[nn.Module, Any]:
+    """The module, as a view that returns scores (N, ...), and the scores in its output for one row.
+
+    The scores are the entry of a dict, a tuple or an object that holds them. Something else is returned as it is.
 
     >>> class Net(nn.Module):
     ...     def forward(self, x):
     ...         return {"loss": x.sum(), "logits": 2 * x}
     >>> net = Net()
-    >>> readable_output(net, net(torch.ones(1, 2)))(torch.ones(1, 2))
-    tensor([[2., 2.]])
+    >>> view, scores = readable_output(net, net(torch.ones(1, 2)))
+    >>> view(torch.ones(1, 2)), scores
+    (tensor([[2., 2.]]), tensor([[2., 2.]]))
     """
     if isinstance(output, Tensor):
-        return OneColumn(model) if output.shape == (1,) else model
+        return (OneColumn(model), output.reshape(-1, 1)) if output.shape == (1,) else (model, output)
+    key = scores_key(output)
+    if key is None:
+        return model, output
+    view = ReadableOutput(model, key)
+    return readable_output(view, view.entry(output))
+
+
+def scores_key(output: Any) -> str | int | None:
+    """The name or place of the scores in a structured output; None if it does not tell."""
     for key in OUTPUT_NAMES:
         if isinstance(getattr(output, key, None), Tensor) or (isinstance(output, Mapping) and isinstance(output.get(key), Tensor)):
-            return scores_at(model, key, output)
+            return key
     parts: list[tuple[str | int, Any]] = []
     if isinstance(output, Mapping):
         parts = list(output.items())
     elif isinstance(output, Sequence):
         parts = list(enumerate(output))
     tensors = [key for key, part in parts if isinstance(part, Tensor) and part.is_floating_point() and part.ndim > 0]
-    if len(tensors) == 1 or (tensors and isinstance(output, Sequence)):
-        return scores_at(model, tensors[0], output)
-    return model
-
-
-def scores_at(model: nn.Module, key: str | int, output: Any) -> nn.Module:
-    """A view of one entry of the output, which may itself be one number per row."""
-    view = ReadableOutput(model, key)
-    return readable_output(view, view.entry(output))
+    return tensors[0] if len(tensors) == 1 or (tensors and isinstance(output, Sequence)) else None
