@@ -100,8 +100,8 @@ class ShapMethod(Foreign, ABC):
         arrays = inputs.detach().cpu().numpy()
         view: Any = model
         while isinstance(view, View):
-            if hasattr(view, "table"):
-                return view.table.decode(arrays)
+            if hasattr(view, "columns"):
+                return view.columns.decode(arrays, view.order)
             view = view.model
         return arrays
 
