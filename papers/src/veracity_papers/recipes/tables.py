@@ -33,10 +33,11 @@ class Effort:
     subsets: int
     draws: int
     copies: int
+    levels: int = 5
 
 
 EFFORTS = {
-    Scale.SMOKE: Effort(4, 400, 8, 30, 20, 2, 1),
+    Scale.SMOKE: Effort(4, 200, 4, 30, 20, 2, 1, 3),
     Scale.SMALL: Effort(64, 4000, 50, 200, 100, 5, 5),
     Scale.PAPER: Effort(500, 32_561, 100, 500, 200, 10, 10),
 }
@@ -83,7 +84,7 @@ def scores(effort: Effort) -> list[Score]:
     return [
         FaithfulnessCorrelation(subset_size=3, nr_runs=effort.subsets),
         MaxSensitivity(radius=0.1, walk=MonteCarlo(draws=effort.draws)),
-        RefitGEF(draws=effort.copies),
+        RefitGEF(draws=effort.copies, steps=effort.levels),
     ]
 
 
