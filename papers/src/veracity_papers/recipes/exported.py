@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from veracity.audit import Audit
+from veracity.core.errors import missing_extra
 from veracity.explain import KernelShap, Lime, Rise
 from veracity.recipe import Scale, recipe
 from veracity.scores import FaithfulnessCorrelation
@@ -21,6 +23,8 @@ SIZES = {Scale.SMOKE: (2, 20, 10), Scale.SMALL: (10, 200, 50), Scale.PAPER: (200
 
 def onnx_bytes(model: nn.Module, example: Tensor) -> bytes:
     """The network as the content of an ONNX file that takes any number of rows like the example's (1, ...)."""
+    if find_spec("onnx") is None:
+        raise missing_extra("onnx", "onnx", "veracity-papers")
     content = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

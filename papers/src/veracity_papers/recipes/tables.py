@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from veracity.audit import Audit
+from veracity.core.errors import missing_extra
 from veracity.core.explainers import Explainer
 from veracity.core.scores import Score
 from veracity.explain import KernelShap, Lime
@@ -61,9 +62,13 @@ def level_numbers(frame: pd.DataFrame, levels: dict[str, Sequence[str]]) -> pd.D
 
 def tree_models(effort: Effort, frame: pd.DataFrame, labels: Tensor) -> dict[str, Any]:
     """A random forest and two boosters, fitted in seconds."""
-    from lightgbm import LGBMClassifier
     from sklearn.ensemble import RandomForestClassifier
-    from xgboost import XGBClassifier
+
+    try:
+        from lightgbm import LGBMClassifier
+        from xgboost import XGBClassifier
+    except ImportError as error:
+        raise missing_extra(error.name or "a library of trees", "trees", "veracity-papers") from error
 
     models = {
         "random_forest": RandomForestClassifier(effort.trees, max_depth=8, random_state=0, n_jobs=1),
