@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
 from torch import Tensor
 
 from veracity.audit import Audit
@@ -47,6 +46,7 @@ EFFORTS = {
 def spread_rows(labels: Tensor, count: int) -> list[int]:
     """Numbers of `count` rows: equally many of every class, the first of each.
 
+    >>> import torch
     >>> spread_rows(torch.tensor([0, 0, 0, 1, 1]), 4)
     [0, 1, 3, 4]
     """
