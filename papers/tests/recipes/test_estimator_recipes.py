@@ -88,3 +88,6 @@ def test_the_image_alone_and_with_its_table(tmp_path: Path) -> None:
     assert shapes == {"image": (4, 1, 8, 8), "both": (4, 66)}
     noise, limit = (result.results["both"].explanations("network", "integrated_gradients")[:, at].abs().mean() for at in (65, 64))
     assert noise < limit / 2
+    said = result.summary.set_index(["explained", "score"])["finding"]
+    assert len(said) == 6
+    assert "cannot be told apart" in said["image", "fast_gef"]

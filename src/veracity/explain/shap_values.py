@@ -101,7 +101,8 @@ class ShapMethod(Foreign, ABC):
         view: Any = model
         while isinstance(view, View):
             if hasattr(view, "columns"):
-                return view.columns.decode(arrays, view.order)
+                columns: Any = view.columns
+                return columns.decode(arrays, view.order)
             view = view.model
         return arrays
 

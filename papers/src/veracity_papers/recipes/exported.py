@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor, nn
@@ -25,11 +25,11 @@ def onnx_bytes(model: nn.Module, example: Tensor) -> bytes:
     """The network as the content of an ONNX file that takes any number of rows like the example's (1, ...)."""
     if find_spec("onnx") is None:
         raise missing_extra("onnx", "onnx", "veracity-papers")
-    content = io.BytesIO()
-    with warnings.catch_warnings():
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(model, (example,), content, input_names=["x"], dynamic_axes={"x": {0: "rows"}}, dynamo=False)
-    return content.getvalue()
+        file = Path(folder) / "network.onnx"
+        torch.onnx.export(model, (example,), file, input_names=["x"], dynamic_axes={"x": {0: "rows"}}, dynamo=False)
+        return file.read_bytes()
 
 
 @recipe("onnx-eurosat", reference="Helber et al. 2019 (EuroSAT); He et al. 2016 (ResNet)")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from veracity.audit import Audit
+from veracity.core.measures import Direction
 from veracity.core.scores import Score
 from veracity.explain import IntegratedGradients, KernelShap
 from veracity.inputs import SeveralInputs
 from veracity.recipe import Scale, recipe
+from veracity.results import Result
 from veracity.scores import FaithfulnessCorrelation, FastGEF, MaxSensitivity
 from veracity.studies import Audits
 from veracity.walk import MonteCarlo
@@ -86,4 +91,31 @@ def two_inputs(folder: Path, scale: Scale) -> Audits:
         )
         for name in ("image", "both")
     }
-    return Audits(audits=audits, title="Can explanations of a model with two inputs be trusted?")
+    return Audits(audits=audits, title="Can explanations of a model with two inputs be trusted?", summary=findings)
+
+
+def findings(results: Mapping[str, Result]) -> pd.DataFrame:
+    """One sentence per audit and score on the explainer with the best mean, as far as paired differences support it."""
+    rows = [
+        {"explained": name, "score": score, "finding": finding(result, score)}
+        for name, result in results.items()
+        for score in dict.fromkeys(row.score for row in result.rows if row.explainer and not row.control)
+    ]
+    return pd.DataFrame(rows, columns=["explained", "score", "finding"])
+
+
+def finding(result: Result, score: str) -> str:
+    """Which explainer comes first, and which ones it cannot be told apart from."""
+    means = {row.explainer: row.value for row in result.rows if row.score == score and row.explainer and not row.control}
+    known = {name: value for name, value in means.items() if math.isfinite(value)}
+    if len(known) < 2:
+        return "There are fewer than two explainers to compare."
+    best = (max if result.score(score).direction is Direction.HIGHER else min)(known, key=lambda name: known[name])
+    pairs = result.differences(score)
+    apart = {frozenset(pair) for *pair, differs in pairs[["first", "second", "differs"]].itertuples(index=False) if differs}
+    same = [name for name in known if name != best and frozenset((best, name)) not in apart]
+    if not same:
+        return f"{best} is ahead of every other explainer."
+    rest = len(known) - 1 - len(same)
+    ahead = f" and is ahead of {rest} of {len(known) - 1} others" if rest else ""
+    return f"{best} has the best mean{ahead}, but cannot be told apart from {' and '.join(same)}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def spread_rows(labels: Tensor, count: int) -> list[int]:
     return sorted(row for one in classes for row in (labels == one).nonzero()[: count // len(classes), 0].tolist())
 
 
-def level_numbers(frame: pd.DataFrame, levels: dict[str, Sequence[str]]) -> pd.DataFrame:
+def level_numbers(frame: pd.DataFrame, levels: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """The table with the number of its level in the place of every category; trees take it as a number."""
     places = {name: {level: number for number, level in enumerate(known)} for name, known in levels.items()}
     return frame.assign(**{name: frame[name].map(place).astype("int64") for name, place in places.items()})
