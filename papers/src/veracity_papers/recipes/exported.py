@@ -18,7 +18,7 @@ from veracity.scores import FaithfulnessCorrelation
 from veracity_papers.data.eurosat import eurosat
 from veracity_papers.zoo.transformers import load_images
 
-SIZES = {Scale.SMOKE: (2, 20, 10), Scale.SMALL: (10, 200, 50), Scale.PAPER: (200, 500, 100)}
+SIZES = {Scale.SMOKE: (2, 20, 10), Scale.SMALL: (10, 64, 30), Scale.PAPER: (200, 500, 100)}
 
 
 def onnx_bytes(model: nn.Module, example: Tensor) -> bytes:
@@ -51,8 +51,8 @@ def onnx_eurosat(folder: Path, scale: Scale) -> Audit:
         targets=labels[rows],
         explainers={
             "rise": Rise(masks=coalitions),
-            "kernel_shap": KernelShap(samples=coalitions, patch=8, baseline=colour),
-            "lime": Lime(samples=coalitions, patch=8, baseline=colour),
+            "kernel_shap": KernelShap(samples=coalitions, patch=16, baseline=colour),
+            "lime": Lime(samples=coalitions, patch=16, baseline=colour),
         },
         scores={"faithfulness_correlation": FaithfulnessCorrelation(nr_runs=subsets, perturb_baseline="mean"), "deletion": "deletion"},
         about={"recipe": "onnx-eurosat", "scale": scale.value},
