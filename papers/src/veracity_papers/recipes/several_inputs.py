@@ -22,7 +22,7 @@ from veracity.studies import Audits
 from veracity.walk import MonteCarlo
 from veracity_papers.recipes.smoke import trained_classifier
 
-SIZES = {Scale.SMOKE: (4, 20, 20), Scale.SMALL: (48, 60, 200), Scale.PAPER: (300, 60, 1000)}
+SIZES = {Scale.SMOKE: (4, 8, 20), Scale.SMALL: (48, 60, 200), Scale.PAPER: (300, 60, 1000)}
 LEARNT = 1400
 
 
