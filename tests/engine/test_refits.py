@@ -11,11 +11,15 @@ import pytest
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_wine
+from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 from veracity.audit import Audit
 from veracity.core.errors import InputError, SpecError
+from veracity.core.inputs import TensorInputs
+from veracity.core.models import unwrap
+from veracity.core.training import Training
 from veracity.engine.perturbation.refits import COPIES
 from veracity.inputs import TableInputs
 from veracity.models import as_model
@@ -120,3 +124,32 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
         audit(nn.Linear(3, 2, dtype=torch.float64), x[:4], (x, y)).run(tmp_path / "c", progress=False)
     with pytest.raises(SpecError, match="takes neither sigma, segments, first nor independent"):
         audit(tree, x[:4], (x, y), scores=[RefitGEF(sigma=0.1)]).run(tmp_path / "d", progress=False)
+
+
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+def test_a_regression_is_fitted_again_to_its_own_numbers(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(60, 3))
+    y = 2 * x[:, 0] - x[:, 1] + 0.25
+    audit = Audit(
+        models=LinearRegression().fit(x, y),
+        inputs=x[:5],
+        targets=y[:5],
+        explainers=["kernel_shap"],
+        training=(x, y),
+        scores=[RefitGEF(steps=3, draws=2)],
+        controls=False,
+    )
+    COPIES.clear()
+    result = audit.run(tmp_path, progress=False)
+    assert result.failures().empty
+    rows, labels = Refits(steps=3).data_of(0, 0, audit.seed, torch.tensor(y))
+    expected = LinearRegression().fit(x[rows], labels.numpy()).coef_
+    fitted = [unwrap(copy).estimator.coef_ for copy in COPIES.values()]
+    assert len(fitted) == 6
+    assert any(np.allclose(one, expected) for one in fitted)
+
+
+def test_labels_of_a_regression_must_be_finite() -> None:
+    with pytest.raises(InputError, match="training labels hold NaN or infinity"):
+        Training(TensorInputs(torch.zeros(2, 1)), torch.tensor([0.5, float("nan")]))

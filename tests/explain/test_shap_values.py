@@ -52,6 +52,15 @@ def test_trees_give_shaps_numbers_of_the_explained_class() -> None:
     np.testing.assert_allclose(ours("tree_shap", FOREST), want, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+def test_a_forest_beside_a_booster_leaves_its_sign_alone(tmp_path: Path) -> None:
+    audit = Audit(models={"forest": FOREST, "booster": BOOSTED}, inputs=X[:6], explainers=["tree_shap"], scores=["complexity"])
+    found = audit.run(tmp_path, progress=False).explanations("booster", "tree_shap")
+    sign = np.where(BOOSTED.predict(X[:6]) == 1, 1, -1)[:, None]
+    assert len(set(sign.flatten())) == 2
+    np.testing.assert_allclose(found, shap.TreeExplainer(BOOSTED).shap_values(X[:6]) * sign, atol=1e-6)
+
+
 def test_one_margin_has_the_sign_of_the_class() -> None:
     theirs = shap.TreeExplainer(BOOSTED).shap_values(X[:5])
     sign = np.array([-1, 1, 1, -1, 1])[:, None]

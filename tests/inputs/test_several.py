@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 import veracity
 from veracity.core.errors import InputError, SpecError
+from veracity.explain import KernelShap
 from veracity.inputs import SeveralInputs
 
 
@@ -50,11 +51,11 @@ def test_parts_without_names_come_in_their_order() -> None:
 @pytest.mark.parametrize("explain", ["image", "table", None])
 def test_attributions_of_a_linear_model_are_its_terms(explain: Any, tmp_path: Path) -> None:
     given = parts()
-    names = ["input_x_gradient", "integrated_gradients", "feature_ablation"]
+    names = ["input_x_gradient", "integrated_gradients", "feature_ablation", "kernel_shap"]
     audit = veracity.Audit(
         models=Network(),
         inputs=SeveralInputs(given, explain),
-        explainers=names,
+        explainers={name: KernelShap(patch=1, samples=400) if name == "kernel_shap" else name for name in names},
         scores=["complexity"],
         target=0,
         outputs="raw",

@@ -89,7 +89,9 @@ class Features:
         found = rows.double().mean(dim=0) if how != "median" else rows.double().quantile(0.5, dim=0)
         for feature in self.groups[self.categorical].unique().tolist():
             members = (self.groups == feature) & self.categorical
-            levels, counts = rows[:, members].unique(dim=0, return_counts=True)
+            some = rows[:, members]
+            alone = some.shape[1] == 1  # sorting numbers is much faster than sorting rows
+            levels, counts = some.unique(return_counts=True) if alone else some.unique(dim=0, return_counts=True)
             found[members] = levels[int(counts.argmax())].double()
         return found.to(rows)
 

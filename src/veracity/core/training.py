@@ -30,7 +30,10 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Training:
-    """Training examples with their labels (n,), a mask of the examples of each concept (n,), and the model's checkpoints in order."""
+    """Training examples with their labels (n,), a mask of the examples of each concept (n,), and the model's checkpoints in order.
+
+    Labels are class numbers, or real numbers for a regression.
+    """
 
     inputs: Inputs
     labels: Tensor
@@ -40,9 +43,11 @@ class Training:
     def __post_init__(self) -> None:
         if not hasattr(self.inputs, "adapt"):
             raise InputError(f"The training examples must be an Inputs, such as TensorInputs(tensor), not {type(self.inputs).__name__}.")
-        if not isinstance(self.labels, Tensor) or self.labels.is_floating_point() or self.labels.shape != (self.inputs.size(),):
+        if not isinstance(self.labels, Tensor) or self.labels.is_complex() or self.labels.shape != (self.inputs.size(),):
             what = f"{self.labels.dtype} {tuple(self.labels.shape)}" if isinstance(self.labels, Tensor) else type(self.labels).__name__
-            raise InputError(f"The training labels must be whole numbers, one per example ({self.inputs.size()}), not {what}.")
+            raise InputError(f"The training labels must be numbers, one per example ({self.inputs.size()}), not {what}.")
+        if self.labels.is_floating_point() and not bool(self.labels.isfinite().all()):
+            raise InputError("The training labels hold NaN or infinity: leave these examples out.")
 
     def fingerprint(self) -> str:
         """A hash of the content."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.inputs import Signals
-from veracity.core.models import out_of_memory
+from veracity.core.models import out_of_memory, unwrap
 from veracity.core.scores import Reads
 
 T = TypeVar("T")
@@ -91,7 +91,8 @@ def budget_for(model: nn.Module, row: Signals, memory: int | None, rows: int | N
     """The given number of rows, or as many as a worker's share of the memory budget (bytes) allows and the device can use."""
     if rows is not None:
         return Budget(rows)
-    most = MOST_ROWS.get(row.values.device.type, MOST_ROWS["cpu"])
+    own = getattr(unwrap(model), "most_rows", None)
+    most = MOST_ROWS.get(row.values.device.type, MOST_ROWS["cpu"]) if own is None else own
     share = (memory_for(row.values.device) if memory is None else memory) // workers
     return Budget(max(1, min(most, share // row_bytes(model, row))))
 

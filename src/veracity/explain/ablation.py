@@ -164,7 +164,7 @@ class Occlusion(Explainer):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         check_baseline(self.name, self.baseline, inputs.shape[1:])
-        check_rows_of_numbers(self.name, inputs, context)
+        check_rows_of_numbers(self.name, model, inputs, context)
         if self.groups is not None:
             check_groups(self.name, self.groups, inputs.shape[1:])
         size = spatial_shape(inputs.shape[1:])

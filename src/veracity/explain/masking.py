@@ -14,6 +14,7 @@ from torch import Size, Tensor, nn
 from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
 from veracity.core.features import Features
+from veracity.core.models import View
 from veracity.core.randomness import Draws
 from veracity.core.settings import Count
 from veracity.explain.passes import Structure, scores, select, value_table
@@ -64,7 +65,7 @@ class PatchExplainer(Explainer, ABC):
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         size = spatial_shape(inputs.shape[1:])
-        check_rows_of_numbers(self.name, inputs, context)
+        check_rows_of_numbers(self.name, model, inputs, context)
         if self.groups is None and patch_side(inputs.shape[1:], self.patch) > max(size):
             raise SpecError(f"patch of {self.name} is {self.patch}, larger than the input's size {tuple(size)}: use a smaller patch.")
         check_baseline(self.name, self.baseline, inputs.shape[1:])
@@ -144,9 +145,15 @@ def check_baseline(name: str, baseline: Baseline, shape: Size) -> None:
         ) from None
 
 
-def check_rows_of_numbers(name: str, inputs: Tensor, context: Context) -> None:
-    """Raise if inputs have a structure and are not rows of numbers (N, U), as the gates of a text are: windows do not fit graphs."""
-    if context.structure and inputs.ndim != 2:
+def check_rows_of_numbers(name: str, model: nn.Module, inputs: Tensor, context: Context) -> None:
+    """Raise on inputs with a structure, which windows do not fit, as that of a graph.
+
+    Rows of numbers (N, U) have none, such as the gates of a text. An image beside a table is an image: a view of the model says so.
+    """
+    view, beside = model, False
+    while isinstance(view, View):
+        view, beside = view.model, beside or bool(getattr(view, "carries_parts", False))
+    if context.structure and inputs.ndim != 2 and not beside:
         raise InputError(f"{name} explains plain tensors and texts, not graphs: use feature_ablation or an explainer by gradients.")
 
 

@@ -114,7 +114,11 @@ class ShapMethod(Foreign, ABC):
     def call(self, model: nn.Module, inputs: Tensor, targets: Tensor, structure: Structure) -> Any:
         maker = self.made_for(model)
         found = values_of(maker, self.rows(maker, model, inputs), self.settings)
-        return of_class(self.name, found.values, inputs, targets, self.reading)
+        return of_class(self.name, found.values, inputs, targets, self.reading_for(model, inputs))
+
+    def reading_for(self, model: nn.Module, inputs: Tensor) -> Reading | None:
+        """What the values explain on this model, as the trial found."""
+        return self.reading
 
     def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
         """As for all foreign code; raises if the values explain another model or class, and notes if they explain a margin."""
@@ -216,6 +220,10 @@ class Shap(ShapMethod):
         if key not in made:
             made[key] = self.make(model, fitted)
         return made[key]
+
+    def reading_for(self, model: nn.Module, inputs: Tensor) -> Reading | None:
+        """Estimators differ: values of a forest are of every class, and those of a booster are of the second class."""
+        return self.read(model, inputs) if self.kind in ("tree", "linear") else self.reading
 
     def rows(self, maker: Any, model: nn.Module, inputs: Tensor) -> Any:
         on_model = self.kind in ("kernel", "permutation", "exact")  # these call the view itself, which takes numbers

@@ -98,6 +98,8 @@ class SeveralInputs:
 class PartsModel(View):
     """A model of several arrays, as a function of one array of explained values and of carried ones."""
 
+    carries_parts = True  # the structure is beside the explained values: they are an image or a table like any other
+
     def __init__(
         self, model: nn.Module, explained: dict[str, tuple[int, ...]], carried: tuple[str, ...], order: tuple[str, ...], by_name: bool
     ) -> None:

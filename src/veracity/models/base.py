@@ -27,6 +27,7 @@ class ForeignModel(nn.Module, ABC):
     weights    whether it has torch parameters, which a score may perturb
     layers     whether its hidden layers can be watched
     outputs    what its scores are, where the library says so
+    most_rows  the most rows per call, if the usual number for its device does not suit it
     """
 
     name: ClassVar[str] = ""
@@ -34,6 +35,7 @@ class ForeignModel(nn.Module, ABC):
     weights: ClassVar[bool] = False
     layers: ClassVar[bool] = False
     outputs: Outputs | None = None
+    most_rows: ClassVar[int | None] = None
 
     @classmethod
     @abstractmethod

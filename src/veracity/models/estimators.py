@@ -16,6 +16,9 @@ from veracity.models.base import NumpyModel
 METHODS = {"predict_proba": Outputs.PROBABILITIES, "decision_function": Outputs.LOGITS, "predict": Outputs.RAW}
 """The methods of an estimator that return scores, the best first, and what they return."""
 
+ROWS = 8192
+"""A call of an estimator takes milliseconds before the first row, and rows of a table need little memory."""
+
 
 @MODELS.add
 class EstimatorModel(NumpyModel):
@@ -26,6 +29,7 @@ class EstimatorModel(NumpyModel):
     """
 
     name = "estimator"
+    most_rows = ROWS
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -108,6 +112,7 @@ class BoosterModel(NumpyModel):
     """A trained booster of XGBoost (`xgboost.Booster`) or LightGBM (`lightgbm.Booster`), whose answer is its `predict`."""
 
     name = "booster"
+    most_rows = ROWS
 
     def __init__(self, booster: Any) -> None:
         super().__init__()

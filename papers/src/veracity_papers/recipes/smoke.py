@@ -8,12 +8,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from veracity.core.inputs import Inputs
 from veracity.recipe import trained_once
 from veracity.trainers.training import initialised, train
 
 
 def trained_classifier(
-    folder: Path, name: str, build: Callable[[], nn.Module], data: tuple[Tensor, Tensor], *, epochs: int, **settings: Any
+    folder: Path, name: str, build: Callable[[], nn.Module], data: tuple[Tensor | Inputs, Tensor], *, epochs: int, **settings: Any
 ) -> nn.Module:
     """A classifier trained on inputs and labels with the `settings` of `train`, or loaded where an earlier run left it in the folder."""
 

@@ -48,7 +48,7 @@ def load_images(name: str) -> nn.Module:
         "eurosat-resnet": (ResNetForImageClassification, ResNetConfig),
     }[name]
     settings = json.loads((WEIGHTS / f"{name}.json").read_text())
-    return Logits(filled(kind(config.from_dict(settings)), name))
+    return Logits(filled(kind(config.from_dict(settings)), name)).eval()
 
 
 def filled(model: Any, name: str) -> Any:
