@@ -12,6 +12,7 @@ from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.explain import Foreign, as_explainer
 from veracity.models import as_model
+from veracity.models.base import ReadableOutput
 from veracity.testing.explainers import ExplainerConformance
 
 SMALL = {
@@ -32,12 +33,18 @@ SPATIAL = [
 ON_TABLES = ("permutation_importance", "shap", "tree_shap")
 """Explainers that need fitted estimators, rows of features or labels."""
 
+OF_TRANSFORMERS = ("attention", "attention_rollout")
+"""Explainers that need layers of attention."""
+
 HOOKED = ["deep_lift", "guided_backprop", "lrp_z_plus"]
 """Explainers that meet an in-place ReLU, pooling and tanh for the first time on series."""
 
 
 class TestRegistered(ExplainerConformance):
-    @pytest.fixture(autouse=True, params=[name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT and name not in ON_TABLES])
+    @pytest.fixture(
+        autouse=True,
+        params=[name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT and name not in ON_TABLES + OF_TRANSFORMERS],
+    )
     def choose(self, request: pytest.FixtureRequest) -> None:
         self.name = request.param
 
@@ -85,6 +92,26 @@ class TestForeign(ExplainerConformance):
         built = as_explainer(noisy if self.name == "noisy" else self.name)
         assert isinstance(built, Foreign)
         return built
+
+
+class TestAttention(ExplainerConformance):
+    """On a small vision transformer."""
+
+    @pytest.fixture(autouse=True, params=OF_TRANSFORMERS)
+    def choose(self, request: pytest.FixtureRequest) -> None:
+        self.name = request.param
+
+    def explainer(self) -> Explainer:
+        return as_explainer(self.name)
+
+    def model(self) -> nn.Module:
+        transformers = pytest.importorskip("transformers")
+        sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+        config = transformers.ViTConfig(image_size=9, patch_size=3, num_channels=2, num_labels=3, **sizes)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            network = transformers.ViTForImageClassification(config).eval()
+        return ReadableOutput(network, "logits").eval()
 
 
 class TestTreeShap(ExplainerConformance):

@@ -15,7 +15,7 @@ from veracity.core.randomness import Draws
 from veracity.explain import IntegratedGradients, KernelShap, Lime, RandomGaussian, RandomTopK, SmoothGrad
 from veracity.inputs import TextInputs
 from veracity.perturb import CyclicShift, EmbeddingNoise
-from veracity.scores import FaithfulnessCorrelation, FastGEF, MaxSensitivity
+from veracity.scores import FaithfulnessCorrelation, FastGEF, MaxSensitivity, RegionPerturbation
 from veracity.walk import MonteCarlo
 
 pytest.importorskip("transformers")
@@ -131,6 +131,21 @@ def test_weights_and_embeddings_can_be_perturbed(tmp_path):
     assert found["gradient", "vectors"] > 0
 
 
+def test_regions_of_a_text_are_its_words(tmp_path):
+    scores = {"eight": RegionPerturbation(), "one": RegionPerturbation(patch_size=1)}
+    short = ["dull", "a fine film"]
+    asked = Audit(models=text_model(), inputs=TextInputs(short, tokenizer()), explainers=["gradient"], scores=scores, controls=False)
+    run = asked.run(tmp_path, progress=False)
+    assert not len(run.failures())
+    eight, one = (run.samples(score)["value"].to_numpy() for score in scores)
+    assert eight == pytest.approx(one)
+    x = TextInputs(short, tokenizer())
+    model, single = x.adapt(text_model()), x.take(torch.tensor([0]))
+    whole, gone = (model(single.values * gate, *single.structure).softmax(1) for gate in (1.0, 0.0))
+    target = int(whole.argmax())
+    assert eight[0] == pytest.approx(float(whole[0, target] - gone[0, target]) / 2, abs=1e-6)
+
+
 def test_embedding_noise_leaves_special_tokens_and_padding_alone():
     inputs, x = signals(TEXTS)
     model = text_model()
@@ -159,7 +174,7 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
     ):
         assert torch.equal(found.units, plain.units)
         assert found.shape == plain.shape
-    assert TextInputs.of_encoding(coded, tokenizer()).names(0) == ["a", "fine", "film"]
+    assert TextInputs.of_encoding(coded, tokenizer()).words(0) == ["a", "fine", "film"]
 
 
 @pytest.mark.parametrize(

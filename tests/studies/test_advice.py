@@ -153,7 +153,7 @@ def test_remedies_by_assumption() -> None:
     layers = {"conv": 0.5, "relu": 0.6, "pool": 1.0, "linear": 1.0}
     x = torch.ones(2, 1, 8)
     assert remedy(GradientShap(baselines=x), Assumption.BASELINE, space, layers).explainer == GradientShap()
-    assert remedy(IntegratedGradients(baseline=x[0]), Assumption.BASELINE, space, layers).explainer == IntegratedGradients()
+    assert remedy(IntegratedGradients(baseline=x[0]), Assumption.BASELINE, space, layers).explainer == IntegratedGradients(baseline=0.0)
     assert remedy(FeaturePermutation(reference_set=x), Assumption.BASELINE, space, layers).explainer == FeatureAblation()
     assert remedy(GradientShap(draws=5), Assumption.NOISE, space, layers).explainer == GradientShap(draws=20)
     assert remedy(GradientShap(draws=256), Assumption.NOISE, space, layers).explainer is None

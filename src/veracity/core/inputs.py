@@ -248,6 +248,26 @@ class SelectedSamples(Subset):
         return fingerprint.of_json([self.inputs.fingerprint(), fingerprint.of_tensor(self.index)])
 
 
+WORDS, LETTERS, TEXTS = 60, 24, 200
+"""How many words of a text are kept for readers, how many letters of a word, and of how many texts."""
+
+
+def words_of(inputs: Any, row: int) -> list[str] | None:
+    """The words or tokens of a sample, one per value; None if the samples are not texts."""
+    if isinstance(inputs, SelectedSamples):
+        return words_of(inputs.inputs, int(inputs.index[row]))
+    if isinstance(inputs, Subset):
+        return words_of(inputs.inputs, row)
+    return list(inputs.words(row)) if hasattr(inputs, "words") else None
+
+
+def shown_words(inputs: Inputs) -> list[list[str]]:
+    """The words of the first texts, cut to a readable length; empty if the samples are not texts."""
+    rows = (words_of(inputs, row) or [] for row in range(min(TEXTS, inputs.size())))
+    found = [[word if len(word) <= LETTERS else word[: LETTERS - 1] + "…" for word in row[:WORDS]] for row in rows]
+    return found if any(found) else []
+
+
 def check_readable(tensor: Tensor, what: str) -> None:
     """Raise if a tensor is sparse, nested, quantised or without memory; `what` names it in the error."""
     problems = {

@@ -248,9 +248,8 @@ class Agreement:
     def under_copies(self, copies: ScratchModel, space: WeightSpace, draws: range) -> list[Tensor]:
         """The classes (samples,) that every copy predicts."""
         found, some = list[Tensor](), copies.at_once(self.x.values, CACHED)
-        for first in range(0, len(draws), some):
-            pairs = [(draw, 0) for draw in draws[first : first + some]]
-            weights = copies.weights(space, pairs)
+        chunks = [[(draw, 0) for draw in draws[first : first + some]] for first in range(0, len(draws), some)]
+        for pairs, weights in zip(chunks, copies.ahead(space, chunks), strict=True):
             found += [self.classified(self.probabilities(copies.become(weights, number), self.x)) for number in range(len(pairs))]
         return found
 

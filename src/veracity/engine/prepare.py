@@ -19,6 +19,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.features import CENTRES, background_note
+from veracity.core.inputs import shown_words
 from veracity.core.scores import Reads, Request, reads_after
 from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace, RangedSpace, SampleSpace, TargetSpace, WeightSpace
@@ -161,7 +162,7 @@ class AuditPlan:
     def manifest(self, store: RunFolder) -> dict[str, Any]:
         """Everything that a reader of the folder needs besides the measurements."""
         problem, space = self.problem, self.problem.defaults.space
-        before = store.manifest_before(Kind.AUDIT)
+        before, words = store.manifest_before(Kind.AUDIT), shown_words(problem.inputs)
         return {
             "kind": Kind.AUDIT,
             "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
@@ -174,7 +175,8 @@ class AuditPlan:
             "score_specs": {name: score.about() for name, score in problem.scores.items()},
             "versions": versions(),
             "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()}
-            | ({"features": problem.features.about()} if problem.features is not None and problem.features.named else {}),
+            | ({"features": problem.features.about()} if problem.features is not None and problem.features.named else {})
+            | ({"words": words} if words else {}),
             "models": {name: self.about(name) for name in self.accuracies},
             **({"folds": self.folds, "blocks": self.blocks()} if self.folds else {}),
             "notes": self.notes,

@@ -21,12 +21,12 @@ from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
-from veracity.core.models import evaluating, out_of_memory
+from veracity.core.models import View, evaluating, out_of_memory
 from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.settings import Whole
 from veracity.core.snapshot import preserve_state
 from veracity.explain.gradients import silent_captum
-from veracity.explain.passes import Structure, in_batches
+from veracity.explain.passes import Structure, in_batches, select
 from veracity.explain.wrapper import computed
 
 TRIAL_ROWS = 2
@@ -209,19 +209,76 @@ def bound_inside(explainer: Any) -> Bound | None:
     return next((found for one in inside if (found := bound_inside(one)) is not None), None)
 
 
+class OtherRows(RuntimeError):
+    """A model with bound structure was called with another number of rows than the structure has."""
+
+
+class BoundModel(View):
+    """A model that knows what its inputs carry along, so it takes the inputs alone; one row's structure fits any number of rows."""
+
+    def __init__(self, model: nn.Module, structure: Structure) -> None:
+        super().__init__(model)
+        self.structure = structure
+
+    def forward(self, inputs: Tensor, *structure: Tensor) -> Tensor:
+        """The model's output; raises OtherRows if these are not the rows of the structure."""
+        rows = len(self.structure[0])
+        if not structure and rows not in (1, len(inputs)):
+            raise OtherRows(f"The model was called with {len(inputs)} rows, and {rows} were given.")
+        found: Tensor = self.model(inputs, *(structure or (part.expand(len(inputs), *part.shape[1:]) for part in self.structure)))
+        return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class Function(Foreign):
     """Any function (model, inputs, targets) -> attributions.
 
-    One that takes more arguments also gets what the inputs carry along, such as the tokens of a text.
+    One that takes more arguments also gets what the inputs carry along, such as the tokens of a text. For one that does not, the model
+    knows them. If such a function calls the model with other rows than it was given, as SmoothGrad does, it explains one row at a time.
     """
 
     name: ClassVar[str] = computed(lambda self: self.label or display_name(self.function))
-    structured: ClassVar[bool] = computed(lambda self: takes_structure(self.function))
+    structured: ClassVar[bool] = True
     function: Callable[..., Any]
 
     def call(self, model: nn.Module, inputs: Tensor, targets: Tensor, structure: Structure) -> Any:
-        return self.function(model, inputs, targets, *structure)
+        if not structure or takes_structure(self.function):
+            return self.function(model, inputs, targets, *structure)
+        if not self.__dict__.get("_alone") or len(inputs) == 1:
+            try:
+                return self.function(BoundModel(model, structure), inputs, targets)
+            except OtherRows:
+                self.__dict__["_alone"] = True
+        rows = [slice(row, row + 1) for row in range(len(inputs))]
+        return torch.cat(
+            [self.as_attributions(self.call(model, inputs[row], targets[row], select(structure, row)), inputs[row]) for row in rows]
+        )
+
+    def trial(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Trial:
+        """As for all foreign code; rows that differ beside others may have met the structure of others, so they are explained alone."""
+        seen = super().trial(model, inputs, targets, context)
+        if seen.mixing and context.structure and not takes_structure(self.function) and not self.__dict__.get("_alone"):
+            del self.__dict__["_seen"]
+            self.__dict__["_alone"] = True
+            return super().trial(model, inputs, targets, context)
+        return seen
+
+    def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
+        """As for all foreign code; it remembers whether it explains one row at a time."""
+        found = super().specialise(model, inputs, targets, context)
+        found.__dict__["_alone"] = self.__dict__.get("_alone", False)
+        return found
+
+    def check(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Sequence[str]:
+        """As for all foreign code; notes if it explains one row at a time."""
+        notes = super().check(model, inputs, targets, context)
+        if not self.__dict__.get("_alone"):
+            return notes
+        return [
+            *notes,
+            f"{self.name} calls the model with other rows than it was given, so it explains one row at a time, which is slow: let it take "
+            "what the inputs carry along, as (model, inputs, targets, *carried), and pass the fitting rows to the model.",
+        ]
 
 
 def takes_structure(function: Callable[..., Any]) -> bool:

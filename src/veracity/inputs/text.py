@@ -150,7 +150,7 @@ class TextInputs:
         carried = (self.encoding[name][rows] for name in self.carried)
         return Signals(gates, (self.encoding["input_ids"][rows], self.units[rows], *carried), gates > 0)
 
-    def names(self, row: int) -> list[str]:
+    def words(self, row: int) -> list[str]:
         """The words or tokens of one text, in order."""
         found: dict[int, list[int]] = {}
         for at, unit in enumerate(self.units[row].tolist()):

@@ -19,6 +19,7 @@ from veracity.report.figures.facts import facts_data, facts_sentence
 from veracity.report.figures.features import draw_shares, feature_tables
 from veracity.report.figures.ranking import behaviour_data, draw_behaviour
 from veracity.report.figures.tables import OverviewData, overview_data
+from veracity.report.figures.words import draw_words, word_data
 from veracity.report.html import draw, now, template
 from veracity.report.reading import Reading, read
 from veracity.report.rows import explanation_scores
@@ -69,6 +70,7 @@ def render(run: Result) -> str:
         advice={"robust": robust_sentence(advice), "remedies": draw("remedies", advice)} if advice else None,
         learnt={"sentence": facts_sentence(learnt), "tables": draw("learnt", learnt)} if learnt else None,
         features=[(table.model, draw_shares(table)) for table in feature_tables(run.attributions(), models)],
+        texts=[(model, draw_words(texts)) for model in models if (texts := word_data(run, model))],
         sections=made,
         many=len(made) > MANY,
         chances=any(row.chance for table in tables for row in table.rows),

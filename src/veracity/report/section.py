@@ -15,6 +15,7 @@ from veracity.report.figures.features import feature_names
 from veracity.report.figures.gallery import draw_gallery, gallery_data, gallery_notes
 from veracity.report.figures.ranking import RankingData, draw_ranking
 from veracity.report.figures.tables import MatrixData, matrix_data
+from veracity.report.figures.words import words_kept
 from veracity.report.html import draw
 from veracity.report.reading import Reading
 from veracity.report.rows import badness, frames_of
@@ -72,6 +73,7 @@ def section(reading: Reading, score: str) -> Section:
         concepts=reading.concepts,
         groups=reading.groups(score),
         features=feature_names(reading.manifest),
+        words=words_kept(reading.manifest),
     )
     return Section(
         score=score,

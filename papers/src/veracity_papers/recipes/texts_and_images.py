@@ -39,7 +39,15 @@ class Effort:
 TINY = SmallDistilBert(width=16, layers=1, heads=2, epochs=8, batch=16, rate=5e-3, validation=0.0)
 EFFORTS = {
     Scale.SMOKE: Effort(4, steps=4, coalitions=100, subsets=10, learnt=60, folds=2, trainer=TINY),
-    Scale.SMALL: Effort(40, learnt=2000, folds=3, trainer=SmallDistilBert(width=32, layers=1, heads=2, epochs=6, batch=64, rate=3e-3)),
+    Scale.SMALL: Effort(
+        16,
+        steps=10,
+        coalitions=100,
+        subsets=50,
+        learnt=900,
+        folds=3,
+        trainer=SmallDistilBert(width=32, layers=1, heads=2, epochs=6, batch=64, rate=3e-3),
+    ),
     Scale.PAPER: Effort(250, subsets=200, learnt=60_000, folds=5, trainer=SmallDistilBert()),
 }
 
@@ -49,8 +57,8 @@ def text_sst2(folder: Path, scale: Scale) -> Audit:
     """Integrated gradients, gradient x input, attention rollout and SHAP over the words of film reviews, on a small DistilBERT.
 
     Every word has a gate at its embedding. Scores: faithfulness, robustness to noise on word vectors, Fast-GEF, and MeGe of a network
-    of the same kind that is trained again without each fold. Smoke: 4 sentences, a network of width 16. Small: 40 sentences, 3 folds of
-    2,000. Paper: 250 sentences, 5 folds of 60,000 (a GPU helps).
+    of the same kind that is trained again without each fold. Smoke: 4 sentences, a network of width 16. Small: 16 sentences, 3 folds of
+    900. Paper: 250 sentences, 5 folds of 60,000 (a GPU helps).
     """
     return text_audit("text-sst2", "Which explanations of film reviews can be trusted?", sst2, scale)
 

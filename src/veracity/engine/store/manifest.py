@@ -118,6 +118,7 @@ class Data(Part):
     shape: list[Count]
     fingerprint: str
     features: FeatureNames | None = None
+    words: list[list[str]] | None = None
 
 
 class Note(Part):

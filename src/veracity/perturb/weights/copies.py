@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from veracity.core.errors import InputError
-from veracity.core.models import unwrap
+from veracity.core.models import device_of, unwrap
 from veracity.core.spaces import WeightSpace
 
 Pairs = Sequence[tuple[int, int]]
@@ -41,6 +44,10 @@ MOST_BYTES, MOST_ROWS = 64 << 20, 2048
 """Limits for copies that are read together: bytes of weights or explanations, and rows."""
 
 
+WORKERS = max(1, min(4, (os.cpu_count() or 1) - 1))
+"""How many threads make the weights of copies that are needed next."""
+
+
 class ScratchModel:
     """A copy of a model that takes the weights of any element of a weight space."""
 
@@ -63,6 +70,22 @@ class ScratchModel:
     def weights(self, space: WeightSpace, pairs: Pairs) -> dict[str, Tensor]:
         """The parameters and buffers that change in any copy, by name, each (copies, ...)."""
         return stack(space, self.model, pairs, self.seed)
+
+    def ahead(self, space: WeightSpace, chunks: Sequence[Pairs]) -> Iterator[dict[str, Tensor]]:
+        """The weights of every chunk of copies; on processors the next ones are made by other threads while these are in use.
+
+        Drawing the random numbers of a copy takes longer than a pass of a few samples through a small model.
+        """
+        if device_of(self.model).type != "cpu":
+            yield from (self.weights(space, pairs) for pairs in chunks)
+            return
+        with ThreadPoolExecutor(WORKERS) as pool:
+            coming = deque(pool.submit(self.weights, space, pairs) for pairs in chunks[:WORKERS])
+            for place in range(len(chunks)):
+                made = coming.popleft().result()
+                if place + WORKERS < len(chunks):
+                    coming.append(pool.submit(self.weights, space, chunks[place + WORKERS]))
+                yield made
 
     @torch.no_grad()
     def become(self, weights: dict[str, Tensor], number: int) -> nn.Module:
@@ -130,8 +153,8 @@ def generator(*parts: int | str) -> torch.Generator:
     return torch.Generator().manual_seed(key(*parts))
 
 
-REMEMBERED = 256 << 20
-"""How many bytes of random directions are remembered at once."""
+REMEMBERED = 1 << 30
+"""How many bytes of random directions are remembered at once: 180 of a model of 1.5 million parameters."""
 DIRECTIONS: list[dict[tuple[int, ...], Tensor]] = []
 """The directions that are remembered, while somebody wants that."""
 
@@ -152,6 +175,6 @@ def direction_noise(size: int, seed: int, draw: int, number: int) -> Tensor:
     if name in known:
         return known[name]
     made = torch.randn(size, generator=generator("weights", seed, draw, number), dtype=torch.float32)
-    if sum(one.nbytes for one in known.values()) + made.nbytes <= REMEMBERED:
+    if sum(one.nbytes for one in list(known.values())) + made.nbytes <= REMEMBERED:
         known[name] = made
     return made

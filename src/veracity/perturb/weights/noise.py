@@ -94,15 +94,16 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
         names = [(draw, self.direction(level)) for draw, level in pairs]
         once = sorted(set(names))
         sizes = [value.numel() for value in parameters.values()]
-        noise = torch.stack([direction_noise(sum(sizes), seed, *name) for name in once])
-        noise = noise.to(next(iter(parameters.values())).device)
+        drawn = [direction_noise(sum(sizes), seed, *name) for name in once]
+        noise = (drawn[0].unsqueeze(0) if len(drawn) == 1 else torch.stack(drawn)).to(next(iter(parameters.values())).device)
         which = None if once == names else torch.tensor([once.index(name) for name in names], dtype=torch.int64)
         strength = torch.tensor([self.strength(level) for _, level in pairs], dtype=torch.float64)
+        strengths = {value.dtype: strength.to(value) for value in parameters.values()}
         made = {}
         for (name, value), eta in zip(parameters.items(), noise.split(sizes, dim=1), strict=True):
-            shape = (-1, *[1] * value.ndim)
-            direction = eta.to(value) if which is None else eta.to(value)[which.to(value.device)]
-            made[name] = self.noisy(value, direction.reshape(len(pairs), *value.shape).mul_(strength.to(value).reshape(shape)))
+            direction = (eta.to(value) if which is None else eta.to(value)[which.to(value.device)]).reshape(len(pairs), *value.shape)
+            scale = strengths[value.dtype].to(value.device).reshape(-1, *[1] * value.ndim)
+            made[name] = self.noisy(value, direction * scale if len(drawn) == 1 else direction.mul_(scale))  # one may be remembered
         return made
 
     @abstractmethod

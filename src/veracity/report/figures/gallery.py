@@ -15,6 +15,7 @@ from veracity.core.wording import compact, number
 from veracity.report.figures import images
 from veracity.report.figures.features import FeatureNames, draw_features
 from veracity.report.figures.images import BARS, CHANNELS, PIXELS, Array, Layout
+from veracity.report.figures.words import draw_pair
 from veracity.report.html import draw
 from veracity.report.wording import in_order
 from veracity.results import WorstPair
@@ -89,6 +90,7 @@ class Exhibit:
     expected: Array
     found: Array
     features: FeatureNames | None = None
+    words: Sequence[str] = ()
 
     @property
     def mapped(self) -> bool:
@@ -107,6 +109,11 @@ class Exhibit:
         return self.features if fits else None
 
     @property
+    def text(self) -> bool:
+        """Whether explanations have a number for each word of a text."""
+        return bool(self.words) and self.mapped and all(array.ndim == 1 and len(array) >= len(self.words) for array in self.maps)
+
+    @property
     def cloud(self) -> bool:
         """Whether the input is a cloud whose points its explanations can colour."""
         return self.layout is Layout.POINTS and all(array.shape[:1] == self.input.shape[:1] for array in self.maps)
@@ -114,7 +121,7 @@ class Exhibit:
     @property
     def coloured(self) -> bool:
         """Whether the input itself, a cloud or a series, can carry the colours of its explanations."""
-        if self.table is not None:
+        if self.table is not None or self.text:
             return False
         if not self.mapped or self.layout is not Layout.SERIES:
             return self.mapped and self.cloud
@@ -124,7 +131,14 @@ class Exhibit:
 
 
 def exhibit(
-    item: WorstPair, *, score: str, frame: str, names: Sequence[str], groups: frozenset[str], features: FeatureNames | None = None
+    item: WorstPair,
+    *,
+    score: str,
+    frame: str,
+    names: Sequence[str],
+    groups: frozenset[str],
+    features: FeatureNames | None = None,
+    words: Sequence[str] = (),
 ) -> Exhibit:
     """A pair with its tensors as arrays."""
     arrays: dict[str, Any] = {name: images.to_array(getattr(item, name)) for name in ("input", "moved", "explanation", "expected", "found")}
@@ -136,6 +150,7 @@ def exhibit(
         layout=images.layout_of(arrays["input"], groups),
         formulas=formulas_of(score, frame),
         features=features,
+        words=words,
     )
 
 
@@ -161,11 +176,12 @@ def gallery_data(
     groups: frozenset[str] = frozenset(),
     each: int | None = None,
     features: FeatureNames | None = None,
+    words: Sequence[Sequence[str]] = (),
 ) -> GalleryData:
     """The worst pair of each model's worst explainers, which `order` lists worst first.
 
     Kinds of explanations, by the `frames` of explainers, follow one another; `groups` names what acts on the inputs, and
-    `concepts` those of a (model, explainer), and `features` those of a table.
+    `concepts` those of a (model, explainer), `features` those of a table, and `words` those of each text.
     """
     first = {(item.model, item.explainer): item for item in reversed(worst)}
     kinds = {label: (frames or {}).get(label, "input") for names in order.values() for label in names}
@@ -182,6 +198,7 @@ def gallery_data(
                 names=(concepts or {}).get((model, label), ()),
                 groups=groups,
                 features=features,
+                words=words[first[model, label].sample] if first[model, label].sample < len(words) else (),
             )
             for label in chosen
         )
@@ -235,6 +252,8 @@ def draw_exhibit(item: Exhibit, digits: int) -> Markup:
     ).format(breakable(item.explainer), number(item.value, digits), item.sample, item.draw, element)
     if item.table is not None:
         css, drawing = "named", draw_features(item.table, item.input, item.moved, item.expected, item.found, item.formulas)
+    elif item.text:
+        css, drawing = "named", draw_pair(item.words, item.expected, item.found, item.formulas)
     elif item.coloured:
         css, drawing = "lines" if item.layout is Layout.SERIES else "cloudy", draw_coloured(item)
     else:

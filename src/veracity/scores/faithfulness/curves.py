@@ -170,8 +170,8 @@ class RegionPerturbation(CurveScore):
 
         1 / (L + 1) sum over k = 1 ... L of (y_0 - y_k),   y_k the prediction with k regions replaced
 
-    Regions are patches of side `patch_size` over all channels, at most `regions_evaluation` of them. With order="lerf" the least relevant
-    go first, and lower is better.
+    Regions are patches of side `patch_size` over all channels, at most `regions_evaluation` of them. In a table or a text every column
+    or word is a region of its own. With order="lerf" the least relevant go first, and lower is better.
     """
 
     name = "region_perturbation"
@@ -201,8 +201,8 @@ class RegionPerturbation(CurveScore):
 
     def masks(self, shape: Sequence[int]) -> OrderedMasks:
         """One region more at each step."""
-        steps, ascending = self.regions_evaluation, self.direction is Direction.LOWER
-        return OrderedMasks(features=1, steps=steps, patch=self.patch_size, ascending=ascending, baseline=self.filling)
+        steps, ascending, patch = self.regions_evaluation, self.direction is Direction.LOWER, self.patch_size if len(shape) > 1 else 1
+        return OrderedMasks(features=1, steps=steps, patch=patch, ascending=ascending, baseline=self.filling)
 
     def observe(self, pair: Pair) -> Tensor:
         """The drop of the prediction, (R,)."""

@@ -209,8 +209,10 @@ class ModelFaithfulness(Assumption):
     softmax: bool = False
 
     def for_subject(self, subject: Subject) -> Self:
-        """With a patch size for the input, and a baseline for the data."""
+        """With a patch size for the input, single features for a vector, and a baseline for the data."""
         found = with_baseline(self, subject)
+        if len(subject.shape) == 1:
+            return replace(found, patch_size=1)
         return found if self.patch_size is not None else replace(found, patch_size=cell_side(subject.shape))
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
