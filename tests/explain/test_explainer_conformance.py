@@ -40,11 +40,11 @@ HOOKED = ["deep_lift", "guided_backprop", "lrp_z_plus"]
 """Explainers that meet an in-place ReLU, pooling and tanh for the first time on series."""
 
 
+NAMES = [name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT and name not in ON_TABLES + OF_TRANSFORMERS]
+
+
 class TestRegistered(ExplainerConformance):
-    @pytest.fixture(
-        autouse=True,
-        params=[name for name in EXPLAINERS if EXPLAINERS[name].frame is Frame.INPUT and name not in ON_TABLES + OF_TRANSFORMERS],
-    )
+    @pytest.fixture(autouse=True, params=NAMES)
     def choose(self, request: pytest.FixtureRequest) -> None:
         self.name = request.param
 
