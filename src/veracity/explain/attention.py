@@ -18,6 +18,8 @@ from veracity.core.registry import EXPLAINERS
 from veracity.explain.passes import Structure, hooks, in_batches
 
 EAGER = "eager"
+RECORDING = "_output_capturing_hooks_installed"
+"""The mark of `transformers` on a model whose layers have such hooks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +55,7 @@ class AttentionMap(Explainer, ABC):
     def maps(self, model: nn.Module, inputs: Tensor, structure: Structure) -> Tensor:
         """The maps of one batch, by one forward pass."""
         inner = transformer_of(self.name, model)
-        with eager_attention(self.name, inner), attention_of(inner) as seen:
+        with recorders_removed(inner), eager_attention(self.name, inner), attention_of(inner) as seen:
             model(inputs.detach(), *structure)
         layers = [layer for layer in (seen[-1] if seen else None) or () if layer is not None]
         if not layers or layers[0].ndim != 4 or len({layer.shape for layer in layers}) > 1:
@@ -130,6 +132,22 @@ def eager_attention(name: str, inner: Any) -> Iterator[None]:
         yield
     finally:
         inner.set_attn_implementation(before)
+
+
+@contextmanager
+def recorders_removed(inner: nn.Module) -> Iterator[None]:
+    """Takes away the hooks with which `transformers` records attention; it leaves them on the model after the first pass."""
+    before = {module: set(module._forward_hooks) for module in inner.modules()}
+    marked = [module for module in before if RECORDING in vars(module)]
+    try:
+        yield
+    finally:
+        for module, own in before.items():
+            for key in set(module._forward_hooks) - own:
+                for kind in (module._forward_hooks, module._forward_hooks_with_kwargs, module._forward_hooks_always_called):
+                    kind.pop(key, None)
+            if module not in marked:
+                vars(module).pop(RECORDING, None)
 
 
 @contextmanager
