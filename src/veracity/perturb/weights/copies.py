@@ -90,10 +90,10 @@ class ScratchModel:
     @torch.no_grad()
     def become(self, weights: dict[str, Tensor], number: int) -> nn.Module:
         """The scratch copy with the weights of copy `number`; all others are the model's own."""
-        for name in self.changed - set(weights):
-            self.held[name].copy_(self.own[name])
-        for name, values in weights.items():
-            self.held[name].copy_(values[number])
+        back = sorted(self.changed - set(weights))
+        here = [*(self.held[name] for name in back), *(self.held[name] for name in weights)]
+        if here:
+            torch._foreach_copy_(here, [*(self.own[name] for name in back), *(values[number] for values in weights.values())])
         self.changed = set(weights)
         return self.scratch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,9 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
     """
 
     reference = "Hedström et al., Evaluating interpretable methods via geometric alignment of functional distortions (TMLR 2025)"
+
+    elementwise: ClassVar[bool] = False
+    """Whether a noisy number depends on no other number of its parameter."""
 
     sigma: Positive | None
     steps: Count = 5
@@ -98,6 +101,14 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
         noise = (drawn[0].unsqueeze(0) if len(drawn) == 1 else torch.stack(drawn)).to(next(iter(parameters.values())).device)
         which = None if once == names else torch.tensor([once.index(name) for name in names], dtype=torch.int64)
         strength = torch.tensor([self.strength(level) for _, level in pairs], dtype=torch.float64)
+        kinds = {(value.dtype, value.device) for value in parameters.values()}
+        if self.elementwise and len(kinds) == 1:  # all parameters as one vector: a model may have hundreds of them
+            theta = torch.cat([value.flatten() for value in parameters.values()])
+            eta = noise.to(theta) if which is None else noise.to(theta)[which.to(theta.device)]
+            scale = strength.to(theta)[:, None]
+            whole = self.noisy(theta, eta * scale if len(drawn) == 1 else eta.mul_(scale))  # one may be remembered
+            parts = zip(parameters.items(), whole.split(sizes, dim=1), strict=True)
+            return {name: part.reshape(len(pairs), *value.shape) for (name, value), part in parts}
         strengths = {value.dtype: strength.to(value) for value in parameters.values()}
         made = {}
         for (name, value), eta in zip(parameters.items(), noise.split(sizes, dim=1), strict=True):
@@ -126,6 +137,7 @@ class ParameterScaling(WeightNoise):
     """
 
     name = "parameter_scaling"
+    elementwise = True
 
     def noisy(self, value: Tensor, noise: Tensor) -> Tensor:
         """theta * (1 + noise)."""
