@@ -30,6 +30,11 @@ class Pair(nn.Module):
         return x, x
 
 
+class Undecided(nn.Module):
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"one": x, "other": x}
+
+
 class Field(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x
@@ -110,8 +115,10 @@ def test_outputs_that_are_not_scores_need_a_target() -> None:
         admit("net", nn.Sequential(Field(), nn.Unflatten(2, (12, 1, 1, 1))), inputs, None, Predicted(), None, Budget(8))
     model, _ = admit("net", Field(), inputs, None, Custom(function=lambda output: output.sum((1, 2))), None, Budget(8))
     assert model.outputs is Outputs.RAW
-    with pytest.raises(InputError, match="must return one tensor with a row for each input, not a tuple"):
-        first_pass("net", Pair(), inputs, None, None)
+    view, _ = first_pass("net", Pair(), inputs, None, None)
+    assert torch.equal(view(inputs.tensor), inputs.tensor)
+    with pytest.raises(InputError, match="must return one tensor with a row for each input, not a dict"):
+        first_pass("net", Undecided(), inputs, None, None)
 
 
 class Centred(nn.Module):

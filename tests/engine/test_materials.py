@@ -57,8 +57,11 @@ def test_training_sets_that_are_none() -> None:
         as_training((X, None), None)
     with pytest.raises(InputError, match=r"one per example \(6\)"):
         as_training((X, Y[:3]), None)
-    with pytest.raises(InputError, match="whole numbers"):
-        as_training((X, Y + 0.5), None)
+    with pytest.raises(InputError, match="NaN or infinity: leave these examples out"):
+        as_training((X, Y / 0.0), None)
+    real = as_training((X, Y + 0.5), None)
+    assert real is not None
+    assert real.labels.tolist() == (Y + 0.5).tolist()
     with pytest.raises(InputError, match="The concepts are"):
         as_training((X, Y), [1])
     with pytest.raises(InputError, match="must be an Inputs"):

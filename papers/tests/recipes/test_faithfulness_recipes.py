@@ -262,7 +262,7 @@ def test_the_papers_scale_is_the_papers(name: str, tmp_path: Path) -> None:
 def test_the_papers_methods_have_its_settings() -> None:
     methods: dict[str, Any] = local_methods("conv2")
     assert (methods["smooth_grad"].draws, methods["smooth_grad"].noise) == (10, 0.1)
-    assert (methods["integrated_gradients"].steps, methods["integrated_gradients"].baseline) == (10, 0.0)
+    assert (methods["integrated_gradients"].steps, methods["integrated_gradients"].baseline) == (10, None)
     assert methods["gradient_shap"].draws == 10
     assert methods["lrp_epsilon"].epsilon == 1e-6
     assert len(methods) == 10
