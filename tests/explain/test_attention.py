@@ -97,3 +97,16 @@ def test_attention_of_an_image_lies_at_its_patches():
 def test_a_model_without_attention_is_refused():
     with pytest.raises(InputError, match="attention reads the attention of transformers' models, and there is none in Linear"):
         Attention().check(nn.Linear(3, 2), torch.ones(1, 3), torch.zeros(1).long())
+
+
+def test_attention_is_read_where_transformers_has_not_made_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker process gets the model by pickle, and transformers' list of what can be recorded is empty there."""
+    from transformers.utils import output_capturing
+
+    inputs = TextInputs(TEXTS, tokenizer())
+    signals, model = inputs.take(torch.arange(len(TEXTS))), inputs.adapt(text_model())
+    context = Context(Draws.of(0, torch.arange(len(TEXTS))), 8, signals.structure)
+    targets = torch.zeros(len(TEXTS), dtype=torch.long)
+    expected = AttentionRollout().explain(model, signals.values, targets, context)
+    monkeypatch.setattr(output_capturing, "_CAN_RECORD_REGISTRY", {})
+    assert torch.equal(AttentionRollout().explain(model, signals.values, targets, context), expected)

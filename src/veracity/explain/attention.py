@@ -18,8 +18,6 @@ from veracity.core.registry import EXPLAINERS
 from veracity.explain.passes import Structure, hooks, in_batches
 
 EAGER = "eager"
-RECORDING = "_output_capturing_hooks_installed"
-"""The mark of `transformers` on a model whose layers have such hooks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +53,9 @@ class AttentionMap(Explainer, ABC):
     def maps(self, model: nn.Module, inputs: Tensor, structure: Structure) -> Tensor:
         """The maps of one batch, by one forward pass."""
         inner = transformer_of(self.name, model)
-        with recorders_removed(inner), eager_attention(self.name, inner), attention_of(inner) as seen:
+        with eager_attention(self.name, inner), attention_of(inner) as layers:
             model(inputs.detach(), *structure)
-        layers = [layer for layer in (seen[-1] if seen else None) or () if layer is not None]
-        if not layers or layers[0].ndim != 4 or len({layer.shape for layer in layers}) > 1:
+        if not layers or len({layer.shape for layer in layers}) > 1:
             raise InputError(f"{self.name} needs one matrix of attention over all tokens per layer, and {type(inner).__name__} gives none.")
         matrix = self.combine(layers)
         if inputs.ndim == 2 and len(structure) > 1:
@@ -135,33 +132,20 @@ def eager_attention(name: str, inner: Any) -> Iterator[None]:
 
 
 @contextmanager
-def recorders_removed(inner: nn.Module) -> Iterator[None]:
-    """Takes away the hooks with which `transformers` records attention; it leaves them on the model after the first pass."""
-    before = {module: set(module._forward_hooks) for module in inner.modules()}
-    marked = [module for module in before if RECORDING in vars(module)]
-    try:
-        yield
-    finally:
-        for module, own in before.items():
-            for key in set(module._forward_hooks) - own:
-                for kind in (module._forward_hooks, module._forward_hooks_with_kwargs, module._forward_hooks_always_called):
-                    kind.pop(key, None)
-            if module not in marked:
-                vars(module).pop(RECORDING, None)
+def attention_of(inner: nn.Module) -> Iterator[list[Tensor]]:
+    """The attention (N, heads, T, T) of every layer, in the order of the layers, in one pass of a model within this block.
 
-
-@contextmanager
-def attention_of(inner: nn.Module) -> Iterator[list[Any]]:
-    """The attention of all layers in every pass of a model within this block."""
-    seen: list[Any] = []
-
-    def ask(_module: nn.Module, args: Any, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return args, {**settings, "output_attentions": True}
+    The recorders of `transformers` are not used: they stay on the model, and are missing in a process that got the model by pickle.
+    """
+    seen: list[Tensor] = []
 
     def keep(_module: nn.Module, _args: Any, output: Any) -> None:
-        seen.append(getattr(output, "attentions", None))
+        for part in output if isinstance(output, tuple) else ():
+            square = isinstance(part, Tensor) and part.ndim == 4 and part.shape[-1] == part.shape[-2]
+            if square and not any(part is one for one in seen):  # a module may hand on what one inside it returned
+                seen.append(part)
 
-    with hooks((inner.register_forward_pre_hook(ask, with_kwargs=True), inner.register_forward_hook(keep))):
+    with hooks(part.register_forward_hook(keep) for part in inner.modules() if "Attention" in type(part).__name__):
         yield seen
 
 
