@@ -382,7 +382,7 @@ class Audit:
                 as_whole(value, what, least=1)
         models, inputs, labels = self.modules, self.data, self.labels
         reference = as_reference(self.reference, inputs)
-        training = as_training(self.training, self.concepts)
+        training = as_training(self.training, self.concepts, class_names(models))
         features = features_of(inputs, usual_rows(self.training, inputs) if reference is None else reference)
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)

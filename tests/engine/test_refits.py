@@ -153,3 +153,11 @@ def test_a_regression_is_fitted_again_to_its_own_numbers(tmp_path: Path) -> None
 def test_labels_of_a_regression_must_be_finite() -> None:
     with pytest.raises(InputError, match="training labels hold NaN or infinity"):
         Training(TensorInputs(torch.zeros(2, 1)), torch.tensor([0.5, float("nan")]))
+
+
+def test_no_label_is_lost_however_rare() -> None:
+    labels = torch.cat([torch.zeros(10, dtype=torch.long), torch.arange(1, 7)])
+    for draw in range(100):
+        rows, found = Refits(steps=3).data_of(draw, 2, 0, labels)
+        assert set(labels[rows].tolist()) == set(range(7))
+        assert set(found.tolist()) == set(range(7))

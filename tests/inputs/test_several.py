@@ -11,6 +11,7 @@ import veracity
 from veracity.core.errors import InputError, SpecError
 from veracity.explain import KernelShap
 from veracity.inputs import SeveralInputs
+from veracity.models import as_model
 
 
 def parts(rows: int = 6) -> dict[str, Tensor]:
@@ -85,3 +86,35 @@ def test_parts_that_cannot_be_explained(explain: str, sentence: str) -> None:
 def test_no_part_in_floating_point() -> None:
     with pytest.raises(InputError, match="None of the parts kind is in floating point"):
         SeveralInputs({"kind": torch.arange(3)})
+
+
+def test_a_function_and_a_module_get_parts_by_their_names() -> None:
+    given = {"image": torch.full((2, 3), 2.0), "age": torch.full((2, 1), 10.0)}
+
+    def older(age: Tensor, image: Tensor) -> Tensor:
+        return torch.cat([10 * age, image.sum(1, keepdim=True)], dim=1)
+
+    class More(nn.Module):
+        def forward(self, x: Tensor, t: Tensor, **_settings: Any) -> Tensor:
+            return torch.cat([x.sum(1, keepdim=True), t], dim=1)
+
+    inputs = SeveralInputs(given)
+    signals = inputs.take(torch.arange(2))
+    assert signals.through(inputs.adapt(as_model("f", older))).tolist() == [[100.0, 6.0]] * 2
+    assert signals.through(inputs.adapt(More())).tolist() == [[6.0, 10.0]] * 2
+
+
+def test_each_part_keeps_its_type() -> None:
+    kinds = {"a": torch.float32, "b": torch.float64, "c": torch.float32}
+    inputs = SeveralInputs({name: torch.full((2, 1), 0.1, dtype=kind) for name, kind in kinds.items()})
+    seen: list[torch.dtype] = []
+
+    class Look(nn.Module):
+        def forward(self, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+            seen.extend(part.dtype for part in (a, b, c))
+            return a + b + c
+
+    signals = inputs.take(torch.arange(2))
+    signals.through(inputs.adapt(Look()))
+    assert signals.values.dtype is torch.float64
+    assert seen == list(kinds.values())

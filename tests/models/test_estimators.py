@@ -64,3 +64,34 @@ def test_a_binary_booster_gives_probabilities() -> None:
     assert np.allclose(model(torch.tensor(X)).numpy(), booster.predict(xgboost.DMatrix(X)))
     regression = xgboost.train({"objective": "reg:squarederror", "nthread": 1}, xgboost.DMatrix(X, Y), 3)
     assert as_model("m", regression).outputs is Outputs.RAW
+
+
+@pytest.mark.parametrize(
+    ("goal", "outputs"),
+    [("binary:logitraw", Outputs.LOGITS), ("reg:logistic", Outputs.PROBABILITIES), ("reg:squarederror", Outputs.RAW)],
+)
+def test_the_objective_of_a_booster_says_what_its_outputs_are(goal: str, outputs: Outputs) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    assert as_model("m", xgboost.train({"objective": goal, "nthread": 1}, xgboost.DMatrix(X, Y == 1), 2)).outputs is outputs
+
+
+def test_a_booster_that_gives_classes() -> None:
+    xgboost = pytest.importorskip("xgboost")
+    booster = xgboost.train({"objective": "multi:softmax", "num_class": 3, "nthread": 1}, xgboost.DMatrix(X, Y), 2)
+    with pytest.raises(
+        InputError, match=r"'multi:softmax' of xgboost.Booster gives classes and not scores: train it with 'multi:softprob'"
+    ):
+        as_model("m", booster)
+
+
+def test_training_labels_are_those_of_the_fit() -> None:
+    found = {}
+    for name, labels in {"numbers": Y, "names": np.array(["p", "q", "r"])[Y], "from one": Y + 1}.items():
+        forest = RandomForestClassifier(5, random_state=0).fit(X, labels)
+        audit = veracity.Audit(
+            models=forest, inputs=X[:4], training=(X, labels), explainers=["permutation_importance"], scores=["complexity"]
+        )
+        training = audit.resolve().training
+        assert training is not None
+        found[name] = training.labels.tolist()
+    assert found["numbers"] == found["names"] == found["from one"] == Y.tolist()

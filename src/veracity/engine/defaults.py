@@ -6,7 +6,6 @@ operations, never from a clock, so that the same call makes the same choice and 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -26,6 +25,7 @@ from veracity.core.targets import Outputs
 from veracity.core.training import CrossTrained
 from veracity.core.wording import count
 from veracity.explain import Saliency
+from veracity.models import readable_output
 from veracity.scores.common import as_score
 from veracity.scores.presets import PRESETS, listed_scores, needs
 
@@ -94,7 +94,7 @@ def choose(
     if cheap:
         found = [{"name": one, "steps": CHEAP_STEPS} if one == "integrated_gradients" else one for one in found]
     if asked is None:
-        asked = fitting_scores(inputs, seen, again=smooth and not cheap, cheap=cheap)
+        asked = fitting_scores(seen, again=smooth and not cheap, cheap=cheap)
     unasked = scores is None and not symmetry
     return Choice(found, asked, rows, sentence(explainers is None, unasked, found, asked, rows, inputs.size(), left_out))
 
@@ -112,9 +112,11 @@ def look(inputs: Inputs, name: str, model: nn.Module) -> Sight | None:
         signals = inputs.take(torch.arange(min(2, inputs.size()))).to(device)
         counter = FlopCounterMode(display=False)
         with evaluating(module), seeded(0, gpus_in_use()), torch.no_grad(), counter:
+            first = signals[:1].through(module)
+            module, _ = readable_output(module, first)
             output = signals.through(module)
         scores = output.reshape(len(signals), -1)
-        operations = OVERHEAD + counter.get_total_flops() / len(signals)
+        operations = OVERHEAD + counter.get_total_flops() / (1 + len(signals))
         budget = SECONDS * RATES.get(device.type, RATES["cuda"]) / operations
         weights = next(module.parameters(), None) is not None
         return Sight(module, signals, scores.argmax(dim=1), Outputs.detect(output), weights, budget)
@@ -137,7 +139,8 @@ def fitting_explainers(inputs: Inputs, seen: Sequence[Sight]) -> tuple[list[str]
                 found.append(name)
         if found:
             smooth = family is WITH_GRADIENTS
-            return found, smooth, [f"{name} ({why})" for name, why in refused.items()] if smooth else ["gradients, which the model has not"]
+            reasons = [f"{name} ({why})" for name, why in refused.items()]
+            return found, smooth, reasons if smooth else ["explainers by gradients, because the model has none"]
     return list(WITH_GRADIENTS[:3]), True, []
 
 
@@ -161,7 +164,9 @@ def samples(inputs: Inputs, seen: Sequence[Sight], explainers: Sequence[str], se
     shape, curves = inputs.shape, 50 * (len(explainers) + 2)
     costs = [EXPLAINERS[name]().cost(shape) for name in explainers]
     one = sum(cost.forward + 2 * cost.backward for cost in costs)
-    budget = min((sight.rows for sight in seen), default=math.inf) / max(len(seen), 1)
+    if not seen:  # no model takes these inputs, which the audit's own checks explain
+        return None, False
+    budget = min(sight.rows for sight in seen) / len(seen)
     fits = int(budget / (ANEW * one + curves))
     cheap = fits < LEAST
     if cheap:
@@ -173,10 +178,9 @@ def samples(inputs: Inputs, seen: Sequence[Sight], explainers: Sequence[str], se
     return order[:size].sort().values, cheap
 
 
-def fitting_scores(inputs: Inputs, seen: Sequence[Sight], *, again: bool, cheap: bool) -> list[Any]:
+def fitting_scores(seen: Sequence[Sight], *, again: bool, cheap: bool) -> list[Any]:
     """The quick preset as far as it fits: no weights are perturbed where there are none, and nothing is explained `again` if that
-    costs too much. Raw outputs are not read as probabilities, and a masked feature of a vector becomes 0, not the value of another."""
-    vector = len(inputs.shape) == 1
+    costs too much. Raw outputs are not read as probabilities."""
     raw = any(one.kind is Outputs.RAW for one in seen)
     found = []
     for name in PRESETS["quick"].scores:
@@ -184,7 +188,7 @@ def fitting_scores(inputs: Inputs, seen: Sequence[Sight], *, again: bool, cheap:
         need = needs(kind(), Saliency())
         if (need.weights and not all(one.weights for one in seen)) or (need.anew and not again):
             continue
-        fits = {"softmax": (raw, False), "perturb_baseline": (vector, 0.0), "steps": (cheap, CHEAP_STEPS)}
+        fits = {"softmax": (raw, False), "steps": (cheap, CHEAP_STEPS)}
         settings = {item.name: fits[item.name][1] for item in fields(kind) if item.name in fits and fits[item.name][0]}
         found.append({"name": name, **settings} if settings else name)
     return found

@@ -143,22 +143,26 @@ def as_labels(targets: Any, size: int, classes: Sequence[Any] | None = None) -> 
 
     `classes` are the labels that a classifier was fitted on, if they are not 0, 1, ...
     """
-    if classes is not None and targets is not None:
-        place = {label: number for number, label in enumerate(classes)}
-        given = np.asarray(targets.cpu() if isinstance(targets, Tensor) else targets).tolist()
-        unseen = next((label for label in given if label not in place), None) if isinstance(given, list) else None
-        if unseen is not None:
-            raise InputError(
-                f"The target {unseen!r} is none of the classes that the model was fitted on: {', '.join(map(str, classes))[:200]}."
-            )
-        targets = [place[label] for label in given]
-    found = as_tensor(targets, "targets")
+    found = as_tensor(class_places(targets, classes), "targets")
     if found is None:
         return None
     labels = found.cpu()
     if labels.ndim < 1 or len(labels) != size:
         raise InputError(f"The targets must have one entry for each of the {size} inputs, not the shape {tuple(labels.shape)}.")
     return labels
+
+
+def class_places(labels: Any, classes: Sequence[Any] | None) -> Any:
+    """Labels as their places among the classes of a classifier; as they are if it has none, or if there are no labels."""
+    if classes is None or labels is None:
+        return labels
+    place = {label: number for number, label in enumerate(classes)}
+    given = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels).ravel().tolist()
+    unseen = next((label for label in given if label not in place), None)
+    if unseen is not None:
+        known = ", ".join(map(str, classes))[:200]
+        raise InputError(f"The target {unseen!r} is none of the classes that the model was fitted on: {known}.")
+    return [place[label] for label in given]
 
 
 def class_names(models: Mapping[str, nn.Module | CrossTrained]) -> list[Any] | None:
@@ -424,7 +428,7 @@ NEEDED = {
 }
 
 
-def as_training(training: Any, concepts: Any) -> Training | None:
+def as_training(training: Any, concepts: Any, classes: Sequence[Any] | None = None) -> Training | None:
     """Training examples and their labels as a pair or a Training, with the concepts that they show."""
     if concepts is not None and not isinstance(concepts, Mapping):
         raise InputError(f"The concepts are {{'name': which training examples show it}}, not {type(concepts).__name__}.")
@@ -432,16 +436,17 @@ def as_training(training: Any, concepts: Any) -> Training | None:
         if concepts:
             raise InputError("Concepts need examples to learn them from: pass training=(inputs, labels) beside concepts=...")
         return None
-    found = training if isinstance(training, Training) else from_pair(training)
+    found = training if isinstance(training, Training) else from_pair(training, classes)
     given = {**found.concepts, **(concepts or {})}
     return replace(found, concepts={name: as_concept(name, one, found) for name, one in given.items()})
 
 
-def from_pair(training: Any) -> Training:
-    """Training examples from (inputs, labels)."""
+def from_pair(training: Any, classes: Sequence[Any] | None = None) -> Training:
+    """Training examples from (inputs, labels); `classes` as in `as_labels`."""
     if not isinstance(training, Sequence) or isinstance(training, str) or len(training) != 2:
         raise InputError(f"The training set is a pair (inputs, labels) or a Training, not {type(training).__name__}.")
-    inputs, labels = as_inputs(training[0]), as_tensor(training[1], "training labels")
+    inputs = as_inputs(training[0])
+    labels = as_tensor(class_places(training[1], classes), "training labels")
     if labels is None:
         raise InputError("The training set needs labels: pass training=(inputs, labels).")
     whole = labels.cpu() if labels.is_floating_point() and not bool((labels == labels.round()).all()) else labels.cpu().long()

@@ -13,6 +13,7 @@ from torch import Size, Tensor, nn
 from veracity.core.component import encode_setting
 from veracity.core.errors import InputError
 from veracity.core.explainers import Context, Cost, Learner, Need
+from veracity.core.models import device_of
 from veracity.core.randomness import Draws
 from veracity.core.registry import EXPLAINERS
 from veracity.core.settings import Count
@@ -73,7 +74,7 @@ class PermutationImportance(Learner):
     def learn(self, model: nn.Module, context: Context) -> Mapping[str, Tensor]:
         training = context.require_training(self.name)
         rows = torch.arange(min(ROWS, training.inputs.size()))
-        x = training.inputs.take(rows)
+        x = training.inputs.take(rows).to(device_of(model))
         if x.structure:
             raise InputError("permutation_importance shuffles features of tables and plain tensors, not of graphs and texts.")
         labels, flat = training.labels[rows], x.values.flatten(1)

@@ -79,8 +79,7 @@ class SeveralInputs:
         """Samples by index."""
         taken = {name: part[index.to(part.device)].detach() for name, part in self.parts.items()}
         rows = [taken[name].reshape(len(index), -1) for name in self.explained]
-        kind = torch.promote_types(rows[0].dtype, rows[-1].dtype)
-        values = torch.cat([row.to(kind) for row in rows], dim=1).reshape(len(index), *self.shape)
+        values = torch.cat(rows, dim=1).reshape(len(index), *self.shape)  # in the finest of the parts' types
         return Signals(values, tuple(taken[name] for name in self.carried))
 
     def fingerprint(self) -> str:
@@ -91,8 +90,10 @@ class SeveralInputs:
 
     def adapt(self, model: nn.Module) -> nn.Module:
         """The model as a module of the explained values and of the parts that are carried along."""
-        shapes = {name: tuple(self.parts[name].shape[1:]) for name in self.explained}
-        return PartsModel(model, shapes, self.carried, tuple(self.parts), takes_names(model, self.parts))
+        explained = {name: (tuple(self.parts[name].shape[1:]), self.parts[name].dtype) for name in self.explained}
+        named = getattr(unwrap(model), "input_names", None)
+        order = named if named is not None and set(named) == set(self.parts) else tuple(self.parts)
+        return PartsModel(model, explained, self.carried, order, takes_names(model, self.parts))
 
 
 class PartsModel(View):
@@ -101,15 +102,21 @@ class PartsModel(View):
     carries_parts = True  # the structure is beside the explained values: they are an image or a table like any other
 
     def __init__(
-        self, model: nn.Module, explained: dict[str, tuple[int, ...]], carried: tuple[str, ...], order: tuple[str, ...], by_name: bool
+        self,
+        model: nn.Module,
+        explained: dict[str, tuple[tuple[int, ...], torch.dtype]],
+        carried: tuple[str, ...],
+        order: tuple[str, ...],
+        by_name: bool,
     ) -> None:
         super().__init__(model)
         self.explained, self.carried, self.order, self.by_name = explained, carried, order, by_name
 
     def forward(self, values: Tensor, *structure: Tensor) -> Any:
         """The model's output for values (N, ...) and carried parts."""
-        rows = values.reshape(len(values), -1).split([math.prod(shape) for shape in self.explained.values()], dim=1)
-        shaped = [row.reshape(len(values), *shape) for row, shape in zip(rows, self.explained.values(), strict=True)]
+        rows = values.reshape(len(values), -1).split([math.prod(shape) for shape, _ in self.explained.values()], dim=1)
+        parts = zip(rows, self.explained.values(), strict=True)
+        shaped = [row.reshape(len(values), *shape).to(kind) for row, (shape, kind) in parts]
         named = {**dict(zip(self.explained, shaped, strict=True)), **dict(zip(self.carried, structure, strict=True))}
         return self.model(**named) if self.by_name else self.model(*(named[name] for name in self.order))
 
@@ -120,4 +127,6 @@ def takes_names(model: nn.Module, names: Mapping[str, Any]) -> bool:
         known = inspect.signature(unwrap(model).forward).parameters
     except (TypeError, ValueError):
         return False
-    return all(name in known for name in names) or any(one.kind is one.VAR_KEYWORD for one in known.values())
+    needed = {name for name, one in known.items() if one.default is one.empty and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)}
+    anything = any(one.kind is one.VAR_KEYWORD for one in known.values())
+    return needed <= set(names) and (anything or all(name in known for name in names))

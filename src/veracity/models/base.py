@@ -155,7 +155,10 @@ class OneColumn(View):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """The scores (N, 1)."""
-        return self.model(*inputs).reshape(-1, 1)  # type: ignore[no-any-return]
+        scores: Tensor = self.model(*inputs).reshape(-1, 1)
+        if len(scores) != len(inputs[0]):
+            raise InputError(f"The model returns {len(scores)} numbers for {len(inputs[0])} inputs: let it return one for each input.")
+        return scores
 
 
 def readable_output(model: nn.Module, output: Any) -> tuple[nn.Module, Any]:
@@ -172,7 +175,7 @@ def readable_output(model: nn.Module, output: Any) -> tuple[nn.Module, Any]:
     (tensor([[2., 2.]]), tensor([[2., 2.]]))
     """
     if isinstance(output, Tensor):
-        return (OneColumn(model), output.reshape(-1, 1)) if output.shape == (1,) else (model, output)
+        return (OneColumn(model), output.reshape(-1, 1)) if output.shape in ((1,), ()) else (model, output)
     key = scores_key(output)
     if key is None:
         return model, output

@@ -100,6 +100,12 @@ def check_fitted(estimator: Any) -> None:
         raise InputError(f"The estimator {type(estimator).__name__} is not fitted: call its fit(x, y) first.") from None
 
 
+PROBABILITIES = {"binary:logistic", "reg:logistic", "multi:softprob", "binary", "multiclass", "multiclassova", "cross_entropy"}
+"""The objectives of XGBoost and LightGBM whose boosters give probabilities."""
+NO_SCORES = {"multi:softmax": "multi:softprob", "binary:hinge": "binary:logistic"}
+"""Objectives whose boosters give classes, and those to use instead."""
+
+
 def objective(booster: Any) -> str:
     """What a booster was trained for, such as "binary:logistic"."""
     if hasattr(booster, "save_config"):
@@ -117,7 +123,10 @@ class BoosterModel(NumpyModel):
     def __init__(self, booster: Any) -> None:
         super().__init__()
         self.booster = booster
-        self.outputs = Outputs.PROBABILITIES if objective(booster).startswith(("binary", "multi:softprob", "multiclass")) else Outputs.RAW
+        goal = objective(booster).split(" ")[0]
+        if goal in NO_SCORES:
+            raise InputError(f"The objective '{goal}' of {self.title} gives classes and not scores: train it with '{NO_SCORES[goal]}'.")
+        self.outputs = Outputs.PROBABILITIES if goal in PROBABILITIES else Outputs.LOGITS if goal == "binary:logitraw" else Outputs.RAW
 
     @classmethod
     def accepts(cls, value: Any) -> bool:

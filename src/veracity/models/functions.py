@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from enum import Enum
@@ -54,6 +55,15 @@ class FunctionModel(NumpyModel):
     def title(self) -> str:
         """The function's name."""
         return f"The function '{getattr(self.function, '__name__', type(self.function).__name__).strip('<>')}'"
+
+    @property
+    def input_names(self) -> tuple[str, ...] | None:
+        """The names of the function's parameters."""
+        try:
+            known = inspect.signature(self.function).parameters.values()
+        except (TypeError, ValueError):
+            return None
+        return tuple(one.name for one in known if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD))
 
     def predict(self, values: Any, *structure: Any) -> Any:
         """The function's answer to arrays."""

@@ -74,6 +74,11 @@ class OnnxModel(NumpyModel):
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_session"}
 
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the network's inputs."""
+        return tuple(one.name for one in self.session.get_inputs())
+
     def predict(self, values: NDArray[Any], *structure: NDArray[Any]) -> NDArray[Any]:
         """The network's answer, in batches of the size that the file fixes."""
         feeds = self.session.get_inputs()

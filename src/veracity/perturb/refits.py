@@ -79,9 +79,14 @@ class Refits(Space):
         rows = torch.arange(count)
         rows[replaced] = other[replaced]
         if not labels.is_floating_point():
-            lost = [label for label in labels.unique().tolist() if not bool((labels[rows] == label).any())]
-            for place, label in zip(replaced.tolist(), lost, strict=False):
-                rows[place] = int((labels == label).nonzero()[0])
+            known, numbers = labels.unique(return_inverse=True)
+            held = torch.bincount(numbers[rows], minlength=len(known))
+            places = iter(replaced.tolist())
+            for lost in (held == 0).nonzero()[:, 0].tolist():
+                place = next(one for one in places if held[numbers[rows[one]]] > 1)  # it leaves its own label another row
+                held[numbers[rows[place]]] -= 1
+                rows[place] = int((numbers == lost).nonzero()[0])
+                held[lost] += 1
         found = labels[rows]
         if self.shuffle:
             found = found.clone()
