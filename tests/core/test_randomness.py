@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from scipy import stats
 
 from veracity.core import randomness as module
-from veracity.core.randomness import LOW32, Draws, gpus_in_use, philox, philox_on_device, seeded, stream_number
+from veracity.core.randomness import LOW32, Draws, gpus_in_use, philox, philox_on_device, seeded, stream_number, words_on_device
 
 ONES = 0xFFFFFFFF
 KNOWN = [
@@ -133,9 +134,6 @@ def test_global_random_state_is_left_alone() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-CPU = torch.device("cpu")
-
-
 def device_rows(count: int = 30, seed: int = 2**35 + 11) -> Draws:
     return Draws(seed, torch.arange(count) * 7, torch.arange(count) % 4)
 
@@ -152,22 +150,58 @@ def test_signed_words_make_the_same_rounds_as_unsigned_ones() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 4, 10, 33])
-def test_words_of_a_device_are_those_of_the_cpu(count: int) -> None:
-    # What words_on does away from the CPU, on tensors of the CPU.
-    own = device_rows()
-    blocks = -(-count // 4)
-    counter = (torch.arange(blocks)[None], own.draw[:, None], own.sample[:, None], torch.full((1, 1), stream_number("s")))
-    key = (own.seed & LOW32, own.seed >> 32)
-    made = torch.stack(torch.broadcast_tensors(*philox_on_device(counter, key)), dim=-1).reshape(len(own), -1)[:, :count]
-    assert torch.equal(made, own.words(count, "s"))
-    assert torch.equal(own.words_on(count, "s", CPU), own.words(count, "s"))
+@pytest.mark.parametrize("item", [None, 3])
+def test_words_of_a_device_are_those_of_the_cpu(count: int, item: int | None) -> None:
+    # What words does away from the CPU, on tensors of the CPU.
+    own, blocks = device_rows(), -(-count // 4)
+    own = own if item is None else replace(own, item=torch.full_like(own.sample, item))
+    start = torch.zeros_like(own.sample) if item is None else torch.full_like(own.sample, item * blocks)
+    made = words_on_device((start, own.draw, own.sample), blocks, stream_number("s"), (own.seed & LOW32, own.seed >> 32))
+    assert torch.equal(made[:, :count], own.words(count, "s"))
+
+
+def test_items_of_a_row_follow_each_other_in_its_stream() -> None:
+    rows = device_rows(5)
+    every = rows.words(24, "s").reshape(5, 3, 8)
+    item = torch.tensor([0, 2, 1, 2, 0])
+    assert torch.equal(replace(rows, item=item).words(8, "s"), every[torch.arange(5), item])
+
+
+@pytest.mark.parametrize(("population", "count"), [(5, 2), (5, 4), (6, 3)])
+def test_all_subsets_are_equally_likely(population: int, count: int) -> None:
+    masks = Draws.of(3, torch.arange(30_000)).subsets(population, count, stream="s")
+    assert (masks.sum(1) == count).all()
+    seen = masks.long().mul(2 ** torch.arange(population)).sum(1).bincount()
+    seen = seen[seen > 0]
+    assert len(seen) == math.comb(population, count)
+    assert stats.chisquare(seen.numpy()).pvalue > 0.01
+
+
+@pytest.mark.parametrize(("population", "count"), [(1, 1), (4, 0), (4, 4), (300, 20), (300, 290)])
+def test_a_subset_is_the_first_different_places_of_its_row(population: int, count: int) -> None:
+    rows = device_rows(6)
+    fewer = min(count, population - count) if 2 * count > population else count
+    for row, mask in enumerate(rows.subsets(population, count, stream="s")):
+        places: list[int] = []
+        for word in rows[torch.tensor([row])].words(4 * fewer + 40, "s")[0].tolist():
+            place = word * population // 2**32
+            if place not in places and len(places) < fewer:
+                places.append(place)
+        literal = set(places) if fewer == count else set(range(population)) - set(places)
+        assert set(mask.nonzero()[:, 0].tolist()) == literal
+
+
+def test_a_subset_draws_more_words_if_too_few_places_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = device_rows(4).subsets(50, 25, stream="s")
+    monkeypatch.setattr(module, "SPARE", -50)
+    assert torch.equal(device_rows(4).subsets(50, 25, stream="s"), whole)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 65])
-def test_gaussian_is_box_and_muller_on_the_words(count: int) -> None:
+def test_normal_is_box_and_muller_on_the_words(count: int) -> None:
     own, pairs = device_rows(8), (count + 1) // 2
     words = own.words(2 * pairs, "s").tolist()
-    found = own.gaussian(count, stream="s", device=CPU)
+    found = own.normal(count, stream="s")
     assert found.dtype == (torch.float32 if count > 64 else torch.float64)
     assert found.shape == (8, count)
     for row in range(8):
@@ -178,18 +212,17 @@ def test_gaussian_is_box_and_muller_on_the_words(count: int) -> None:
             r * math.sin(a) for r, a in zip(radius, turned, strict=True)
         ]
         assert found[row].tolist() == pytest.approx(literal[:count], abs=2e-5)
-    assert torch.allclose(found.double(), own.normal(count, stream="s"), atol=2e-5)
 
 
-def test_a_gaussian_row_is_the_same_in_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = device_rows().gaussian(9, stream="s", device=CPU)
-    monkeypatch.setattr(module, "DEVICE_CHUNK", 12)
-    assert torch.equal(device_rows().gaussian(9, stream="s", device=CPU), whole)
-    assert torch.equal(device_rows()[torch.tensor([17, 3])].gaussian(9, stream="s", device=CPU), whole[[17, 3]])
+def test_a_normal_row_is_the_same_in_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = device_rows().normal(9, stream="s")
+    monkeypatch.setattr(module, "CPU_NUMBERS", 12)
+    assert torch.equal(device_rows().normal(9, stream="s"), whole)
+    assert torch.equal(device_rows()[torch.tensor([17, 3])].normal(9, stream="s"), whole[[17, 3]])
 
 
-def test_gaussian_is_normal_and_finite() -> None:
-    values = Draws.of(1, torch.arange(2000)).gaussian(100, stream="s", device=CPU)
+def test_many_normal_numbers_are_normal_and_finite() -> None:
+    values = Draws.of(1, torch.arange(2000)).normal(100, stream="s")
     assert values.isfinite().all()
     assert stats.kstest(values.double().numpy().ravel(), "norm").pvalue > 0.01
     assert np.abs(np.corrcoef(values.numpy().T)[np.triu_indices(100, 1)]).max() < 5 / math.sqrt(2000)
@@ -197,15 +230,15 @@ def test_gaussian_is_normal_and_finite() -> None:
 
 def test_extreme_words_give_finite_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = torch.tensor([[0, LOW32, 0, LOW32], [LOW32, 0, LOW32 - 1, 1]])
-    monkeypatch.setattr(Draws, "words_on", lambda self, count, stream, device: ends)
-    found = Draws.of(0, torch.arange(2)).gaussian(4, stream="s", device=CPU)
+    monkeypatch.setattr(Draws, "words", lambda self, count, stream: ends)
+    found = Draws.of(0, torch.arange(2)).normal(4, stream="s")
     assert found.isfinite().all()
     assert float(found.abs().max()) < 6.8
 
 
-def test_no_gaussians_asked_none_drawn() -> None:
-    assert device_rows(3).gaussian(0, stream="s", device=CPU).shape == (3, 0)
-    assert device_rows(0).gaussian(5, stream="s", device=CPU).shape == (0, 5)
+def test_no_numbers_asked_none_drawn() -> None:
+    assert device_rows(3).normal(0, stream="s").shape == (3, 0)
+    assert device_rows(0).normal(5, stream="s").shape == (0, 5)
 
 
 def states() -> tuple[list[int], list[int], object]:

@@ -13,7 +13,7 @@ def test_the_worst_of_a_stream_is_the_worst_of_all() -> None:
     value[::7] = torch.nan
     after, element = torch.rand(200, 3, generator=generator), torch.arange(200)[:, None]
     for direction, better in ((Direction.HIGHER, min), (Direction.LOWER, max)):
-        worst = Worst(6, direction)
+        worst = Worst(6, direction, torch.device("cpu"))
         for part in (slice(0, 50), slice(50, 51), slice(51, 200)):
             worst.see(Ask(row[part], torch.arange(200)[part], torch.zeros(200)[part], element[part]), value[part], after[part])
         for sample in range(6):
@@ -29,7 +29,7 @@ def test_the_worst_of_a_stream_is_the_worst_of_all() -> None:
 
 
 def test_undefined_values_are_not_the_worst() -> None:
-    worst = Worst(2, Direction.HIGHER)
+    worst = Worst(2, Direction.HIGHER, torch.device("cpu"))
     ask = Ask(torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([0, 0]), torch.zeros(2, 1))
     worst.see(ask, torch.tensor([torch.nan, 0.3]), torch.ones(2, 1))
     assert worst.rows().tolist() == [1]

@@ -67,7 +67,7 @@ def test_the_box_is_filled_evenly():
 @pytest.mark.parametrize("size", [1, 3, 20, 3072])
 def test_the_round_ball_is_filled_evenly(size):
     """(|z| / radius)^d is uniform, the direction is that of the latent; F agrees with SciPy's."""
-    u = latents(1000, size)
+    u = latents(1000, size).double()
     noise = Ball(radius=0.5, norm="l2").fit(torch.Size([size])).decode(u)
     share = (noise.norm(dim=1) / 0.5).pow(size)
     assert kstest(share.numpy(), "uniform").pvalue > 1e-3

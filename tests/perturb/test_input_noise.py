@@ -58,7 +58,7 @@ def walked(space, samples=3, draws=2):
     walker = MonteCarlo(draws=draws).start(space, torch.arange(samples), 0, (0.0, 1.0))
     found = torch.full((samples, draws, space.levels, space.size), math.nan, dtype=torch.float64)
     while (ask := walker.ask()) is not None:
-        found[ask.row, ask.draw, ask.level] = ask.element
+        found[ask.row, ask.draw, ask.level] = ask.element.double()
     return found
 
 

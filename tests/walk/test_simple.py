@@ -19,7 +19,7 @@ def test_it_counts_the_points_in_the_event() -> None:
     walk, space = SimpleMonteCarlo(draws=2500, population=1000), unit_box(3)
     trace = search_of(walk, space, lambda ask: ask.element[:, 0], target=0.3, samples=torch.tensor([4, 1])).trace()
     for row, sample in enumerate((4, 1)):
-        own = Draws(0, torch.full((2500,), sample), torch.arange(2500)).gaussian(3, stream="simple", device=CPU)
+        own = Draws(0, torch.full((2500,), sample), torch.arange(2500)).normal(3, stream="simple")
         share = float((space.decode(own)[:, 0] >= 0.3).double().mean())
         assert trace.quantities["probability"][row].item() == share
         assert trace.quantities["variance"][row].item() == pytest.approx((1 - share) / (share * 2500))

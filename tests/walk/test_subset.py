@@ -120,7 +120,7 @@ def test_one_level_equals_a_loop_over_chains() -> None:
         return float(space.decode(latent[None])[0].sum())
 
     def noise(evaluation: int) -> Tensor:
-        return Draws(seed, torch.tensor([sample]), torch.tensor([evaluation])).gaussian(2, stream="subset", device=CPU)[0]
+        return Draws(seed, torch.tensor([sample]), torch.tensor([evaluation])).normal(2, stream="subset")[0]
 
     chains = [noise(number) for number in range(10)]
     merits = [merit_of(chain) for chain in chains]
@@ -272,11 +272,11 @@ def test_an_event_that_is_certain() -> None:
 
 def test_crank_nicolson_keeps_the_normal_distribution() -> None:
     draws = Draws.of(3, torch.arange(4000))
-    latent = draws.gaussian(3, stream="begin", device=CPU).reshape(1, 4000, 3)
+    latent = draws.normal(3, stream="begin").reshape(1, 4000, 3)
     width = torch.tensor([0.6], dtype=torch.float64)
     start = latent.clone()
     for step in range(10):
-        noise = Draws.of(3, torch.arange(4000), step).gaussian(3, stream="move", device=CPU).reshape(1, 4000, 3)
+        noise = Draws.of(3, torch.arange(4000), step).normal(3, stream="move").reshape(1, 4000, 3)
         latent, ratio = CrankNicolson().propose(latent, noise, width)
         assert ratio is None
     for entry in latent[0].T:
@@ -288,10 +288,10 @@ def test_crank_nicolson_keeps_the_normal_distribution() -> None:
 def test_the_window_keeps_the_uniform_distribution_and_eq_23_inverted_does_not() -> None:
     def chain(sign: float) -> Tensor:
         count, width = 20000, torch.tensor([0.45], dtype=torch.float64)
-        latent = Draws.of(1, torch.arange(count)).gaussian(1, stream="begin", device=CPU).reshape(1, count, 1)
+        latent = Draws.of(1, torch.arange(count)).normal(1, stream="begin").reshape(1, count, 1)
         for step in range(6):
             own = Draws.of(1, torch.arange(count), step)
-            proposal, ratio = Window().propose(latent, own.gaussian(1, stream="move", device=CPU).reshape(1, count, 1), width)
+            proposal, ratio = Window().propose(latent, own.normal(1, stream="move").reshape(1, count, 1), width)
             assert ratio is not None
             accept = own.uniform(1, stream="accept").log().reshape(1, count) < sign * ratio
             latent = torch.where(accept[:, :, None], proposal, latent)

@@ -7,6 +7,7 @@ Philox4x32-10 (Salmon et al. 2011) is a function from a counter and a key to 128
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,8 +26,10 @@ CHUNK = 65536
 """Counters per call, so that the rounds stay in the cache."""
 FEW = 64
 """Up to this many numbers per row are made in float64."""
-DEVICE_CHUNK = 2**22
-"""Pairs of numbers per call on a device, which bounds its memory."""
+CPU_NUMBERS, DEVICE_NUMBERS = 2**16, 2**22
+"""Pairs of normal numbers that are made at once: on a CPU they stay in its cache, and on a device they bound the memory."""
+SPARE = 32
+"""How many more numbers than needed are drawn at first for a subset."""
 
 Words = NDArray[np.uint64]
 
@@ -78,18 +81,18 @@ def stream_number(stream: str) -> int:
     return int.from_bytes(hashlib.sha256(stream.encode()).digest()[:4], "big")
 
 
-def as_word_column(number: Tensor) -> Words:
-    """Whole numbers (N,) as 32-bit words (N, 1)."""
-    return (number.cpu().numpy().astype(np.int64) & LOW32).astype(np.uint64)[:, None]
-
-
 @dataclass(frozen=True)
 class Draws:
-    """The random numbers of N rows; row i belongs to sample `sample[i]` and to that sample's draw `draw[i]`."""
+    """The random numbers of N rows; row i belongs to sample `sample[i]` and to that sample's draw `draw[i]`.
+
+    Numbers are made where `sample` lives. Whole numbers are the same on every device, others up to rounding.
+    """
 
     seed: int
     sample: Tensor
     draw: Tensor
+    item: Tensor | None = None
+    """Which of a row's items (N,) the numbers are for, if it has several, such as the noise of one of several passes."""
 
     @classmethod
     def of(cls, seed: int, samples: Tensor, draw: int = 0) -> Draws:
@@ -100,48 +103,23 @@ class Draws:
         return len(self.sample)
 
     def __getitem__(self, rows: Tensor | slice) -> Draws:
-        return Draws(self.seed, self.sample[rows], self.draw[rows])
+        return Draws(self.seed, self.sample[rows], self.draw[rows], None if self.item is None else self.item[rows])
+
+    def to(self, device: torch.device) -> Draws:
+        """The same rows, whose numbers are made on this device."""
+        return Draws(self.seed, self.sample.to(device), self.draw.to(device), None if self.item is None else self.item.to(device))
+
+    @property
+    def on_cpu(self) -> Draws:
+        """The same rows, whose numbers are made on the CPU."""
+        return self.to(torch.device("cpu"))
 
     def words(self, count: int, stream: str) -> Tensor:
         """`count` 32-bit words per row, as int64 (N, count)."""
-        blocks = -(-count // 4)
-        position = np.arange(blocks, dtype=np.uint64)[None, :]
-        draw, sample = (as_word_column(number) for number in (self.draw, self.sample))
-        purpose = np.full((1, 1), stream_number(stream), dtype=np.uint64)
-        key = (self.seed & LOW32, (self.seed >> 32) & LOW32)
-        words = np.empty((len(self), blocks, 4), dtype=np.uint64)
-        tall, wide = max(1, CHUNK // max(blocks, 1)), CHUNK
-        for top in range(0, len(self), tall):
-            for left in range(0, blocks, wide):
-                rows, columns = slice(top, top + tall), slice(left, left + wide)
-                for word, value in enumerate(philox((position[:, columns], draw[rows], sample[rows], purpose), key)):
-                    words[rows, columns, word] = value
-        return torch.from_numpy(words.view(np.int64)).reshape(len(self), 4 * blocks)[:, :count]
-
-    def words_on(self, count: int, stream: str, device: torch.device) -> Tensor:
-        """The same words made on a device, as int64 (N, count)."""
-        if device.type == "cpu":
-            return self.words(count, stream)
-        blocks = -(-count // 4)
-        position = torch.arange(blocks, device=device)[None, :]
-        draw, sample = ((number.to(device) & LOW32)[:, None] for number in (self.draw, self.sample))
-        purpose = torch.full((1, 1), stream_number(stream), dtype=torch.int64, device=device)
-        key = (self.seed & LOW32, (self.seed >> 32) & LOW32)
-        found = philox_on_device((position, draw, sample, purpose), key)
-        return torch.stack(torch.broadcast_tensors(*found), dim=-1).reshape(len(self), 4 * blocks)[:, :count]
-
-    def gaussian(self, count: int, *, stream: str, device: torch.device) -> Tensor:
-        """Standard normal numbers (N, count) made on a device, the same on every device up to rounding.
-
-        They are float32, or float64 for up to 64 numbers per row, where rounding would matter in the tails.
-        """
-        pairs, kind = -(-count // 2), torch.float64 if count <= FEW else torch.float32
-        found = torch.empty(len(self), 2 * pairs, dtype=kind, device=device)
-        tall = max(1, DEVICE_CHUNK // max(1, pairs))
-        for top in range(0, len(self), tall):
-            rows = slice(top, top + tall)
-            box_muller(self[rows].words_on(2 * pairs, stream, device), found[rows])
-        return found[:, :count]
+        blocks, key = -(-count // 4), (self.seed & LOW32, (self.seed >> 32) & LOW32)
+        make = words_on_cpu if self.sample.device.type == "cpu" else words_on_device
+        start = torch.zeros_like(self.sample) if self.item is None else self.item * blocks
+        return make((start, self.draw, self.sample), blocks, stream_number(stream), key)[:, :count]
 
     def uniform(self, *shape: int, stream: str) -> Tensor:
         """Uniform numbers in the open interval (0, 1), float64 (N, *shape)."""
@@ -149,11 +127,17 @@ class Draws:
         return self.words(count, stream).double().add_(0.5).div_(2.0**32).reshape(len(self), *shape)
 
     def normal(self, *shape: int, stream: str) -> Tensor:
-        """Standard normal numbers by the Box-Muller transform, float64 (N, *shape)."""
+        """Standard normal numbers by the Box-Muller transform, (N, *shape).
+
+        They are float32, or float64 for up to 64 numbers per row, where rounding would matter in the tails.
+        """
         count = int(torch.Size(shape).numel())
-        pairs = -(-count // 2)
-        found = torch.empty(len(self), 2 * pairs, dtype=torch.float64)
-        box_muller(self.words(2 * pairs, stream), found)
+        pairs, kind = -(-count // 2), torch.float64 if count <= FEW else torch.float32
+        found = torch.empty(len(self), 2 * pairs, dtype=kind, device=self.sample.device)
+        tall = max(1, (CPU_NUMBERS if self.sample.device.type == "cpu" else DEVICE_NUMBERS) // max(1, pairs))
+        for top in range(0, len(self), tall):
+            rows = slice(top, top + tall)
+            box_muller(self[rows].words(2 * pairs, stream), found[rows])
         return found[:, :count].reshape(len(self), *shape)
 
     def integers(self, high: int, *shape: int, stream: str) -> Tensor:
@@ -166,6 +150,59 @@ class Draws:
         A shorter choice is a prefix of a longer one, so a walk may ask for more later.
         """
         return self.uniform(population, stream=stream).argsort(dim=1, stable=True)[:, :count]
+
+    def subsets(self, population: int, count: int, *, stream: str) -> Tensor:
+        """Masks (N, population) with `count` True entries per row; all subsets are equally likely.
+
+        Places are drawn until `count` different ones have come (or all but these, if they are fewer), so there are at most 1.4 `count`
+        words per row, whatever the population.
+        """
+        if count == 0:
+            return torch.zeros(len(self), population, dtype=torch.bool, device=self.sample.device)
+        if 2 * count > population:
+            return ~self.subsets(population, population - count, stream=stream)
+        drawn = math.ceil(-population * math.log1p(-count / population) + 4.0 * math.sqrt(count)) + SPARE
+        while True:
+            place = (self.words(drawn, stream) * population) >> 32
+            turn = torch.arange(drawn, dtype=torch.int32, device=place.device).expand(len(self), drawn)
+            first = torch.full((len(self), population), drawn, dtype=torch.int32, device=place.device).scatter_reduce_(
+                1, place, turn, "amin"
+            )
+            new = first.gather(1, place) == turn
+            number = new.cumsum(1, dtype=torch.int32)
+            if bool((number[:, -1] >= count).all()):
+                last = torch.searchsorted(number, number.new_full((len(self), 1), count))
+                return first <= last
+            drawn *= 2
+
+
+Rows = tuple[Tensor, Tensor, Tensor]
+"""The first block, the draw and the sample of each row."""
+
+
+def words_on_cpu(rows: Rows, blocks: int, purpose: int, key: tuple[int, int]) -> Tensor:
+    """4 `blocks` words per row, as int64, by NumPy, whose unsigned shifts are faster."""
+    start, draw, sample = ((number.numpy().astype(np.int64) & LOW32).astype(np.uint64)[:, None] for number in rows)
+    position, stream = np.arange(blocks, dtype=np.uint64)[None, :], np.full((1, 1), purpose, dtype=np.uint64)
+    words = np.empty((len(sample), blocks, 4), dtype=np.uint64)
+    tall, wide = max(1, CHUNK // max(blocks, 1)), CHUNK
+    for top in range(0, len(sample), tall):
+        some = slice(top, top + tall)
+        begin = start[some] if start[some].any() else np.zeros((1, 1), dtype=np.uint64)  # of which less depends on the row
+        for left in range(0, blocks, wide):
+            columns = slice(left, left + wide)
+            for word, value in enumerate(philox((begin + position[:, columns], draw[some], sample[some], stream), key)):
+                words[some, columns, word] = value
+    return torch.from_numpy(words.view(np.int64)).reshape(len(sample), 4 * blocks)
+
+
+def words_on_device(rows: Rows, blocks: int, purpose: int, key: tuple[int, int]) -> Tensor:
+    """The same words made by torch where the rows live."""
+    start, draw, sample = ((number & LOW32)[:, None] for number in rows)
+    position = start + torch.arange(blocks, device=sample.device)
+    stream = torch.full((1, 1), purpose, dtype=torch.int64, device=sample.device)
+    found = philox_on_device((position, draw, sample, stream), key)
+    return torch.stack(torch.broadcast_tensors(*found), dim=-1).reshape(len(sample), 4 * blocks)
 
 
 def gpus_in_use() -> list[int]:

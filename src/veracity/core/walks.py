@@ -27,6 +27,10 @@ class Ask:
     def __len__(self) -> int:
         return len(self.row)
 
+    def to(self, device: torch.device) -> Ask:
+        """The same perturbations, on this device."""
+        return Ask(*(part.to(device, non_blocking=True) for part in (self.row, self.draw, self.level, self.element)))
+
     def __getitem__(self, rows: slice | Tensor) -> Ask:
         return Ask(self.row[rows], self.draw[rows], self.level[rows], self.element[rows])
 

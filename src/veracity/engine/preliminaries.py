@@ -255,8 +255,8 @@ class Agreement:
 
     def noise(self, space: InputSpace, draw: int) -> Tensor:
         """One element per sample."""
-        element = space.decode(Draws.of(self.seed, self.samples, draw).normal(space.latents, stream="calibration"))
-        return space.at(element, torch.zeros_like(self.samples)).to(self.x.values.device)
+        draws = Draws.of(self.seed, self.samples, draw).to(self.x.values.device)
+        return space.at(space.decode(draws.normal(space.latents, stream="calibration")), torch.zeros_like(draws.sample))
 
 
 def evenly(chosen: Tensor) -> Tensor:

@@ -106,14 +106,15 @@ class Reader:
     def smoothed(self, x: Signals, targets: Tensor, draws: Draws, smoothing: Smoothing) -> Tensor:
         """The mean over `count` draws of a space around each row, the same ones whatever the weights."""
         count, space = smoothing.count, smoothing.space.fit(x.values.shape[1:])
-        row = torch.arange(len(x)).repeat_interleave(count)
-        around = Draws(draws.seed, draws.sample[row], torch.arange(count).repeat(len(x)))
-        element = space.decode(around.normal(space.latents, stream="smoothing")).to(x.values.device)
+        device, draws = x.values.device, draws.to(x.values.device)
+        row = torch.arange(len(x), device=device).repeat_interleave(count)
+        around = Draws(draws.seed, draws.sample[row], torch.arange(count, device=device).repeat(len(x)))
+        element = space.decode(around.normal(space.latents, stream="smoothing"))
         parts: list[Tensor] = []
 
         def some(part: slice) -> None:
-            here = row[part].to(x.values.device)
-            own = Draws(draws.seed, draws.sample[row[part]], draws.draw[row[part]] * count + around.draw[part])
+            here = row[part]
+            own = Draws(draws.seed, draws.sample[here], draws.draw[here] * count + around.draw[part])
             parts.append(self.explanation(space.move(element[part], x[here]), targets[here], own))
 
         self.budget.spend(len(row), max(self.cost.forward, self.cost.backward), some)
@@ -151,6 +152,7 @@ class Block:
         self.rows_each = max(self.reader.cost.forward, self.reader.cost.backward)
         self.device = device_of(self.model.module)
         self.samples = torch.tensor(self.job.samples)
+        self.numbers = self.samples.to(self.device)
         self.x = problem.inputs.take(self.samples).to(self.device)
         self.targets = self.model.targets[self.samples].to(self.device)
         self.correct = torch.ones(len(self), dtype=torch.bool) if self.model.correct is None else self.model.correct[self.samples]
@@ -186,9 +188,9 @@ class Block:
             model, parts = reader(), list[Readings]()
             self.budget.spend(len(self), 1, lambda part: parts.append(model.outputs(missing, self.x[part], request.layer)))
             self.advance(len(self) * passes)
-            return {one: torch.cat([part[one] for part in parts]).cpu() for one in missing}
+            return {one: torch.cat([part[one] for part in parts]) for one in missing}
 
-        return {one: value.to(self.device) for one, value in MEMORY.recall(key, what, compute).items()}
+        return MEMORY.recall(key, what, compute)
 
     @torch.no_grad()
     def explanation(self, request: Request) -> Tensor:
@@ -205,7 +207,7 @@ class Block:
         parts: list[Tensor] = [] if given is None else [given.maps_for(name, self.samples, self.targets.cpu()).to(self.x.values)]
 
         def some(part: slice) -> None:
-            draws = Draws.of(self.seed, self.samples[part])
+            draws = Draws.of(self.seed, self.numbers[part])
             parts.append(self.reader.explanation(self.x[part], self.targets[part], draws, request.smoothing))
 
         if given is None:
@@ -234,8 +236,9 @@ class Block:
 
     def draws(self, request: Request, piece: Ask) -> Draws:
         """The explainer's random numbers: those of e(x) if draws are common, else new ones per draw and level."""
+        piece = piece.to(self.device)
         fresh = piece.draw * request.space.levels + piece.level + 1
-        return Draws(self.seed, self.samples[piece.row], torch.zeros_like(fresh) if request.common_draws else fresh)
+        return Draws(self.seed, self.numbers[piece.row], torch.zeros_like(fresh) if request.common_draws else fresh)
 
 
 def explanation_key(job: Job, request: Request) -> str:

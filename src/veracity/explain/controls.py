@@ -108,7 +108,7 @@ class RandomTopK(Control):
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         flat = torch.zeros_like(inputs).flatten(1)
         if context.present is not None:
-            order = context.draws.uniform(flat.shape[1], stream=self.name).masked_fill(~context.present.cpu().flatten(1), 2.0)
+            order = context.draws.uniform(flat.shape[1], stream=self.name).masked_fill(~context.present.flatten(1), 2.0)
             return (order.argsort(1).argsort(1) < self.k).to(inputs).reshape(inputs.shape)
         chosen = context.draws.choice(flat.shape[1], self.k, stream=self.name).to(inputs.device)
         return flat.scatter(1, chosen, 1.0).reshape(inputs.shape)

@@ -72,7 +72,7 @@ class Foreign(Explainer, ABC):
 
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         """Attributions of the inputs' shape; axes of size one are repeated."""
-        high, low = context.draws[:1].words(2, stream="foreign")[0].tolist()
+        high, low = context.draws[:1].on_cpu.words(2, stream="foreign")[0].tolist()
         rows = max(1, context.batch // max(1, self.forward))
 
         def explain_rows(x: Tensor, t: Tensor, structure: Structure) -> Tensor:

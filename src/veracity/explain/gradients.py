@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import captum.attr
@@ -32,7 +31,6 @@ from veracity.explain.masking import Baseline, baseline_row, check_baseline, ove
 from veracity.explain.nonlinear import nonlinear_steps
 from veracity.explain.passes import Structure, Terms, batch_shape, gradients, in_batches, mean_over_items, pick, select
 
-BLOCK = 2**14  # random numbers per row that are drawn together
 TRAPEZOID = "trapezoid"
 QUADRATURES = ("gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid", TRAPEZOID)
 
@@ -257,7 +255,7 @@ class SmoothGrad(MeanGradient):
         return self if features is None or self.sigma is not None else replace(self, sigma=self.noise * features.scales)
 
     def terms(self, x: Tensor, context: Context) -> Terms:
-        spread, noise, one = self.spread(x, context.present), item_noise(context.draws, x, self.draws, "smooth_grad"), x.new_ones(())
+        spread, noise, one = self.spread(x, context.present), item_noise(context.draws, x, "smooth_grad"), x.new_ones(())
         return lambda row, item: (x[row] + spread[row] * noise(row, item), one)
 
     def spread(self, x: Tensor, present: Tensor | None = None) -> Tensor:
@@ -303,7 +301,7 @@ class GradientShap(MeanGradient):
         baselines = torch.zeros_like(x[:1]) if self.baselines is None else self.baselines.to(x)
         share = context.draws.uniform(self.draws, stream="gradient_shap.share").to(x)
         choice = context.draws.integers(len(baselines), self.draws, stream="gradient_shap.baseline").to(x.device)
-        noise = item_noise(context.draws, x, self.draws, "gradient_shap.noise")
+        noise = item_noise(context.draws, x, "gradient_shap.noise")
 
         def terms(row: Tensor, item: Tensor) -> tuple[Tensor, Tensor]:
             baseline = baselines[choice[row, item]]
@@ -366,28 +364,14 @@ def silent_captum() -> Iterator[None]:
         yield
 
 
-def item_noise(draws: Draws, like: Tensor, items: int, stream: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """A function from (row, item) pairs, in the order of `pairs`, to standard normal noise of `like`'s shape, (R, ...).
+def item_noise(draws: Draws, like: Tensor, stream: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """A function from rows (R,) and items (R,) to standard normal noise of `like`'s shape, (R, ...).
 
-    The noise depends on the sample, the draw and the item, never on the batch. Small items are drawn in blocks, each from a
-    stream of its own, and one block at a time is cached; large items are drawn one by one.
+    The noise depends on the sample, the draw and the item, never on the batch.
     """
-    shape = like.shape[1:]
-    size = min(items, max(1, BLOCK // shape.numel()))
-
-    @lru_cache(maxsize=1)
-    def block(number: int) -> Tensor:
-        return draws.normal(size, *shape, stream=f"{stream}.{number}")
-
-    def noise_in_block(number: int, row: Tensor, item: Tensor) -> Tensor:
-        inside = item // size == number
-        if size == 1:
-            return draws[row[inside]].normal(*shape, stream=f"{stream}.{number}")
-        return block(number)[row[inside], item[inside] % size]
+    own = draws.to(like.device)
 
     def noise(row: Tensor, item: Tensor) -> Tensor:
-        row, item = row.cpu(), item.cpu()
-        blocks = range(int(item[0]) // size, int(item[-1]) // size + 1)
-        return torch.cat([noise_in_block(number, row, item) for number in blocks]).to(like)
+        return replace(own[row], item=item).normal(*like.shape[1:], stream=stream).to(like)
 
     return noise

@@ -75,7 +75,7 @@ class PatchExplainer(Explainer, ABC):
         index, baseline = self.index(inputs.shape[1:]), baseline_row(self.baseline, inputs)
         score_masks = partial(masked_scores, model, inputs, targets, baseline, index, context.batch, structure=context.structure)
         counts = None if context.present is None else context.present.flatten(1).sum(1).cpu()
-        maps = patch_map(self.coefficients(score_masks, inputs, index, context.draws, counts).to(inputs), index, inputs.shape[1:])
+        maps = patch_map(self.coefficients(score_masks, inputs, index, context.draws.on_cpu, counts).to(inputs), index, inputs.shape[1:])
         return maps if self.groups is None else maps / group_sizes(self.groups).to(maps)
 
 

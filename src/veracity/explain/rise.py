@@ -41,7 +41,7 @@ class Rise(Explainer):
     def explain(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context) -> Tensor:
         x, shape, size = inputs.detach(), inputs.shape[1:], spatial_shape(inputs.shape[1:])
         cells, sides = cell_grid(size, self.cells if len(shape) > 1 else size[0])
-        kept, offsets = self.draw_masks(context.draws, cells, sides, x.device)
+        kept, offsets = self.draw_masks(context.draws.to(x.device), cells, sides)
 
         def term(row: Tensor, item: Tensor) -> Tensor:
             masks = smooth_masks(kept[row, item].to(x), offsets[row, item], size, sides)
@@ -51,17 +51,17 @@ class Rise(Explainer):
         mean = mean_over_items(term, x.new_zeros(len(x), *size), self.masks, context.batch)
         return broadcast_channels(mean / self.keep, shape).expand_as(x).contiguous()
 
-    def draw_masks(self, draws: Draws, cells: Size, sides: Size, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The cells that each mask keeps, (N, masks, *cells), and the offset of its crop, (N, masks, axes), on the device.
+    def draw_masks(self, draws: Draws, cells: Size, sides: Size) -> tuple[Tensor, Tensor]:
+        """The cells that each mask keeps, (N, masks, *cells), and the offset of its crop, (N, masks, axes).
 
         A cell is kept if its uniform number (word + 1/2) / 2**32 lies below `keep`, which the 32-bit word alone decides.
         """
         threshold = ceil(self.keep * 2**32 - 0.5)
         numbers = self.masks * cells.numel()
         parts = torch.arange(len(draws)).split(max(1, DRAWN_AT_ONCE // numbers))
-        kept = torch.cat([draws[part].words_on(numbers, "rise.cells", device) < threshold for part in parts])
-        shares = draws.words_on(self.masks * len(sides), "rise.offset", device).double().add_(0.5).div_(2.0**32)
-        limits = torch.tensor(sides, device=device)
+        kept = torch.cat([draws[part].words(numbers, "rise.cells") < threshold for part in parts])
+        shares = draws.words(self.masks * len(sides), "rise.offset").double().add_(0.5).div_(2.0**32)
+        limits = torch.tensor(sides, device=shares.device)
         offsets = (shares.reshape(-1, self.masks, len(sides)) * limits).long().clamp(max=limits - 1)
         return kept.reshape(-1, self.masks, *cells), offsets
 

@@ -83,12 +83,12 @@ class Superpixels(InputObserver, ABC):
         x = inputs.detach()
         segments = self.stored_segments(context.draws.sample, x) if self.fixed_segments else self.segment(x)
         fill = mean_colours(x, segments) if self.baseline is None else baseline_row(self.baseline, x).expand_as(x)
-        counts = segments.flatten(1).amax(1) + 1
+        counts, own = segments.flatten(1).amax(1) + 1, context.draws.on_cpu
 
         def explain_rows(rows: Tensor) -> Tensor:
             here, index = rows.to(x.device), segments[rows]
             score_masks = partial(masked_scores, model, x[here], targets[here], fill[here], index, context.batch)
-            return patch_map(self.coefficients(score_masks, counts[rows], context.draws[rows]).to(x), index, x.shape[1:])
+            return patch_map(self.coefficients(score_masks, counts[rows], own[rows]).to(x), index, x.shape[1:])
 
         rows_at_once = max(1, MASK_ENTRIES // (self.samples * int(counts.max())))
         return torch.cat([explain_rows(rows) for rows in torch.arange(len(x)).split(rows_at_once)])

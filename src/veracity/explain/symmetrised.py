@@ -121,14 +121,14 @@ class Symmetrised(Wrapper):
 
     def mean(self, explain: Explanations, model: nn.Module, x: Tensor, targets: Tensor, context: Context) -> Tensor:
         """The mean of `explain` over the transforms of x, (N, ...); in the graph of x if `explain` is."""
-        space, signals = self.transforms(x.shape[1:]), Signals(x, context.structure)
-        count, elements = self.count(space), draw_elements(space, context.draws, self.draws)
+        space, signals, own_draws = self.transforms(x.shape[1:]), Signals(x, context.structure), context.draws.on_cpu
+        count, elements = self.count(space), draw_elements(space, own_draws, self.draws)
         cost = self.inner.cost(x.shape[1:])
         total, dtype = None, x.dtype
         for row, item in pairs(len(x), count, max(1, context.batch // max(1, cost.forward, cost.backward))):
             element, here = elements(row, item).to(x.device), row.to(x.device)
             transformed = space.move(element, signals[here])
-            own = replace(context, structure=transformed.structure, draws=item_draws(context.draws, row, item))
+            own = replace(context, structure=transformed.structure, draws=item_draws(own_draws, row, item))
             maps = explain(model, transformed.values, targets[here], own)
             if self.inner.frame is Frame.INPUT and isinstance(space, Invertible):
                 maps = space.act(space.inverse(element), maps)

@@ -246,8 +246,8 @@ class RandomMasks(PatchMasks):
         return self.units
 
     def sample(self, draws: Draws) -> Tensor:
-        """Random subsets. They are made from random words directly, because only their order counts."""
-        return self.decode(draws.words(self.units, stream="walk"))
+        """Random subsets, drawn place by place, since most of the latents of a small subset would not be used."""
+        return draws.subsets(self.units, self.count, stream="walk")
 
     def decode(self, latent: Tensor) -> Tensor:
         """The units with the smallest latents (N, units)."""
@@ -269,7 +269,7 @@ class FullMask(Masks, FiniteSpace):
 
     def unrank(self, index: Tensor) -> Tensor:
         """Always True."""
-        return torch.ones(len(index), 1, dtype=torch.bool)
+        return torch.ones(len(index), 1, dtype=torch.bool, device=index.device)
 
     def spread(self, masks: Tensor) -> Tensor:
         """Every entry has the value of the only unit."""
@@ -333,7 +333,7 @@ class OrderedMasks(CumulativeMasks, FiniteSpace):
 
     def unrank(self, index: Tensor) -> Tensor:
         """Counts of zero, (N, 1)."""
-        return torch.zeros(len(index), 1, dtype=torch.int64)
+        return torch.zeros(len(index), 1, dtype=torch.int64, device=index.device)
 
     def at(self, elements: Tensor, level: Tensor) -> Tensor:
         """The count of each level, (N, 1)."""

@@ -98,7 +98,7 @@ class Redraw(InputSpace):
 
     def decode(self, latent: Tensor) -> Tensor:
         """Empty elements, (N, 0)."""
-        return torch.zeros(len(latent), 0, dtype=torch.int64)
+        return torch.zeros(len(latent), 0, dtype=torch.int64, device=latent.device)
 
     def act(self, elements: Tensor, x: Tensor) -> Tensor:
         """The signals themselves."""

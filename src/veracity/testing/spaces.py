@@ -125,8 +125,8 @@ class SpaceConformance(ABC):
     def test_action_is_differentiable(self) -> None:
         """The gradient of <w, rho[g] x> is the adjoint: its product with any v is <w, rho[g] v>."""
         space, g, x = self.fitted(), self.draw("g"), self.inputs().double().requires_grad_()
-        w = Draws.of(2, torch.arange(len(x))).normal(*x.shape[1:], stream="w")
-        v = Draws.of(2, torch.arange(len(x))).normal(*x.shape[1:], stream="v")
+        w = Draws.of(2, torch.arange(len(x))).normal(*x.shape[1:], stream="w").double()
+        v = Draws.of(2, torch.arange(len(x))).normal(*x.shape[1:], stream="v").double()
         (gradient,) = torch.autograd.grad((w * space.act(g, x)).sum(), x)
         torch.testing.assert_close((gradient * v).sum(), (w * space.act(g, v)).sum(), rtol=1e-9, atol=1e-9)
 

@@ -75,7 +75,7 @@ class Generations(RecordedSearch):
             return None
         each = self.walk.population - (self.walk.elites if self.generation else 0)
         draws = self.next_draws(self.rows, each)
-        noise = draws.gaussian(self.space.latents, stream="genetic", device=self.device).reshape(len(self.samples), each, -1)
+        noise = draws.to(self.device).normal(self.space.latents, stream="genetic").reshape(len(self.samples), each, -1)
         self.children = noise.mul_(self.walk.spread) if self.generation == 0 else self.breed(noise, draws)
         row = self.rows.repeat_interleave(each)
         self.asked = Ask(row, draws.draw, torch.zeros_like(row), self.space.decode(self.children.flatten(0, 1)))
@@ -129,5 +129,5 @@ def mutations(draws: Draws, count: int, rate: float, device: torch.device) -> Te
 
 def random_bytes(draws: Draws, count: int, stream: str, device: torch.device) -> Tensor:
     """`count` random bytes per row, uint8 (N, count): four from each word, the lowest first."""
-    words = draws.words_on(-(-count // 4), stream, device).contiguous()
+    words = draws.to(device).words(-(-count // 4), stream).contiguous()
     return words.view(torch.uint8).reshape(len(draws), -1, 8)[:, :, :4].flatten(1)[:, :count]

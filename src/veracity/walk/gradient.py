@@ -77,7 +77,7 @@ class Ascent(RecordedSearch):
         super().__init__(space, samples, seed, device)
         self.walk = walk
         self.row, start = torch.arange(len(samples)).repeat_interleave(walk.population), torch.arange(walk.population).repeat(len(samples))
-        noise = Draws(seed, samples[self.row], start).gaussian(space.latents, stream="gradient", device=device)
+        noise = Draws(seed, samples[self.row], start).to(device).normal(space.latents, stream="gradient")
         self.start, self.latent = start, noise * torch.where(start == 0, NEAR, 1.0).to(noise)[:, None]
         self.step, self.element = 0, noise
 

@@ -157,7 +157,7 @@ class Levels(RecordedSearch):
         if len(self.active) == 0:
             return None
         draws = self.next_draws(self.active, self.walk.population)
-        noise = draws.gaussian(self.space.latents, stream="subset", device=self.device)
+        noise = draws.to(self.device).normal(self.space.latents, stream="subset")
         noise = noise.reshape(len(self.active), self.walk.population, -1)
         self.proposal, self.ratio = (noise, None) if self.level == 0 else self.walk.kernel.propose(self.latent, noise, self.width)
         row = self.active.repeat_interleave(self.walk.population)
@@ -310,7 +310,7 @@ class HitCount(RecordedSearch):
             return None
         draws = self.next_draws(self.rows, each)
         row = self.rows.repeat_interleave(each)
-        element = self.space.decode(draws.gaussian(self.space.latents, stream="simple", device=self.device))
+        element = self.space.decode(draws.to(self.device).normal(self.space.latents, stream="simple"))
         self.asked, self.made = Ask(row, draws.draw, torch.zeros_like(row), element), self.made + each
         return self.asked
 

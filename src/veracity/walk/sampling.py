@@ -21,6 +21,8 @@ from veracity.core.spaces import Countable, Space, WeightSpace
 from veracity.core.walks import AdaptiveWalk, Ask, Sampling, Walk, Walker
 from veracity.statistics.anytime import Array, Betting
 
+CPU = torch.device("cpu")
+
 DISTINCT = 100_000
 """The largest space from which draws are taken without replacement."""
 
@@ -61,49 +63,50 @@ def distinct(space: Countable, samples: Tensor, seed: int, most: int) -> Element
 ROWS = 4096
 """The most perturbations in one ask, which bounds the memory."""
 
-NUMBERS = 2**22
-"""The most random numbers that the perturbations of one ask are made from."""
+NUMBERS, DEVICE_NUMBERS = 2**22, 2**26
+"""The most random numbers that the perturbations of one ask are made from: on a CPU, and on other devices, which want large batches."""
 
 
-def rows_for(space: Space) -> int:
+def rows_for(space: Space, device: torch.device = CPU) -> int:
     """The number of perturbations of a space in one ask.
 
     >>> from veracity.perturb import Permutations
     >>> rows_for(Permutations(size=4)), rows_for(Permutations(size=2**12))
     (4096, 1024)
     """
-    return max(1, min(ROWS, NUMBERS // max(1, space.latents)))
+    return max(1, min(ROWS, (NUMBERS if device.type == "cpu" else DEVICE_NUMBERS) // max(1, space.latents)))
 
 
 class PlannedWalker:
-    """Asks for `draws` draws of each of `samples` samples at every level, in blocks of bounded size.
+    """Asks for `draws` draws of each sample at every level, in blocks of bounded size, on the samples' device.
 
     The order is by sample. If samples share their draws, it is by draw and level, to keep the rows of one copy of a model together.
     """
 
-    def __init__(self, space: Space, samples: int, draws: int, elements: Elements, rows: int | None = None) -> None:
-        most = rows_for(space) if rows is None else rows
-        self.space, self.samples, self.draws, self.elements = space, samples, draws, elements
-        self.rows = most if space.nested else max(samples, most // max(samples, 1) * samples)
-        self.next, self.total = 0, samples * draws * space.levels
+    def __init__(self, space: Space, samples: Tensor, draws: int, elements: Elements, rows: int | None = None) -> None:
+        most = rows_for(space, samples.device) if rows is None else rows
+        self.space, self.samples, self.draws, self.elements, self.device = space, len(samples), draws, elements, samples.device
+        self.rows = most if space.nested else max(self.samples, most // max(self.samples, 1) * self.samples)
+        self.next, self.total = 0, self.samples * draws * space.levels
 
     def ask(self) -> Ask | None:
         """The next block of perturbations."""
         if self.next >= self.total:
             return None
-        number = torch.arange(self.next, min(self.next + self.rows, self.total))
-        self.next += len(number)
-        levels = self.space.levels
-        if self.space.nested:
-            drawn, level = number // levels, number % levels
-            row, draw = drawn // self.draws, drawn % self.draws
-        else:
+        first, levels = self.next, self.space.levels
+        self.next = min(first + self.rows, self.total)
+        number = torch.arange(first, self.next, device=self.device)
+        if not self.space.nested:
             row, copy = number % self.samples, number // self.samples
             draw, level = copy // levels, copy % levels
-            drawn = row * self.draws + draw
-        once, back = torch.unique(drawn, return_inverse=True)
+            return Ask(row, draw, level, self.space.at(self.elements(row, draw), level))
+        drawn, level = number // levels, number % levels
+        row, draw = drawn // self.draws, drawn % self.draws
+        if levels == 1:
+            return Ask(row, draw, level, self.space.at(self.elements(row, draw), level))
+        once = torch.arange(first // levels, (self.next - 1) // levels + 1, device=self.device)  # levels of a draw share its element
         element = self.elements(once // self.draws, once % self.draws)
-        return Ask(row, draw, level, self.space.at(element if levels == 1 and self.space.nested else element[back], level))
+        return Ask(row, draw, level, self.space.at(element[drawn - first // levels], level))
 
     def tell(self, values: Tensor) -> None:
         """Ignore the values."""
@@ -123,7 +126,7 @@ class Exhaustive(Walk):
     def start(self, space: Space, samples: Tensor, seed: int, bounds: tuple[float, float]) -> Walker:
         """Start at element 0 of the first sample."""
         finite = check_finite(space)
-        return PlannedWalker(finite, len(samples), finite.order, lambda _row, draw: finite.unrank(draw))
+        return PlannedWalker(finite, samples, finite.order, lambda _row, draw: finite.unrank(draw))
 
     def sampling(self, space: Space) -> Sampling:
         """All elements, so drawing causes no error."""
@@ -166,7 +169,7 @@ class MonteCarlo(Walk):
         if finite is not None and self.draws >= finite.order:
             return Exhaustive().start(space, samples, seed, bounds)
         elements = independent(space, samples, seed) if finite is None else distinct(finite, samples, seed, self.draws)
-        return PlannedWalker(space, len(samples), self.draws, elements)
+        return PlannedWalker(space, samples, self.draws, elements)
 
     def sampling(self, space: Space) -> Sampling:
         """Distinct draws from a small space, or all its elements if there are enough draws; otherwise independent draws."""
@@ -211,7 +214,7 @@ class Adaptive(AdaptiveWalk):
         elements = independent(space, samples, seed) if finite is None else distinct(finite, samples, seed, length)
         order = None if finite is None else finite.order
         bets = Betting.start(len(samples), bounds=bounds, alpha=1.0 - self.confidence, population=order)
-        return AdaptiveWalker(bets, elements, self.width, length, self.block, rows_for(space))
+        return AdaptiveWalker(bets, elements, self.width, length, self.block, rows_for(space, samples.device), samples.device)
 
     def sampling(self, space: Space) -> Sampling:
         """Draws with a random stopping time."""
@@ -227,8 +230,10 @@ class Adaptive(AdaptiveWalk):
 class AdaptiveWalker:
     """Asks for a block of draws for the samples whose intervals are still too wide."""
 
-    def __init__(self, bets: Betting, elements: Elements, width: float, length: int, block: int, rows: int = ROWS) -> None:
-        self.bets, self.elements = bets, elements
+    def __init__(
+        self, bets: Betting, elements: Elements, width: float, length: int, block: int, rows: int = ROWS, device: torch.device = CPU
+    ) -> None:
+        self.bets, self.elements, self.device = bets, elements, device
         self.width, self.length, self.block, self.rows = width, length, min(block, rows), rows
         self.active = np.ones(len(bets.counts), dtype=np.bool_)
         self.asked = np.zeros(0, dtype=np.int64)
@@ -240,8 +245,8 @@ class AdaptiveWalker:
         counts = np.where(self.active, self.bets.counts, self.length)
         fewest = int(counts.min())
         self.asked = np.flatnonzero(counts == fewest)[: self.rows // self.block]
-        draws = torch.arange(fewest, min(fewest + self.block, self.length))
-        row = torch.from_numpy(self.asked).repeat_interleave(len(draws))
+        draws = torch.arange(fewest, min(fewest + self.block, self.length), device=self.device)
+        row = torch.from_numpy(self.asked).to(self.device).repeat_interleave(len(draws))
         draw = draws.repeat(len(self.asked))
         return Ask(row, draw, torch.zeros_like(draw), self.elements(row, draw))
 

@@ -44,8 +44,9 @@ class Perturbation(ABC, Generic[S]):
     def measure(self) -> list[Measurements | str]:
         """Follow the walk to its end. Returns the measurements of each cell, or why its score failed."""
         block = self.block
-        tally = Tally(self.cells, block.samples, self.broken, ~block.correct, self.own_length)
-        walker = self.request.walk.start(self.space, block.samples, block.seed, self.cells[0].score.bounds)
+        tally = Tally(self.cells, block.samples, block.device, self.broken, ~block.correct, self.own_length)
+        samples = block.numbers if self.space.nested else block.samples  # copies of models are counted on the CPU
+        walker = self.request.walk.start(self.space, samples, block.seed, self.cells[0].score.bounds)
         with torch.no_grad():
             while (ask := walker.ask()) is not None:
                 tally.open(ask)
@@ -80,16 +81,16 @@ class Perturbation(ABC, Generic[S]):
         rows = worst.rows()
         if len(rows) == 0:
             return None
-        here, element = rows.to(self.block.device), worst.element[rows].to(self.block.device)
-        pair = self.pair(here, element, Reading(self.block.targets[here], {Reads.EXPLANATION: worst.after[here]}))
-        inputs = self.block.x.values[here]
+        element = worst.element[rows]
+        pair = self.pair(rows, element, Reading(self.block.targets[rows], {Reads.EXPLANATION: worst.after[rows]}))
+        inputs = self.block.x.values[rows]
         return {
-            "sample": self.block.samples[rows],
+            "sample": self.block.numbers[rows],
             "draw": worst.draw[rows],
-            "element": worst.element[rows],
+            "element": element,
             "value": worst.value[rows] * worst.sign,
             "input": inputs,
-            "moved": space.move(element, self.block.x[here]).values,
+            "moved": space.move(element, self.block.x[rows]).values,
             "explanation": pair.before.explanation,
             "expected": cell.score.expected(pair),
             "found": pair.after.explanation,
@@ -176,13 +177,13 @@ def shortened(pair: Pair, rows: Tensor, present: Tensor) -> Pair:
 
 
 def observed(score: Score, parts: Sequence[tuple[Tensor | slice, Pair]], rows: int) -> Tensor:
-    """What a score observes of `rows` rows that come in parts, on the CPU."""
-    found = [score.observe(pair).detach().double().cpu() for _, pair in parts]
+    """What a score observes of `rows` rows that come in parts."""
+    found = [score.observe(pair).detach().double() for _, pair in parts]
     if len(parts) == 1 and isinstance(parts[0][0], slice):
         return found[0]
-    whole = torch.full((rows, *found[0].shape[1:]), torch.nan, dtype=torch.float64)
+    whole = found[0].new_full((rows, *found[0].shape[1:]), torch.nan)
     for (place, _), values in zip(parts, found, strict=True):
-        whole[place.cpu() if isinstance(place, Tensor) else place] = values
+        whole[place] = values
     return whole
 
 
@@ -190,31 +191,30 @@ KEEP = 4
 
 
 class Worst:
-    """Per sample of a block: the worst value so far, its draw and element, and what was read there."""
+    """Per sample of a block: the worst value so far, its draw and element, and what was read there; all on the block's device."""
 
-    def __init__(self, samples: int, direction: Direction) -> None:
+    def __init__(self, samples: int, direction: Direction, device: torch.device) -> None:
         self.sign = 1.0 if direction is Direction.HIGHER else -1.0
-        self.value = torch.full((samples,), torch.inf, dtype=torch.float64)
-        self.draw = torch.zeros(samples, dtype=torch.long)
+        self.value = torch.full((samples,), torch.inf, dtype=torch.float64, device=device)
+        self.draw = torch.zeros(samples, dtype=torch.long, device=device)
         self.element: Tensor | None = None
         self.after: Tensor | None = None
 
     def see(self, ask: Ask, values: Tensor, after: Tensor) -> None:
-        """Take in R values (on the CPU) of perturbations, and what was read there (R, ...)."""
+        """Take in R values of perturbations, and what was read there (R, ...)."""
         badness = torch.where(values.isnan(), torch.inf, values.double() * self.sign)
-        lowest = self.value.clone().scatter_reduce_(0, ask.row, badness, reduce="amin")
-        hits = ((badness == lowest[ask.row]) & (badness < self.value[ask.row])).nonzero()[:, 0].flip(0)
-        if len(hits) == 0:
-            return
-        rows = ask.row[hits]
-        if self.element is None or self.after is None:
-            self.element = torch.zeros(len(self.value), ask.element.shape[1], dtype=ask.element.dtype)
-            self.after = torch.zeros(len(self.value), *after.shape[1:], dtype=after.dtype, device=after.device)
-        unique = torch.full((len(self.value),), -1, dtype=torch.long).scatter_(0, rows, hits)
-        rows = (unique >= 0).nonzero()[:, 0]
-        hits = unique[rows]
-        self.value[rows], self.draw[rows], self.element[rows] = badness[hits], ask.draw[hits], ask.element[hits]
-        self.after[rows.to(after.device)] = after[hits.to(after.device)]
+        lowest = self.value.scatter_reduce(0, ask.row, badness, reduce="amin")
+        place = torch.arange(len(ask), device=badness.device)
+        hit = torch.where((badness == lowest[ask.row]) & (badness < self.value[ask.row]), place, len(ask))
+        first = torch.full_like(self.draw, len(ask)).scatter_reduce_(0, ask.row, hit, reduce="amin")
+        better, first = first < len(ask), first.clamp(max=len(ask) - 1)
+
+        def update(old: Tensor | None, new: Tensor) -> Tensor:
+            whole = new.new_zeros(len(better), *new.shape[1:]) if old is None else old
+            return torch.where(better.reshape(-1, *[1] * (new.ndim - 1)), new[first], whole)
+
+        self.value, self.draw = update(self.value, badness), update(self.draw, ask.draw)
+        self.element, self.after = update(self.element, ask.element), update(self.after, after)
 
     def rows(self) -> Tensor:
         """The few samples with the worst values, worst first."""
@@ -241,19 +241,25 @@ class Tally:
     the values that exist.
     """
 
-    def __init__(self, cells: Sequence[Cell], samples: Tensor, broken: Tensor, wrong: Tensor, own: OwnValues | None = None) -> None:
-        self.cells, self.samples, self.broken, self.wrong, self.own = cells, samples, broken, wrong, own
+    def __init__(
+        self, cells: Sequence[Cell], samples: Tensor, device: torch.device, broken: Tensor, wrong: Tensor, own: OwnValues | None = None
+    ) -> None:
+        self.cells, self.samples, self.device, self.own = cells, samples, device, own
+        self.broken, self.wrong = broken.to(device), wrong.to(device)
+        self.levels = None if own is None or own.levels is None else own.levels.to(device)
         self.asks: list[Ask] = []
         self.seen: list[list[Tensor]] = [[] for _ in cells]
         self.failed: dict[str, str] = {}
         shown = [cell for cell in cells if Reads.EXPLANATION in cell.after and cell.score.quantities == ("value",)]
-        self.worst = {cell.key: Worst(len(samples), cell.score.direction) for cell in shown if isinstance(cell.request.space, InputSpace)}
+        self.worst = {
+            cell.key: Worst(len(samples), cell.score.direction, device) for cell in shown if isinstance(cell.request.space, InputSpace)
+        }
 
     def open(self, ask: Ask) -> None:
         """Make room for the rows of an ask."""
-        self.asks.append(ask)
+        self.asks.append(replace(ask, row=ask.row.to(self.device), element=ask.element[:, :0]))  # elements may be large
         for cell, seen in zip(self.cells, self.seen, strict=True):
-            seen.append(torch.full((len(cell.score.quantities), len(ask)), torch.nan, dtype=torch.float64))
+            seen.append(torch.full((len(cell.score.quantities), len(ask)), torch.nan, dtype=torch.float64, device=self.device))
 
     def see(self, part: slice, pair: Pair) -> None:
         """Let every score observe some rows of the ask that is open."""
@@ -273,16 +279,17 @@ class Tally:
             if columns.shape != (len(ask), len(cell.score.quantities)):
                 expected = f"({len(ask)}, {len(cell.score.quantities)})"
                 raise SpecError(f"The score '{cell.name}' observed numbers of shape {tuple(values.shape)}, expected {expected}.")
-            if cell.score.reads is Reads.EXPLANATION:
-                columns[self.broken[ask.row]] = torch.nan
-            if self.own is not None and self.own.levels is not None:
-                columns[ask.level >= self.own.levels[ask.row]] = torch.nan
-            if cell.score.correct_only:
-                columns[self.wrong[ask.row]] = torch.nan
+            columns = columns.to(self.device).masked_fill(self.undefined(cell, ask)[:, None], torch.nan)
             seen[-1][:, part] = columns.T
             if cell.key in self.worst:
-                concrete = Ask(ask.row, ask.draw, ask.level, pair.element.cpu())
-                self.worst[cell.key].see(concrete, columns[:, 0], pair.after.explanation)
+                self.worst[cell.key].see(replace(ask, element=pair.element), columns[:, 0], pair.after.explanation)
+
+    def undefined(self, cell: Cell, ask: Ask) -> Tensor:
+        """Rows (R,) that have no score: of broken explanations, of levels that short samples do not have, of wrong predictions."""
+        found = self.broken[ask.row] if cell.score.reads is Reads.EXPLANATION else torch.zeros_like(ask.row, dtype=torch.bool)
+        if self.levels is not None:
+            found = found | (ask.level.to(self.device) >= self.levels[ask.row])
+        return found | self.wrong[ask.row] if cell.score.correct_only else found
 
     def objective(self) -> Tensor:
         """The first score's values of the ask that is open."""
@@ -292,9 +299,8 @@ class Tally:
         """What was measured of one cell, with the pairs for the eye; or why its score could not observe it."""
         if cell.key in self.failed:
             return self.failed[cell.key]
-        row = torch.cat([ask.row for ask in self.asks])
-        draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]) for what in ("draw", "level"))
-        values = torch.cat(self.seen[self.cells.index(cell)], dim=1)
+        row, draw, level = (torch.cat([getattr(ask, what) for ask in self.asks]).cpu() for what in ("row", "draw", "level"))
+        values = torch.cat(self.seen[self.cells.index(cell)], dim=1).cpu()
         if isinstance(cell.request.space, (CumulativeMasks, OwnLength)):
             drawn = (
                 torch.ones_like(level, dtype=torch.bool) if self.own is None or self.own.levels is None else level < self.own.levels[row]

@@ -84,7 +84,7 @@ class RowPerturbation(Perturbation[S]):
         def some(part: slice) -> None:
             piece = ask[part]
             element = self.concrete(piece)
-            found = {what: value[part].to(block.device) for what, value in outputs.items()}
+            found = {what: value[part] for what, value in outputs.items()}
             targets = self.read_into(piece, element, found)
             pair = self.pair(piece.row.to(block.device), element, Reading(targets, found))
             see(slice(place.start + part.start, place.start + part.stop), pair)
@@ -113,7 +113,7 @@ class RowPerturbation(Perturbation[S]):
         return found[Reads.SCORES].argmax(dim=1) if request.follow else targets
 
     def outputs(self, ask: Ask, number: str) -> Readings:
-        """The model's outputs for all rows of an ask, on the CPU."""
+        """The model's outputs for all rows of an ask."""
         what, block = self.after & OUTPUTS, self.block
 
         def compute(missing: frozenset[Reads]) -> Readings:
@@ -123,7 +123,7 @@ class RowPerturbation(Perturbation[S]):
                 piece = ask[part]
                 element = self.concrete(piece)
                 x, _ = self.transform(piece, element)
-                parts.append({one: value.cpu() for one, value in self.read_outputs(element, x, missing).items()})
+                parts.append(self.read_outputs(element, x, missing))
                 block.advance(len(piece) * weight(Cost(forward=1)))
 
             block.budget.spend(len(ask), 1, some)
@@ -171,12 +171,12 @@ class SamplePerturbation(RowPerturbation[SampleSpace]):
 
     def transform(self, piece: Ask, element: Tensor) -> tuple[Signals, Tensor]:
         """The other samples, and their targets."""
-        other = self.space.instead_of(self.block.samples[piece.row], element)
-        return self.block.problem.inputs.take(other).to(self.block.device), self.targets(piece, element)
+        other = self.space.instead_of(self.block.numbers[piece.row.to(self.block.device)], element).cpu()
+        return self.block.problem.inputs.take(other).to(self.block.device), self.block.model.targets[other].to(self.block.device)
 
     def targets(self, piece: Ask, element: Tensor) -> Tensor:
         """Those of the other samples."""
-        other = self.space.instead_of(self.block.samples[piece.row], element)
+        other = self.space.instead_of(self.block.numbers[piece.row.to(self.block.device)], element).cpu()
         return self.block.model.targets[other].to(self.block.device)
 
 
