@@ -115,5 +115,5 @@ def test_masks_are_interpolated_and_cut_out(space: tuple[int, ...], cells: tuple
 @pytest.mark.parametrize("keep", [0.5, 0.3, 1e-11, 1 - 1e-11])
 def test_cells_are_kept_where_their_uniform_numbers_lie_below(keep: float) -> None:
     draws = context_of(3).draws
-    kept, _ = Rise(masks=50, keep=keep).draw_masks(draws, torch.Size((7, 7)), torch.Size((4, 4)), torch.device("cpu"))
+    kept, _ = Rise(masks=50, keep=keep).draw_masks(draws, torch.Size((7, 7)), torch.Size((4, 4)))
     assert torch.equal(kept, draws.uniform(50, 7, 7, stream="rise.cells") < keep)
