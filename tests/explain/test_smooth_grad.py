@@ -101,7 +101,7 @@ def test_gradient_shap_is_the_slow_loop(digits: Digits) -> None:
     for row in range(3):
         total = torch.zeros_like(x[0])
         for k in range(4):
-            noise = context.draws.normal(4, 1, 12, 12, stream="gradient_shap.noise.0")[row, k].float()
+            noise = replace(context.draws, item=torch.full((3,), k)).normal(1, 12, 12, stream="gradient_shap.noise")[row].float()
             b, a = baselines[chosen[row, k]], share[row, k]
             gap = x[row] + 0.1 * noise - b
             total += gap * gradients(digits.model, (b + a * gap)[None], targets[[row]])[0]

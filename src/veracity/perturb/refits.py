@@ -47,7 +47,7 @@ class Refits(Space):
 
     def decode(self, latent: Tensor) -> Tensor:
         """Empty elements (N, 0), because the walk numbers the copies."""
-        return torch.zeros(len(latent), 0, dtype=torch.int64)
+        return torch.zeros(len(latent), 0, dtype=torch.int64, device=latent.device)
 
     def sample(self, draws: Draws) -> Tensor:
         """The numbers of the copies, (N, 1)."""

@@ -1,0 +1,72 @@
+"""Seconds per row of bare passes of torchvision's networks on a GPU, forward alone and with a backward pass; imports no veracity.
+
+    python benchmarks/gpu_floor.py resnet50 tf32 [side]
+
+Prints one JSON object: per kind of pass, the fastest of three batch sizes. Each timing takes about a second after a warm-up.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import torch
+import torchvision
+
+SIZES = (64, 128, 256)
+SECONDS = 1.0
+
+
+def network(name: str) -> torch.nn.Module:
+    """A network with random weights, which take as long as any others."""
+    torch.manual_seed(0)
+    return getattr(torchvision.models, name)(weights=None).eval().cuda()
+
+
+def set_precision(precision: str) -> None:
+    """Strict float32, or TF32 in convolutions and matrix products."""
+    kind = "ieee" if precision == "float32" else "tf32"
+    torch.backends.cudnn.conv.fp32_precision = kind
+    torch.backends.cuda.matmul.fp32_precision = kind
+
+
+def per_row(call, rows: int) -> float:
+    """Seconds per row of repeated calls."""
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    start, count = time.perf_counter(), 0
+    while time.perf_counter() - start < SECONDS:
+        for _ in range(3):
+            call()
+        torch.cuda.synchronize()
+        count += 3
+    return (time.perf_counter() - start) / count / rows
+
+
+def floor(model: torch.nn.Module, side: int) -> dict[str, dict[int, float]]:
+    """Seconds per row by kind of pass and batch size."""
+    found: dict[str, dict[int, float]] = {"forward": {}, "backward": {}}
+    for rows in SIZES:
+        x = torch.rand(rows, 3, side, side, device="cuda")
+
+        def forward(x: torch.Tensor = x) -> None:
+            with torch.no_grad():
+                model(x)
+
+        def backward(x: torch.Tensor = x) -> None:
+            leaf = x.clone().requires_grad_()
+            torch.autograd.grad(model(leaf)[:, 0].sum(), leaf)
+
+        for kind, call in (("forward", forward), ("backward", backward)):
+            found[kind][rows] = per_row(call, rows)
+    return found
+
+
+if __name__ == "__main__":
+    name, precision, side = sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 224
+    set_precision(precision)
+    seconds = floor(network(name), side)
+    best = {kind: min(by_rows.values()) for kind, by_rows in seconds.items()}
+    print(json.dumps({"network": name, "precision": precision, "seconds": seconds, "best": best}))
