@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from veracity.core import randomness as module
-from veracity.core.randomness import LOW32, Draws, gpus_in_use, philox, philox_on_device, seeded, stream_number, words_on_device
+from veracity.core.randomness import LOW32, SPARE, Draws, gpus_in_use, philox, philox_on_device, seeded, stream_number, words_on_device
 
 ONES = 0xFFFFFFFF
 KNOWN = [
@@ -191,10 +191,12 @@ def test_a_subset_is_the_first_different_places_of_its_row(population: int, coun
         assert set(mask.nonzero()[:, 0].tolist()) == literal
 
 
-def test_a_subset_draws_more_words_if_too_few_places_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = device_rows(4).subsets(50, 25, stream="s")
-    monkeypatch.setattr(module, "SPARE", -50)
-    assert torch.equal(device_rows(4).subsets(50, 25, stream="s"), whole)
+def test_a_subset_draws_enough_words() -> None:
+    """Even if a hundredth of the words were missing, every subset would be full."""
+    for population, count in ((2, 1), (7, 3), (64, 32), (784, 196), (784, 392), (3072, 1000)):
+        drawn = math.ceil(-population * math.log1p(-count / population) + 8.0 * math.sqrt(count)) + SPARE
+        places = Draws.of(5, torch.arange(400)).words(int(0.9 * drawn), "s") * population >> 32
+        assert min(len(row.unique()) for row in places) >= count
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 65])

@@ -89,7 +89,7 @@ def test_a_calibrated_path_is_found_once_and_is_the_same_stacked_and_looped(tmp_
     assert looped.manifest["calibrations"] == stacked.manifest["calibrations"]
     for one, other in zip(looped.series, stacked.series, strict=True):
         for quantity in ("model", "explanation"):
-            assert np.allclose(one.measured[quantity], other.measured[quantity], rtol=1e-5, atol=1e-7)
+            assert np.allclose(one.measured[quantity], other.measured[quantity], rtol=1e-5, atol=1e-7, equal_nan=True)
 
 
 def test_explainers_share_the_outputs_of_a_copy(tmp_path: Path) -> None:

@@ -154,26 +154,21 @@ class Draws:
     def subsets(self, population: int, count: int, *, stream: str) -> Tensor:
         """Masks (N, population) with `count` True entries per row; all subsets are equally likely.
 
-        Places are drawn until `count` different ones have come (or all but these, if they are fewer), so there are at most 1.4 `count`
-        words per row, whatever the population.
+        Places are drawn until `count` different ones have come (or all but these, if they are fewer), so the cost grows with `count`,
+        not with the population. So many words are drawn that they are too few in less than one of 10^15 rows, which is never checked:
+        a device would have to wait for it.
         """
         if count == 0:
             return torch.zeros(len(self), population, dtype=torch.bool, device=self.sample.device)
         if 2 * count > population:
             return ~self.subsets(population, population - count, stream=stream)
-        drawn = math.ceil(-population * math.log1p(-count / population) + 4.0 * math.sqrt(count)) + SPARE
-        while True:
-            place = (self.words(drawn, stream) * population) >> 32
-            turn = torch.arange(drawn, dtype=torch.int32, device=place.device).expand(len(self), drawn)
-            first = torch.full((len(self), population), drawn, dtype=torch.int32, device=place.device).scatter_reduce_(
-                1, place, turn, "amin"
-            )
-            new = first.gather(1, place) == turn
-            number = new.cumsum(1, dtype=torch.int32)
-            if bool((number[:, -1] >= count).all()):
-                last = torch.searchsorted(number, number.new_full((len(self), 1), count))
-                return first <= last
-            drawn *= 2
+        drawn = math.ceil(-population * math.log1p(-count / population) + 8.0 * math.sqrt(count)) + SPARE
+        place = (self.words(drawn, stream) * population) >> 32
+        turn = torch.arange(drawn, dtype=torch.int32, device=place.device).expand(len(self), drawn)
+        first = torch.full((len(self), population), drawn, dtype=torch.int32, device=place.device).scatter_reduce_(1, place, turn, "amin")
+        number = (first.gather(1, place) == turn).cumsum(1, dtype=torch.int32)
+        last = torch.searchsorted(number, number.new_full((len(self), 1), count))
+        return first <= last.clamp(max=drawn - 1)
 
 
 Rows = tuple[Tensor, Tensor, Tensor]

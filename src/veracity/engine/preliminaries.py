@@ -29,7 +29,7 @@ from veracity.engine.store import SCHEMA, RunFolder
 from veracity.engine.trial import Guard
 from veracity.perturb.path import calibrate as find_strength
 from veracity.perturb.path import strength_range, tolerance
-from veracity.perturb.weights.copies import ScratchModel, generator, remembering_directions
+from veracity.perturb.weights.copies import Remembered, ScratchModel, generator, remembering
 from veracity.perturb.weights.copies import key as stream
 
 DRAWS, MOST_DRAWS, SAMPLES = 40, 640, 256
@@ -127,7 +127,7 @@ def calibrate(
         stored = folder.read_table(CALIBRATIONS, key)
         if stored is not None:
             return stored
-        with evaluating(model.module), torch.no_grad(), remembering_directions():
+        with evaluating(model.module), torch.no_grad(), remembering(Remembered()):
             trial = Agreement(problem, name, budget)
             try:
                 agreement = trial.agreement_along(space, step)

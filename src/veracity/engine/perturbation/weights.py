@@ -28,7 +28,7 @@ from veracity.engine.plan import Cell
 from veracity.engine.progress import weight
 from veracity.engine.reader import Block, Reader
 from veracity.explain.stacked import Form, stacked
-from veracity.perturb.weights.copies import Pairs, stack
+from veracity.perturb.weights.copies import Pairs, Remembered, remembering, stack
 
 FORWARD = weight(Cost(forward=1))
 GAINING = frozenset({"cuda"})
@@ -42,7 +42,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
         super().__init__(block, cells, space, before)
         self.key = fingerprint.of_json([block.key, space.spec(), block.seed, self.request.layer])
         self.form = form_of(block.reader, self.request) if Reads.EXPLANATION in self.after else None
-        self.last = before.get(Reads.EXPLANATION)
+        self.last, self.remembered = before.get(Reads.EXPLANATION), Remembered()
 
     def observe(self, ask: Ask, see: See) -> None:
         """Some copies at a time; the ask goes copy by copy through all samples.
@@ -71,7 +71,8 @@ class WeightPerturbation(Perturbation[WeightSpace]):
 
         def copy(number: int) -> Reader:
             if not made:
-                made.update(self.block.copies.weights(self.space, pairs))
+                with remembering(self.remembered):
+                    made.update(self.block.copies.weights(self.space, pairs))
             return self.block.reader.on(self.block.copies.become(made, number))
 
         found: Readings = {}
@@ -117,7 +118,7 @@ class WeightPerturbation(Perturbation[WeightSpace]):
             return None
         block, draws = self.block, Draws.of(self.block.seed, self.block.samples)
         try:
-            maps = explain_stacked(self.form, block.reader, self.space, pairs, block.x, block.targets, draws)
+            maps = explain_stacked(self.form, block.reader, self.space, pairs, block.x, block.targets, draws, self.remembered)
         except RuntimeError:
             self.form = None
             return None
@@ -134,9 +135,12 @@ def form_of(reader: Reader, request: Request) -> Form | None:
     return stacked(explainer)
 
 
-def explain_stacked(form: Form, reader: Reader, space: WeightSpace, pairs: Pairs, x: Signals, targets: Tensor, draws: Draws) -> Tensor:
+def explain_stacked(
+    form: Form, reader: Reader, space: WeightSpace, pairs: Pairs, x: Signals, targets: Tensor, draws: Draws, remembered: Remembered
+) -> Tensor:
     """Explanations of all samples by all copies: (copies, N, ...)."""
-    weights = stack(space, reader.module, pairs, reader.problem.seed)
+    with remembering(remembered):
+        weights = stack(space, reader.module, pairs, reader.problem.seed)
     context = reader.problem.context(reader.name, draws, reader.budget.rows, x.structure, present=x.present)
 
     def one(copy: dict[str, Tensor]) -> Tensor:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from threading import Lock
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from veracity.core.errors import InputError
+from veracity.core.long_rows import long_normal
 from veracity.core.models import device_of, unwrap
 from veracity.core.spaces import WeightSpace
 
@@ -154,27 +157,55 @@ def generator(*parts: int | str) -> torch.Generator:
 
 
 REMEMBERED = 1 << 30
-"""How many bytes of random directions are remembered at once: 180 of a model of 1.5 million parameters."""
-DIRECTIONS: list[dict[tuple[int, ...], Tensor]] = []
-"""The directions that are remembered, while somebody wants that."""
+"""How many bytes of noise and of new layers are remembered at once: 180 directions of a model of 1.5 million parameters."""
+
+
+class Remembered:
+    """Tensors that copies of a model share, such as the noise of all levels of a draw, by name; the oldest are dropped."""
+
+    def __init__(self, most: int = REMEMBERED) -> None:
+        self.most, self.held, self.kept = most, 0, OrderedDict[tuple[Any, ...], dict[str, Tensor]]()
+        self.lock = Lock()
+
+    def recall(self, name: tuple[Any, ...], make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """What is known under a name, or what `make` makes."""
+        with self.lock:
+            found = self.kept.get(name)
+        if found is None:
+            found = make()
+            with self.lock:
+                self.kept[name] = found
+                self.held += size_of(found)
+                while self.held > self.most and len(self.kept) > 1:
+                    self.held -= size_of(self.kept.popitem(last=False)[1])
+        return found
+
+
+def size_of(tensors: Mapping[str, Tensor]) -> int:
+    """Their bytes."""
+    return sum(tensor.nbytes for tensor in tensors.values())
+
+
+OPEN: list[Remembered] = []
+"""Where copies that are being made are remembered, while somebody wants that."""
 
 
 @contextmanager
-def remembering_directions() -> Iterator[None]:
-    """Remember random directions in the space of weights within this block, which asks for the same ones at several strengths."""
-    DIRECTIONS.append({})
+def remembering(store: Remembered) -> Iterator[None]:
+    """Remember noise and new layers within this block, in which the same ones are needed several times."""
+    OPEN.append(store)
     try:
         yield
     finally:
-        DIRECTIONS.pop()
+        OPEN.pop()
 
 
-def direction_noise(size: int, seed: int, draw: int, number: int) -> Tensor:
-    """Standard normal numbers (size,) for direction `number` of a draw; the same for the same numbers."""
-    known, name = DIRECTIONS[-1] if DIRECTIONS else {}, (size, seed, draw, number)
-    if name in known:
-        return known[name]
-    made = torch.randn(size, generator=generator("weights", seed, draw, number), dtype=torch.float32)
-    if sum(one.nbytes for one in list(known.values())) + made.nbytes <= REMEMBERED:
-        known[name] = made
-    return made
+def recall(name: tuple[Any, ...], make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+    """What is remembered under a name, or what `make` makes."""
+    return OPEN[-1].recall(name, make) if OPEN else make()
+
+
+def direction_noise(size: int, seed: int, draw: int, number: int, device: torch.device) -> Tensor:
+    """Standard normal numbers (size,) for direction `number` of a draw; the same for the same numbers, up to rounding on any device."""
+    name = ("weights", seed, draw, number)
+    return recall((*name, size, str(device)), lambda: {"noise": long_normal(size, *name, device=device)})["noise"]

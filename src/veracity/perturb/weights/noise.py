@@ -24,8 +24,8 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
     sigma_z goes evenly from `first` to sigma. With several segments a level is compared with the one before it, and each step starts
     again from the unperturbed model: the sum over its segments is the length of its path.
 
-    All levels of a (seed, draw) share one direction eta; with `independent` each step has its own. It is standard normal, drawn on the
-    CPU and divided among the parameters in the order of names, so copies are the same on every device. A sigma of None is found by a
+    All levels of a (seed, draw) share one direction eta; with `independent` each step has its own. It is standard normal and divided
+    among the parameters in the order of names. Copies are the same on every device, up to rounding. A sigma of None is found by a
     calibration.
     """
 
@@ -97,8 +97,9 @@ class WeightNoise(StrengthPath, ModelCopies, ABC):
         names = [(draw, self.direction(level)) for draw, level in pairs]
         once = sorted(set(names))
         sizes = [value.numel() for value in parameters.values()]
-        drawn = [direction_noise(sum(sizes), seed, *name) for name in once]
-        noise = (drawn[0].unsqueeze(0) if len(drawn) == 1 else torch.stack(drawn)).to(next(iter(parameters.values())).device)
+        device = next(iter(parameters.values())).device
+        drawn = [direction_noise(sum(sizes), seed, *name, device) for name in once]
+        noise = drawn[0].unsqueeze(0) if len(drawn) == 1 else torch.stack(drawn)
         which = None if once == names else torch.tensor([once.index(name) for name in names], dtype=torch.int64)
         strength = torch.tensor([self.strength(level) for _, level in pairs], dtype=torch.float64)
         kinds = {(value.dtype, value.device) for value in parameters.values()}

@@ -16,7 +16,7 @@ from torch.nn.modules.batchnorm import _NormBase as NormBase
 from veracity.core.errors import InputError, unknown
 from veracity.core.models import unwrap
 from veracity.core.spaces import check_known, check_level
-from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, key, parameters_of, stack_copies
+from veracity.perturb.weights.copies import ModelCopies, Pairs, generator, key, parameters_of, recall, stack_copies
 
 DIRECTIONS = ("top_down", "bottom_up")
 
@@ -65,7 +65,8 @@ class Randomisation(ModelCopies, ABC):
 
         @cache
         def values(draw: int, layer: str) -> dict[str, Tensor]:
-            return randomise(modules[layer], owned[layer], parameters, ("layers", seed, draw, layer))
+            name = ("layers", seed, draw, layer)
+            return recall(name, lambda: randomise(modules[layer], owned[layer], parameters, name))
 
         copies = [
             {name: value for layer in self.known_layers[: self.reach(level)] for name, value in values(draw, layer).items()}
