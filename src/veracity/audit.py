@@ -63,7 +63,8 @@ from veracity.engine.resolve import (
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.engine.trial import admit, check_ready, check_training, first_pass, try_explainers
-from veracity.inputs import labels_of
+from veracity.inputs import split_labels
+from veracity.inputs.labels import Split
 from veracity.results import Result
 from veracity.scores.presets import listed_scores
 
@@ -182,14 +183,19 @@ class Audit:
         return as_models(self.models)
 
     @cached_property
+    def given(self) -> Split:
+        """The inputs, apart from the labels that they may hold."""
+        return split_labels(self.inputs)
+
+    @cached_property
     def data(self) -> Inputs:
         """The inputs as a data set."""
-        return as_data(self.inputs, self.modules)
+        return as_data(self.given.samples, self.modules)
 
     @cached_property
     def labels(self) -> Tensor | None:
-        """The targets as one number per sample; those of a dataset if none are given."""
-        given = labels_of(self.inputs) if self.targets is None else self.targets
+        """The targets as one number per sample; those beside the inputs if none are given."""
+        given = self.given.labels if self.targets is None else self.targets
         return as_labels(given, self.data.size(), class_names(self.modules))
 
     @hashing_once()

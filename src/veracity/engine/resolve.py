@@ -36,7 +36,7 @@ from veracity.core.walks import Walk
 from veracity.engine.store.manifest import Spec, check
 from veracity.engine.store.records import DEEPEST, UNPRINTABLE, depth
 from veracity.explain import CONTROLS, Precomputed, as_explainer
-from veracity.inputs.convert import as_inputs, as_number_tensor
+from veracity.inputs.convert import as_inputs, as_number_tensor, from_samples
 from veracity.inputs.text import is_text, texts_for
 from veracity.models import as_model
 from veracity.perturb import Group
@@ -69,11 +69,11 @@ def with_modules(name: str, crossed: CrossTrained) -> CrossTrained:
 
 
 def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained]) -> Inputs:
-    """The data set, in the floating-point type of the models' weights if they all have one; a conversion is said."""
+    """The data set, in the floating-point type of the models' weights if they all have one. A note says what was converted."""
     first = next((model for model in models.values() if isinstance(model, nn.Module)), None)
     tokens = isinstance(inputs, Tensor) and inputs.ndim == 2 and inputs.dtype is torch.int64
     read = is_text(inputs) or (tokens and first is not None and hasattr(unwrap(first), "get_input_embeddings"))
-    found = texts_for(first, inputs) if first is not None and read else as_inputs(inputs)
+    found = texts_for(first, inputs) if first is not None and read else from_samples(inputs)
     kinds = {weight_type(model) if isinstance(model, nn.Module) else None for model in models.values()}
     if not isinstance(found, TensorInputs) or len(kinds) != 1 or None in kinds or found.tensor.dtype in kinds:
         return found
