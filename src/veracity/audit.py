@@ -190,7 +190,7 @@ class Audit:
     @cached_property
     def data(self) -> Inputs:
         """The inputs as a data set."""
-        return as_data(self.given.samples, self.modules)
+        return as_data(self.given.samples, self.modules, self.training, self.reference)
 
     @cached_property
     def labels(self) -> Tensor | None:
@@ -388,8 +388,8 @@ class Audit:
                 as_whole(value, what, least=1)
         models, inputs, labels = self.modules, self.data, self.labels
         reference = as_reference(self.reference, inputs)
-        training = as_training(self.training, self.concepts, class_names(models))
-        features = features_of(inputs, usual_rows(self.training, inputs) if reference is None else reference)
+        training = as_training(self.training, self.concepts, class_names(models), inputs)
+        features = features_of(inputs, usual_rows(training, inputs) if reference is None else reference)
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
         named = labelled(self.explainers or (), self.controls, structured)

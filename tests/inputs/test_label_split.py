@@ -118,7 +118,5 @@ def test_a_collate_function_that_fails() -> None:
     def broken(batch: Any) -> Any:
         return np.zeros(3)[len(batch)]
 
-    with pytest.raises(
-        InputError, match=r"collate_fn of the DataLoader fails on all 4 samples at once with IndexError: .*pass"
-    ):
+    with pytest.raises(InputError, match=r"collate_fn of the DataLoader fails on all 4 samples at once with IndexError: .*pass"):
         split_labels(DataLoader(TensorDataset(X, Y), collate_fn=broken))

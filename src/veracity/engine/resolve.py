@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -37,6 +38,7 @@ from veracity.engine.store.manifest import Spec, check
 from veracity.engine.store.records import DEEPEST, UNPRINTABLE, depth
 from veracity.explain import CONTROLS, Precomputed, as_explainer
 from veracity.inputs.convert import as_inputs, as_number_tensor, from_samples
+from veracity.inputs.tables import TableInputs, table_of
 from veracity.inputs.text import is_text, texts_for
 from veracity.models import as_model
 from veracity.perturb import Group
@@ -68,12 +70,18 @@ def with_modules(name: str, crossed: CrossTrained) -> CrossTrained:
     return replace(crossed, models=[as_model(name, one) for one in crossed.models])
 
 
-def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained]) -> Inputs:
-    """The data set, in the floating-point type of the models' weights if they all have one. A note says what was converted."""
+def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained], training: Any = None, reference: Any = None) -> Inputs:
+    """The data set, in the floating-point type of the models' weights if they all have one. A note says what was converted.
+
+    A table also knows the levels of categories that only occur in the training set or in the reference set.
+    """
     first = next((model for model in models.values() if isinstance(model, nn.Module)), None)
     tokens = isinstance(inputs, Tensor) and inputs.ndim == 2 and inputs.dtype is torch.int64
     read = is_text(inputs) or (tokens and first is not None and hasattr(unwrap(first), "get_input_embeddings"))
     found = texts_for(first, inputs) if first is not None and read else from_samples(inputs)
+    for given, what in ((training_frame(training), "training set"), (reference, "reference")):
+        if isinstance(found, TableInputs) and isinstance(given, pd.DataFrame):
+            found = found.with_levels(given, what)
     kinds = {weight_type(model) if isinstance(model, nn.Module) else None for model in models.values()}
     if not isinstance(found, TensorInputs) or len(kinds) != 1 or None in kinds or found.tensor.dtype in kinds:
         return found
@@ -83,6 +91,13 @@ def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained]) -> Inpu
     return TensorInputs(found.tensor.to(kind))
 
 
+def training_frame(training: Any) -> pd.DataFrame | None:
+    """The examples of a training set if they are a DataFrame."""
+    given = training.inputs if isinstance(training, Training) else training[0] if isinstance(training, (tuple, list)) and training else None
+    frame = getattr(given, "frame", given)
+    return frame if isinstance(frame, pd.DataFrame) else None
+
+
 def as_tensor(value: Any, what: str) -> Tensor | None:
     """A tensor from an array, a list, a table or a tensor."""
     return None if value is None else as_number_tensor(value, what, NUMBER)
@@ -90,24 +105,15 @@ def as_tensor(value: Any, what: str) -> Tensor | None:
 
 def as_reference(value: Any, inputs: Inputs) -> Tensor | None:
     """The reference set as a tensor; a DataFrame beside a table is coded like the table."""
-    encode = getattr(inputs, "encode", None)
-    return encode(value) if encode is not None and hasattr(value, "columns") else as_tensor(value, "reference")
+    table = table_of(inputs)
+    return table.encode(value) if table is not None and isinstance(value, pd.DataFrame) else as_tensor(value, "reference")
 
 
-def usual_rows(training: Any, inputs: Inputs) -> Tensor | None:
-    """Rows of the training set that say what usual values of a table's columns are; None if it holds no rows of that table."""
-    given = training.inputs if isinstance(training, Training) else training[0] if isinstance(training, (tuple, list)) else None
-    if given is None or len(inputs.shape) != 1:
+def usual_rows(training: Training | None, inputs: Inputs) -> Tensor | None:
+    """Training rows that say what usual values of a table's columns are; None if there is no training set of such rows."""
+    if training is None or len(inputs.shape) != 1 or training.inputs.shape != inputs.shape:
         return None
-    encode, frame = getattr(inputs, "encode", None), getattr(given, "frame", given)
-    try:
-        if encode is not None and hasattr(frame, "columns"):
-            rows: Tensor = encode(frame)
-            return rows
-        known = as_inputs(given)
-    except InputError:  # such as a level that the audited rows do not have
-        return None
-    return known.take(torch.arange(min(known.size(), USUAL))).values if known.shape == inputs.shape else None
+    return training.inputs.take(torch.arange(min(training.inputs.size(), USUAL))).values
 
 
 def as_whole(value: Any, what: str, least: int) -> int:
@@ -428,8 +434,11 @@ NEEDED = {
 }
 
 
-def as_training(training: Any, concepts: Any, classes: Sequence[Any] | None = None) -> Training | None:
-    """Training examples and their labels as a pair or a Training, with the concepts that they show."""
+def as_training(training: Any, concepts: Any, classes: Sequence[Any] | None = None, inputs: Inputs | None = None) -> Training | None:
+    """Training examples and their labels as a pair or a Training, with the concepts that they show.
+
+    A table is coded like the table of the audited `inputs`.
+    """
     if concepts is not None and not isinstance(concepts, Mapping):
         raise InputError(f"The concepts are {{'name': which training examples show it}}, not {type(concepts).__name__}.")
     if training is None:
@@ -437,6 +446,9 @@ def as_training(training: Any, concepts: Any, classes: Sequence[Any] | None = No
             raise InputError("Concepts need examples to learn them from: pass training=(inputs, labels) beside concepts=...")
         return None
     found = training if isinstance(training, Training) else from_pair(training, classes)
+    table, frame = None if inputs is None else table_of(inputs), training_frame(training)
+    if table is not None and frame is not None:
+        found = replace(found, inputs=table.like(frame, "training set"))
     given = {**found.concepts, **(concepts or {})}
     return replace(found, concepts={name: as_concept(name, one, found) for name, one in given.items()})
 

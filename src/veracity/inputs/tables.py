@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,14 +13,11 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, listed
 from veracity.core.features import Features
-from veracity.core.inputs import Signals
+from veracity.core.inputs import Inputs, Signals, Subset
 from veracity.core.models import View, unwrap, weight_type
 from veracity.models.base import Converted, NumpyModel
-
-SHOWN = 8
-"""How many levels a message lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +53,7 @@ class TableInputs:
             raise InputError(
                 f"levels=... names the column '{absent}', which the table does not have: its columns are {listed(self.names)}."
             )
-        self.features  # noqa: B018  (a column that cannot be read is told now)
+        self.features  # noqa: B018  (raises now if a column cannot be read)
 
     @classmethod
     def of_array(
@@ -119,10 +116,29 @@ class TableInputs:
         """The levels of every column of categories."""
         return {name: list(known) for name, _, known in self.columns.kinds if known is not None}
 
-    def encode(self, frame: pd.DataFrame) -> Tensor:
-        """Rows of another table with the same columns as numbers, (N, columns)."""
-        check_frame(frame, "reference")
-        return self.columns.encode(aligned(frame, self.names, "reference"))
+    def encode(self, frame: pd.DataFrame, what: str = "reference") -> Tensor:
+        """Rows of another table with the same columns as numbers, (N, columns); `what` names the table in errors."""
+        check_frame(frame, what)
+        return self.columns.encode(aligned(frame, self.names, what))
+
+    def like(self, frame: pd.DataFrame, what: str) -> TableInputs:
+        """Another table with the same columns, coded like this one; `what` names it in errors."""
+        check_frame(frame, what)
+        return replace(self, frame=aligned(frame, self.names, what), background=None, levels=self.categories)
+
+    def with_levels(self, frame: pd.DataFrame, what: str) -> TableInputs:
+        """This table with the levels of another one as well, except in columns whose levels were given; `what` names it in errors."""
+        check_frame(frame, what)
+        other, more = aligned(frame, self.names, what), dict[str, list[Any]]()
+        for (name, kind, known), (_, column) in zip(self.columns.kinds, other.items(), strict=True):
+            if known is None or name in (self.levels or {}):
+                continue
+            ordered = isinstance(kind, pd.CategoricalDtype)
+            found = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column.unique()
+            extra = [level for level in found.tolist() if level not in known]
+            if extra:
+                more[name] = [*known, *extra] if ordered else sorted([*known, *extra], key=str)
+        return replace(self, levels={**(self.levels or {}), **more}) if more else self
 
     @cached_property
     def values(self) -> Tensor:
@@ -168,7 +184,7 @@ class TableInputs:
             return model if kind is None or kind is torch.float64 else Converted(model, kind)
         fitted_on: tuple[str, ...] | None = getattr(inner, "feature_names", None)
         if fitted_on is not None:
-            check_columns(inner.title, fitted_on, self.names)
+            check_fitted_columns(inner.title, fitted_on, self.names)
             return FrameModel(model, self.columns, fitted_on)
         framed = FrameModel(model, self.columns, self.names)
         return framed if self.categories or needs_frame(model, framed, self.values[:1]) else model
@@ -197,8 +213,9 @@ class Columns:
             place = {level: number for number, level in enumerate(known)}
             unseen = next((value for value in column if value not in place), None)
             if unseen is not None:
+                levels = listed([str(level) for level in known])
                 raise InputError(
-                    f"Column '{name}' has the value {unseen!r}, which is not among its levels {listed(known)}: drop these rows, or give "
+                    f"Column '{name}' has the value {unseen!r}, which is not among its levels {levels}: drop these rows, or give "
                     f"levels={{'{name}': [...]}} if the model knows it."
                 )
             found.append(np.array([place[value] for value in column], dtype=np.float64))
@@ -250,6 +267,13 @@ def needs_frame(model: nn.Module, framed: nn.Module, row: Tensor) -> bool:
     return False
 
 
+def table_of(inputs: Inputs) -> TableInputs | None:
+    """The table that inputs are rows of; None if they are something else."""
+    while isinstance(inputs, Subset):
+        inputs = inputs.inputs
+    return inputs if isinstance(inputs, TableInputs) else None
+
+
 def check_frame(frame: Any, what: str) -> None:
     """Raise unless this is a DataFrame with rows, with every column once and without missing values."""
     if not isinstance(frame, pd.DataFrame) or frame.empty:
@@ -266,7 +290,7 @@ def check_frame(frame: Any, what: str) -> None:
             )
 
 
-def check_columns(title: str, fitted_on: Sequence[str], names: Sequence[str]) -> None:
+def check_fitted_columns(title: str, fitted_on: Sequence[str], names: Sequence[str]) -> None:
     """Raise if a model was fitted on other columns than the table has."""
     lacking = [name for name in fitted_on if name not in names]
     if lacking:
@@ -307,8 +331,3 @@ def group_columns(names: Sequence[str], groups: Mapping[str, Sequence[Any]] | st
                 member[str(column)] = str(feature)
     features = list(dict.fromkeys(member.values()))
     return features, torch.tensor([features.index(member[name]) for name in names])
-
-
-def listed(names: Sequence[Any]) -> str:
-    """The first of some names."""
-    return ", ".join(str(name) for name in names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -43,7 +43,7 @@ class OnnxModel(NumpyModel):
                 raise InputError(f"There is no file '{value}': pass the path of an ONNX file.")
             value = path.read_bytes()
         self.content = value
-        self.session  # noqa: B018  (a file that cannot be read is told now)
+        self.session  # noqa: B018  (raises now if the file cannot be read)
 
     @classmethod
     def accepts(cls, value: Any) -> bool:
