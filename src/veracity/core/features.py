@@ -15,6 +15,8 @@ from veracity.core.inputs import Inputs, Subset, TensorInputs
 
 CENTRES = ("reference", "mean", "median")
 """Reference samples that are made from the columns of a table."""
+CLOSE = 0.01
+"""Two baselines are the same within this share of a column's standard deviation."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,3 +158,15 @@ def background_note(features: Features) -> str:
     whose = f"the {count} audited inputs" if features.own else f"a reference set of {count} samples"
     more = ": pass reference=... to take them from a training set." if features.own else "."
     return f"masked values become the reference of their own column, the mean (of a category the most frequent level) over {whose}{more}"
+
+
+def other_baseline(features: Features, baseline: Any) -> str:
+    """A sentence if an explainer's baseline is one number for all columns, far from the values that masks put there; "" if not."""
+    if features.named or isinstance(baseline, bool) or not isinstance(baseline, (int, float)):
+        return ""
+    if not bool(((features.centre().double() - baseline).abs() > CLOSE * features.scales.double()).any()):
+        return ""
+    return (
+        f"it compares with {baseline:g}, and masks put the mean of each column: pass inputs=TableInputs.of_array(x), so that both take the "
+        f"mean, or scores with perturb_baseline={baseline:g}."
+    )

@@ -18,7 +18,7 @@ from veracity import __version__
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
-from veracity.core.features import CENTRES, background_note
+from veracity.core.features import CENTRES, background_note, other_baseline
 from veracity.core.inputs import shown_words
 from veracity.core.scores import Reads, Request, reads_after
 from veracity.core.settings import short_repr
@@ -112,6 +112,9 @@ def reader_notes(problem: Problem, jobs: Sequence[Job]) -> list[dict[str, str]]:
             ranges.append({"model": "", "explainer": "", "text": text})
         if problem.features is not None and getattr(cell.score, "perturb_baseline", None) in CENTRES:
             ranges.append({"model": "", "explainer": "", "text": background_note(problem.features)})
+            text = other_baseline(problem.features, getattr(problem.explainers.get(job.explainer), "baseline", None))
+            if text and not control:
+                ranges.append({"model": "", "explainer": job.explainer, "text": text})
     urgent, ranges = ([*{tuple(note.values()): note for note in notes}.values()] for notes in (urgent + slopes, ranges))
     for note in urgent:
         warnings.warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}", Note, stacklevel=4)
