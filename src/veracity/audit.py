@@ -25,6 +25,7 @@ from veracity.core.spaces import InputSpace
 from veracity.core.targets import Outputs, Target, as_target
 from veracity.core.training import Checkpoint, CrossTrained, Training
 from veracity.core.walks import Walk
+from veracity.engine.admission import admit, check_ready, check_training, first_pass
 from veracity.engine.crosstrain.folds import FoldModels, accuracy_notes, check_stability, every_module, fold_records, on_device
 from veracity.engine.crosstrain.training import FoldTraining
 from veracity.engine.defaults import choose
@@ -62,7 +63,7 @@ from veracity.engine.resolve import (
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.trial import admit, check_ready, check_training, first_pass, try_explainers
+from veracity.engine.trial import try_explainers
 from veracity.inputs import split_labels
 from veracity.inputs.labels import Split
 from veracity.results import Result

@@ -14,9 +14,9 @@ from veracity.core.errors import InputError, Note
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import TensorInputs
 from veracity.core.targets import ONE_OUTPUT, SUMS_DIFFER, Custom, Outputs, Predicted
+from veracity.engine.admission import admit, check_mixing, check_rows, first_pass
 from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel
-from veracity.engine.trial import admit, check_mixing, check_rows, first_pass
 from veracity.perturb import CyclicShift
 
 

@@ -61,7 +61,7 @@ def test_ordered_categories_keep_their_order() -> None:
 
 
 def test_few_training_rows_say_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veracity.engine.resolve.USUAL", 2)
+    monkeypatch.setattr("veracity.engine.resolve.inputs.USUAL", 2)
     assert len(setup(training=(TRAINING, LABELS)).features.background) == 2
 
 
