@@ -132,7 +132,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     ),
     "missing value in a column": (
         lambda _: {"models": job_pipeline(), "inputs": changed(JOBS, "age", np.nan)},
-        "Column 'age' of the table has 1 missing values in 6 rows: fill them in",
+        "Column 'age' of the table has 1 missing value in 6 rows: fill them in",
     ),
     "missing value in an array": (
         lambda _: {"models": forest(), "inputs": np.where(np.arange(5) == 3, np.nan, X[:4])},

@@ -177,7 +177,7 @@ def trial_target() -> Segmentation:
 @pytest.mark.parametrize(
     ("score", "sentence"),
     [
-        (WorstLoss(radius=0.1), "needs a model with an output for each of at least two classes, which 'model' has not"),
+        (WorstLoss(radius=0.1), "needs a model with an output for each of at least two classes, and 'model' has none"),
         (RandomLogit(), "Another class than the target needs at least 2 outputs, but the model has 1"),
         (PixelFlipping(), "softmax=True needs probabilities, but the model's raw outputs are none .*: pass softmax=False"),
     ],

@@ -1,4 +1,4 @@
-"""What the values of a sample mean, where the data set knows: names, groups of values, scales, and a reference sample."""
+"""What the values of a sample mean, if the data set knows: names, groups of values, scales, and a reference sample."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Features:
 
     names        one per feature
     groups       the feature of each value, (d,): the one-hot columns of a category are one feature
-    categorical  which values say a category and not an amount, (d,); noise does not move them
+    categorical  which values are categories and not amounts, (d,); noise leaves them as they are
     scales       the unit of noise on each value, (d,): its standard deviation, and 0 for categories
     background   samples (B, d) that scales and reference values come from
     named        whether the names are the data's own

@@ -169,7 +169,7 @@ def check_mixing(name: str, together: Tensor, alone: Tensor, eps: float = 0.0) -
     share = moved / largest
     predicted = together.ndim == 2 and together.shape[1] > 1 and not torch.equal(a.argmax(1), b.argmax(1))
     if predicted or moved >= float((a.amax(0) - a.amin(0)).max()) / 2:
-        what = "predicts another class for" if predicted else "says something else about"
+        what = "predicts another class for" if predicted else "changes its output for"
         raise InputError(
             f"Model '{name}' {what} an input when other inputs are in the batch (its outputs change by {share:.0%}), so that every score "
             "would mix samples: use statistics that do not depend on the batch, or audit it row by row: audit.run(folder, batch=1)."

@@ -81,7 +81,10 @@ def check_classes(problem: Problem, labels: Tensor | None) -> None:
         return
     for model, audited in problem.models.items():
         if audited.classes is None or audited.classes < 2:
-            raise InputError(f"The score '{name}' needs a model with an output for each of at least two classes, which '{model}' has not.")
+            raise InputError(
+                f"The score '{name}' needs a model with an output for each of at least two classes, and '{model}' has none: leave the "
+                "score out, or pass a classifier."
+            )
         if labels is not None:
             class_numbers(labels, audited.classes, f"model '{model}'", fix=f"the score '{name}' needs to know which samples it gets right")
 

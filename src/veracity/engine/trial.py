@@ -118,7 +118,7 @@ def check_declared(label: str, explainer: Explainer, shape: Size) -> None:
     if not isinstance(explainer.frame, Frame):
         raise SpecError(f"The frame of {label} must be a Frame, such as Frame.TRAINING, not {short_repr(explainer.frame)}.")
     if not isinstance(explainer, Learner) and hasattr(explainer, "learn"):
-        raise SpecError(f"{label} has a method `learn`, which nobody would call: derive {type(explainer).__name__} from Learner.")
+        raise SpecError(f"{label} has a method `learn`, which is never called: derive {type(explainer).__name__} from Learner.")
     cost: Any = explainer.cost(shape)
     if not isinstance(cost, Cost):
         raise SpecError(f"The cost of {label} must be a Cost, such as Cost(forward=1), not {short_repr(cost)}.")

@@ -52,7 +52,7 @@ def from_samples(given: Any) -> Inputs:
 
 
 def from_array(given: Tensor | np.ndarray[Any, Any]) -> Inputs:
-    """Samples in one array; images of type uint8 need a scaling, which only their owner knows."""
+    """Samples in one array; images of type uint8 need a scaling, which the user must give."""
     values = as_number_tensor(given, "inputs", ENCODE)
     if values.dtype is torch.uint8 and values.ndim > 2:
         raise InputError(

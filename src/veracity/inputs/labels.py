@@ -98,7 +98,7 @@ def of_batch(batch: Any) -> Split:
 
 
 def label_name(parts: Mapping[str, Any]) -> str | None:
-    """The name of the labels among the parts of a sample; None if there is none, or nothing beside it."""
+    """The name of the labels among the parts of a sample; None if there are no labels or no other parts."""
     return next((name for name in LABELS if name in parts), None) if len(parts) > 1 else None
 
 

@@ -17,6 +17,7 @@ from veracity.core.errors import InputError, listed
 from veracity.core.features import Features
 from veracity.core.inputs import Inputs, Signals, Subset
 from veracity.core.models import View, unwrap, weight_type
+from veracity.core.wording import count
 from veracity.models.base import Converted, NumpyModel
 
 
@@ -192,7 +193,7 @@ class TableInputs:
 
 @dataclass(frozen=True)
 class Columns:
-    """The name, the type and, for a category, the levels of every column; its label, if that is no text, such as a number."""
+    """The name, the type and, for a category, the levels of every column; its label if that is not text, such as a number."""
 
     kinds: tuple[tuple[str, Any, tuple[Any, ...] | None], ...]
     labels: tuple[Any, ...] = ()
@@ -286,7 +287,8 @@ def check_frame(frame: Any, what: str) -> None:
         missing = int(frame[name].isna().sum())
         if missing:
             raise InputError(
-                f"Column '{name}' of the {what} has {missing} missing values in {len(frame)} rows: fill them in, or drop these rows."
+                f"Column '{name}' of the {what} has {count(missing, 'missing value')} in {len(frame)} rows: fill them in, or drop "
+                "these rows."
             )
 
 

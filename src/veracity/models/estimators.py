@@ -86,7 +86,7 @@ class EstimatorModel(NumpyModel):
 
 
 def column_names(names: Any) -> tuple[str, ...] | None:
-    """The names of columns; None if there are none but those that LightGBM makes up for arrays, Column_0 and so on."""
+    """The names of columns; None if there are none, or only the names Column_0, Column_1, ... that LightGBM gives to arrays."""
     known = () if names is None else tuple(str(name) for name in names)
     return None if known == tuple(f"Column_{number}" for number in range(len(known))) else known
 

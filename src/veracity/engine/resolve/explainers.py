@@ -69,7 +69,7 @@ def unique_labels(labels: list[str], explainers: list[Explainer]) -> list[str]:
     keys = [fingerprint.of_json(one.spec()) for one in explainers]
     for label, key in zip(labels, keys, strict=True):
         if keys.count(key) > 1:
-            raise SpecError(f"Two explainers are the same, '{label}': name them apart with explainers={{'label': ...}}.")
+            raise SpecError(f"Two explainers are the same, '{label}': leave one out, or label both with explainers={{'label': ...}}.")
     seen: Counter[str] = Counter()
     numbered = []
     for label in labels:

@@ -85,7 +85,7 @@ def as_labels(targets: Any, size: int, classes: Sequence[Any] | None = None) -> 
 
 
 def class_places(labels: Any, classes: Sequence[Any] | None) -> Any:
-    """Labels as their places among the classes of a classifier; as they are if it has none, or if there are no labels."""
+    """Labels as class numbers from 0; unchanged if there are no classes or no labels."""
     if classes is None or labels is None:
         return labels
     place = {label: number for number, label in enumerate(classes)}

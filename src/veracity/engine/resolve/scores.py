@@ -36,7 +36,7 @@ def all_scores(scores: Any, companions: bool = True) -> Scores:
     labels = [score.name for score in built] if given is None else [str(label) for label in given]
     named = dict(zip(labels, built, strict=True))
     if len(named) < len(built):
-        raise SpecError("Two scores have the same name: label them apart with scores={'label': ...}.")
+        raise SpecError("Two scores have the same name: give them labels with scores={'label': ...}.")
     check_labels("score", labels)
     for label, score in named.items():
         if label in SCORES and score.name != label:

@@ -35,7 +35,7 @@ def as_space(symmetry: Any, inputs: Inputs) -> InputSpace | None:
 
 
 def check_group(group: Group, inputs: Inputs) -> None:
-    """Raise if a group from outside does not compose or undo as it acts, on a few random elements."""
+    """Raise if a group from outside breaks the rules of a group on a few random elements: composition and inverse."""
     x = inputs.take(torch.arange(8) % inputs.size()).values.double()
     g, h = (group.decode(Draws.of(0, torch.arange(8)).normal(group.latents, stream=name)) for name in ("g", "h"))
     if group.representation is Representation.APPROXIMATE:
@@ -45,7 +45,7 @@ def check_group(group: Group, inputs: Inputs) -> None:
         ("inverse(g) does not undo g", group.act(group.inverse(g), group.act(g, x)), x),
     ):
         if not torch.allclose(one, other, rtol=1e-4, atol=1e-6):
-            raise InputError(f"The symmetry '{group.name}' is no group as it acts: {what}.")
+            raise InputError(f"The symmetry '{group.name}' does not act as a group: {what}.")
 
 
 def check_structure(space: InputSpace, inputs: Inputs) -> None:
