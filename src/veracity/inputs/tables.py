@@ -222,6 +222,11 @@ class Columns:
             found.append(np.array([place[value] for value in column], dtype=np.float64))
         return torch.from_numpy(np.stack(found, axis=1))
 
+    def level_in(self, message: str) -> tuple[str, Any] | None:
+        """The column and the level that an error message quotes; None if it quotes none."""
+        known = ((name, level) for name, _, levels in self.kinds for level in levels or ())
+        return next(((name, level) for name, level in known if repr(level) in message), None)
+
     def decode(self, values: np.ndarray[Any, Any], order: Sequence[str] | None = None) -> pd.DataFrame:
         """Rows of numbers as a table with these types. Categories are rounded to a level; whole numbers become floats."""
         columns: dict[str, Any] = {}
@@ -250,7 +255,17 @@ class FrameModel(View):
     def forward(self, values: Tensor) -> Tensor:
         """Scores of rows."""
         inner: Any = unwrap(self.model)
-        scores: Tensor = inner.scored(values, inner.predict(self.columns.decode(values.detach().cpu().numpy(), self.order)))
+        try:
+            answer = inner.predict(self.columns.decode(values.detach().cpu().numpy(), self.order))
+        except ValueError as error:
+            unseen = self.columns.level_in(str(error)) if "unknown categor" in str(error).lower() else None
+            if unseen is None:
+                raise
+            raise InputError(
+                f"Column '{unseen[0]}' has the value {unseen[1]!r}, which {inner.title} was not fitted on: drop these rows, or fit it with "
+                "them, or with OneHotEncoder(handle_unknown='ignore')."
+            ) from error
+        scores: Tensor = inner.scored(values, answer)
         return scores
 
 
@@ -296,9 +311,7 @@ def check_fitted_columns(title: str, fitted_on: Sequence[str], names: Sequence[s
     """Raise if a model was fitted on other columns than the table has."""
     lacking = [name for name in fitted_on if name not in names]
     if lacking:
-        raise InputError(
-            f"{title} was fitted on the column '{lacking[0]}', which the table does not have: its columns are {listed(names)}."
-        )
+        raise InputError(f"{title} was fitted on the column '{lacking[0]}', which the table does not have: add it to {listed(names)}.")
     surplus = [name for name in names if name not in fitted_on]
     if surplus:
         raise InputError(f"The table has the column '{surplus[0]}', which {title} was not fitted on: leave it out.")
