@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from commands import code
 
-from test_real_models_bad_input import MISTAKES, X, Y, forest
+from models.onnx_files import export, small_network
+from test_real_models_bad_input import JOBS, MISTAKES, X, Y, forest, job_pipeline
+from veracity.cli.audit_file import build, read
+from veracity.models import OnnxModel
 
 NAMES = (
     "estimator not fitted",
@@ -55,6 +58,14 @@ def test_an_unknown_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_an_audit_file_takes_what_an_audit_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = audit_file(monkeypatch, tmp_path, {"models": forest(), "inputs": (X[:4], Y[:4])})
-    assert code("audit", file) == 0
-    assert (tmp_path / "runs" / "audit" / "report.html").is_file()
+    for models, inputs in ((forest(), (X[:4], Y[:4])), (job_pipeline(), JOBS[:4])):
+        problem = read(audit_file(monkeypatch, tmp_path, {"models": models, "inputs": inputs}))[0].prepare().problem
+        assert problem.inputs.size() == 4
+    assert problem.features is not None
+    assert problem.features.names == ("age", "job")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_onnx_file_stands_in_an_audit_file(tmp_path: Path) -> None:
+    export(small_network(), tmp_path / "net.onnx")
+    assert isinstance(build("model", {"build": "net.onnx"}, tmp_path), OnnxModel)
