@@ -148,7 +148,7 @@ METRICS = {
 }
 """What is known about each score that stands for a metric."""
 WINDOW = 7
-"""The side of the window of Quantus's structural similarity."""
+"""The side of the window that Quantus uses for structural similarity."""
 SILENT = {
     *("disable_warnings", "display_progressbar", "aggregate_func", "return_aggregate", "default_plot_func", "num_classes", "seed"),
     *("return_auc_per_sample", "return_sample_correlation", "normalise_func", "normalise_func_kwargs", "skip_layers", "name"),
@@ -235,9 +235,9 @@ def evaluate(
     softmax: bool | None = None,
     **settings: Any,
 ) -> Evaluation:
-    """Metrics of Quantus on explanations, in our table: with intervals, and with random maps beside.
+    """Metrics of Quantus on explanations, in our table, with intervals and random maps for comparison.
 
-    metrics       names, {"name": arguments}, or {"label": metric}, where a metric is an object of Quantus's
+    metrics       names, {"name": arguments}, or {"label": metric}, where a metric is a metric object of Quantus
     a_batch       maps (samples, ...), or {"label": maps}
     explain_func  function(model, inputs, targets, **explain_func_kwargs) -> maps, in the place of maps or beside them; metrics that
                   explain perturbed inputs or models need it
@@ -260,7 +260,7 @@ def evaluate(
 
 
 def entries(metrics: Any) -> list[tuple[str, Any]]:
-    """Metrics by label, each a table of arguments with a "name", an object of Quantus's, or a score of ours."""
+    """Metrics by label, each a table of arguments with a "name", a metric object of Quantus, or a score of ours."""
     if isinstance(metrics, str):
         metrics = [metrics]
     if isinstance(metrics, Mapping):
@@ -338,7 +338,7 @@ def planned(label: str, given: Any, shape: Size, again: bool, positive: bool, so
 
 
 def stored(metric: Any) -> dict[str, Any]:
-    """The arguments that an object of Quantus's was made with, as far as they have a counterpart here."""
+    """The arguments of a metric object of Quantus, as far as they have a counterpart here."""
     partial = getattr(getattr(metric, "perturb_func", None), "keywords", None) or {}
     known = {key for one in METRICS.values() for key in one.takes} | {"abs", "normalise"}
     return {key: value for key, value in {**vars(metric), **partial}.items() if key in known}

@@ -1,4 +1,4 @@
-"""Scores of maps that you have already: one call, one table, random maps beside."""
+"""Scores of maps that you already have: one call, one table, with random maps for comparison."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def score(
     progress: bool = False,
     **settings: Any,
 ) -> Result:
-    """The scores of explanations `maps` of a model on inputs `x`, as a table with intervals; random maps stand beside.
+    """The scores of explanations `maps` of a model on inputs `x`, as a table with intervals and random maps for comparison.
 
     maps       one set, or {"name": set}: arrays or tensors (samples, ...) in the order of x; a set without channels, or with one, counts
-               for each channel; None if the explainer is to make them
+               for each channel; None to let the explainer make them
     y          the class that each map explains, (samples,); by default the class that the model predicts
     scores     a preset or scores, as for `Audit`
     explainer  what made the maps, or {"name": explainer}; needed for scores that explain perturbed inputs or models anew

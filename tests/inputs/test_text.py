@@ -182,7 +182,7 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
     [
         (
             lambda: TextInputs(TEXTS, tokenizer()).adapt(text_model(vocab_size=10)),
-            "the token 14, and the model knows 10: pass the tokenizer of this",
+            "the token 14, and the model knows 10 tokens: pass the tokenizer of this",
         ),
         (
             lambda: TextInputs([LONG, "dull"], tokenizer()).adapt(text_model(max_position_embeddings=8)),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, listed
 from veracity.core.snapshot import TensorSnapshot
 
 
@@ -108,8 +108,8 @@ def layer_of(model: nn.Module, name: str) -> nn.Module:
         raise InputError(f"{getattr(unwrap(model), 'title', 'The model')} has no layers: leave out what names the layer '{name}'.")
     if name not in layers or name == "":
         near = get_close_matches(name, [key for key in layers if key], n=1, cutoff=0.3)
-        hint = f"Did you mean '{near[0]}'?" if near else f"Layers: {', '.join(key for key in layers if key)}."
-        raise InputError(f"The model has no layer '{name}'. {hint}")
+        hint = f". Did you mean '{near[0]}'?" if near else f": choose one of {listed([key for key in layers if key])}."
+        raise InputError(f"The model has no layer '{name}'{hint}")
     return layers[name]
 
 

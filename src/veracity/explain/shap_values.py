@@ -101,7 +101,7 @@ class ShapMethod(Foreign, ABC):
         """Rows as shap's explainer takes them: tensors for networks, a DataFrame if the model was fitted on one, else an array."""
         if type(maker).__name__ in ON_TENSORS:
             return inputs
-        from veracity.inputs.tables import FrameModel
+        from veracity.inputs.columns import FrameModel
 
         arrays = inputs.detach().cpu().numpy()
         view: Any = model

@@ -181,7 +181,7 @@ class TextInputs:
         """Raise if the tokens are another model's, or too many."""
         rows, largest = word_embedding(model).weight.shape[0], max(int(self.encoding["input_ids"].max()), self.baseline)
         if largest >= rows:
-            raise InputError(f"The texts have the token {largest}, and the model knows {rows}: pass the tokenizer of this model.")
+            raise InputError(f"The texts have the token {largest}, and the model knows {rows} tokens: pass the tokenizer of this model.")
         limit = getattr(getattr(unwrap(model), "config", None), "max_position_embeddings", None)
         count, row = self.encoding["attention_mask"].sum(1).max(0)
         if isinstance(limit, int) and self.encoding["input_ids"].shape[1] > limit > 0:

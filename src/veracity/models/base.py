@@ -17,7 +17,7 @@ from veracity.core.registry import MODELS
 from veracity.core.targets import Outputs
 
 OUTPUT_NAMES = ("logits", "scores", "out", "output", "predictions", "probabilities", "last_hidden_state")
-"""Entries of a structured output that hold the scores, the most telling first."""
+"""Entries of a structured output that hold the scores, the most specific first."""
 
 
 class ForeignModel(nn.Module, ABC):
@@ -74,7 +74,7 @@ class NumpyModel(ForeignModel, ABC):
 
 
 class NoGradient(torch.autograd.Function):
-    """Scores that say so if somebody asks for their gradient."""
+    """Scores that raise an error when they are differentiated."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, scores: Tensor, title: str) -> Tensor:
@@ -92,7 +92,7 @@ class NoGradient(torch.autograd.Function):
 
 
 def as_scores(scores: Any, title: str) -> Tensor:
-    """Scores as a floating-point tensor; float64 becomes float32 only where nothing is lost by the reader.
+    """Scores as a tensor: float64 stays, tensors keep their floating-point type, and all other numbers become float32.
 
     >>> as_scores([[0, 1]], "f")
     tensor([[0., 1.]])
@@ -184,7 +184,7 @@ def readable_output(model: nn.Module, output: Any) -> tuple[nn.Module, Any]:
 
 
 def scores_key(output: Any) -> str | int | None:
-    """The name or place of the scores in a structured output; None if it does not tell."""
+    """The name or place of the scores in a structured output; None if that is not clear."""
     for key in OUTPUT_NAMES:
         if isinstance(getattr(output, key, None), Tensor) or (isinstance(output, Mapping) and isinstance(output.get(key), Tensor)):
             return key

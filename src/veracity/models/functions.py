@@ -48,7 +48,7 @@ class FunctionModel(NumpyModel):
 
     @classmethod
     def accepts(cls, value: Any) -> bool:
-        """Anything that can be called, but for classes."""
+        """Anything callable except a class."""
         return callable(value) and not isinstance(value, type)
 
     @property
@@ -76,7 +76,7 @@ class FunctionModel(NumpyModel):
         if ANSWERS[self] is Answer.ARRAYS:
             return super().forward(values, *structure)
         scores = self.function(values, *structure)
-        return scores if not isinstance(scores, Tensor) else as_scores(scores, self.title)  # a dict is read by its owner
+        return scores if not isinstance(scores, Tensor) else as_scores(scores, self.title)  # the caller reads dicts
 
     def probe(self, row: Tensor, *structure: Tensor) -> Answer:
         """How the function answers one row."""

@@ -20,13 +20,13 @@ from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, to_device
 from veracity.core.settings import Inside, Whole, check_fields, short_repr
 from veracity.core.targets import Outputs, as_target, class_numbers
+from veracity.engine.admission import mixing_note
 from veracity.engine.memory import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_about, as_tensor, as_whole, check_structure, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.trial import mixing_note
 from veracity.inputs import as_inputs
 from veracity.orbits.explanations import as_explainers, explained_problem
 from veracity.orbits.grids import Orbit

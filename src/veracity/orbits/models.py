@@ -13,8 +13,8 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of, evaluating, out_of_memory
+from veracity.engine.admission import check_mixing, check_ready, precision, refusal
 from veracity.engine.memory import Budget, budget_for
-from veracity.engine.trial import check_mixing, check_ready, precision, refusal
 from veracity.orbits.grids import Orbit
 from veracity.orbits.tasks import Task
 

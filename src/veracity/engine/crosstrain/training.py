@@ -22,6 +22,7 @@ from veracity.core.models import device_of, evaluating
 from veracity.core.randomness import seeded
 from veracity.core.targets import class_numbers
 from veracity.core.training import CrossTrained
+from veracity.engine.admission import one_line
 from veracity.engine.crosstrain.folds import (
     MODELS,
     FoldModels,
@@ -38,7 +39,6 @@ from veracity.engine.memory import Budget
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_tensor
 from veracity.engine.store import RunFolder
-from veracity.engine.trial import one_line
 from veracity.inputs import as_inputs
 from veracity.perturb.folds import check_classes, members
 
