@@ -10,7 +10,7 @@ from text_models import TEXTS, text_model, tokenizer
 from veracity import Audit
 from veracity.core.errors import InputError
 from veracity.core.explainers import Context
-from veracity.core.models import evaluating
+from veracity.core.models import evaluating, real_positions
 from veracity.core.randomness import Draws
 from veracity.explain import IntegratedGradients, KernelShap, Lime, RandomGaussian, RandomTopK, SmoothGrad
 from veracity.inputs import TextInputs
@@ -162,6 +162,14 @@ def test_embedding_noise_leaves_special_tokens_and_padding_alone():
     row, unit = 2, 3
     expected = 0.5 * table.square().mean().sqrt() * element[row].reshape(-1, 16)[unit]
     assert (seen[1] - seen[0])[row, unit + 1].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_the_padding_is_known_beside_noise_on_the_embedding():
+    inputs, x = signals(TEXTS)
+    model = inputs.adapt(text_model())
+    space = EmbeddingNoise(sigma=0.5).fit(x.values.shape[1:]).of(model)
+    moved = space.move(torch.zeros(4, space.latents), x)
+    assert real_positions(model, moved.values, *moved.structure).sum(1).tolist() == [5, 3, 10, 6]
 
 
 def test_encodings_are_taken_with_and_without_a_tokenizer():

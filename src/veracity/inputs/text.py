@@ -218,7 +218,7 @@ class GatedText(View):
 
     def real_positions(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Tensor:
         """Which positions hold a token and no padding, (N, T)."""
-        mask = dict(zip(self.carried, carried, strict=True)).get("attention_mask")
+        mask = dict(zip(self.carried, carried, strict=False)).get("attention_mask")
         return torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
 
     def forward(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Tensor:
