@@ -164,6 +164,25 @@ def test_embedding_noise_leaves_special_tokens_and_padding_alone():
     assert (seen[1] - seen[0])[row, unit + 1].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
 
 
+class Named(torch.nn.Module):
+    """A text model that returns a plain dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = text_model()
+
+    def get_input_embeddings(self):
+        return self.inner.get_input_embeddings()
+
+    def forward(self, input_ids, attention_mask):
+        return {"loss": torch.zeros(()), "logits": self.inner(input_ids=input_ids, attention_mask=attention_mask).logits}
+
+
+def test_scores_in_a_dict_are_those_of_the_model():
+    inputs, x = signals(TEXTS)
+    assert torch.equal(inputs.adapt(Named())(x.values, *x.structure), inputs.adapt(text_model())(x.values, *x.structure))
+
+
 def test_the_padding_is_known_beside_noise_on_the_embedding():
     inputs, x = signals(TEXTS)
     model = inputs.adapt(text_model())

@@ -20,6 +20,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
 from veracity.core.models import View, unwrap, word_embedding
+from veracity.models.base import scores_in
 from veracity.models.transformers import PipelineModel
 
 Removal = Literal["replace", "blank", "drop"]
@@ -221,8 +222,8 @@ class GatedText(View):
         mask = dict(zip(self.carried, carried, strict=False)).get("attention_mask")
         return torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
 
-    def forward(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Tensor:
-        """The model's output for gated tokens."""
+    def forward(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Any:
+        """The model's scores for gated tokens."""
         embedding = word_embedding(self.model)
         fixed, place = units < 0, units.clamp(min=0)
         strength = torch.where(fixed, 1.0, gates.gather(1, place)).to(embedding.weight.dtype)
@@ -241,11 +242,10 @@ class GatedText(View):
             named["attention_mask"] = named["attention_mask"] * (strength != 0)
         handle = embedding.register_forward_hook(gate)
         try:
-            output: Any = unwrap(self.model)(input_ids=ids, **named)
+            output = unwrap(self.model)(input_ids=ids, **named)
         finally:
             handle.remove()
-        found: Tensor = output if isinstance(output, Tensor) else output.logits if hasattr(output, "logits") else output[0]
-        return found
+        return scores_in(output)
 
 
 def tokenizer_of(model: Any) -> Any:
