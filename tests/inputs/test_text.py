@@ -197,7 +197,8 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
     for found in (
         TextInputs.of_encoding(coded, tokenizer()),
         TextInputs.of_encoding(coded["input_ids"], tokenizer()),
-        TextInputs.of_encoding(coded["input_ids"], special=(0, 2, 3), mask=4),
+        TextInputs.of_encoding(coded["input_ids"], special=(2, 3), mask=4, pad=0),
+        TextInputs.of_encoding({name: coded[name] for name in ("input_ids", "attention_mask")}, special=(2, 3), mask=4),
     ):
         assert torch.equal(found.units, plain.units)
         assert found.shape == plain.shape
@@ -219,11 +220,17 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
         (lambda: TextInputs(["dull", 3], tokenizer()), "Text 1 is a int"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3)), "input_ids must be whole numbers"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3).long()), "pass TextInputs.of_encoding"),
+        (lambda: TextInputs.of_encoding(torch.ones(2, 3).long(), mask=4), "need the number of the token that fills short texts"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_a_token_with_the_number_0_is_a_word_where_padding_is_masked():
+    coded = {"input_ids": torch.tensor([[2, 0, 5, 3], [2, 6, 3, 3]]), "attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])}
+    assert TextInputs.of_encoding(coded, special=(2, 3), mask=4).units.tolist() == [[-1, 0, 1, -1], [-1, 0, -1, -1]]
 
 
 def test_a_symmetry_that_moves_words_is_refused():

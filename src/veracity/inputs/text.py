@@ -63,14 +63,17 @@ class TextInputs:
             )
         if self.removal == "replace" and self.tokenizer.mask_token_id is None:
             raise InputError("This tokenizer has no mask token: pass removal='blank' or removal='drop'.")
-        if self.tokenizer.pad_token_id is None and (self.removal != "replace" or len(texts) > 1):
+        if self.tokenizer.pad_token_id is None and (self.removal != "replace" or (len(texts) > 1 and self.given is None)):
             raise InputError("This tokenizer has no padding token: set tokenizer.pad_token = tokenizer.eos_token.")
 
     @classmethod
-    def of_encoding(cls, encoding: Any, tokenizer: Any = None, *, special: Sequence[int] = (), mask: int | None = None) -> TextInputs:
+    def of_encoding(
+        cls, encoding: Any, tokenizer: Any = None, *, special: Sequence[int] = (), mask: int | None = None, pad: int | None = None
+    ) -> TextInputs:
         """From `input_ids` (N, T), alone or in a dict or BatchEncoding with a mask of the padding.
 
-        Without a tokenizer, `special` are the numbers of tokens that are never perturbed, and `mask` the one that replaces a token.
+        Without a tokenizer, `special` are the numbers of tokens that are never perturbed, `mask` is the one that replaces a token, and
+        `pad` the one that fills short texts, unless there is a mask of the padding.
         """
         parts = {"input_ids": encoding} if isinstance(encoding, Tensor) else dict(encoding)
         ids = parts.get("input_ids")
@@ -84,9 +87,14 @@ class TextInputs:
                 "Token numbers need the tokenizer, or the number of the token that replaces one: pass TextInputs.of_encoding(encoding, "
                 "tokenizer), or TextInputs.of_encoding(encoding, mask=103)."
             )
-        known = NumbersOnly(mask, tuple(special)) if tokenizer is None else tokenizer
-        pad = known.pad_token_id
-        attended = parts.get("attention_mask", torch.ones_like(ids) if pad is None else (ids != pad).long())
+        if tokenizer is None and pad is None and "attention_mask" not in parts:
+            raise InputError(
+                "Token numbers without a tokenizer need the number of the token that fills short texts, or a mask: pass "
+                "TextInputs.of_encoding(ids, mask=103, pad=0), or a dict with 'input_ids' and 'attention_mask'."
+            )
+        known = NumbersOnly(mask, tuple(special), pad) if tokenizer is None else tokenizer
+        fill = known.pad_token_id
+        attended = parts.get("attention_mask", torch.ones_like(ids) if fill is None else (ids != fill).long())
         fixed = torch.tensor(sorted({*special, *known.all_special_ids} - {known.mask_token_id, known.unk_token_id}), dtype=ids.dtype)
         given = {**parts, "attention_mask": attended, "special_tokens_mask": torch.isin(ids.cpu(), fixed).long()}
         texts = [known.decode(row[kept == 1].tolist(), skip_special_tokens=True) for row, kept in zip(ids, attended, strict=True)]
@@ -198,7 +206,7 @@ class NumbersOnly:
 
     mask_token_id: int | None
     all_special_ids: tuple[int, ...]
-    pad_token_id: int | None = 0
+    pad_token_id: int | None
     unk_token_id: int | None = None
 
     def __call__(self, *_texts: Any) -> Any:
