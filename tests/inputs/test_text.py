@@ -228,6 +228,15 @@ def test_mistakes_are_told_in_a_sentence(make, message):
         make()
 
 
+def test_words_of_an_encoding_are_those_of_its_texts():
+    texts = ["a finely film", "dull"]
+    coded, plain = tokenizer()(texts, padding=True, return_tensors="pt"), TextInputs(texts, tokenizer(), unit="word")
+    assert torch.equal(TextInputs.of_encoding(coded, tokenizer(), unit="word").units, plain.units)
+    assert plain.units[0].tolist() == [-1, 0, 1, 1, 2, -1]
+    with pytest.raises(InputError, match="unit='word' needs to know the words of the tokens"):
+        _ = TextInputs.of_encoding(coded["input_ids"], tokenizer(), unit="word").units
+
+
 def test_a_token_with_the_number_0_is_a_word_where_padding_is_masked():
     coded = {"input_ids": torch.tensor([[2, 0, 5, 3], [2, 6, 3, 3]]), "attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])}
     assert TextInputs.of_encoding(coded, special=(2, 3), mask=4).units.tolist() == [[-1, 0, 1, -1], [-1, 0, -1, -1]]

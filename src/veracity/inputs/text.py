@@ -49,6 +49,7 @@ class TextInputs:
     length: int | None = None
     truncate: bool = False
     given: Mapping[str, Tensor] | None = None
+    given_words: Sequence[Sequence[int | None]] | None = None
 
     def __post_init__(self) -> None:
         texts = self.texts
@@ -68,7 +69,14 @@ class TextInputs:
 
     @classmethod
     def of_encoding(
-        cls, encoding: Any, tokenizer: Any = None, *, special: Sequence[int] = (), mask: int | None = None, pad: int | None = None
+        cls,
+        encoding: Any,
+        tokenizer: Any = None,
+        *,
+        unit: Literal["token", "word"] = "token",
+        special: Sequence[int] = (),
+        mask: int | None = None,
+        pad: int | None = None,
     ) -> TextInputs:
         """From `input_ids` (N, T), alone or in a dict or BatchEncoding with a mask of the padding.
 
@@ -99,13 +107,19 @@ class TextInputs:
         given = {**parts, "attention_mask": attended, "special_tokens_mask": torch.isin(ids.cpu(), fixed).long()}
         texts = [known.decode(row[kept == 1].tolist(), skip_special_tokens=True) for row, kept in zip(ids, attended, strict=True)]
         removal: Removal = "replace" if known.mask_token_id is not None else "blank"
-        return cls(texts, known, removal=removal, given={name: part.cpu() for name, part in given.items() if isinstance(part, Tensor)})
+        tensors = {name: part.cpu() for name, part in given.items() if isinstance(part, Tensor)}
+        return cls(texts, known, unit=unit, removal=removal, given=tensors, given_words=words_in(encoding, len(ids)))
 
-    @cached_property
+    @property
     def encoding(self) -> dict[str, Tensor]:
         """The tokens of all texts, padded to the longest."""
+        return self.coded[0]
+
+    @cached_property
+    def coded(self) -> tuple[dict[str, Tensor], Sequence[Sequence[int | None]] | None]:
+        """The tokens of all texts, and the number of the word of each token, where they are known."""
         if self.given is not None:
-            return dict(self.given)
+            return dict(self.given), self.given_words
         coded = self.tokenizer(list(self.texts), padding=True, truncation=False, return_tensors="pt", return_special_tokens_mask=True)
         longest = coded["input_ids"].shape[1]
         limit = self.length or int(min(getattr(self.tokenizer, "model_max_length", longest), 10**6))
@@ -115,8 +129,7 @@ class TextInputs:
                 raise InputError(f"Text {row} has {longest} tokens, and the model takes {limit}: shorten it, or pass truncate=True.")
             options = {"padding": True, "truncation": True, "max_length": limit}
             coded = self.tokenizer(list(self.texts), return_tensors="pt", return_special_tokens_mask=True, **options)
-        self.__dict__["_words"] = [coded.word_ids(row) for row in range(len(self.texts))] if getattr(coded, "is_fast", False) else None
-        return {name: coded[name] for name in coded}
+        return {name: coded[name] for name in coded}, words_in(coded, len(self.texts))
 
     @cached_property
     def units(self) -> Tensor:
@@ -124,9 +137,12 @@ class TextInputs:
         free = (self.encoding["attention_mask"] == 1) & (self.encoding["special_tokens_mask"] == 0)
         if self.unit == "token":
             return torch.where(free, free.cumsum(1) - 1, FIXED)
-        words = self.__dict__["_words"]
+        words = self.coded[1]
         if words is None:
-            raise InputError("unit='word' needs a fast tokenizer: AutoTokenizer.from_pretrained(..., use_fast=True).")
+            raise InputError(
+                "unit='word' needs to know the words of the tokens: pass texts with a fast tokenizer, "
+                "AutoTokenizer.from_pretrained(..., use_fast=True), or all that such a tokenizer returned for them."
+            )
         rows = []
         for row, known in enumerate(words):
             order = {word: number for number, word in enumerate(dict.fromkeys(word for word in known if word is not None))}
@@ -198,6 +214,11 @@ class TextInputs:
                 f"Text {int(row)} has {int(count)} tokens, and the model takes {limit}: shorten it, or pass "
                 f"TextInputs(..., length={limit}, truncate=True)."
             )
+
+
+def words_in(encoding: Any, count: int) -> list[list[int | None]] | None:
+    """The number of the word of every token of `count` texts; None if this is not the answer of a fast tokenizer."""
+    return [encoding.word_ids(row) for row in range(count)] if getattr(encoding, "is_fast", False) else None
 
 
 @dataclass(frozen=True)
