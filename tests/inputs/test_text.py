@@ -8,7 +8,7 @@ import torch
 
 from text_models import TEXTS, text_model, tokenizer
 from veracity import Audit
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Context
 from veracity.core.models import evaluating, real_positions
 from veracity.core.randomness import Draws
@@ -247,3 +247,11 @@ def test_a_symmetry_that_moves_words_is_refused():
         Audit(
             models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], symmetry=CyclicShift(axes=(-1,))
         ).prepare()
+
+
+@pytest.mark.parametrize("baseline", ["mean", "median", "white"])
+def test_a_baseline_that_changes_nothing_is_refused(baseline):
+    scores = [FaithfulnessCorrelation(nr_runs=4, perturb_baseline=baseline)]
+    asked = Audit(models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], scores=scores)
+    with pytest.raises(SpecError, match=f"The baseline '{baseline}' .* changes nothing in texts"):
+        asked.prepare()
