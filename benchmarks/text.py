@@ -21,6 +21,7 @@ from typing import Any
 import captum.attr
 import torch
 from torch import Tensor, nn
+from torch._C import _functorch as functorch
 
 from benchmarks.timing import CONSOLE, empty_table, now, quiet
 from veracity import Audit
@@ -72,13 +73,14 @@ def small_network() -> Any:
 
 @contextmanager
 def counted() -> Iterator[Counter[tuple[int, bool]]]:
-    """The rows of every call of a gated model, and whether gradients were taken."""
+    """The rows of every call of a gated model, and whether gradients were taken; a pass of many copies counts once for each."""
     calls: Counter[tuple[int, bool]] = Counter()
     forward: Callable[..., Tensor] = GatedText.forward
 
     def spy(self: GatedText, gates: Tensor, *others: Tensor) -> Tensor:
         found = forward(self, gates, *others)
-        calls[len(gates), torch.is_grad_enabled() and found.requires_grad] += 1
+        copies = functorch.get_unwrapped(found).shape[0] if functorch.is_batchedtensor(found) else 1
+        calls[len(gates), torch.is_grad_enabled() and found.requires_grad] += copies
         return found
 
     GatedText.forward = spy  # type: ignore[method-assign, assignment]
