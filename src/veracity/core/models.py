@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -97,6 +97,22 @@ def unwrap(model: nn.Module) -> nn.Module:
     while isinstance(model, View):
         model = model.model
     return model
+
+
+@runtime_checkable
+class Padded(Protocol):
+    """A model that knows which positions of its inputs hold a token."""
+
+    def real_positions(self, *inputs: Tensor) -> Tensor:
+        """True for tokens and False for padding, (N, T)."""
+        ...
+
+
+def real_positions(model: nn.Module, *inputs: Tensor) -> Tensor | None:
+    """Which positions of the inputs hold a token, (N, T), as the outermost view that knows says; None if none of them knows."""
+    while isinstance(model, View) and not isinstance(model, Padded):
+        model = model.model
+    return model.real_positions(*inputs) if isinstance(model, Padded) else None
 
 
 def layer_of(model: nn.Module, name: str) -> nn.Module:

@@ -146,8 +146,7 @@ class ReadableOutput(View):
 
     def entry(self, output: Any) -> Tensor:
         """The scores in an output."""
-        scores: Tensor = getattr(output, self.key) if isinstance(self.key, str) and hasattr(output, self.key) else output[self.key]
-        return scores
+        return entry_of(output, self.key)
 
 
 class OneColumn(View):
@@ -181,6 +180,22 @@ def readable_output(model: nn.Module, output: Any) -> tuple[nn.Module, Any]:
         return model, output
     view = ReadableOutput(model, key)
     return readable_output(view, view.entry(output))
+
+
+def scores_in(output: Any) -> Any:
+    """The scores in an output, by the rule of `readable_output`; an output that does not tell is returned as it is.
+
+    >>> scores_in({"loss": torch.zeros(()), "logits": torch.ones(1, 2)})
+    tensor([[1., 1.]])
+    """
+    key = None if isinstance(output, Tensor) else scores_key(output)
+    return output if key is None else entry_of(output, key)
+
+
+def entry_of(output: Any, key: str | int) -> Tensor:
+    """One entry of a structured output, by its name or place."""
+    entry: Tensor = getattr(output, key) if isinstance(key, str) and hasattr(output, key) else output[key]
+    return entry
 
 
 def scores_key(output: Any) -> str | int | None:
