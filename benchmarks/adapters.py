@@ -32,7 +32,7 @@ from torch import Tensor, nn
 import veracity
 from veracity import scores as of
 from veracity.core.models import weight_type
-from veracity.core.spaces import Space
+from veracity.core.spaces import InputSpace
 from veracity.engine.crosstrain.folds import outputs_of
 from veracity.explain import KernelShap, Shap
 from veracity.inputs import SeveralInputs, TextInputs, as_inputs
@@ -53,7 +53,7 @@ class Case:
     inputs: Any
     targets: Any
     explainer: Any = "feature_ablation"
-    symmetry: Space = SHUFFLED
+    symmetry: InputSpace = SHUFFLED
     again: Callable[[int], Any] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -118,7 +118,7 @@ def network(*sizes: int, fold: int = 0) -> Any:
     return seeded(lambda: nn.Sequential(*[one for pair in pairwise(sizes) for one in (nn.Linear(*pair), nn.Tanh())][:-1]), fold)
 
 
-def untrained(again: Callable[[int], Any], inputs: Any, explainer: str = "integrated_gradients", symmetry: Space = SHUFFLED) -> Case:
+def untrained(again: Callable[[int], Any], inputs: Any, explainer: str = "integrated_gradients", symmetry: InputSpace = SHUFFLED) -> Case:
     """A model whose labels are what it predicts itself, since nobody trained it."""
     data = as_inputs(inputs)
     labels = outputs_of(as_model("model", again(0)), data, torch.arange(data.size())).argmax(1)
