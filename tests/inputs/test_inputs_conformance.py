@@ -68,7 +68,8 @@ class TestTableOfCategories(InputsConformance):
 
 class TestScaledImages(InputsConformance):
     def inputs(self) -> Inputs:
-        return ImageInputs(np.arange(3 * 48, dtype=np.uint8).reshape(3, 4, 4, 3), Scaling(mean=(0.5, 0.5, 0.5), std=(0.2, 0.3, 0.4)), channels="last")
+        scaling = Scaling(mean=(0.5, 0.5, 0.5), std=(0.2, 0.3, 0.4))
+        return ImageInputs(np.arange(3 * 48, dtype=np.uint8).reshape(3, 4, 4, 3), scaling, channels="last")
 
     def model(self) -> nn.Module:
         return nn.Sequential(nn.Flatten(), small_network(inputs=48)).eval()
