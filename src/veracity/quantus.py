@@ -17,6 +17,7 @@ from torch import Size, Tensor, nn
 
 from veracity.core.aliases import NEAREST, SAME, squeezed
 from veracity.core.errors import InputError, SpecError, VeracityError
+from veracity.core.explainers import Explainer
 from veracity.core.registry import EXPLAINERS, SCORES
 from veracity.core.scores import Defaults, Reads, Score, Subject, reads_after
 from veracity.core.settings import short_repr
@@ -147,6 +148,8 @@ METRICS = {
     "random_logit": Metric(settings={"measure": "ssim"}),
 }
 """What is known about each score that stands for a metric."""
+CAPTUM_SETTINGS = {"n_steps": "steps", "baselines": "baseline"}
+"""Arguments of Captum that Quantus passes on in xai_lib_kwargs, and our names for them."""
 WINDOW = 7
 """The side of the window that Quantus uses for structural similarity."""
 SILENT = {
@@ -286,15 +289,23 @@ def explained(
         if callable(given):
             found[label] = (None, QuantusFunction(function=given, settings={**settings, "method": label}, label=label))
         elif isinstance(given, Mapping):
-            name = next((one for one in EXPLAINERS if squeezed(one) == squeezed(str(label))), None)
-            if name is None:
-                raise InputError(f"There is no explainer '{label}' here: pass its maps, or explain_func(model, inputs, targets).")
-            found[label] = (None, as_explainer(name))
+            found[label] = (None, named_explainer(str(label), given))
         else:
             found[label] = (as_maps(given, shape, size, label), explainer)
     if not found:
         raise InputError("There is nothing to evaluate: pass a_batch=maps, explain_func=..., or both.")
     return found
+
+
+def named_explainer(label: str, given: Mapping[str, Any]) -> Explainer:
+    """The explainer of this name, or of given["method"], with the settings that are given to it or to Captum."""
+    settings = {key: value for key, value in given.items() if key not in ("method", "xai_lib", "xai_lib_kwargs")}
+    settings |= {CAPTUM_SETTINGS.get(key, key): value for key, value in (given.get("xai_lib_kwargs") or {}).items()}
+    asked = str(given.get("method", label))
+    name = next((one for one in EXPLAINERS if squeezed(one) == squeezed(asked)), None)
+    if name is None:
+        raise InputError(f"There is no explainer '{asked}' here: pass its maps, or explain_func(model, inputs, targets).")
+    return as_explainer({"name": name, **settings})
 
 
 def planned(label: str, given: Any, shape: Size, again: bool, positive: bool, softmax: bool | None) -> Plan:

@@ -243,7 +243,7 @@ def test_a_token_with_the_number_0_is_a_word_where_padding_is_masked():
 
 
 def test_a_symmetry_that_moves_words_is_refused():
-    with pytest.raises(InputError, match="would move the words of texts of different lengths"):
+    with pytest.raises(InputError, match="would move the gates of a text and leave its words in place"):
         Audit(
             models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], symmetry=CyclicShift(axes=(-1,))
         ).prepare()

@@ -52,6 +52,11 @@ class FunctionModel(NumpyModel):
         return callable(value) and not isinstance(value, type)
 
     @property
+    def gradients(self) -> bool:  # type: ignore[override]
+        """Whether the function has kept gradients; known after its first call."""
+        return ANSWERS.get(self) is Answer.DIFFERENTIABLE
+
+    @property
     def title(self) -> str:
         """The function's name."""
         return f"The function '{getattr(self.function, '__name__', type(self.function).__name__).strip('<>')}'"

@@ -49,7 +49,7 @@ BOUNDS = [[int, int], [int, float], [float, int], [float, float]]
 class OrbitEvaluation:
     """Which models to evaluate along the orbit of every input, and for what task (NERO evaluation).
 
-    models      {"name": module}, or one module; any function of inputs (N, ...) is taken for a model too
+    models      {"name": model}, or one model, as in `Audit`; a function of inputs (N, ...) may return what its task reads
     inputs      a tensor (samples, ...), or an Inputs; scenes larger than the window for a CropOrbit
     targets     the truth: class numbers (samples,), boxes (samples, objects, 5), fields (samples, 2, H, W), numbers (samples, ...);
                 without it outputs are compared with their consensus alone

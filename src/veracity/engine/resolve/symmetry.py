@@ -56,7 +56,7 @@ def check_structure(space: InputSpace, inputs: Inputs) -> None:
     if not signals.structure:
         return
     if signals.present is not None and not isinstance(space, GraphSpace) and space.moves_frame:
-        raise InputError(f"The symmetry '{space.name}' would move the words of texts of different lengths: leave `symmetry` out.")
+        raise InputError(f"The symmetry '{space.name}' would move the gates of a text and leave its words in place: leave `symmetry` out.")
     marked = torch.arange(inputs.shape[0]) == torch.arange(8)[:, None] % inputs.shape[0]
     values = marked.double().reshape(8, -1, *[1] * (len(inputs.shape) - 1)).expand(8, *inputs.shape)
     probe = Signals(values, signals.structure)
