@@ -53,6 +53,7 @@ class Foreign(Explainer, ABC):
 
     stochastic: ClassVar[bool] = computed(lambda self: self.random)
     hint: ClassVar[str] = ""  # ends the sentence when a trial fails
+    rows_apart: ClassVar[bool] = False  # whether rows are known not to depend on each other
     random: bool = True
     forward: Whole = 1
     backward: Whole = 1
@@ -124,7 +125,7 @@ class Foreign(Explainer, ABC):
         return notes
 
     def trial(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Trial:
-        """Two rows together, and one of them alone with another seed; a third call only if that row differs.
+        """Two rows together, and one of them alone with another seed; a third call only if that row differs and rows may mix.
 
         The last trial is remembered, since slow code should not be tried twice.
         """
@@ -139,8 +140,7 @@ class Foreign(Explainer, ABC):
         alone = self.attempt(model, x[:1], t[:1], 1, context)
         both, one = middle - start, time.perf_counter() - middle
         seconds = min(one, max(both - one, LEAST_SHARE * one))
-        mixing = apart(maps[:1], alone)
-        random = 0.0
+        random, mixing = (apart(maps[:1], alone), 0.0) if self.rows_apart else (0.0, apart(maps[:1], alone))
         if mixing > 0:
             again = self.attempt(model, x[:1], t[:1], 0, context)
             random, mixing = apart(alone, again), apart(maps[:1], again)
