@@ -49,7 +49,7 @@ class Cam:
     """The signature of pytorch-grad-cam, and Grad-CAM written out."""
 
     def __init__(self, model: nn.Module, target_layers: list[nn.Module], reshape_transform: Any = None) -> None:
-        self.model, self.target_layers, self.reshape_transform, self.calls = model, target_layers, reshape_transform, 0
+        self.model, self.target_layers, self.reshape_transform = model, target_layers, reshape_transform
 
     def __call__(self, input_tensor: Tensor, targets: Any = None, aug_smooth: bool = False, eigen_smooth: bool = False) -> Any:
         seen: list[Tensor] = []
@@ -69,6 +69,27 @@ def test_a_cam_object_gives_its_maps_and_is_made_again_for_copies(net: Net) -> N
     assert as_explainer(cam).spec() == as_explainer(again).spec() != as_explainer(Cam(net, [net.conv1])).spec()
     with pytest.raises(InputError, match="cam looks at layers of another model than the audited one"):
         as_explainer(Cam(net, [nn.Conv2d(1, 1, 1)])).check(nn.Sequential(net), X, TARGETS)
+
+
+class ChannelCam(Cam):
+    """Takes the channels up to one, times a factor that may be set later."""
+
+    def __init__(self, model: nn.Module, target_layers: list[nn.Module], reshape_transform: Any = None, channels: int = 6) -> None:
+        super().__init__(model, target_layers, reshape_transform)
+        self.channels, self.factor = channels, 1.0
+
+    def __call__(self, input_tensor: Tensor, targets: Any = None, aug_smooth: bool = False, eigen_smooth: bool = False) -> Any:
+        return super().__call__(input_tensor[:, : self.channels].repeat(1, 2 // self.channels, 1, 1), targets) * self.factor
+
+
+def test_a_cam_object_keeps_its_settings_on_copies(net: Net) -> None:
+    cam, other = ChannelCam(net, [net.conv2], channels=1), Net().eval()
+    cam.factor = 3.0
+    again = ChannelCam(other, [other.conv2], channels=1)
+    want = 3 * torch.tensor(again(X, chosen()))[:, None].expand_as(X)
+    torch.testing.assert_close(explain(as_explainer(cam), other, X, TARGETS), want)
+    keys = [as_explainer(one).spec()["cam"]["code"] for one in (cam, again, ChannelCam(net, [net.conv2], channels=2))]
+    assert len(set(keys)) == 3
 
 
 def chosen() -> list[Any]:
