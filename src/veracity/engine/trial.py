@@ -13,7 +13,6 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Size, Tensor, nn
 from torch.jit._trace import TracedModule
@@ -34,6 +33,7 @@ from veracity.core.training import Training
 from veracity.engine.memory import MEMORY, Budget, budget_for
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.explain import Foreign
+from veracity.explain.maps import apart
 from veracity.models import Converted, readable_output
 
 FEW = 4
@@ -448,19 +448,6 @@ def mixed_maps(label: str, share: float) -> str:
         f"{label} explains an input differently when other inputs are in the batch, by {share:.0%} on a trial, so that its scores mix "
         "samples and depend on the batch size: let it treat each row by itself, without torch.manual_seed."
     )
-
-
-def apart(together: Tensor, alone: Tensor) -> float:
-    """The largest change of a map (N, ...), as a share of its size; 0 for maps that cannot be compared.
-
-    >>> round(apart(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 3.5]])), 3)
-    0.1
-    """
-    if together.shape != alone.shape or not len(together):
-        return 0.0
-    a, b = (one.nan_to_num().flatten(1) for one in (together, alone))
-    size = torch.maximum(a.norm(dim=1), b.norm(dim=1))
-    return float(np.nanmax([0.0, *((a - b).norm(dim=1) / size).nan_to_num().tolist()]))
 
 
 def try_explainers(

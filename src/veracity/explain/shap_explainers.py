@@ -134,7 +134,7 @@ class ShapMethod(Foreign, ABC):
     def specialise(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Explainer:
         found = super().specialise(model, inputs, targets, context)
         again = replace(found, explained=self.answers.get(unwrap(model), self.explained)) if isinstance(found, ShapMethod) else found
-        again.__dict__["_seen"] = found.__dict__["_seen"]
+        again.__dict__.update({name: held for name, held in (vars(self) | vars(found)).items() if name in ("_seen", "_content")})
         return again
 
 
