@@ -205,6 +205,31 @@ def test_seconds_of_foreign_code_are_forecast(net: Net) -> None:
     assert 0.06 < cost.seconds < 0.6
 
 
+@pytest.mark.parametrize("edges", [None, "object"])
+def test_masks_of_edges_leave_the_network_alone(edges: str | None, tmp_path: Path) -> None:
+    pytest.importorskip("torch_geometric")
+    from torch_geometric.data import Data
+    from torch_geometric.explain import Explainer, GNNExplainer
+    from torch_geometric.nn import GCNConv, global_mean_pool
+
+    class Graphs(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = GCNConv(3, 2)
+
+        def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+            scores: Tensor = global_mean_pool(self.conv(x, edge_index), batch)
+            return scores
+
+    model, graphs = Graphs().eval(), [Data(x=torch.randn(4, 3), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]])) for _ in range(2)]
+    before = set(vars(model.conv))
+    config = {"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"}
+    made = Explainer(model, GNNExplainer(epochs=2), "model", config, node_mask_type="attributes", edge_mask_type=edges)
+    result = Audit(models=model, inputs=graphs, explainers=[made], scores=["sparseness"], controls=False).run(tmp_path, progress=False)
+    assert result.failures().empty
+    assert set(vars(model.conv)) == before
+
+
 def test_pyg_explainers() -> None:
     geometric = pytest.importorskip("torch_geometric")
     from torch_geometric.data import Data
