@@ -29,7 +29,7 @@ from veracity import Audit
 from veracity.explain import Foreign, as_explainer
 from veracity.models import as_model
 
-LEAST, TURNS, PROBE = 7.0, 2, 4
+LEAST, TURNS, PROBE = 6.5, 3, 4
 SHORT = 5.0
 """Direct calls below these seconds are not compared."""
 FEATURES, CLASSES = 12, 3
@@ -52,9 +52,9 @@ def table() -> Any:
 
 
 @cache
-def forest() -> Any:
+def forest(trees: int = 100) -> Any:
     x = table()[:2000]
-    return RandomForestClassifier(100, max_depth=10, random_state=0).fit(x, x[:, 0] + x[:, 1] * x[:, 2] > 0)
+    return RandomForestClassifier(trees, max_depth=10, random_state=0).fit(x, x[:, 0] + x[:, 1] * x[:, 2] > 0)
 
 
 @cache
@@ -87,13 +87,9 @@ def of_shap(kind: str) -> Case:
         model = LogisticRegression().fit(x[:2000], x[:2000, 0] > 0)
         linear = shap.LinearExplainer(model, x[:100])
         return Case(model=model, explainer=linear, direct=linear.shap_values, samples=rows, most=1 << 12)
-    made = getattr(shap, kind)(forest().predict_proba, x[:20])
-    return Case(
-        model=forest(),
-        explainer=made,
-        direct=partial(made.shap_values, silent=True) if kind != "PermutationExplainer" else partial(made, silent=True),
-        samples=rows,
-    )
+    made = getattr(shap, kind)(forest(10).predict_proba, x[:20])
+    direct = partial(made if kind == "PermutationExplainer" else made.shap_values, silent=True)
+    return Case(model=forest(10), explainer=made, direct=direct, samples=rows)
 
 
 def of_captum(kind: str) -> Case:
