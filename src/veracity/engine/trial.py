@@ -13,7 +13,6 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Size, Tensor, nn
 
@@ -30,6 +29,7 @@ from veracity.engine.admission import mixing_note
 from veracity.engine.memory import MEMORY, Budget
 from veracity.engine.problem import Problem
 from veracity.explain import Foreign
+from veracity.explain.maps import apart
 
 TRIAL_ROWS = 2
 MIXED_MAPS = 1e-2
@@ -163,19 +163,6 @@ def mixed_maps(label: str, share: float) -> str:
         f"{label} explains an input differently when other inputs are in the batch, by {share:.0%} on a trial, so that its scores mix "
         "samples and depend on the batch size: let it treat each row by itself, without torch.manual_seed."
     )
-
-
-def apart(together: Tensor, alone: Tensor) -> float:
-    """The largest change of a map (N, ...), as a share of its size; 0 for maps that cannot be compared.
-
-    >>> round(apart(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 3.5]])), 3)
-    0.1
-    """
-    if together.shape != alone.shape or not len(together):
-        return 0.0
-    a, b = (one.nan_to_num().flatten(1) for one in (together, alone))
-    size = torch.maximum(a.norm(dim=1), b.norm(dim=1))
-    return float(np.nanmax([0.0, *((a - b).norm(dim=1) / size).nan_to_num().tolist()]))
 
 
 def try_explainers(
