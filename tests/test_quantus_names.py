@@ -100,6 +100,20 @@ def test_maps_and_a_function_give_the_same_as_our_gradient() -> None:
         both.samples("ROAD")
 
 
+def test_settings_of_a_method_are_used() -> None:
+    def found(**settings: Any) -> float:
+        (value,) = evaluate(
+            "Sparseness", small_net(), series_inputs(4), [0, 1, 2, 0], xai_methods={"IG": settings}, controls=False
+        ).table()["value"]
+        return float(value)
+
+    few, theirs = found(method="IntegratedGradients", steps=2), {"xai_lib": "captum", "xai_lib_kwargs": {"n_steps": 2}}
+    assert few != found(method="IntegratedGradients")
+    assert few == found(method="IntegratedGradients", **theirs)
+    with pytest.raises(SpecError, match="Unknown setting of explainer 'integrated_gradients' 'stepz'"):
+        found(method="IntegratedGradients", stepz=2)
+
+
 def test_nothing_to_evaluate() -> None:
     with pytest.raises(InputError, match="There is nothing to evaluate"):
         evaluate(["Sparseness"], small_net(), series_inputs(2), [0, 1])

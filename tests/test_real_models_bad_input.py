@@ -108,7 +108,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "no such file": (lambda _: {"models": "absent.onnx", "inputs": X[:4]}, "There is no file 'absent.onnx'"),
     "tokenizer of another model": (
         lambda _: {"models": text_model(vocab_size=9), "inputs": TextInputs(TEXTS, tokenizer())},
-        "the token 14, and the model knows 9: pass the tokenizer of this model",
+        "the token 14, and the model knows 9 tokens: pass the tokenizer of this model",
     ),
     "texts too long": (
         lambda _: {"models": text_model(max_position_embeddings=6), "inputs": TextInputs(TEXTS, tokenizer())},
@@ -124,7 +124,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     ),
     "level not seen in fitting": (
         lambda _: {"models": job_pipeline(), "inputs": changed(JOBS, "job", "pilot")},
-        r"fails on sample 2 with .*unknown categories \['pilot'\]",
+        "Column 'job' has the value 'pilot', which RandomForestClassifier was not fitted on: drop these rows, or fit it with them",
     ),
     "level not in the background": (
         lambda _: {"models": job_pipeline(), "inputs": TableInputs(changed(JOBS, "job", "pilot"), background=JOBS)},
@@ -132,7 +132,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     ),
     "missing value in a column": (
         lambda _: {"models": job_pipeline(), "inputs": changed(JOBS, "age", np.nan)},
-        "Column 'age' of the table has 1 missing values in 6 rows: fill them in",
+        "Column 'age' of the table has 1 missing value in 6 rows: fill them in",
     ),
     "missing value in an array": (
         lambda _: {"models": forest(), "inputs": np.where(np.arange(5) == 3, np.nan, X[:4])},
@@ -140,7 +140,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     ),
     "missing column": (
         lambda _: {"models": table_forest(), "inputs": TABLE[["a", "b"]].iloc[:4]},
-        "was fitted on the column 'c', which the table does not have",
+        "was fitted on the column 'c', which the table does not have: add it to a, b",
     ),
     "shap values in another order": (
         lambda _: {"models": forest(), "inputs": X[:8][::-1].copy(), "explainers": [shap_values(forest())]},
@@ -184,7 +184,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
             "inputs": torch.zeros(4, 5),
             "explainers": [CaptumMethod(attribution=captum.attr.LayerGradCam, layer="nope")],
         },
-        "The model has no layer 'nope'. Layers: 0, 1, 2",
+        "The model has no layer 'nope': choose one of 0, 1, 2",
     ),
     "layer not named": (
         lambda _: {"models": network(), "inputs": torch.zeros(4, 5), "explainers": [captum.attr.LayerGradCam]},

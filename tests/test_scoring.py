@@ -16,7 +16,7 @@ from veracity import Audit, Predicted
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import TokenInputs
 from veracity.engine.defaults import choose, look
-from veracity.engine.resolve import as_inputs
+from veracity.inputs import as_inputs
 from veracity.models.base import as_model
 from veracity.scores import MaxSensitivity, Sparseness
 from veracity.scoring import as_maps

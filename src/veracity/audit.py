@@ -25,6 +25,7 @@ from veracity.core.spaces import InputSpace
 from veracity.core.targets import Outputs, Target, as_target
 from veracity.core.training import Checkpoint, CrossTrained, Training
 from veracity.core.walks import Walk
+from veracity.engine.admission import admit, check_ready, check_training, first_pass
 from veracity.engine.crosstrain.folds import FoldModels, accuracy_notes, check_stability, every_module, fold_records, on_device
 from veracity.engine.crosstrain.training import FoldTraining
 from veracity.engine.defaults import choose
@@ -62,8 +63,9 @@ from veracity.engine.resolve import (
 )
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.trial import admit, check_ready, check_training, first_pass, try_explainers
-from veracity.inputs import labels_of
+from veracity.engine.trial import try_explainers
+from veracity.inputs import split_labels
+from veracity.inputs.labels import Split
 from veracity.results import Result
 from veracity.scores.presets import listed_scores
 
@@ -182,14 +184,19 @@ class Audit:
         return as_models(self.models)
 
     @cached_property
+    def given(self) -> Split:
+        """The inputs, apart from the labels that they may hold."""
+        return split_labels(self.inputs)
+
+    @cached_property
     def data(self) -> Inputs:
         """The inputs as a data set."""
-        return as_data(self.inputs, self.modules)
+        return as_data(self.given.samples, self.modules, self.training, self.reference)
 
     @cached_property
     def labels(self) -> Tensor | None:
-        """The targets as one number per sample; those of a dataset if none are given."""
-        given = labels_of(self.inputs) if self.targets is None else self.targets
+        """The targets as one number per sample; those beside the inputs if none are given."""
+        given = self.given.labels if self.targets is None else self.targets
         return as_labels(given, self.data.size(), class_names(self.modules))
 
     @hashing_once()
@@ -382,8 +389,8 @@ class Audit:
                 as_whole(value, what, least=1)
         models, inputs, labels = self.modules, self.data, self.labels
         reference = as_reference(self.reference, inputs)
-        training = as_training(self.training, self.concepts, class_names(models))
-        features = features_of(inputs, usual_rows(self.training, inputs) if reference is None else reference)
+        training = as_training(self.training, self.concepts, class_names(models), inputs)
+        features = features_of(inputs, usual_rows(training, inputs) if reference is None else reference)
         space = as_space(self.symmetry, inputs)
         structured = bool(inputs.take(torch.zeros(1, dtype=torch.long)).structure)
         named = labelled(self.explainers or (), self.controls, structured)

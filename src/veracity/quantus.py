@@ -17,6 +17,7 @@ from torch import Size, Tensor, nn
 
 from veracity.core.aliases import NEAREST, SAME, squeezed
 from veracity.core.errors import InputError, SpecError, VeracityError
+from veracity.core.explainers import Explainer
 from veracity.core.registry import EXPLAINERS, SCORES
 from veracity.core.scores import Defaults, Reads, Score, Subject, reads_after
 from veracity.core.settings import short_repr
@@ -147,8 +148,10 @@ METRICS = {
     "random_logit": Metric(settings={"measure": "ssim"}),
 }
 """What is known about each score that stands for a metric."""
+CAPTUM_SETTINGS = {"n_steps": "steps", "baselines": "baseline"}
+"""Arguments of Captum that Quantus passes on in xai_lib_kwargs, and our names for them."""
 WINDOW = 7
-"""The side of the window of Quantus's structural similarity."""
+"""The side of the window that Quantus uses for structural similarity."""
 SILENT = {
     *("disable_warnings", "display_progressbar", "aggregate_func", "return_aggregate", "default_plot_func", "num_classes", "seed"),
     *("return_auc_per_sample", "return_sample_correlation", "normalise_func", "normalise_func_kwargs", "skip_layers", "name"),
@@ -235,9 +238,9 @@ def evaluate(
     softmax: bool | None = None,
     **settings: Any,
 ) -> Evaluation:
-    """Metrics of Quantus on explanations, in our table: with intervals, and with random maps beside.
+    """Metrics of Quantus on explanations, in our table, with intervals and random maps for comparison.
 
-    metrics       names, {"name": arguments}, or {"label": metric}, where a metric is an object of Quantus's
+    metrics       names, {"name": arguments}, or {"label": metric}, where a metric is a metric object of Quantus
     a_batch       maps (samples, ...), or {"label": maps}
     explain_func  function(model, inputs, targets, **explain_func_kwargs) -> maps, in the place of maps or beside them; metrics that
                   explain perturbed inputs or models need it
@@ -260,7 +263,7 @@ def evaluate(
 
 
 def entries(metrics: Any) -> list[tuple[str, Any]]:
-    """Metrics by label, each a table of arguments with a "name", an object of Quantus's, or a score of ours."""
+    """Metrics by label, each a table of arguments with a "name", a metric object of Quantus, or a score of ours."""
     if isinstance(metrics, str):
         metrics = [metrics]
     if isinstance(metrics, Mapping):
@@ -286,15 +289,23 @@ def explained(
         if callable(given):
             found[label] = (None, QuantusFunction(function=given, settings={**settings, "method": label}, label=label))
         elif isinstance(given, Mapping):
-            name = next((one for one in EXPLAINERS if squeezed(one) == squeezed(str(label))), None)
-            if name is None:
-                raise InputError(f"There is no explainer '{label}' here: pass its maps, or explain_func(model, inputs, targets).")
-            found[label] = (None, as_explainer(name))
+            found[label] = (None, named_explainer(str(label), given))
         else:
             found[label] = (as_maps(given, shape, size, label), explainer)
     if not found:
         raise InputError("There is nothing to evaluate: pass a_batch=maps, explain_func=..., or both.")
     return found
+
+
+def named_explainer(label: str, given: Mapping[str, Any]) -> Explainer:
+    """The explainer of this name, or of given["method"], with the settings that are given to it or to Captum."""
+    settings = {key: value for key, value in given.items() if key not in ("method", "xai_lib", "xai_lib_kwargs")}
+    settings |= {CAPTUM_SETTINGS.get(key, key): value for key, value in (given.get("xai_lib_kwargs") or {}).items()}
+    asked = str(given.get("method", label))
+    name = next((one for one in EXPLAINERS if squeezed(one) == squeezed(asked)), None)
+    if name is None:
+        raise InputError(f"There is no explainer '{asked}' here: pass its maps, or explain_func(model, inputs, targets).")
+    return as_explainer({"name": name, **settings})
 
 
 def planned(label: str, given: Any, shape: Size, again: bool, positive: bool, softmax: bool | None) -> Plan:
@@ -338,7 +349,7 @@ def planned(label: str, given: Any, shape: Size, again: bool, positive: bool, so
 
 
 def stored(metric: Any) -> dict[str, Any]:
-    """The arguments that an object of Quantus's was made with, as far as they have a counterpart here."""
+    """The arguments of a metric object of Quantus, as far as they have a counterpart here."""
     partial = getattr(getattr(metric, "perturb_func", None), "keywords", None) or {}
     known = {key for one in METRICS.values() for key in one.takes} | {"abs", "normalise"}
     return {key: value for key, value in {**vars(metric), **partial}.items() if key in known}

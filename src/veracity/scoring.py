@@ -1,4 +1,4 @@
-"""Scores of maps that you have already: one call, one table, random maps beside."""
+"""Scores of maps that you already have: one call, one table, with random maps for comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from veracity.audit import Audit
 from veracity.core.errors import InputError
 from veracity.engine.resolve import as_tensor, check_given
 from veracity.explain import Precomputed, as_explainer
-from veracity.explain.precomputed import is_table
+from veracity.explain.maps import in_shape, is_table
 from veracity.inputs import as_inputs
 from veracity.results import Result
 
@@ -33,10 +33,10 @@ def score(
     progress: bool = False,
     **settings: Any,
 ) -> Result:
-    """The scores of explanations `maps` of a model on inputs `x`, as a table with intervals; random maps stand beside.
+    """The scores of explanations `maps` of a model on inputs `x`, as a table with intervals and random maps for comparison.
 
     maps       one set, or {"name": set}: arrays or tensors (samples, ...) in the order of x; a set without channels, or with one, counts
-               for each channel; None if the explainer is to make them
+               for each channel; None to let the explainer make them
     y          the class that each map explains, (samples,); by default the class that the model predicts
     scores     a preset or scores, as for `Audit`
     explainer  what made the maps, or {"name": explainer}; needed for scores that explain perturbed inputs or models anew
@@ -90,13 +90,8 @@ def as_maps(maps: Any, shape: Size, size: int, name: str = "maps") -> Tensor:
         count = "none" if given is None else f"{len(given)}" if given.ndim else "one number"
         raise InputError(f"'{name}' has {count} maps for {size} inputs: give one map per input, in their order.")
     full = (size, *shape)
-    found = given if given.is_floating_point() else given.float()
-    if len(shape) > 1:
-        if tuple(found.shape) == (size, *shape[1:]):
-            found = found.unsqueeze(1)
-        elif tuple(found.shape) == (size, *shape[1:], 1):
-            found = found.squeeze(-1).unsqueeze(1)
-    if found.ndim != len(full) or any(own not in (1, other) for own, other in zip(found.shape, full, strict=True)):
+    found = in_shape(given if given.is_floating_point() else given.float(), shape)
+    if found is None:
         wanted = f"{full}, {(size, 1, *shape[1:])} or {(size, *shape[1:])}" if len(shape) > 1 else f"{full}"
         raise InputError(f"The maps '{name}' have shape {tuple(given.shape)}, and the inputs {full}: give maps of shape {wanted}.")
-    return found.expand(full).contiguous()
+    return found.contiguous()

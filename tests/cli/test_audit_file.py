@@ -25,7 +25,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         ('data = "small"\n[models.a]\nbuild = "small:small_net"', "'small' must have the form module:name"),
         ('data = "small:labelled_series"\nmodels = {a = 1}', r"\[models.a\] must be a table"),
         ('data = "small:labelled_series"\n[models.a]\nweights = "w"', r"\[models.a\] needs build"),
-        ('data = "small:labelled_series"\n[models.a]\nbuild = "small:labelled_series"', "must give a torch.nn.Module, not tuple"),
+        ('data = "small:labelled_series"\n[models.a]\nbuild = "small:labelled_series"', "has the type tuple, which no adapter takes"),
         ('data = "small:labelled_series"\n[models.a]\nbuilt = "small:small_net"', "Did you mean 'build'"),
         ('data = "small:labelled_series"\nseed = true\n[models.a]\nbuild = "small:small_net"', "'seed' must be a whole number, not True"),
     ],

@@ -12,6 +12,7 @@ import veracity
 from veracity.core.dense_targets import Segmentation, Token, label_map, most_frequent, target_for
 from veracity.core.errors import InputError
 from veracity.core.targets import Class, Custom, Label, Predicted
+from veracity.models import Converted
 
 
 class Returns(nn.Module):
@@ -118,6 +119,8 @@ def test_positions_count_from_the_end_of_each_text_without_its_padding() -> None
     assert torch.equal(Token().view(model)(torch.zeros(2, 1), mask), torch.stack((output[0, 1], output[1, 3])))
     assert torch.equal(Token(position=-2).view(model)(torch.zeros(2, 1), mask), torch.stack((output[0, 0], output[1, 2])))
     assert torch.equal(Token(position=2).view(model)(torch.zeros(2, 1), mask), output[:, 2])
+    converted = Converted(model, torch.float64)
+    assert torch.equal(Token().view(converted)(torch.zeros(2, 1), mask), torch.stack((output[0, 1], output[1, 3])))
 
 
 def test_names_and_numbers_mean_what_the_output_needs() -> None:

@@ -14,9 +14,9 @@ from veracity.core.errors import InputError, Note
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import TensorInputs
 from veracity.core.targets import ONE_OUTPUT, SUMS_DIFFER, Custom, Outputs, Predicted
+from veracity.engine.admission import admit, check_mixing, check_rows, first_pass
 from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel
-from veracity.engine.trial import admit, check_mixing, check_rows, first_pass
 from veracity.perturb import CyclicShift
 
 
@@ -164,7 +164,7 @@ def test_outputs_that_depend_on_the_batch_are_told_by_how_much(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("model", "says"), [(Centred(1.0), "says something else about"), (unstatistical(), "predicts another class for")], ids=["mean", "norm"]
+    ("model", "says"), [(Centred(1.0), "changes its output for"), (unstatistical(), "predicts another class for")], ids=["mean", "norm"]
 )
 def test_outputs_that_follow_the_batch_are_refused(model: nn.Module, says: str, tmp_path: Path) -> None:
     with pytest.raises(
@@ -185,7 +185,7 @@ def test_one_output_that_follows_the_batch_is_refused() -> None:
             total = x.sum((1, 2))
             return (total - total.mean())[:, None]
 
-    with pytest.raises(InputError, match=r"^Model 'net' says something else about an input when other inputs are in the batch"):
+    with pytest.raises(InputError, match=r"^Model 'net' changes its output for an input when other inputs are in the batch"):
         admit("net", Ranks(), TensorInputs(series_inputs(6)), None, Predicted(), None, Budget(8))
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from veracity import Audit
 from veracity.cli.tables import page
-from veracity.engine.preliminaries import DRAWS, EVALUATIONS, undecided
+from veracity.engine.preliminaries import DRAWS, EVALUATIONS, Agreement, undecided
 from veracity.scores import FastGEF, InputAlignment
 
 
@@ -100,3 +100,34 @@ def test_agreement_that_levels_off_above_chance_stands_for_it(tmp_path: Path) ->
     assert 1 / 3 + 1 / 30 < record["chance"] < 2 / 3
     assert record["independent"] < record["chance"]
     assert "levels off at" in str(result)
+
+
+def test_copies_that_are_read_together_give_the_strength_of_copies_that_are_read_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The choice depends on a clock, so the numbers must not."""
+    x = torch.randn(6, 6, generator=torch.Generator().manual_seed(1))
+    given = {"models": binary(), "inputs": x, "explainers": ["gradient"], "controls": False, "companions": False, "outputs": "logits"}
+    found = []
+    for together in (True, False):
+        monkeypatch.setattr(Agreement, "maps_faster", lambda *_, together=together: together)
+        run = Audit(**given, scores=[FastGEF(draws=2)]).run(tmp_path / str(together), progress=False)
+        found.append(run.manifest["calibrations"])
+    assert found[0] == found[1]
+
+
+class Hidden(nn.Linear):
+    """A pass of many copies does not see their weights."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, torch.tensor(dict(self.named_parameters())["weight"].detach().tolist()))
+
+
+def test_a_model_that_cannot_be_mapped_is_read_one_copy_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen, decide = [], Agreement.maps_faster
+    monkeypatch.setattr(Agreement, "maps_faster", lambda *given: chosen.append(decide(*given)) or chosen[-1])
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
+    given = {"explainers": ["occlusion"], "controls": False, "companions": False, "outputs": "logits"}
+    run = Audit(models=Hidden(4, 2).eval(), inputs=x, **given, scores=[FastGEF(draws=2)]).run(tmp_path, progress=False)
+    assert chosen == [False]
+    assert run.strengths()["sigma"].item() > 0

@@ -20,7 +20,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import TensorInputs
 from veracity.core.models import unwrap
 from veracity.core.training import Training
-from veracity.engine.perturbation.refits import COPIES
+from veracity.engine.perturbation.refits import COPIES, FittedCopies, bytes_of
 from veracity.inputs import TableInputs
 from veracity.models import as_model
 from veracity.perturb import Refits
@@ -93,7 +93,6 @@ def test_each_copy_is_fitted_once_and_as_the_model_was(tmp_path: Path, framed: b
     data = load_wine(as_frame=True)
     frame = data.data.iloc[:, :4]
     x, y = (frame if framed else frame.to_numpy()), data.target.to_numpy()
-    COPIES.clear()
     model = Counting().fit(x, y)
     before, state = model.tree_, np.random.get_state()[1].copy()  # noqa: NPY002
     Counting.fits.clear()
@@ -107,7 +106,7 @@ def test_each_copy_is_fitted_once_and_as_the_model_was(tmp_path: Path, framed: b
     assert np.isfinite(table.loc["feature_ablation", "value"])
     assert table.loc["feature_ablation", "value"] == pytest.approx(table.loc["occlusion", "value"]), "the same map on a vector"
     again = audit(model, inputs, (TableInputs(frame) if framed else torch.tensor(x), y), explainers=["feature_ablation"])
-    COPIES.clear()
+    assert not COPIES.kept, "copies are dropped at the end of a run"
     found = again.run(tmp_path / "again", progress=False).table().query("explainer == 'feature_ablation' and score == 'refit_gef'")
     assert float(found["value"].iloc[0]) == float(table.loc["feature_ablation", "value"]), "the same numbers from new fits"
 
@@ -127,7 +126,7 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
-def test_a_regression_is_fitted_again_to_its_own_numbers(tmp_path: Path) -> None:
+def test_a_regression_is_fitted_again_to_its_own_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(60, 3))
     y = 2 * x[:, 0] - x[:, 1] + 0.25
@@ -140,14 +139,29 @@ def test_a_regression_is_fitted_again_to_its_own_numbers(tmp_path: Path) -> None
         scores=[RefitGEF(steps=3, draws=2)],
         controls=False,
     )
-    COPIES.clear()
+    monkeypatch.setattr(COPIES, "forget", lambda: None)
     result = audit.run(tmp_path, progress=False)
     assert result.failures().empty
     rows, labels = Refits(steps=3).data_of(0, 0, audit.seed, torch.tensor(y))
     expected = LinearRegression().fit(x[rows], labels.numpy()).coef_
-    fitted = [unwrap(copy).estimator.coef_ for copy in COPIES.values()]
+    fitted = [unwrap(copy).estimator.coef_ for copy, _ in COPIES.kept.values()]
+    monkeypatch.undo()
+    COPIES.forget()
     assert len(fitted) == 6
     assert any(np.allclose(one, expected) for one in fitted)
+
+
+def test_copies_are_bounded_by_bytes() -> None:
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    tree = as_model("model", DecisionTreeClassifier().fit(x, np.arange(40) % 2))
+    nodes = unwrap(tree).estimator.tree_  # type: ignore[union-attr]
+    one = bytes_of(tree)
+    assert nodes.__getstate__()["nodes"].nbytes + nodes.value.nbytes <= one < 10_000
+    copies, fits = FittedCopies(limit=2 * one), []
+    for key in ("a", "b", "a", "c", "a", "b"):
+        copies.recall(key, lambda key=key: fits.append(key) or as_model("model", unwrap(tree).estimator))  # type: ignore[func-returns-value]
+    assert fits == ["a", "b", "c", "b"]
+    assert copies.held == 2 * one
 
 
 def test_labels_of_a_regression_must_be_finite() -> None:

@@ -174,3 +174,24 @@ def test_traces_take_the_names_of_the_score(tmp_path: Path) -> None:
     assert found[10, 1, 0, "width"] == 0.5
     assert np.isnan(found[12, 0, 1, "width"])
     assert np.isnan(found[11, 0, 0, "merit"])
+
+
+class Attention(nn.Module):
+    """Fused attention over the rows of an image, whose kernel on a CPU has no second derivative."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = tanh_net()
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed = nn.functional.scaled_dot_product_attention(4 * x, 4 * x, x)
+        scores: Tensor = self.net(x + mixed)
+        return scores
+
+
+def test_slopes_pass_through_fused_attention(tmp_path: Path) -> None:
+    score = SolHat(walk=GradientSearch(population=2, steps=2), **AROUND)
+    net = Attention().eval()
+    result = audit_of(net, images(2), [score]).run(tmp_path, progress=False)
+    assert result.failures().empty
+    assert np.isfinite(result.table()["value"]).all()

@@ -20,8 +20,9 @@ from veracity.core.errors import ChangedModelError, Note
 from veracity.core.explainers import Context, Cost, Explainer
 from veracity.core.scores import Reads
 from veracity.engine.memory import MEMORY
-from veracity.engine.trial import apart, of_others
+from veracity.engine.trial import of_others
 from veracity.explain import Function, Gradient, Precomputed, SmoothGrad, Symmetrised
+from veracity.explain.maps import apart
 from veracity.perturb import CyclicShift
 
 

@@ -79,7 +79,23 @@ def test_the_pieces_of_a_word_are_summed_and_the_last_token_can_be_read():
     a, fine, ly, film = maps[0]
     assert maps[2] == pytest.approx([a, fine + ly, film], abs=1e-6)
     by_hand = attention_by_hand(model, tokenizer()(text[0])["input_ids"])[-1].mean(0)
-    assert np.array(maps[1]) == pytest.approx(by_hand[4, 1:5], abs=1e-5)  # the last token before [SEP]
+    assert np.array(maps[1]) == pytest.approx(by_hand[5, 1:5], abs=1e-5)  # [SEP] is the last token
+
+
+@pytest.mark.parametrize("row", [0, -1])
+def test_padding_on_the_left_does_not_count(row):
+    """The same text alone, and behind padding that nothing attends to, under the positions that it has alone."""
+    model, ids = text_model(), torch.tensor(tokenizer()("a fine film")["input_ids"])
+    padded = {"input_ids": torch.cat((torch.zeros(2).long(), ids))[None], "attention_mask": torch.tensor([[0, 0, 1, 1, 1, 1, 1]])}
+    table = model.distilbert.embeddings.position_embeddings.weight
+    maps = []
+    for coded in ({"input_ids": ids[None], "attention_mask": torch.ones(1, 5).long()}, padded):
+        with torch.no_grad():  # positions are those of the text
+            table.copy_(table.roll(coded["input_ids"].shape[1] - 5, 0))
+        inputs = TextInputs.of_encoding(coded, tokenizer())
+        x = inputs.take(torch.arange(1))
+        maps.append(Attention(row=row).explain(inputs.adapt(model), x.values, torch.zeros(1).long(), context(x.structure, 1)))
+    torch.testing.assert_close(maps[1], maps[0])
 
 
 def test_attention_of_an_image_lies_at_its_patches():

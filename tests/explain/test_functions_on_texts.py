@@ -17,6 +17,7 @@ from veracity.core.explainers import Context, Explainer
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.explain import CaptumMethod, Function, InputXGradient, IntegratedGradients
+from veracity.explain.captum_methods import Remade
 from veracity.inputs import TextInputs
 
 DRAWS = 6
@@ -89,6 +90,18 @@ def test_rows_that_fit_by_chance_are_found_by_the_trial(gated: tuple[nn.Module, 
 def test_layer_integrated_gradients_are_those_over_gates(gated: tuple[nn.Module, Signals], layer: str | None) -> None:
     method = CaptumMethod(attribution=captum.attr.LayerIntegratedGradients, layer=layer, settings={"n_steps": 8}, random=False)
     torch.testing.assert_close(explain(method, *gated), explain(IntegratedGradients(steps=8), *gated), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_object_of_a_layer_is_made_again_for_tokens_and_for_copies(seed: int) -> None:
+    model, inputs = text_model(), TextInputs(TEXTS, tokenizer())
+    made, copy = captum.attr.LayerIntegratedGradients(model, model.get_input_embeddings()), inputs.adapt(text_model(seed))
+    x, settings = inputs.take(torch.arange(len(TEXTS))), {"n_steps": 4}
+    mine, wanted = (
+        CaptumMethod(attribution=one, settings=settings, random=False) for one in (Remade(made), captum.attr.LayerIntegratedGradients)
+    )
+    torch.testing.assert_close(explain(mine, copy, x), explain(wanted, copy, x))
+    assert made.forward_func is model
 
 
 def test_a_layer_that_the_model_does_not_have(gated: tuple[nn.Module, Signals]) -> None:

@@ -49,7 +49,7 @@ class Cam:
     """The signature of pytorch-grad-cam, and Grad-CAM written out."""
 
     def __init__(self, model: nn.Module, target_layers: list[nn.Module], reshape_transform: Any = None) -> None:
-        self.model, self.target_layers, self.reshape_transform, self.calls = model, target_layers, reshape_transform, 0
+        self.model, self.target_layers, self.reshape_transform = model, target_layers, reshape_transform
 
     def __call__(self, input_tensor: Tensor, targets: Any = None, aug_smooth: bool = False, eigen_smooth: bool = False) -> Any:
         seen: list[Tensor] = []
@@ -69,6 +69,27 @@ def test_a_cam_object_gives_its_maps_and_is_made_again_for_copies(net: Net) -> N
     assert as_explainer(cam).spec() == as_explainer(again).spec() != as_explainer(Cam(net, [net.conv1])).spec()
     with pytest.raises(InputError, match="cam looks at layers of another model than the audited one"):
         as_explainer(Cam(net, [nn.Conv2d(1, 1, 1)])).check(nn.Sequential(net), X, TARGETS)
+
+
+class ChannelCam(Cam):
+    """Takes the channels up to one, times a factor that may be set later."""
+
+    def __init__(self, model: nn.Module, target_layers: list[nn.Module], reshape_transform: Any = None, channels: int = 6) -> None:
+        super().__init__(model, target_layers, reshape_transform)
+        self.channels, self.factor = channels, 1.0
+
+    def __call__(self, input_tensor: Tensor, targets: Any = None, aug_smooth: bool = False, eigen_smooth: bool = False) -> Any:
+        return super().__call__(input_tensor[:, : self.channels].repeat(1, 2 // self.channels, 1, 1), targets) * self.factor
+
+
+def test_a_cam_object_keeps_its_settings_on_copies(net: Net) -> None:
+    cam, other = ChannelCam(net, [net.conv2], channels=1), Net().eval()
+    cam.factor = 3.0
+    again = ChannelCam(other, [other.conv2], channels=1)
+    want = 3 * torch.tensor(again(X, chosen()))[:, None].expand_as(X)
+    torch.testing.assert_close(explain(as_explainer(cam), other, X, TARGETS), want)
+    keys = [as_explainer(one).spec()["cam"]["code"] for one in (cam, again, ChannelCam(net, [net.conv2], channels=2))]
+    assert len(set(keys)) == 3
 
 
 def chosen() -> list[Any]:
@@ -182,6 +203,31 @@ def test_seconds_of_foreign_code_are_forecast(net: Net) -> None:
     assert 0.01 < found.cost(X.shape[1:]).seconds < 0.05
     cost = Audit(models=net, inputs=X, explainers=[slow], scores=["pixel_flipping"], controls=False).forecast(progress=False)
     assert 0.06 < cost.seconds < 0.6
+
+
+@pytest.mark.parametrize("edges", [None, "object"])
+def test_masks_of_edges_leave_the_network_alone(edges: str | None, tmp_path: Path) -> None:
+    pytest.importorskip("torch_geometric")
+    from torch_geometric.data import Data
+    from torch_geometric.explain import Explainer, GNNExplainer
+    from torch_geometric.nn import GCNConv, global_mean_pool
+
+    class Graphs(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = GCNConv(3, 2)
+
+        def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+            scores: Tensor = global_mean_pool(self.conv(x, edge_index), batch)
+            return scores
+
+    model, graphs = Graphs().eval(), [Data(x=torch.randn(4, 3), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]])) for _ in range(2)]
+    before = set(vars(model.conv))
+    config = {"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"}
+    made = Explainer(model, GNNExplainer(epochs=2), "model", config, node_mask_type="attributes", edge_mask_type=edges)
+    result = Audit(models=model, inputs=graphs, explainers=[made], scores=["sparseness"], controls=False).run(tmp_path, progress=False)
+    assert result.failures().empty
+    assert set(vars(model.conv)) == before
 
 
 def test_pyg_explainers() -> None:

@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from veracity.core.errors import InputError
-from veracity.inputs import ImageInputs, SeveralInputs, TableInputs, as_inputs, labels_of
+from veracity.inputs import ImageInputs, SeveralInputs, TableInputs, as_inputs
 
 ROWS = np.arange(12.0).reshape(4, 3)
+pytestmark = pytest.mark.filterwarnings("ignore:.*taken for the labels")
 
 
 def every(inputs: Any) -> list[Any]:
@@ -49,13 +50,6 @@ class Records(Dataset[Any]):
 )
 def test_the_same_rows_in_many_forms(given: Any) -> None:
     assert every(given) == ROWS.tolist()
-
-
-def test_labels_of_datasets() -> None:
-    assert labels_of(ROWS) is None
-    assert labels_of(TensorDataset(torch.tensor(ROWS))) is None
-    assert [int(one) for one in labels_of(DataLoader(TensorDataset(torch.tensor(ROWS), torch.arange(4))))] == [0, 1, 2, 3]
-    assert labels_of(Records()) == [0, 1, 0, 1]
 
 
 def test_kinds() -> None:

@@ -8,9 +8,9 @@ import torch
 
 from text_models import TEXTS, text_model, tokenizer
 from veracity import Audit
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, SpecError
 from veracity.core.explainers import Context
-from veracity.core.models import evaluating
+from veracity.core.models import evaluating, real_positions
 from veracity.core.randomness import Draws
 from veracity.explain import IntegratedGradients, KernelShap, Lime, RandomGaussian, RandomTopK, SmoothGrad
 from veracity.inputs import TextInputs
@@ -164,13 +164,41 @@ def test_embedding_noise_leaves_special_tokens_and_padding_alone():
     assert (seen[1] - seen[0])[row, unit + 1].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
 
 
+class Named(torch.nn.Module):
+    """A text model that returns a plain dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = text_model()
+
+    def get_input_embeddings(self):
+        return self.inner.get_input_embeddings()
+
+    def forward(self, input_ids, attention_mask):
+        return {"loss": torch.zeros(()), "logits": self.inner(input_ids=input_ids, attention_mask=attention_mask).logits}
+
+
+def test_scores_in_a_dict_are_those_of_the_model():
+    inputs, x = signals(TEXTS)
+    assert torch.equal(inputs.adapt(Named())(x.values, *x.structure), inputs.adapt(text_model())(x.values, *x.structure))
+
+
+def test_the_padding_is_known_beside_noise_on_the_embedding():
+    inputs, x = signals(TEXTS)
+    model = inputs.adapt(text_model())
+    space = EmbeddingNoise(sigma=0.5).fit(x.values.shape[1:]).of(model)
+    moved = space.move(torch.zeros(4, space.latents), x)
+    assert real_positions(model, moved.values, *moved.structure).sum(1).tolist() == [5, 3, 10, 6]
+
+
 def test_encodings_are_taken_with_and_without_a_tokenizer():
     coded = tokenizer()(TEXTS, padding=True, return_tensors="pt")
     plain = TextInputs(TEXTS, tokenizer())
     for found in (
         TextInputs.of_encoding(coded, tokenizer()),
         TextInputs.of_encoding(coded["input_ids"], tokenizer()),
-        TextInputs.of_encoding(coded["input_ids"], special=(0, 2, 3), mask=4),
+        TextInputs.of_encoding(coded["input_ids"], special=(2, 3), mask=4, pad=0),
+        TextInputs.of_encoding({name: coded[name] for name in ("input_ids", "attention_mask")}, special=(2, 3), mask=4),
     ):
         assert torch.equal(found.units, plain.units)
         assert found.shape == plain.shape
@@ -182,7 +210,7 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
     [
         (
             lambda: TextInputs(TEXTS, tokenizer()).adapt(text_model(vocab_size=10)),
-            "the token 14, and the model knows 10: pass the tokenizer of this",
+            "the token 14, and the model knows 10 tokens: pass the tokenizer of this",
         ),
         (
             lambda: TextInputs([LONG, "dull"], tokenizer()).adapt(text_model(max_position_embeddings=8)),
@@ -192,6 +220,7 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
         (lambda: TextInputs(["dull", 3], tokenizer()), "Text 1 is a int"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3)), "input_ids must be whole numbers"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3).long()), "pass TextInputs.of_encoding"),
+        (lambda: TextInputs.of_encoding(torch.ones(2, 3).long(), mask=4), "need the number of the token that fills short texts"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(make, message):
@@ -199,8 +228,30 @@ def test_mistakes_are_told_in_a_sentence(make, message):
         make()
 
 
+def test_words_of_an_encoding_are_those_of_its_texts():
+    texts = ["a finely film", "dull"]
+    coded, plain = tokenizer()(texts, padding=True, return_tensors="pt"), TextInputs(texts, tokenizer(), unit="word")
+    assert torch.equal(TextInputs.of_encoding(coded, tokenizer(), unit="word").units, plain.units)
+    assert plain.units[0].tolist() == [-1, 0, 1, 1, 2, -1]
+    with pytest.raises(InputError, match="unit='word' needs to know the words of the tokens"):
+        _ = TextInputs.of_encoding(coded["input_ids"], tokenizer(), unit="word").units
+
+
+def test_a_token_with_the_number_0_is_a_word_where_padding_is_masked():
+    coded = {"input_ids": torch.tensor([[2, 0, 5, 3], [2, 6, 3, 3]]), "attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])}
+    assert TextInputs.of_encoding(coded, special=(2, 3), mask=4).units.tolist() == [[-1, 0, 1, -1], [-1, 0, -1, -1]]
+
+
 def test_a_symmetry_that_moves_words_is_refused():
-    with pytest.raises(InputError, match="would move the words of texts of different lengths"):
+    with pytest.raises(InputError, match="would move the gates of a text and leave its words in place"):
         Audit(
             models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], symmetry=CyclicShift(axes=(-1,))
         ).prepare()
+
+
+@pytest.mark.parametrize("baseline", ["mean", "median", "white"])
+def test_a_baseline_that_changes_nothing_is_refused(baseline):
+    scores = [FaithfulnessCorrelation(nr_runs=4, perturb_baseline=baseline)]
+    asked = Audit(models=text_model(), inputs=TextInputs(TEXTS, tokenizer()), explainers=["gradient"], scores=scores)
+    with pytest.raises(SpecError, match=f"The baseline '{baseline}' .* changes nothing in texts"):
+        asked.prepare()

@@ -45,6 +45,24 @@ def test_predict_of_a_classifier_with_names() -> None:
         as_model("m", LogisticRegression(max_iter=500).fit(X, names).predict)(torch.tensor(X))
 
 
+def test_a_multi_label_forest_gives_the_probability_of_each_label(tmp_path: Path) -> None:
+    labels = np.stack([Y == 0, Y == 1, np.zeros_like(Y), np.ones_like(Y)], axis=1).astype(int)
+    forest = RandomForestClassifier(5, max_depth=2, random_state=0).fit(X, labels)
+    found = as_model("m", forest)(torch.tensor(X[:3])).numpy()
+    each = forest.predict_proba(X[:3])
+    assert np.array_equal(found, np.stack([each[0][:, 1], each[1][:, 1], np.zeros(3), np.ones(3)], axis=1))
+    settings: dict[str, Any] = {"explainers": ["kernel_shap"], "scores": ["faithfulness_correlation"], "controls": False}
+    result = veracity.Audit(models=forest, inputs=X[::30], targets=labels[::30], **settings).run(tmp_path / "run", progress=False)
+    assert result.table()["value"].notna().all()
+    assert result.manifest["models"]["model"]["accuracy"] == pytest.approx((forest.predict(X[::30]) == labels[::30]).mean())
+
+
+def test_several_outputs_of_several_classes_are_refused() -> None:
+    forest = RandomForestClassifier(2, random_state=0).fit(X, np.stack([Y, Y], axis=1))
+    with pytest.raises(InputError, match=r"Output 0 of RandomForestClassifier has 3 classes, and there are 2 outputs: pass a function"):
+        as_model("m", forest)(torch.tensor(X[:3]))
+
+
 def test_labels_are_those_of_the_fit(tmp_path: Path) -> None:
     names = np.array(["c", "a", "b"])[Y]
     forest = RandomForestClassifier(10, random_state=0).fit(X, names)

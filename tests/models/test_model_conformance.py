@@ -17,6 +17,7 @@ from sklearn.svm import LinearSVC
 from torch import Tensor
 
 from models.onnx_files import export, small_network
+from text_models import vision_model
 from veracity.testing import ModelConformance
 
 X, Y = load_iris(return_X_y=True)
@@ -58,6 +59,12 @@ class TestXgboostClassifier(OnIris):
         return xgboost.XGBClassifier(n_estimators=3, n_jobs=1).fit(X, Y)
 
 
+class TestLightgbmClassifier(OnIris):
+    def given(self) -> Any:
+        lightgbm = pytest.importorskip("lightgbm")
+        return lightgbm.LGBMClassifier(n_estimators=3, n_jobs=1, verbose=-1).fit(X, Y)
+
+
 class TestXgboostBooster(OnIris):
     def given(self) -> Any:
         xgboost = pytest.importorskip("xgboost")
@@ -78,6 +85,24 @@ def linear(values: Any) -> Any:
 class TestFunctionOfArrays(OnIris):
     def given(self) -> Any:
         return linear
+
+
+def tensors(values: Tensor) -> Tensor:
+    return torch.tanh(values @ torch.arange(8.0, dtype=values.dtype).reshape(4, 2) / 8)
+
+
+class TestFunctionOfTensors(OnIris):
+    def given(self) -> Any:
+        return tensors
+
+
+class TestVisionPipeline(ModelConformance):
+    def given(self) -> Any:
+        transformers = pytest.importorskip("transformers")
+        return transformers.ImageClassificationPipeline(model=vision_model().model, image_processor=object())
+
+    def inputs(self) -> Tensor:
+        return torch.rand(4, 3, 8, 12, generator=torch.Generator().manual_seed(0))
 
 
 class TestOnnxFile(ModelConformance):

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
 from torch import Tensor, nn
 
 from orbit_small import CLASSES, digits_like, images, labels, linear
@@ -283,3 +284,28 @@ def test_where_memory_runs_out_batches_are_halved(tmp_path: Path) -> None:
         atol=1e-6,
     )
     assert max(seen[4:]) <= 6
+
+
+class Named(nn.Module):
+    """A network whose scores lie in a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = linear()
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"logits": self.inner(x)}
+
+
+def test_what_audits_take_is_taken_here_too(tmp_path: Path) -> None:
+    rows = images().flatten(1)
+    forest = RandomForestClassifier(5, random_state=0).fit(rows.numpy(), labels().numpy())
+    by_hand = lambda x: torch.from_numpy(forest.predict_proba(x.numpy()))  # noqa: E731
+    arrays = lambda x: forest.predict_proba(np.asarray(x))  # noqa: E731
+    models = {"forest": forest, "method": forest.predict_proba, "by hand": by_hand, "arrays": arrays}
+    turned = GroupOrbit(space=CyclicShift(axes=(-1,)))
+    gaps = run(digits_like(models=models, inputs=rows, orbit=turned), tmp_path / "forest").gap()["value"]
+    assert gaps.iloc[0] > 0.01
+    assert np.allclose(gaps, gaps.iloc[0], atol=1e-6)
+    named = run(digits_like(models={"dict": Named().eval(), "plain": linear()}), tmp_path / "dict").gap()["value"]
+    assert named.iloc[0] == named.iloc[1] > 0.01

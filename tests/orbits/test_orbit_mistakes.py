@@ -28,7 +28,7 @@ LATE = Metric(name="late", function=lambda output, truth: output)
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no model": ({"models": {}}, "There is no model to evaluate: pass models={'name': module}."),
-    "no module": ({"models": {"a": 3}}, "Model 'a' must be a torch.nn.Module or a function of the inputs, not int."),
+    "no module": ({"models": {"a": 3}}, "Model 'a' has the type int, which no adapter takes: pass a torch.nn.Module, a function on arrays"),
     "train mode": (
         {"models": {"a": nn.Sequential(nn.Dropout(), linear())}},
         "Model 'a' is in train mode and has Dropout: call model.eval() first.",

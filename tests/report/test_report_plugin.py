@@ -20,7 +20,7 @@ from veracity.core.measures import Direction
 from veracity.core.registry import FIGURES, RENDERERS, SCORES
 from veracity.core.scores import Defaults, Pair, Request, Score, Subject
 from veracity.perturb.noise import GaussianNoise
-from veracity.report import Figure, Plot, Reading, Renderer
+from veracity.report import Figure, Plot, Renderer, RunReading
 from veracity.results import Result
 from veracity.results.pages import page_of
 from veracity.walk import MonteCarlo
@@ -58,10 +58,10 @@ class SignLadder(Figure):
 
     name = "sign_ladder"
 
-    def data(self, reading: Reading, label: str) -> Mapping[str, float] | None:
+    def data(self, reading: RunReading, label: str) -> Mapping[str, float] | None:
         return {row.explainer: row.value for row in reading.of(label) if row.defined and not row.control} or None
 
-    def plot(self, reading: Reading, label: str, data: Mapping[str, float]) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: Mapping[str, float]) -> Plot:
         rungs = Markup("").join(Markup('<line class="rung" x2="{}"/>').format(value) for value in data.values())
         return Plot(title="Ladder of signs", note="Short rungs are good.", drawing=Markup("<svg>{}</svg>").format(rungs))
 

@@ -20,7 +20,7 @@ from veracity.measure.rank import signed_rank_distance
 from veracity.report.figures.folds import Fold, ModelFolds, fold_sentence
 from veracity.report.figures.ranking import draw_ranking, ranking_data
 from veracity.report.page import render
-from veracity.report.reading import Reading, read
+from veracity.report.reading import RunReading, read
 from veracity.report.rows import Verdict, against_chance
 from veracity.report.section import section
 from veracity.report.stability import crosstraining, stability_sentences, undefined_pairs
@@ -30,19 +30,19 @@ from veracity.scores.faithfulness.correlation import MuFidelity
 from veracity.scores.stability import MeGe, ReCo, ReCoKS
 
 
-def said(reading: Reading, label: str) -> str:
+def said(reading: RunReading, label: str) -> str:
     """What a score says, as plain text."""
     sentences = stability_sentences(reading.rows, reading.score(label), label, reading.models, reading.differences(label))
     return " ".join(Markup(sentence).striptags() for sentence in sentences)
 
 
-def changed(reading: Reading, label: str, names: Mapping[str, Mapping[str, Any]]) -> Reading:
+def changed(reading: RunReading, label: str, names: Mapping[str, Mapping[str, Any]]) -> RunReading:
     """The run with other numbers in some rows of a score."""
     rows = [replace(row, **names.get(row.explainer, {})) if row.score == label else row for row in reading.rows]
     return replace(reading, rows=tuple(with_adjusted(rows)))
 
 
-def differing(reading: Reading, label: str, *names: str) -> Reading:
+def differing(reading: RunReading, label: str, *names: str) -> RunReading:
     """The run with paired differences that leave zero out for these explainers alone."""
     table = reading.differences(label)
     apart = table["first"].isin(names) | table["second"].isin(names)
@@ -57,7 +57,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 @pytest.fixture(scope="module")
-def reading(run: Result) -> Reading:
+def reading(run: Result) -> RunReading:
     return read(run)
 
 
@@ -110,7 +110,7 @@ def test_the_table_holds_sizes_null_and_p_value(run: Result, html: str) -> None:
     assert "Null mean" not in mege[0]
 
 
-def test_ranks_are_stated_only_where_differences_leave_zero_out(reading: Reading) -> None:
+def test_ranks_are_stated_only_where_differences_leave_zero_out(reading: RunReading) -> None:
     rows = {row.explainer: row.value for row in reading.of("mege") if not row.control}
     first, *others = sorted(rows, key=lambda name: -rows[name])
     some = differing(reading, "mege", "saliency")
@@ -139,7 +139,7 @@ def test_bold_in_the_overview_needs_differences_too(tmp_path: Path) -> None:
     assert not any(row.leads for row in read(stable_run(tmp_path / "near", names=near)).rows if row.score == "mege")
 
 
-def test_no_signal_is_said_to_be_none(reading: Reading, tmp_path: Path) -> None:
+def test_no_signal_is_said_to_be_none(reading: RunReading, tmp_path: Path) -> None:
     names = [name for name, about in STABLE.items() if not about[3]]
     some = changed(reading, "reco", {name: {"p_value": 0.3 if name in ("rise", "saliency") else 0.001} for name in names})
     text = said(some, "reco")
@@ -154,21 +154,21 @@ def test_no_signal_is_said_to_be_none(reading: Reading, tmp_path: Path) -> None:
     assert "By ReCo, rise is indistinguishable from no signal: permuted labels score as high (p at least 0.400)." in said(alone, "reco")
 
 
-def test_p_values_decide_against_chance(reading: Reading) -> None:
+def test_p_values_decide_against_chance(reading: RunReading) -> None:
     rows = changed(reading, "reco", {"rise": {"p_value": 0.4, "low": 0.9}, "grad_cam": {"p_value": 0.001, "low": -0.5}}).rows
     kinds = {row.explainer: against_chance(row) for row in rows if row.score == "reco"}
     assert (kinds["rise"], kinds["grad_cam"]) == (Verdict.LEVEL, Verdict.AHEAD)
     assert {against_chance(row) for row in rows if row.score == "mege" and not row.control} == {Verdict.AHEAD}
 
 
-def test_the_edge_filter_is_stable_by_construction(reading: Reading) -> None:
+def test_the_edge_filter_is_stable_by_construction(reading: RunReading) -> None:
     told = "edge_filter scores 1 by construction, since it never looks at a model: a stable explanation may still be wrong."
     assert told in said(reading, "mege")
     assert "by construction" not in said(reading, "reco")
     assert "by construction" not in said(changed(reading, "mege", {"edge_filter": {"value": 0.97}}), "mege")
 
 
-def test_empty_sets_are_explained(reading: Reading, tmp_path: Path) -> None:
+def test_empty_sets_are_explained(reading: RunReading, tmp_path: Path) -> None:
     right = stable_run(tmp_path / "right", wrong=0.0)
     text = said(read(right), "reco")
     assert "S≠ is empty, so ReCo is undefined: in no pair of models is exactly one right, as when all predictions are right." in text
@@ -182,13 +182,13 @@ def test_empty_sets_are_explained(reading: Reading, tmp_path: Path) -> None:
     )
 
 
-def test_few_pairs_are_said(reading: Reading) -> None:
+def test_few_pairs_are_said(reading: RunReading) -> None:
     few, many = (changed(reading, "reco", {name: {"pairs_differ": pairs} for name in STABLE}) for pairs in (7, 70))
     assert "S≠ holds at most 7 pairs, so ReCo is based on few distances." in said(few, "reco")
     assert "rests on little" not in said(many, "reco")
 
 
-def test_orders_not_values_are_compared_with_published_figures(reading: Reading) -> None:
+def test_orders_not_values_are_compared_with_published_figures(reading: RunReading) -> None:
     text = said(reading, "mege")
     assert "The order of these 4 explainers and the published order have a rank correlation of 1.00." in text
     assert "MeGe cannot be below 0.5, but some published values are: compare orders, not values." in text
@@ -196,7 +196,7 @@ def test_orders_not_values_are_compared_with_published_figures(reading: Reading)
     assert "cannot be below" not in said(above, "mege")
 
 
-def test_constant_maps_are_counted(reading: Reading) -> None:
+def test_constant_maps_are_counted(reading: RunReading) -> None:
     lost = changed(reading, "mege", {"rise": {"undefined_draws": 1234}})
     (sentence,) = undefined_pairs(lost.of("mege"))
     assert "a constant map has no ranks: rise (1,234)." in Markup(sentence).striptags()
@@ -270,7 +270,7 @@ def test_several_models_and_evil_names(tmp_path: Path) -> None:
     assert "By MeGe on <b>net</b> , " in page.text
 
 
-def test_the_ranking_marks_what_permuted_labels_score(reading: Reading) -> None:
+def test_the_ranking_marks_what_permuted_labels_score(reading: RunReading) -> None:
     known = changed(reading, "reco", {name: {"null_mean": 0.2, "null_high": 0.55, "p_value": 0.001} for name in STABLE})
     drawn = draw_ranking(ranking_data(known.rows, "reco", ["resnet"]))
     assert drawn.count('class="permuted"') == len(STABLE)
@@ -295,7 +295,7 @@ def test_other_scores_have_no_sets(tmp_path: Path) -> None:
     assert all(math.isnan(value) for value in (row.null_mean, row.null_high, row.p_value, row.p_adjusted))
 
 
-def test_explanations_of_two_kinds_are_ranked_apart(reading: Reading) -> None:
+def test_explanations_of_two_kinds_are_ranked_apart(reading: RunReading) -> None:
     base = next(row for row in reading.of("mege") if not row.control)
 
     def row(name: str, frame: str, value: float) -> Row:

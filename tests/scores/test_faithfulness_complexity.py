@@ -6,6 +6,7 @@ import torch
 from scipy.stats import entropy
 
 from masked import DEFAULTS, bare, explained, higher, inputs, pair, reading
+from veracity.core.features import Features
 from veracity.core.registry import SCORES
 from veracity.core.scores import Measured, Reading, Subject, reads_after
 from veracity.explain.gradients import Saliency
@@ -33,6 +34,17 @@ def test_as_the_definitions_read():
         gaps = sum(abs(a - b) for a in size for b in size)
         assert uneven == pytest.approx(gaps / (2 * len(size) * size.sum()))
         assert mixed == pytest.approx(entropy(size / size.sum()))
+
+
+def test_the_columns_of_one_feature_count_together():
+    features = Features.measured(torch.tensor([[30.0, 0.0, 1.0], [41.0, 1.0, 0.0]]), groups=torch.tensor([0, 1, 1]))
+    maps = torch.tensor([[1.0, 1.0, -1.0], [1.0, 3.0, -2.0], [0.0, 1.0, -1.0]])  # sums (1, 0), (1, 1) and (0, 0)
+    subject = Subject("net", Saliency(), torch.Size([3]), features=features)
+    assert observe(Sparseness().for_subject(subject), maps) == pytest.approx([0.5, 0.0, np.nan], nan_ok=True)
+    assert observe(Complexity().for_subject(subject), maps) == pytest.approx([0.0, np.log(2.0), np.nan], nan_ok=True)
+    assert Sparseness().for_subject(subject).spec() != Sparseness().spec()
+    plain = Subject("net", Saliency(), torch.Size([3]), features=Features.measured(torch.eye(3)))
+    assert Sparseness().for_subject(plain).spec() == Sparseness().spec()
 
 
 def test_they_cost_no_pass_and_need_numbers():

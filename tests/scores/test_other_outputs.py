@@ -15,7 +15,9 @@ from veracity.core.errors import InputError
 from veracity.core.inputs import TensorInputs
 from veracity.core.registry import SCORES
 from veracity.core.scores import Pair, Reading, Reads
-from veracity.engine import trial
+from veracity.core.targets import Outputs
+from veracity.engine.admission import admit, take
+from veracity.engine.memory import Budget
 from veracity.perturb import Crop, CyclicShift, Dihedral, ShiftedBoxes
 from veracity.scores import (
     Equivariance,
@@ -119,7 +121,7 @@ def test_a_single_number_does_not_move(tmp_path: Path) -> None:
 
 def net_of_values() -> nn.Module:
     net = seeded(nn.Flatten, lambda: nn.Linear(36, 1))
-    net.outputs = trial.Outputs.RAW
+    net.outputs = Outputs.RAW
     return net
 
 
@@ -162,7 +164,7 @@ def test_the_strength_of_a_segmentation_is_where_pixels_are_down_to_chance(tmp_p
 
 def test_the_probabilities_of_a_segmentation_are_the_shares_of_its_classes() -> None:
     net, x = segmenter(), images()
-    model, _ = trial.admit("net", net, TensorInputs(x), None, trial_target(), None, trial.Budget(2))
+    model, _ = admit("net", net, TensorInputs(x), None, trial_target(), None, Budget(2))
     expected = net(x).softmax(1).mean((2, 3))
     assert torch.allclose(model.read(TensorInputs(x).take(torch.arange(4))), expected, atol=1e-6)
     assert torch.allclose(expected.sum(1), torch.ones(4))
@@ -175,7 +177,7 @@ def trial_target() -> Segmentation:
 @pytest.mark.parametrize(
     ("score", "sentence"),
     [
-        (WorstLoss(radius=0.1), "needs a model with an output for each of at least two classes, which 'model' has not"),
+        (WorstLoss(radius=0.1), "needs a model with an output for each of at least two classes, and 'model' has none"),
         (RandomLogit(), "Another class than the target needs at least 2 outputs, but the model has 1"),
         (PixelFlipping(), "softmax=True needs probabilities, but the model's raw outputs are none .*: pass softmax=False"),
     ],
@@ -212,8 +214,8 @@ def test_labels_that_do_not_fit_are_one_sentence(tmp_path: Path) -> None:
 
 
 def test_inputs_go_to_the_device_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "device_of", lambda module: torch.device("meta"))
-    assert trial.take(TensorInputs(rows(4)), slice(0, 2), nn.Linear(6, 1)).values.is_meta
+    monkeypatch.setattr("veracity.engine.admission.device_of", lambda module: torch.device("meta"))
+    assert take(TensorInputs(rows(4)), slice(0, 2), nn.Linear(6, 1)).values.is_meta
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -234,9 +234,10 @@ def test_it_survives_being_written_down(score):
 
 
 def test_misuse_is_told():
-    subject = Subject("net", Gradient(), SHAPE)
     with pytest.raises(InputError, match="needs a layer of the model"):
-        RelativeRepresentationStability().requests(subject, DEFAULTS)
+        RelativeRepresentationStability().requests(Subject("net", Gradient(), SHAPE, layers=("only",)), DEFAULTS)
+    with pytest.raises(InputError, match="watches a hidden layer, and model 'net' has no layers with weights"):
+        RelativeRepresentationStability().requests(Subject("net", Gradient(), SHAPE), DEFAULTS)
     assert RelativeRepresentationStability().requests(Subject("net", None, SHAPE), DEFAULTS) == ()
     with pytest.raises(SpecError, match=r"'floor' of score .* must be a number of at least 0"):
         RelativeInputStability(floor=-1.0)

@@ -253,3 +253,28 @@ def test_a_dry_run_of_a_finished_run_says_so(folder, result):
     found = audit.forecast(folder / "run")
     assert (found.folds, found.forward) == (0, 0)
     assert found.finished == found.cells > 0
+
+
+class Named(nn.Module):
+    """A network whose scores lie in a dict."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return {"logits": self.inner(x)}
+
+
+@pytest.mark.filterwarnings("ignore::veracity.core.errors.Note")
+def test_scores_in_a_dict_and_inputs_in_another_precision(tmp_path):
+    inputs, labels = data(12)
+    given = {"targets": labels, "explainers": ["saliency"], "scores": ["mege"], "controls": False}
+    plain = [fit(inputs, labels, 0) for _ in range(2)]
+    values = []
+    for number, models in enumerate((plain, [Named(one).eval() for one in plain])):
+        folds = CrossTrained(models=models, folds=torch.arange(12) % 2)
+        x = inputs.double() if number else inputs
+        result = Audit(models=folds, inputs=x, **given).run(tmp_path / str(number), progress=False)
+        values.append(result.table()["value"].iloc[0])
+    assert values[1] == pytest.approx(values[0], abs=1e-5)

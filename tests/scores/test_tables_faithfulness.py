@@ -141,3 +141,16 @@ def test_images_keep_their_baseline() -> None:
     assert {cell.score.spec()["perturb_baseline"] for cell in cells} == {"black"}
     with pytest.raises(SpecError, match="is known for tables only"):
         Audit(models=net, inputs=images, explainers=["gradient"], scores=[PixelFlipping(perturb_baseline="reference")]).prepare()
+
+
+@pytest.mark.parametrize(
+    ("shift", "table", "said"), [(5.0, False, True), (0.0, False, False), (5.0, True, False)], ids=["array", "centred array", "table"]
+)
+def test_a_note_says_that_explainers_and_masks_have_two_baselines(shift: float, table: bool, said: bool) -> None:
+    x = torch.tensor([[-1.0, 2.0], [1.0, -2.0]]) + shift
+    inputs = TableInputs.of_array(x) if table else x
+    settings: dict[str, Any] = {"explainers": ["integrated_gradients", "gradient"], "scores": ["pixel_flipping"], "outputs": "raw"}
+    notes = Audit(models=nn.Linear(2, 2).eval(), inputs=inputs, **settings).prepare().notes
+    found = [(note["explainer"], note["text"]) for note in notes if "compares with" in note["text"]]
+    assert [label for label, _ in found] == (["integrated_gradients"] if said else [])
+    assert all(text.startswith("it compares with 0, and masks put the mean of each column") for _, text in found)

@@ -16,7 +16,7 @@ from torch import nn
 from veracity import Audit
 from veracity.core.errors import InputError, StoreError
 from veracity.core.registry import RECIPES
-from veracity.engine.resolve import as_inputs
+from veracity.inputs import as_inputs
 from veracity.recipe import Scale, run_recipe
 from veracity.results import Result
 from veracity.scores.gef import GEF, FastGEF

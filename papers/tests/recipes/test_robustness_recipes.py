@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from veracity import Audit
 from veracity.core.errors import InputError
 from veracity.core.registry import RECIPES
-from veracity.engine.resolve import as_inputs
+from veracity.inputs import as_inputs
 from veracity.measure import pearson
 from veracity.recipe import Scale, run_recipe
 from veracity.studies.several import Audits

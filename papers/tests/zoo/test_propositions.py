@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from veracity import Audit
 from veracity.core.errors import Note
 from veracity.core.inputs import FirstSamples
-from veracity.engine.resolve import as_inputs
 from veracity.explain import CAV, GradientShap, IntegratedGradients, Occlusion, Symmetrised
+from veracity.inputs import as_inputs
 from veracity.perturb import CyclicShift, Dihedral, NodePermutations, Permutations, Rotations3D
 from veracity.scores import Symmetry
 from veracity.trainers.training import initialised, train

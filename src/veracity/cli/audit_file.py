@@ -19,7 +19,7 @@ from veracity.core.errors import InputError, SpecError, unknown
 from veracity.core.registry import TRAINERS, import_object
 from veracity.core.settings import short_repr
 from veracity.core.training import CrossTrained
-from veracity.engine.resolve import as_tensor
+from veracity.models import PipelineModel, as_model
 
 KEYS: dict[str, Any] = {
     **dict.fromkeys(("title", "data", "reference", "training", "outputs", "out"), str),
@@ -58,7 +58,7 @@ def read(path: Path) -> tuple[Audit, Path]:
     models = {name: model(name, entry, here) for name, entry in content.pop("models").items()}
     reference = content.pop("reference", None)
     given: dict[str, Any] = {
-        "reference": None if reference is None else as_tensor(data(reference)[0], f"reference '{reference}'"),
+        "reference": None if reference is None else data(reference)[0],
         "training": data(content.pop("training")) if "training" in content else None,
         "concepts": {name: concept(name, entry) for name, entry in content.pop("concepts", {}).items()},
         "checkpoints": {name: checkpoints(name, listed, here) for name, listed in content.pop("checkpoints", {}).items()},
@@ -100,25 +100,21 @@ def check(content: Mapping[str, Any], known: Mapping[str, Any], where: str) -> N
             raise SpecError(f"In {where}, '{key}' must be {wanted}, not {str(value)[:80]}.")
 
 
-def data(where: str) -> tuple[Any, Tensor | None]:
-    """Inputs (a tensor, graphs, or an Inputs), or inputs and targets, from a function."""
+def data(where: str) -> tuple[Any, Any]:
+    """Inputs in any form that `Audit` takes and targets or None, from a function."""
     found = call(where, {})
     parts = found if isinstance(found, tuple) else (found, None)
     if len(parts) != 2:
         raise InputError(f"'{where}' must give inputs, or (inputs, targets), not {len(parts)} things.")
     if parts[0] is None:
         raise InputError(f"'{where}' gave no inputs.")
-    inputs, targets = parts
-    first = inputs[0] if isinstance(inputs, (list, tuple)) and inputs else inputs
-    if not hasattr(first, "edge_index") and not (hasattr(inputs, "take") and hasattr(inputs, "adapt")):
-        inputs = as_tensor(inputs, f"data of '{where}'")
-    return inputs, as_tensor(targets, f"data of '{where}'")
+    return parts
 
 
 def call(where: str, settings: Mapping[str, Any]) -> Any:
     """The object `module:name`, or what it returns if it is a function; an error of the user's code keeps its own words."""
     found = import_object(where)
-    if isinstance(found, (nn.Module, Tensor)) or not callable(found):
+    if isinstance(found, (nn.Module, Tensor)) or PipelineModel.accepts(found) or not callable(found):
         return found
     try:
         return found(**settings)
@@ -134,13 +130,12 @@ def model(name: str, entry: Any, here: Path) -> nn.Module | CrossTrained:
 
 
 def build(name: str, entry: Mapping[str, Any], here: Path) -> nn.Module:
-    """A model from the function that builds it, with its weights if they are in a file."""
+    """A model from the function that builds it, with its weights if they are in a file; or from an ONNX file."""
     check(entry, MODEL_KEYS, f"[models.{name}]")
     if "build" not in entry:
         raise SpecError(f'[models.{name}] needs build = "module:function".')
-    module = call(entry["build"], entry.get("settings", {}))
-    if not isinstance(module, nn.Module):
-        raise InputError(f"'{entry['build']}' must give a torch.nn.Module, not {type(module).__name__}.")
+    built: Any = here / entry["build"] if entry["build"].endswith(".onnx") else call(entry["build"], entry.get("settings", {}))
+    module = as_model(name, built)
     if "weights" in entry:
         load_weights(name, module, here / entry["weights"])
     return module

@@ -7,13 +7,12 @@ no mask of pixels, and it stays the same when the image and the output move toge
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from veracity.core.errors import InputError
-from veracity.core.models import View
+from veracity.core.models import View, real_positions
 from veracity.core.registry import TARGETS
 from veracity.core.settings import Whole
 from veracity.core.targets import Class, Label, Predicted, Target, check_index
@@ -147,15 +146,6 @@ class RegionMean(PixelScores):
         return (scores.flatten(1, -2) * weights[:, None]).sum(1)
 
 
-@runtime_checkable
-class Padded(Protocol):
-    """A model that knows which positions of its inputs hold a token."""
-
-    def real_positions(self, *inputs: Tensor) -> Tensor:
-        """True for tokens and False for padding, (N, T)."""
-        ...
-
-
 class PositionScores(View):
     """The scores (N, V) at one position of each text."""
 
@@ -173,9 +163,9 @@ class PositionScores(View):
             )
         if not -output.shape[1] <= self.position < output.shape[1]:
             raise InputError(f"The position {self.position} is outside of a text with {output.shape[1]} positions.")
-        if self.position >= 0 or not isinstance(self.model, Padded):
+        real = real_positions(self.model, *inputs) if self.position < 0 else None
+        if real is None:
             return output[:, self.position]
-        real = self.model.real_positions(*inputs)
         last = (real.long() * torch.arange(1, real.shape[1] + 1, device=real.device)).amax(1)
         at = (last + self.position).clamp(min=0)
         return output.gather(1, at[:, None, None].expand(-1, 1, output.shape[2])).squeeze(1)

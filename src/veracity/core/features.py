@@ -1,4 +1,4 @@
-"""What the values of a sample mean, where the data set knows: names, groups of values, scales, and a reference sample."""
+"""What the values of a sample mean, if the data set knows: names, groups of values, scales, and a reference sample."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from veracity.core.inputs import Inputs, Subset, TensorInputs
 
 CENTRES = ("reference", "mean", "median")
 """Reference samples that are made from the columns of a table."""
+CLOSE = 0.01
+"""Two baselines are the same within this share of a column's standard deviation."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,7 +25,7 @@ class Features:
 
     names        one per feature
     groups       the feature of each value, (d,): the one-hot columns of a category are one feature
-    categorical  which values say a category and not an amount, (d,); noise does not move them
+    categorical  which values are categories and not amounts, (d,); noise leaves them as they are
     scales       the unit of noise on each value, (d,): its standard deviation, and 0 for categories
     background   samples (B, d) that scales and reference values come from
     named        whether the names are the data's own
@@ -156,3 +158,15 @@ def background_note(features: Features) -> str:
     whose = f"the {count} audited inputs" if features.own else f"a reference set of {count} samples"
     more = ": pass reference=... to take them from a training set." if features.own else "."
     return f"masked values become the reference of their own column, the mean (of a category the most frequent level) over {whose}{more}"
+
+
+def other_baseline(features: Features, baseline: Any) -> str:
+    """A sentence if an explainer's baseline is one number for all columns, far from the values that masks put there; "" if not."""
+    if features.named or isinstance(baseline, bool) or not isinstance(baseline, (int, float)):
+        return ""
+    if not bool(((features.centre().double() - baseline).abs() > CLOSE * features.scales.double()).any()):
+        return ""
+    return (
+        f"it compares with {baseline:g}, and masks put the mean of each column: pass inputs=TableInputs.of_array(x), so that both take the "
+        f"mean, or scores with perturb_baseline={baseline:g}."
+    )

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, listed
 from veracity.core.snapshot import TensorSnapshot
 
 
@@ -99,6 +99,22 @@ def unwrap(model: nn.Module) -> nn.Module:
     return model
 
 
+@runtime_checkable
+class Padded(Protocol):
+    """A model that knows which positions of its inputs hold a token."""
+
+    def real_positions(self, *inputs: Tensor) -> Tensor:
+        """True for tokens and False for padding, (N, T)."""
+        ...
+
+
+def real_positions(model: nn.Module, *inputs: Tensor) -> Tensor | None:
+    """Which positions of the inputs hold a token, (N, T), as the outermost view that knows says; None if none of them knows."""
+    while isinstance(model, View) and not isinstance(model, Padded):
+        model = model.model
+    return model.real_positions(*inputs) if isinstance(model, Padded) else None
+
+
 def layer_of(model: nn.Module, name: str) -> nn.Module:
     """The submodule of this dotted name; raises with a suggestion if there is none."""
     layers: dict[str, nn.Module] = dict(unwrap(model).named_modules())
@@ -108,8 +124,8 @@ def layer_of(model: nn.Module, name: str) -> nn.Module:
         raise InputError(f"{getattr(unwrap(model), 'title', 'The model')} has no layers: leave out what names the layer '{name}'.")
     if name not in layers or name == "":
         near = get_close_matches(name, [key for key in layers if key], n=1, cutoff=0.3)
-        hint = f"Did you mean '{near[0]}'?" if near else f"Layers: {', '.join(key for key in layers if key)}."
-        raise InputError(f"The model has no layer '{name}'. {hint}")
+        hint = f". Did you mean '{near[0]}'?" if near else f": choose one of {listed([key for key in layers if key])}."
+        raise InputError(f"The model has no layer '{name}'{hint}")
     return layers[name]
 
 

@@ -1,4 +1,4 @@
-"""What an audit measures if nobody says it: explainers and scores that fit the models and the data, on as many samples as a minute allows.
+"""What an audit measures by default: explainers and scores that fit the models and the data, on as many samples as a minute allows.
 
 Every explainer checks two inputs, and those that refuse are left out with their reason. The number of samples follows from counted
 operations, never from a clock, so that the same call makes the same choice and resumes its own folder.
@@ -34,7 +34,7 @@ WITH_GRADIENTS = ("saliency", "input_x_gradient", "integrated_gradients", "grad_
 WITHOUT_GRADIENTS = ("kernel_shap", "feature_ablation", "occlusion", "lime")
 """Explainers that need outputs alone; `feature_ablation` is for vectors, `occlusion` for inputs with positions."""
 MOST, LEAST = 64, 8
-"""The most and the fewest samples of an audit whose samples nobody chose."""
+"""The most and the fewest samples that an audit chooses by itself."""
 SECONDS = 30.0
 RATES = {"cpu": 2e10, "cuda": 5e12}
 """Floating point operations per second that a modest machine sustains."""
@@ -120,7 +120,7 @@ def look(inputs: Inputs, name: str, model: nn.Module) -> Sight | None:
         budget = SECONDS * RATES.get(device.type, RATES["cuda"]) / operations
         weights = next(module.parameters(), None) is not None
         return Sight(module, signals, scores.argmax(dim=1), Outputs.detect(output), weights, budget)
-    except Exception:  # somebody's model may raise anything
+    except Exception:  # a model of others may raise anything
         return None
 
 
@@ -132,7 +132,7 @@ def fitting_explainers(inputs: Inputs, seen: Sequence[Sight]) -> tuple[list[str]
         for name in family:
             if (name == "feature_ablation" and len(inputs.shape) > 1) or (name == "occlusion" and len(inputs.shape) == 1):
                 continue
-            why = next((text for text in (refusal(EXPLAINERS[name](), one) for one in seen) if text), "")
+            why = next((text for text in (why_unfit(EXPLAINERS[name](), one) for one in seen) if text), "")
             if why:
                 refused[name] = why
             else:
@@ -144,7 +144,7 @@ def fitting_explainers(inputs: Inputs, seen: Sequence[Sight]) -> tuple[list[str]
     return list(WITH_GRADIENTS[:3]), True, []
 
 
-def refusal(explainer: Explainer, sight: Sight) -> str:
+def why_unfit(explainer: Explainer, sight: Sight) -> str:
     """Why an explainer does not work on a model, in a few words; "" if it works."""
     x = sight.signals
     if x.structure and not explainer.structured:

@@ -18,7 +18,7 @@ from veracity import __version__
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
-from veracity.core.features import CENTRES, background_note
+from veracity.core.features import CENTRES, background_note, other_baseline
 from veracity.core.inputs import shown_words
 from veracity.core.scores import Reads, Request, reads_after
 from veracity.core.settings import short_repr
@@ -81,7 +81,10 @@ def check_classes(problem: Problem, labels: Tensor | None) -> None:
         return
     for model, audited in problem.models.items():
         if audited.classes is None or audited.classes < 2:
-            raise InputError(f"The score '{name}' needs a model with an output for each of at least two classes, which '{model}' has not.")
+            raise InputError(
+                f"The score '{name}' needs a model with an output for each of at least two classes, and '{model}' has none: leave the "
+                "score out, or pass a classifier."
+            )
         if labels is not None:
             class_numbers(labels, audited.classes, f"model '{model}'", fix=f"the score '{name}' needs to know which samples it gets right")
 
@@ -112,6 +115,9 @@ def reader_notes(problem: Problem, jobs: Sequence[Job]) -> list[dict[str, str]]:
             ranges.append({"model": "", "explainer": "", "text": text})
         if problem.features is not None and getattr(cell.score, "perturb_baseline", None) in CENTRES:
             ranges.append({"model": "", "explainer": "", "text": background_note(problem.features)})
+            text = other_baseline(problem.features, getattr(problem.explainers.get(job.explainer), "baseline", None))
+            if text and not control:
+                ranges.append({"model": "", "explainer": job.explainer, "text": text})
     urgent, ranges = ([*{tuple(note.values()): note for note in notes}.values()] for notes in (urgent + slopes, ranges))
     for note in urgent:
         warnings.warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}", Note, stacklevel=4)

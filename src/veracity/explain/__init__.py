@@ -43,6 +43,7 @@ from veracity.explain.lime import Lime, SuperpixelLime
 from veracity.explain.lrp import LRPEpsilon, LRPZPlus
 from veracity.explain.precomputed import Precomputed
 from veracity.explain.rise import Rise
-from veracity.explain.shap_values import GivenShap, Shap, ShapObject, TreeShap
+from veracity.explain.shap_explainers import Shap, ShapObject, TreeShap
+from veracity.explain.shap_explanation import GivenShap
 from veracity.explain.stacked import stacked
 from veracity.explain.symmetrised import Symmetrised, smallest_draws, symmetrised_family

@@ -13,7 +13,7 @@ from torch import Size, Tensor, nn
 
 from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost, Explainer
-from veracity.core.models import evaluating
+from veracity.core.models import evaluating, real_positions
 from veracity.core.registry import EXPLAINERS
 from veracity.explain.passes import Structure, hooks, in_batches
 
@@ -24,9 +24,9 @@ EAGER = "eager"
 class AttentionMap(Explainer, ABC):
     """How much the token that the classifier reads attends to every part of the input.
 
-    That token is number `row`: 0 for a [CLS] token at the start, -1 for the last token of models that read from left to right. A text
-    gets one number per token or word, the sum over its pieces. An image gets the number of each patch at all its pixels, in every
-    channel. Attention does not depend on the explained class.
+    That token is number `row`: 0 for a [CLS] token at the start, -1 for the last token of models that read from left to right. Special
+    tokens count, padding does not. A text gets one number per token or word, the sum over its pieces. An image gets the number of each
+    patch at all its pixels, in every channel. Attention does not depend on the explained class.
     """
 
     structured = True
@@ -59,16 +59,9 @@ class AttentionMap(Explainer, ABC):
             raise InputError(f"{self.name} needs one matrix of attention over all tokens per layer, and {type(inner).__name__} gives none.")
         matrix = self.combine(layers)
         if inputs.ndim == 2 and len(structure) > 1:
-            return over_units(self.read(matrix, structure[1]), structure[1], inputs.shape[1]).to(inputs)
+            read = token_row(matrix, self.row, real_positions(model, inputs, *structure))
+            return over_units(read, structure[1], inputs.shape[1]).to(inputs)
         return over_pixels(self.name, matrix[:, self.row], inputs.shape[1:], inner).to(inputs)
-
-    def read(self, matrix: Tensor, units: Tensor) -> Tensor:
-        """The row (N, T) of the token that the classifier reads; from the end, padding does not count."""
-        if self.row >= 0:
-            return matrix[:, self.row]
-        places = torch.arange(units.shape[1], device=units.device)
-        last = torch.where(units >= 0, places, -1).amax(1) + 1 + self.row
-        return matrix[torch.arange(len(matrix), device=matrix.device), last.clamp(min=0)]
 
 
 @EXPLAINERS.add
@@ -147,6 +140,20 @@ def attention_of(inner: nn.Module) -> Iterator[list[Tensor]]:
 
     with hooks(part.register_forward_hook(keep) for part in inner.modules() if "Attention" in type(part).__name__):
         yield seen
+
+
+def token_row(matrix: Tensor, row: int, real: Tensor | None) -> Tensor:
+    """Row number `row` (N, T) of each matrix (N, T, T), counted over the positions (N, T) that hold a token.
+
+    >>> token_row(torch.eye(3)[None], -1, torch.tensor([[True, True, False]]))
+    tensor([[0., 1., 0.]])
+    """
+    if real is None:
+        return matrix[:, row]
+    count = real.sum(1, keepdim=True)
+    wanted = (count + row if row < 0 else torch.full_like(count, row)).clamp(min=0).minimum(count - 1)
+    at = (real & (real.cumsum(1) - 1 == wanted)).long().argmax(1)
+    return matrix[torch.arange(len(matrix), device=matrix.device), at]
 
 
 def over_units(attention: Tensor, units: Tensor, count: int) -> Tensor:

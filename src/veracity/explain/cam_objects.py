@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,6 +15,8 @@ from veracity.core.models import layer_of, unwrap
 from veracity.explain.foreign import Foreign, display_name
 from veracity.explain.passes import Structure
 from veracity.explain.wrapper import computed
+
+PLAIN = (bool, int, float, str)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +44,21 @@ class CamObject(Foreign):
         names = {id(part): name for name, part in unwrap(self.cam.model).named_modules()}
         return [names.get(id(layer), "") for layer in self.cam.target_layers]
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the object was made with, besides model and layers: arguments that it keeps under their names."""
+        known = inspect.signature(type(self.cam)).parameters
+        return {name: held for name, held in vars(self.cam).items() if name in known and name not in ("model", "target_layers")}
+
+    @property
+    def switches(self) -> dict[str, Any]:
+        """Its other plain settings, some of which are set after it was made, such as `batch_size`."""
+        return {name: held for name, held in vars(self.cam).items() if isinstance(held, PLAIN) and not name.startswith("_")}
+
     def spec(self) -> dict[str, Any]:
         kind = type(self.cam)
-        transform = getattr(self.cam, "reshape_transform", None)
-        about = {"class": f"{kind.__module__}:{kind.__qualname__}", "code": fingerprint.of_value((kind, transform)), "layers": self.layers}
+        code = fingerprint.of_value((kind, sorted(self.given.items()), sorted(self.switches.items())))
+        about = {"class": f"{kind.__module__}:{kind.__qualname__}", "code": code, "layers": self.layers}
         return {"name": self.name, "cam": about, "random": self.random}
 
     def call(self, model: nn.Module, inputs: Tensor, targets: Tensor, structure: Structure) -> Any:
@@ -61,9 +76,11 @@ class CamObject(Foreign):
                 f"{self.name} looks at layers of another model than the audited one: make it with model=... of the audited model."
             )
         layers = [layer_of(model, name) for name in self.layers]
-        settings = {"reshape_transform": self.cam.reshape_transform} if getattr(self.cam, "reshape_transform", None) is not None else {}
         try:
-            return type(self.cam)(model=model, target_layers=layers, **settings)
+            made = type(self.cam)(model=model, target_layers=layers, **{name: copy(held) for name, held in self.given.items()})
+            for name, held in self.switches.items():
+                setattr(made, name, held)
+            return made
         except TypeError as error:
             raise InputError(
                 f"{self.name} cannot be made again for a copy of the model ({error}): pass a function (model, inputs, targets) that "

@@ -104,12 +104,14 @@ class CaptumMethod(Foreign):
         The method sees the tokens as its input, so its baseline is the text of baseline tokens. Gates below 1 act behind the layer.
         """
         ids, units, *carried = structure
-        layer = layer_of(model, self.layer) if self.layer is not None else word_embedding(text.model)
 
         def forward(tokens: Tensor, strength: Tensor, *rest: Tensor) -> Any:
             return model(strength, tokens, *rest)
 
-        method = self.attribution(forward, layer)
+        if isinstance(self.attribution, Remade):
+            method = self.attribution(model, forward)
+        else:
+            method = self.attribution(forward, layer_of(model, self.layer) if self.layer is not None else word_embedding(text.model))
         if "baselines" in inspect.signature(method.attribute).parameters:
             settings.setdefault("baselines", torch.where(units < 0, ids, text.baseline))
         settings["additional_forward_args"] = (gates, units, *carried)
@@ -172,16 +174,16 @@ class Remade:
                 f"captum.attr.{self.kind.__name__}, which is made for every model."
             )
 
-    def __call__(self, model: nn.Module) -> captum.attr.Attribution:
-        """The same method of another model."""
+    def __call__(self, model: nn.Module, forward: Callable[..., Any] | None = None) -> captum.attr.Attribution:
+        """The same method of another model, which calls `forward` in its place if there is one."""
         own = self.model
-        if own is model:
+        if own is model and forward is None:
             return self.instance
         names = {id(part): name for name, part in unwrap(own).named_modules()}
 
         def other(part: Any) -> Any:
             if part is own:
-                return model
+                return model if forward is None else forward
             if isinstance(part, captum.attr.Attribution):
                 twin = copy(part)
                 vars(twin).update({name: other(held) for name, held in vars(part).items()})

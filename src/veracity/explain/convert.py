@@ -18,8 +18,11 @@ from veracity.explain.captum_methods import CaptumMethod, Remade, from_captum, r
 from veracity.explain.foreign import Function
 from veracity.explain.graph_explainer import GraphExplainer
 from veracity.explain.importances import Importances
-from veracity.explain.precomputed import Precomputed, is_table
-from veracity.explain.shap_values import GivenShap, ShapObject, is_explanation, is_shap
+from veracity.explain.maps import is_table
+from veracity.explain.precomputed import Precomputed
+from veracity.explain.shap_calls import is_explanation, is_shap
+from veracity.explain.shap_explainers import ShapObject
+from veracity.explain.shap_explanation import GivenShap
 
 ACCEPTED = (
     "an Explainer, a name, a table with a name, 'module:attribute', a Captum Attribution class or object, "

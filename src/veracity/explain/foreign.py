@@ -26,6 +26,7 @@ from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.settings import Whole
 from veracity.core.snapshot import preserve_state
 from veracity.explain.gradients import silent_captum
+from veracity.explain.maps import apart, in_shape
 from veracity.explain.passes import Structure, in_batches, select
 from veracity.explain.wrapper import computed
 
@@ -53,6 +54,7 @@ class Foreign(Explainer, ABC):
 
     stochastic: ClassVar[bool] = computed(lambda self: self.random)
     hint: ClassVar[str] = ""  # ends the sentence when a trial fails
+    rows_apart: ClassVar[bool] = False  # whether rows are known not to depend on each other
     random: bool = True
     forward: Whole = 1
     backward: Whole = 1
@@ -90,7 +92,7 @@ class Foreign(Explainer, ABC):
         maps = torch.as_tensor(result).detach()
         if maps.is_complex():
             raise InputError(f"{self.name} returned complex numbers, expected {expected}.")
-        found = spread(maps, inputs.shape[1:])
+        found = in_shape(maps, inputs.shape[1:])
         if found is None or len(maps) != len(inputs):
             raise InputError(f"{self.name} returned shape {tuple(maps.shape)}, expected {expected}; axes after the first may have size 1.")
         return found.to(inputs).contiguous()
@@ -124,7 +126,7 @@ class Foreign(Explainer, ABC):
         return notes
 
     def trial(self, model: nn.Module, inputs: Tensor, targets: Tensor, context: Context = BARE) -> Trial:
-        """Two rows together, and one of them alone with another seed; a third call only if that row differs.
+        """Two rows together, and one of them alone with another seed; a third call only if that row differs and rows may mix.
 
         The last trial is remembered, since slow code should not be tried twice.
         """
@@ -139,8 +141,7 @@ class Foreign(Explainer, ABC):
         alone = self.attempt(model, x[:1], t[:1], 1, context)
         both, one = middle - start, time.perf_counter() - middle
         seconds = min(one, max(both - one, LEAST_SHARE * one))
-        mixing = apart(maps[:1], alone)
-        random = 0.0
+        random, mixing = (apart(maps[:1], alone), 0.0) if self.rows_apart else (0.0, apart(maps[:1], alone))
         if mixing > 0:
             again = self.attempt(model, x[:1], t[:1], 0, context)
             random, mixing = apart(alone, again), apart(maps[:1], again)
@@ -164,31 +165,6 @@ class Foreign(Explainer, ABC):
                 raise
             reason = " ".join(str(error).split())[:300]
             raise InputError(f"{self.name} failed on {len(inputs)} inputs with {type(error).__name__}: {reason}{self.hint}") from error
-
-
-def apart(one: Tensor, other: Tensor) -> float:
-    """The largest distance of two rows as a share of their size; 0 if it is rounding.
-
-    >>> round(apart(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 3.5]])), 3), apart(torch.ones(1, 2), torch.ones(1, 2))
-    (0.1, 0.0)
-    """
-    a, b = (maps.double().nan_to_num().flatten(1) for maps in (one, other))
-    share = ((a - b).norm(dim=1) / torch.maximum(a.norm(dim=1), b.norm(dim=1))).nan_to_num()
-    largest = float(share.max()) if len(share) else 0.0
-    return largest if largest > 16 * torch.finfo(one.dtype).eps else 0.0
-
-
-def spread(maps: Tensor, shape: Size) -> Tensor | None:
-    """Maps (N, ...) repeated along axes of size one, and along the channels if that axis is missing; None if they do not fit.
-
-    >>> spread(torch.ones(2, 4, 4), Size((3, 4, 4))).shape, spread(torch.ones(2, 1, 4, 4), Size((3, 4, 4))).shape
-    (torch.Size([2, 3, 4, 4]), torch.Size([2, 3, 4, 4]))
-    """
-    if maps.ndim == len(shape) and maps.ndim > 1 and maps.shape[1:] == shape[1:]:
-        maps = maps.unsqueeze(1)
-    if maps.ndim != len(shape) + 1 or any(size not in (1, full) for size, full in zip(maps.shape[1:], shape, strict=True)):
-        return None
-    return maps.expand(len(maps), *shape)
 
 
 @dataclass(frozen=True, kw_only=True)

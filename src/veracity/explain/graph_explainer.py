@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ class GraphExplainer(Foreign):
 
     name: ClassVar[str] = computed(lambda self: self.label or display_name(type(self.explainer.algorithm)))
     structured: ClassVar[bool] = True
+    rows_apart: ClassVar[bool] = computed(lambda self: type(self.explainer.algorithm).__name__ not in TOGETHER)
     explainer: Any
 
     @staticmethod
@@ -47,9 +48,9 @@ class GraphExplainer(Foreign):
             raise InputError(f"{self.name} needs a network that takes (x, edge_index, batch), not one that takes a Data.")
         mask, edges = structure
         twin = copy(self.explainer)
-        twin.model = model.model
+        twin.model = deepcopy(model.model)  # GNNExplainer leaves its masks in the layers
         twin.explanation_type = type(twin.explanation_type)("phenomenon")  # the audit says which class
-        rows = [slice(None)] if type(twin.algorithm).__name__ in TOGETHER else [slice(row, row + 1) for row in range(len(inputs))]
+        rows = [slice(row, row + 1) for row in range(len(inputs))] if self.rows_apart else [slice(None)]
         maps = torch.zeros_like(inputs)
         for part in rows:
             x, edge_index, batch = pack_graphs(inputs[part], mask[part], edges[part])

@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.errors import InputError, SpecError
+from veracity.core.errors import InputError
 from veracity.core.explainers import BARE, Context, Cost, Explainer, Frame, GivenMaps, InputObserver
-from veracity.core.inputs import check_readable
 from veracity.core.registry import EXPLAINERS
-from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace
-from veracity.explain.foreign import spread
+from veracity.explain.maps import in_shape, is_table, map_tensor
 from veracity.explain.wrapper import Wrapper, computed
 
 
@@ -62,8 +59,8 @@ class Precomputed(GivenMaps, InputObserver, Wrapper):
     def sets(self) -> dict[str, Tensor]:
         """The maps by model; one set for all models has the name ""."""
         if isinstance(self.maps, Mapping):
-            return {str(name): as_maps(maps) for name, maps in self.maps.items()}
-        return {"": as_maps(self.maps)}
+            return {str(name): map_tensor(maps) for name, maps in self.maps.items()}
+        return {"": map_tensor(self.maps)}
 
     @property
     def given(self) -> Tensor:
@@ -102,7 +99,7 @@ class Precomputed(GivenMaps, InputObserver, Wrapper):
 
     def spread(self, maps: Tensor, shape: Size) -> Tensor:
         """Maps of the inputs' shape; raises if they do not fit."""
-        found = spread(maps, shape)
+        found = in_shape(maps, shape)
         if found is None:
             raise InputError(
                 f"The maps of precomputed have shape {tuple(maps.shape[1:])} each, but an input has shape {tuple(shape)}: "
@@ -137,29 +134,6 @@ class Precomputed(GivenMaps, InputObserver, Wrapper):
         finite = all(bool(torch.isfinite(maps).all()) for maps in self.sets.values())
         notes = () if finite else ("The maps of precomputed contain NaN or infinity.",)
         return (*notes, *self.inner.check(model, inputs, targets, context))
-
-
-def as_maps(value: Any) -> Tensor:
-    """Maps (samples, ...) as a tensor; raises if they are something else."""
-    given = value.to_numpy() if is_table(value) else value
-    if isinstance(given, np.ndarray) and given.dtype.kind in "fiub":
-        given = torch.from_numpy(np.array(given, dtype=given.dtype if given.dtype.kind == "f" else np.float32))
-    if not isinstance(given, Tensor) or given.ndim < 2 or given.is_complex():
-        what = (
-            f"shape {tuple(given.shape)}"
-            if hasattr(given, "shape")
-            else short_repr(given)
-            if isinstance(given, str)
-            else type(given).__name__
-        )
-        raise SpecError(f"precomputed needs maps, a real tensor (samples, ...) with one explanation per input, not {what}.")
-    check_readable(given, "maps of precomputed")
-    return given.detach()
-
-
-def is_table(value: Any) -> bool:
-    """Whether a value is a DataFrame."""
-    return hasattr(value, "to_numpy") and hasattr(value, "columns")
 
 
 def check_columns(found: Sequence[str], expected: Sequence[str] | None) -> None:

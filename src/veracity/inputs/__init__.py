@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from veracity.inputs.convert import as_inputs, labels_of
+from veracity.inputs.convert import as_inputs
 from veracity.inputs.images import ImageInputs, Scaling
+from veracity.inputs.labels import split_labels
 from veracity.inputs.several import SeveralInputs
 from veracity.inputs.tables import TableInputs
 from veracity.inputs.text import TextInputs

@@ -13,51 +13,46 @@ from torch import Tensor
 from veracity.core.errors import InputError
 from veracity.core.graphs import GraphInputs
 from veracity.core.inputs import FLOATS, Inputs, TensorInputs, check_readable
+from veracity.inputs.labels import METHODS, split_labels
 from veracity.inputs.several import SeveralInputs
 from veracity.inputs.tables import TableInputs
 from veracity.inputs.text import TextInputs
 
 ENCODE = "encode it as numbers first, or pass texts as TextInputs(texts, tokenizer)"
-LABELS = ("label", "labels", "target", "targets", "y")
-"""Names of the entry that holds the labels, in samples that are dicts."""
-METHODS = ("shape", "size", "take", "fingerprint", "adapt")
-"""What every Inputs has."""
 
 
 def as_inputs(given: Any) -> Inputs:
-    """The data set of anything that holds samples; labels that it holds as well are found by `labels_of`."""
-    if all(hasattr(given, name) for name in METHODS) and not isinstance(given, (Tensor, np.ndarray)):
-        found: Inputs = given
-        return found
+    """The data set of anything that holds samples. Labels beside them are left out, and a note says so."""
+    return from_samples(split_labels(given).samples)
+
+
+def from_samples(given: Any) -> Inputs:
+    """The data set of samples without labels."""
     if isinstance(given, (Tensor, np.ndarray)):
         return from_array(given)
+    if all(hasattr(given, name) for name in METHODS):
+        found: Inputs = given
+        return found
     if isinstance(given, pd.DataFrame):
         return TableInputs(given)
     if hasattr(given, "to_data_list") or (isinstance(given, (list, tuple)) and given and hasattr(given[0], "edge_index")):
         return GraphInputs.of(given)
     if isinstance(given, pd.Series):
         raise InputError("The inputs are one column of a table: pass a DataFrame, such as frame[['age']].")
-    if isinstance(given, Mapping) or hasattr(given, "input_ids"):
-        return from_parts(dict(given))
+    if isinstance(given, Mapping):
+        return from_parts(given)
     if isinstance(given, tuple) and given and all(isinstance(part, (Tensor, np.ndarray)) for part in given):
         return from_parts({f"input_{number}": part for number, part in enumerate(given)})
     if isinstance(given, (list, tuple)):
         return from_list(given)
-    if is_dataset(given):
-        return as_inputs(samples_of(given)[0])
     raise InputError(
         f"The inputs must be an array, a DataFrame, a list of samples, a dict of arrays, a dataset, graphs or an Inputs, not "
         f"{type(given).__name__}."
     )
 
 
-def labels_of(given: Any) -> Any:
-    """The labels that a dataset holds beside its samples; None if there are none."""
-    return samples_of(given)[1] if not isinstance(given, (Tensor, np.ndarray)) and is_dataset(given) else None
-
-
 def from_array(given: Tensor | np.ndarray[Any, Any]) -> Inputs:
-    """Samples in one array; images of type uint8 need a scaling, which only their owner knows."""
+    """Samples in one array; images of type uint8 need a scaling, which the user must give."""
     values = as_number_tensor(given, "inputs", ENCODE)
     if values.dtype is torch.uint8 and values.ndim > 2:
         raise InputError(
@@ -68,16 +63,16 @@ def from_array(given: Tensor | np.ndarray[Any, Any]) -> Inputs:
     return TensorInputs(values.double() if whole else values)
 
 
-def from_parts(parts: dict[str, Any]) -> Inputs:
-    """Samples of several arrays by name. Labels among them are left out: they are no input."""
-    named = {str(name): as_number_tensor(part, f"part '{name}'", ENCODE) for name, part in parts.items() if name not in LABELS}
+def from_parts(parts: Mapping[str, Any]) -> Inputs:
+    """Samples of several arrays by name."""
+    named = {str(name): as_number_tensor(part, f"part '{name}'", ENCODE) for name, part in parts.items()}
     if "input_ids" in named:
         return TextInputs.of_encoding(named)
     return SeveralInputs(named)
 
 
 def from_list(given: Sequence[Any]) -> Inputs:
-    """A list of samples: arrays of one shape, dicts of arrays, or pairs with a label."""
+    """A list of samples: arrays of one shape, or dicts of arrays."""
     if not given:
         raise InputError("There are no inputs: the list is empty.")
     refuse_text(given, "inputs", ENCODE)
@@ -101,33 +96,6 @@ def stack(samples: Sequence[Any]) -> Tensor:
 def stack_parts(samples: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
     """Dicts of arrays as a dict of stacked arrays."""
     return {name: stack([sample[name] for sample in samples]) for name in samples[0] if not isinstance(samples[0][name], str)}
-
-
-def is_dataset(given: Any) -> bool:
-    """A dataset of torch or Hugging Face, or a loader of one."""
-    return isinstance(given, (torch.utils.data.Dataset, torch.utils.data.DataLoader)) or (
-        hasattr(given, "column_names") and hasattr(given, "features")
-    )
-
-
-def samples_of(given: Any) -> tuple[Any, Any]:
-    """All samples of a dataset and their labels, if it has any. A loader is read in the order of its dataset."""
-    dataset: Any = given.dataset if isinstance(given, torch.utils.data.DataLoader) else given
-    listed = [dataset[number] for number in range(len(dataset))] if hasattr(dataset, "__len__") else list(dataset)
-    if not listed:
-        raise InputError("There are no inputs: the dataset is empty.")
-    if isinstance(listed[0], Mapping):
-        label = next((name for name in LABELS if name in listed[0]), None)
-        labels = None if label is None else [row[label] for row in listed]
-        rest = [{name: part for name, part in row.items() if name != label} for row in listed]
-        return ([next(iter(row.values())) for row in rest] if len(rest[0]) == 1 else rest), labels
-    if isinstance(listed[0], (tuple, list)) and len(listed[0]) > 1:
-        labels = [row[-1] for row in listed]
-        single = len(listed[0]) == 2
-        return (
-            [row[0] for row in listed] if single else [{f"input_{n}": part for n, part in enumerate(row[:-1])} for row in listed]
-        ), labels
-    return [row[0] if isinstance(row, (tuple, list)) else row for row in listed], None
 
 
 def as_number_tensor(value: Any, what: str, encode: str) -> Tensor:

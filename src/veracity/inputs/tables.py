@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,14 +13,13 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, listed
 from veracity.core.features import Features
-from veracity.core.inputs import Signals
-from veracity.core.models import View, unwrap, weight_type
+from veracity.core.inputs import Inputs, Signals, Subset
+from veracity.core.models import unwrap, weight_type
+from veracity.core.wording import count
+from veracity.inputs.columns import Columns, FrameModel, needs_frame
 from veracity.models.base import Converted, NumpyModel
-
-SHOWN = 8
-"""How many levels a message lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +55,7 @@ class TableInputs:
             raise InputError(
                 f"levels=... names the column '{absent}', which the table does not have: its columns are {listed(self.names)}."
             )
-        self.features  # noqa: B018  (a column that cannot be read is told now)
+        self.features  # noqa: B018  (raises now if a column cannot be read)
 
     @classmethod
     def of_array(
@@ -119,10 +118,29 @@ class TableInputs:
         """The levels of every column of categories."""
         return {name: list(known) for name, _, known in self.columns.kinds if known is not None}
 
-    def encode(self, frame: pd.DataFrame) -> Tensor:
-        """Rows of another table with the same columns as numbers, (N, columns)."""
-        check_frame(frame, "reference")
-        return self.columns.encode(aligned(frame, self.names, "reference"))
+    def encode(self, frame: pd.DataFrame, what: str = "reference") -> Tensor:
+        """Rows of another table with the same columns as numbers, (N, columns); `what` names the table in errors."""
+        check_frame(frame, what)
+        return self.columns.encode(aligned(frame, self.names, what))
+
+    def like(self, frame: pd.DataFrame, what: str) -> TableInputs:
+        """Another table with the same columns, coded like this one; `what` names it in errors."""
+        check_frame(frame, what)
+        return replace(self, frame=aligned(frame, self.names, what), background=None, levels=self.categories)
+
+    def with_levels(self, frame: pd.DataFrame, what: str) -> TableInputs:
+        """This table with the levels of another one as well, except in columns whose levels were given; `what` names it in errors."""
+        check_frame(frame, what)
+        other, more = aligned(frame, self.names, what), dict[str, list[Any]]()
+        for (name, kind, known), (_, column) in zip(self.columns.kinds, other.items(), strict=True):
+            if known is None or name in (self.levels or {}):
+                continue
+            ordered = isinstance(kind, pd.CategoricalDtype)
+            found = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column.unique()
+            extra = [level for level in found.tolist() if level not in known]
+            if extra:
+                more[name] = [*known, *extra] if ordered else sorted([*known, *extra], key=str)
+        return replace(self, levels={**(self.levels or {}), **more}) if more else self
 
     @cached_property
     def values(self) -> Tensor:
@@ -168,86 +186,17 @@ class TableInputs:
             return model if kind is None or kind is torch.float64 else Converted(model, kind)
         fitted_on: tuple[str, ...] | None = getattr(inner, "feature_names", None)
         if fitted_on is not None:
-            check_columns(inner.title, fitted_on, self.names)
+            check_fitted_columns(inner.title, fitted_on, self.names)
             return FrameModel(model, self.columns, fitted_on)
         framed = FrameModel(model, self.columns, self.names)
         return framed if self.categories or needs_frame(model, framed, self.values[:1]) else model
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The name, the type and, for a category, the levels of every column; its label, if that is no text, such as a number."""
-
-    kinds: tuple[tuple[str, Any, tuple[Any, ...] | None], ...]
-    labels: tuple[Any, ...] = ()
-
-    def encode(self, frame: pd.DataFrame) -> Tensor:
-        """A table as numbers (N, columns); raises on a level that is not known."""
-        found = []
-        for (name, _, known), (_, column) in zip(self.kinds, frame.items(), strict=True):
-            if known is None:
-                try:
-                    numbers = column.to_numpy(dtype=np.float64)
-                except (TypeError, ValueError):
-                    raise InputError(f"Column '{name}' must hold numbers, not {str(column.iloc[0])[:40]!r}: convert it first.") from None
-                if not np.isfinite(numbers).all():
-                    raise InputError(f"Column '{name}' has infinite values: replace them.")
-                found.append(numbers)
-                continue
-            place = {level: number for number, level in enumerate(known)}
-            unseen = next((value for value in column if value not in place), None)
-            if unseen is not None:
-                raise InputError(
-                    f"Column '{name}' has the value {unseen!r}, which is not among its levels {listed(known)}: drop these rows, or give "
-                    f"levels={{'{name}': [...]}} if the model knows it."
-                )
-            found.append(np.array([place[value] for value in column], dtype=np.float64))
-        return torch.from_numpy(np.stack(found, axis=1))
-
-    def decode(self, values: np.ndarray[Any, Any], order: Sequence[str] | None = None) -> pd.DataFrame:
-        """Rows of numbers as a table with these types. Categories are rounded to a level; whole numbers become floats."""
-        columns: dict[str, Any] = {}
-        for at, (name, kind, known) in enumerate(self.kinds):
-            if known is None:
-                columns[name] = values[:, at].astype(kind if kind.kind == "f" and isinstance(kind, np.dtype) else np.float64)
-                continue
-            codes = np.clip(np.rint(values[:, at]), 0, len(known) - 1).astype(np.int64)
-            if isinstance(kind, pd.CategoricalDtype):
-                columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(list(known), ordered=kind.ordered))
-            else:
-                columns[name] = pd.Series(np.array([*known, None], dtype=object)[:-1][codes]).astype(kind)
-        frame = pd.DataFrame(columns)
-        chosen = frame if order is None else frame[list(order)]
-        own = dict(zip(columns, self.labels, strict=False))
-        return chosen.rename(columns=own) if own else chosen
-
-
-class FrameModel(View):
-    """A model on rows of numbers that gets a DataFrame."""
-
-    def __init__(self, model: nn.Module, columns: Columns, order: tuple[str, ...]) -> None:
-        super().__init__(model)
-        self.columns, self.order = columns, order
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Scores of rows."""
-        inner: Any = unwrap(self.model)
-        scores: Tensor = inner.scored(values, inner.predict(self.columns.decode(values.detach().cpu().numpy(), self.order)))
-        return scores
-
-
-def needs_frame(model: nn.Module, framed: nn.Module, row: Tensor) -> bool:
-    """Whether a model fails on an array and takes a DataFrame, such as a function that looks up columns by name."""
-    with torch.no_grad():
-        try:
-            model(row)
-        except Exception:
-            try:
-                framed(row)
-            except Exception:
-                return False
-            return True
-    return False
+def table_of(inputs: Inputs) -> TableInputs | None:
+    """The table that inputs are rows of; None if they are something else."""
+    while isinstance(inputs, Subset):
+        inputs = inputs.inputs
+    return inputs if isinstance(inputs, TableInputs) else None
 
 
 def check_frame(frame: Any, what: str) -> None:
@@ -262,17 +211,16 @@ def check_frame(frame: Any, what: str) -> None:
         missing = int(frame[name].isna().sum())
         if missing:
             raise InputError(
-                f"Column '{name}' of the {what} has {missing} missing values in {len(frame)} rows: fill them in, or drop these rows."
+                f"Column '{name}' of the {what} has {count(missing, 'missing value')} in {len(frame)} rows: fill them in, or drop "
+                "these rows."
             )
 
 
-def check_columns(title: str, fitted_on: Sequence[str], names: Sequence[str]) -> None:
+def check_fitted_columns(title: str, fitted_on: Sequence[str], names: Sequence[str]) -> None:
     """Raise if a model was fitted on other columns than the table has."""
     lacking = [name for name in fitted_on if name not in names]
     if lacking:
-        raise InputError(
-            f"{title} was fitted on the column '{lacking[0]}', which the table does not have: its columns are {listed(names)}."
-        )
+        raise InputError(f"{title} was fitted on the column '{lacking[0]}', which the table does not have: add it to {listed(names)}.")
     surplus = [name for name in names if name not in fitted_on]
     if surplus:
         raise InputError(f"The table has the column '{surplus[0]}', which {title} was not fitted on: leave it out.")
@@ -307,8 +255,3 @@ def group_columns(names: Sequence[str], groups: Mapping[str, Sequence[Any]] | st
                 member[str(column)] = str(feature)
     features = list(dict.fromkeys(member.values()))
     return features, torch.tensor([features.index(member[name]) for name in names])
-
-
-def listed(names: Sequence[Any]) -> str:
-    """The first of some names."""
-    return ", ".join(str(name) for name in names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

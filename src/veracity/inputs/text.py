@@ -20,6 +20,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError
 from veracity.core.inputs import Signals
 from veracity.core.models import View, unwrap, word_embedding
+from veracity.models.base import scores_in
 from veracity.models.transformers import PipelineModel
 
 Removal = Literal["replace", "blank", "drop"]
@@ -48,6 +49,7 @@ class TextInputs:
     length: int | None = None
     truncate: bool = False
     given: Mapping[str, Tensor] | None = None
+    given_words: Sequence[Sequence[int | None]] | None = None
 
     def __post_init__(self) -> None:
         texts = self.texts
@@ -62,14 +64,24 @@ class TextInputs:
             )
         if self.removal == "replace" and self.tokenizer.mask_token_id is None:
             raise InputError("This tokenizer has no mask token: pass removal='blank' or removal='drop'.")
-        if self.tokenizer.pad_token_id is None and (self.removal != "replace" or len(texts) > 1):
+        if self.tokenizer.pad_token_id is None and (self.removal != "replace" or (len(texts) > 1 and self.given is None)):
             raise InputError("This tokenizer has no padding token: set tokenizer.pad_token = tokenizer.eos_token.")
 
     @classmethod
-    def of_encoding(cls, encoding: Any, tokenizer: Any = None, *, special: Sequence[int] = (), mask: int | None = None) -> TextInputs:
+    def of_encoding(
+        cls,
+        encoding: Any,
+        tokenizer: Any = None,
+        *,
+        unit: Literal["token", "word"] = "token",
+        special: Sequence[int] = (),
+        mask: int | None = None,
+        pad: int | None = None,
+    ) -> TextInputs:
         """From `input_ids` (N, T), alone or in a dict or BatchEncoding with a mask of the padding.
 
-        Without a tokenizer, `special` are the numbers of tokens that are never perturbed, and `mask` the one that replaces a token.
+        Without a tokenizer, `special` are the numbers of tokens that are never perturbed, `mask` is the one that replaces a token, and
+        `pad` the one that fills short texts, unless there is a mask of the padding.
         """
         parts = {"input_ids": encoding} if isinstance(encoding, Tensor) else dict(encoding)
         ids = parts.get("input_ids")
@@ -83,20 +95,31 @@ class TextInputs:
                 "Token numbers need the tokenizer, or the number of the token that replaces one: pass TextInputs.of_encoding(encoding, "
                 "tokenizer), or TextInputs.of_encoding(encoding, mask=103)."
             )
-        known = NumbersOnly(mask, tuple(special)) if tokenizer is None else tokenizer
-        pad = known.pad_token_id
-        attended = parts.get("attention_mask", torch.ones_like(ids) if pad is None else (ids != pad).long())
+        if tokenizer is None and pad is None and "attention_mask" not in parts:
+            raise InputError(
+                "Token numbers without a tokenizer need the number of the token that fills short texts, or a mask: pass "
+                "TextInputs.of_encoding(ids, mask=103, pad=0), or a dict with 'input_ids' and 'attention_mask'."
+            )
+        known = NumbersOnly(mask, tuple(special), pad) if tokenizer is None else tokenizer
+        fill = known.pad_token_id
+        attended = parts.get("attention_mask", torch.ones_like(ids) if fill is None else (ids != fill).long())
         fixed = torch.tensor(sorted({*special, *known.all_special_ids} - {known.mask_token_id, known.unk_token_id}), dtype=ids.dtype)
         given = {**parts, "attention_mask": attended, "special_tokens_mask": torch.isin(ids.cpu(), fixed).long()}
         texts = [known.decode(row[kept == 1].tolist(), skip_special_tokens=True) for row, kept in zip(ids, attended, strict=True)]
         removal: Removal = "replace" if known.mask_token_id is not None else "blank"
-        return cls(texts, known, removal=removal, given={name: part.cpu() for name, part in given.items() if isinstance(part, Tensor)})
+        tensors = {name: part.cpu() for name, part in given.items() if isinstance(part, Tensor)}
+        return cls(texts, known, unit=unit, removal=removal, given=tensors, given_words=words_in(encoding, len(ids)))
 
-    @cached_property
+    @property
     def encoding(self) -> dict[str, Tensor]:
         """The tokens of all texts, padded to the longest."""
+        return self.coded[0]
+
+    @cached_property
+    def coded(self) -> tuple[dict[str, Tensor], Sequence[Sequence[int | None]] | None]:
+        """The tokens of all texts, and the number of the word of each token, where they are known."""
         if self.given is not None:
-            return dict(self.given)
+            return dict(self.given), self.given_words
         coded = self.tokenizer(list(self.texts), padding=True, truncation=False, return_tensors="pt", return_special_tokens_mask=True)
         longest = coded["input_ids"].shape[1]
         limit = self.length or int(min(getattr(self.tokenizer, "model_max_length", longest), 10**6))
@@ -106,8 +129,7 @@ class TextInputs:
                 raise InputError(f"Text {row} has {longest} tokens, and the model takes {limit}: shorten it, or pass truncate=True.")
             options = {"padding": True, "truncation": True, "max_length": limit}
             coded = self.tokenizer(list(self.texts), return_tensors="pt", return_special_tokens_mask=True, **options)
-        self.__dict__["_words"] = [coded.word_ids(row) for row in range(len(self.texts))] if getattr(coded, "is_fast", False) else None
-        return {name: coded[name] for name in coded}
+        return {name: coded[name] for name in coded}, words_in(coded, len(self.texts))
 
     @cached_property
     def units(self) -> Tensor:
@@ -115,9 +137,12 @@ class TextInputs:
         free = (self.encoding["attention_mask"] == 1) & (self.encoding["special_tokens_mask"] == 0)
         if self.unit == "token":
             return torch.where(free, free.cumsum(1) - 1, FIXED)
-        words = self.__dict__["_words"]
+        words = self.coded[1]
         if words is None:
-            raise InputError("unit='word' needs a fast tokenizer: AutoTokenizer.from_pretrained(..., use_fast=True).")
+            raise InputError(
+                "unit='word' needs to know the words of the tokens: pass texts with a fast tokenizer, "
+                "AutoTokenizer.from_pretrained(..., use_fast=True), or all that such a tokenizer returned for them."
+            )
         rows = []
         for row, known in enumerate(words):
             order = {word: number for number, word in enumerate(dict.fromkeys(word for word in known if word is not None))}
@@ -181,7 +206,7 @@ class TextInputs:
         """Raise if the tokens are another model's, or too many."""
         rows, largest = word_embedding(model).weight.shape[0], max(int(self.encoding["input_ids"].max()), self.baseline)
         if largest >= rows:
-            raise InputError(f"The texts have the token {largest}, and the model knows {rows}: pass the tokenizer of this model.")
+            raise InputError(f"The texts have the token {largest}, and the model knows {rows} tokens: pass the tokenizer of this model.")
         limit = getattr(getattr(unwrap(model), "config", None), "max_position_embeddings", None)
         count, row = self.encoding["attention_mask"].sum(1).max(0)
         if isinstance(limit, int) and self.encoding["input_ids"].shape[1] > limit > 0:
@@ -191,13 +216,18 @@ class TextInputs:
             )
 
 
+def words_in(encoding: Any, count: int) -> list[list[int | None]] | None:
+    """The number of the word of every token of `count` texts; None if this is not the answer of a fast tokenizer."""
+    return [encoding.word_ids(row) for row in range(count)] if getattr(encoding, "is_fast", False) else None
+
+
 @dataclass(frozen=True)
 class NumbersOnly:
     """What is known of tokens without a tokenizer: which token replaces one, and which are never perturbed."""
 
     mask_token_id: int | None
     all_special_ids: tuple[int, ...]
-    pad_token_id: int | None = 0
+    pad_token_id: int | None
     unk_token_id: int | None = None
 
     def __call__(self, *_texts: Any) -> Any:
@@ -218,11 +248,11 @@ class GatedText(View):
 
     def real_positions(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Tensor:
         """Which positions hold a token and no padding, (N, T)."""
-        mask = dict(zip(self.carried, carried, strict=True)).get("attention_mask")
+        mask = dict(zip(self.carried, carried, strict=False)).get("attention_mask")
         return torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
 
-    def forward(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Tensor:
-        """The model's output for gated tokens."""
+    def forward(self, gates: Tensor, ids: Tensor, units: Tensor, *carried: Tensor) -> Any:
+        """The model's scores for gated tokens."""
         embedding = word_embedding(self.model)
         fixed, place = units < 0, units.clamp(min=0)
         strength = torch.where(fixed, 1.0, gates.gather(1, place)).to(embedding.weight.dtype)
@@ -241,11 +271,10 @@ class GatedText(View):
             named["attention_mask"] = named["attention_mask"] * (strength != 0)
         handle = embedding.register_forward_hook(gate)
         try:
-            output: Any = unwrap(self.model)(input_ids=ids, **named)
+            output = unwrap(self.model)(input_ids=ids, **named)
         finally:
             handle.remove()
-        found: Tensor = output if isinstance(output, Tensor) else output.logits if hasattr(output, "logits") else output[0]
-        return found
+        return scores_in(output)
 
 
 def tokenizer_of(model: Any) -> Any:

@@ -17,7 +17,7 @@ from veracity.core.registry import MODELS
 from veracity.core.targets import Outputs
 
 OUTPUT_NAMES = ("logits", "scores", "out", "output", "predictions", "probabilities", "last_hidden_state")
-"""Entries of a structured output that hold the scores, the most telling first."""
+"""Entries of a structured output that hold the scores, the most specific first."""
 
 
 class ForeignModel(nn.Module, ABC):
@@ -74,7 +74,7 @@ class NumpyModel(ForeignModel, ABC):
 
 
 class NoGradient(torch.autograd.Function):
-    """Scores that say so if somebody asks for their gradient."""
+    """Scores that raise an error when they are differentiated."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, scores: Tensor, title: str) -> Tensor:
@@ -92,7 +92,7 @@ class NoGradient(torch.autograd.Function):
 
 
 def as_scores(scores: Any, title: str) -> Tensor:
-    """Scores as a floating-point tensor; float64 becomes float32 only where nothing is lost by the reader.
+    """Scores as a tensor: float64 stays, tensors keep their floating-point type, and all other numbers become float32.
 
     >>> as_scores([[0, 1]], "f")
     tensor([[0., 1.]])
@@ -146,8 +146,7 @@ class ReadableOutput(View):
 
     def entry(self, output: Any) -> Tensor:
         """The scores in an output."""
-        scores: Tensor = getattr(output, self.key) if isinstance(self.key, str) and hasattr(output, self.key) else output[self.key]
-        return scores
+        return entry_of(output, self.key)
 
 
 class OneColumn(View):
@@ -183,8 +182,24 @@ def readable_output(model: nn.Module, output: Any) -> tuple[nn.Module, Any]:
     return readable_output(view, view.entry(output))
 
 
+def scores_in(output: Any) -> Any:
+    """The scores in an output, by the rule of `readable_output`; an output that does not tell is returned as it is.
+
+    >>> scores_in({"loss": torch.zeros(()), "logits": torch.ones(1, 2)})
+    tensor([[1., 1.]])
+    """
+    key = None if isinstance(output, Tensor) else scores_key(output)
+    return output if key is None else entry_of(output, key)
+
+
+def entry_of(output: Any, key: str | int) -> Tensor:
+    """One entry of a structured output, by its name or place."""
+    entry: Tensor = getattr(output, key) if isinstance(key, str) and hasattr(output, key) else output[key]
+    return entry
+
+
 def scores_key(output: Any) -> str | int | None:
-    """The name or place of the scores in a structured output; None if it does not tell."""
+    """The name or place of the scores in a structured output; None if that is not clear."""
     for key in OUTPUT_NAMES:
         if isinstance(getattr(output, key, None), Tensor) or (isinstance(output, Mapping) and isinstance(output.get(key), Tensor)):
             return key

@@ -25,7 +25,7 @@ class EstimatorModel(NumpyModel):
     """A fitted scikit-learn estimator or Pipeline, or one of its methods: `forest`, `forest.predict_proba`.
 
     Regressors and clusterers answer with `predict`. A classifier answers with `predict_proba` or, if it has none,
-    with `decision_function`.
+    with `decision_function`. A multi-label classifier answers with the probability of each label, (N, labels).
     """
 
     name = "estimator"
@@ -64,22 +64,35 @@ class EstimatorModel(NumpyModel):
 
     def predict(self, values: Any, *structure: Any) -> NDArray[Any]:
         """The method's answer to rows of features, or to a DataFrame."""
-        answer: NDArray[Any] = np.asarray(getattr(self.estimator, self.method)(values))
+        found = getattr(self.estimator, self.method)(values)
+        answer: NDArray[Any] = self.label_probabilities(found) if isinstance(found, list) else np.asarray(found)
         if answer.dtype.kind in "OUS":
             raise InputError(
                 f"{self.title}.predict returns names of classes and not scores: pass a classifier with predict_proba or decision_function."
             )
         return answer
 
+    def label_probabilities(self, found: list[NDArray[Any]]) -> NDArray[Any]:
+        """The probability of each label, (N, labels), of a multi-label classifier that returns an array (N, 2) for each."""
+        columns = []
+        for number, (scores, known) in enumerate(zip(found, self.estimator.classes_, strict=True)):
+            if len(known) > 2:
+                raise InputError(
+                    f"Output {number} of {self.title} has {len(known)} classes, and there are {len(found)} outputs: pass a function that "
+                    f"returns the scores of one of them, such as lambda x: model.predict_proba(x)[{number}]."
+                )
+            columns.append(scores[:, -1] if len(known) == 2 or bool(known[0]) else 1.0 - scores[:, -1])  # one class: always or never
+        return np.stack(columns, axis=1)
+
 
 def column_names(names: Any) -> tuple[str, ...] | None:
-    """The names of columns; None if there are none but those that LightGBM makes up for arrays, Column_0 and so on."""
+    """The names of columns; None if there are none, or only the names Column_0, Column_1, ... that LightGBM gives to arrays."""
     known = () if names is None else tuple(str(name) for name in names)
     return None if known == tuple(f"Column_{number}" for number in range(len(known))) else known
 
 
 def best_method(estimator: Any) -> str:
-    """The method with the most to say."""
+    """The first of METHODS that an estimator has: probabilities before decisions before predictions."""
     for method in METHODS:
         if hasattr(estimator, method):
             return method

@@ -48,8 +48,13 @@ class FunctionModel(NumpyModel):
 
     @classmethod
     def accepts(cls, value: Any) -> bool:
-        """Anything that can be called, but for classes."""
+        """Anything callable except a class."""
         return callable(value) and not isinstance(value, type)
+
+    @property
+    def gradients(self) -> bool:  # type: ignore[override]
+        """Whether the function has kept gradients; known after its first call."""
+        return ANSWERS.get(self) is Answer.DIFFERENTIABLE
 
     @property
     def title(self) -> str:
@@ -76,7 +81,7 @@ class FunctionModel(NumpyModel):
         if ANSWERS[self] is Answer.ARRAYS:
             return super().forward(values, *structure)
         scores = self.function(values, *structure)
-        return scores if not isinstance(scores, Tensor) else as_scores(scores, self.title)  # a dict is read by its owner
+        return scores if not isinstance(scores, Tensor) else as_scores(scores, self.title)  # the caller reads dicts
 
     def probe(self, row: Tensor, *structure: Tensor) -> Answer:
         """How the function answers one row."""

@@ -43,7 +43,7 @@ class OnnxModel(NumpyModel):
                 raise InputError(f"There is no file '{value}': pass the path of an ONNX file.")
             value = path.read_bytes()
         self.content = value
-        self.session  # noqa: B018  (a file that cannot be read is told now)
+        self.session  # noqa: B018  (raises now if the file cannot be read)
 
     @classmethod
     def accepts(cls, value: Any) -> bool:
@@ -68,7 +68,7 @@ class OnnxModel(NumpyModel):
             try:
                 self.__dict__["_session"] = onnxruntime.InferenceSession(self.content, options, providers=["CPUExecutionProvider"])
             except Exception as error:
-                raise InputError(f"{self.title} cannot be loaded: {' '.join(str(error).split())[:200]}") from error
+                raise InputError(f"{self.title} cannot be loaded ({' '.join(str(error).split())[:160]}): export it again.") from error
         return self.__dict__["_session"]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -85,7 +85,8 @@ class OnnxModel(NumpyModel):
         parts = (values, *structure)
         if len(feeds) != len(parts):
             raise InputError(
-                f"{self.title} takes {len(feeds)} inputs ({', '.join(one.name for one in feeds)}), but a sample has {len(parts)}."
+                f"{self.title} takes {len(feeds)} inputs ({', '.join(one.name for one in feeds)}), but a sample has {len(parts)}: "
+                "pass inputs={'name': array, ...} with these names."
             )
         for feed, part in zip(feeds, parts, strict=True):
             want = tuple(feed.shape[1:])

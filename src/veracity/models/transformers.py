@@ -23,7 +23,7 @@ class PipelineModel(View):
 
     def __init__(self, pipeline: Any) -> None:
         if not isinstance(pipeline.model, nn.Module):
-            raise InputError(f"The model of the {type(pipeline).__name__} is no torch module: load it with framework='pt'.")
+            raise InputError(f"The model of the {type(pipeline).__name__} is not a torch module: load it with framework='pt'.")
         super().__init__(pipeline.model)
         self.tokenizer = getattr(pipeline, "tokenizer", None)
 

@@ -20,13 +20,13 @@ from veracity.core.inputs import Inputs
 from veracity.core.models import as_device, to_device
 from veracity.core.settings import Inside, Whole, check_fields, short_repr
 from veracity.core.targets import Outputs, as_target, class_numbers
+from veracity.engine.admission import mixing_note
 from veracity.engine.memory import Budget
 from veracity.engine.problem import Problem
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_about, as_tensor, as_whole, check_structure, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
-from veracity.engine.trial import mixing_note
 from veracity.inputs import as_inputs
 from veracity.orbits.explanations import as_explainers, explained_problem
 from veracity.orbits.grids import Orbit
@@ -49,7 +49,7 @@ BOUNDS = [[int, int], [int, float], [float, int], [float, float]]
 class OrbitEvaluation:
     """Which models to evaluate along the orbit of every input, and for what task (NERO evaluation).
 
-    models      {"name": module}, or one module; any function of inputs (N, ...) is taken for a model too
+    models      {"name": model}, or one model, as in `Audit`; a function of inputs (N, ...) may return what its task reads
     inputs      a tensor (samples, ...), or an Inputs; scenes larger than the window for a CropOrbit
     targets     the truth: class numbers (samples,), boxes (samples, objects, 5), fields (samples, 2, H, W), numbers (samples, ...);
                 without it outputs are compared with their consensus alone

@@ -15,6 +15,7 @@ from veracity.core.models import device_of
 from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Reading, Reads
 from veracity.core.targets import Label, Outputs, Target
+from veracity.engine.admission import admit
 from veracity.engine.memory import Budget
 from veracity.engine.perturbation.base import pair_of
 from veracity.engine.preliminaries import recall
@@ -23,7 +24,7 @@ from veracity.engine.progress import weight
 from veracity.engine.reader import Reader
 from veracity.engine.resolve import labelled, prepare_explainer
 from veracity.engine.store import RunFolder
-from veracity.engine.trial import admit, try_explainers
+from veracity.engine.trial import try_explainers
 from veracity.orbits.grids import Orbit
 from veracity.orbits.models import EvaluatedModel
 from veracity.scores import Equivariance

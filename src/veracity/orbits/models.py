@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Size, Tensor, nn
 
@@ -13,14 +14,18 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import device_of, evaluating, out_of_memory
+from veracity.engine.admission import check_mixing, check_ready, precision, refusal
 from veracity.engine.memory import Budget, budget_for
-from veracity.engine.trial import check_mixing, check_ready, precision, refusal
+from veracity.models import FunctionModel as AnyFunction
+from veracity.models import as_model, readable_output
 from veracity.orbits.grids import Orbit
 from veracity.orbits.tasks import Task
 
 TRIAL_SAMPLES = 256
 """How many unmoved samples a classifier is tried on, to tell logits from probabilities; other models need a few."""
 FEW = 2
+READABLE = ("classification", "regression")
+"""Tasks whose outputs are one tensor, which may lie in a dict, a tuple or an object with `.logits`."""
 
 
 class FunctionModel(nn.Module):
@@ -31,8 +36,9 @@ class FunctionModel(nn.Module):
         self.function = function
 
     def forward(self, *inputs: Tensor) -> Any:
-        """What the function gives."""
-        return self.function(*inputs)
+        """What the function gives; an array as a tensor."""
+        found = self.function(*inputs)
+        return torch.from_numpy(found).to(inputs[0].device) if isinstance(found, np.ndarray) else found
 
 
 @dataclass(frozen=True)
@@ -56,14 +62,17 @@ class EvaluatedModel:
 
 
 def as_modules(models: Any) -> dict[str, nn.Module]:
-    """Models by name; a plain function counts as a model too."""
+    """Models by name; a plain function counts as a model too, and models of other libraries are adapted."""
     named = dict(models) if isinstance(models, Mapping) else {"model": models}
     if not named:
         raise InputError("There is no model to evaluate: pass models={'name': module}.")
-    for name, model in named.items():
-        if not isinstance(model, nn.Module) and not callable(model):
-            raise InputError(f"Model '{name}' must be a torch.nn.Module or a function of the inputs, not {type(model).__name__}.")
-    return {str(name): model if isinstance(model, nn.Module) else FunctionModel(model) for name, model in named.items()}
+    return {str(name): as_module(str(name), model) for name, model in named.items()}
+
+
+def as_module(name: str, model: Any) -> nn.Module:
+    """A model as a module. A function may return anything that its task reads, such as lists of boxes."""
+    adapted = as_model(name, model)
+    return FunctionModel(model) if isinstance(adapted, AnyFunction) else adapted
 
 
 def examine(
@@ -79,6 +88,8 @@ def examine(
     with evaluating(module), torch.no_grad():
         row = unmoved_signals(inputs, orbit, torch.arange(1), module)
         first = run_model(name, module, row)
+        if task.kind in READABLE and not isinstance(first, Tensor):
+            module, first = readable_output(module, first)
         read_outputs(name, fit_task(name, task, first), first, len(row))
         budget = budget_for(module, row, memory, rows)
         count = min(inputs.size(), TRIAL_SAMPLES if task.kind == "classification" else FEW)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Size, Tensor
 
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, SpecError
 from veracity.core.inputs import Signals
 from veracity.core.randomness import Draws
 from veracity.core.spaces import FiniteSpace, GuidedSpace, InputSpace, Representation
@@ -128,8 +128,16 @@ def of_length(space: InputSpace, size: int) -> InputSpace:
 
 
 def within_samples(space: InputSpace, floor: float | None, padded: bool) -> InputSpace:
-    """The space as it acts on these inputs: dark masks put the inputs' own `floor`, and padding is left alone."""
-    if floor is not None and isinstance(space, Masks) and space.baseline == "black":
+    """The space as it acts on these inputs: dark masks put the inputs' own `floor`, and padding is left alone.
+
+    Inputs with a floor are gates, which are all 1: any other baseline that is computed from them is 1, too.
+    """
+    if floor is not None and isinstance(space, Masks) and isinstance(space.baseline, str):
+        if space.baseline != "black":
+            raise SpecError(
+                f"The baseline '{space.baseline}' of the space '{space.name}' changes nothing in texts, whose values are gates of 1: leave "
+                "it out, or give a number from 0 (the word is removed) to 1."
+            )
         space = replace(space, baseline=floor)
     fits = isinstance(space, Masks) or hasattr(space, "noise_for")
     return OwnLength(space=space) if padded and fits and not space.moves_frame else space

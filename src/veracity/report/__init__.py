@@ -18,7 +18,7 @@ from veracity.engine.store.manifest import Kind
 from veracity.report import figures
 from veracity.report.figure import Figure, Plot, SharedFigure, sign, signs
 from veracity.report.page import render
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from markupsafe import Markup
 
 from veracity.core.registry import FIGURES
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 
 EMPTY = Markup("")
 DOT = '<circle class="dot" r="4.2"/>'
@@ -45,7 +45,7 @@ class BaseFigure(ABC):
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()
-    """Properties of `Reading`, such as "steps": the figure is left out if one of them is empty."""
+    """Properties of `RunReading`, such as "steps": the figure is left out if one of them is empty."""
 
     @classmethod
     def summary(cls) -> str:
@@ -57,11 +57,11 @@ class Figure(BaseFigure):
     """A figure of one score."""
 
     @abstractmethod
-    def data(self, reading: Reading, label: str) -> Any:
+    def data(self, reading: RunReading, label: str) -> Any:
         """What is drawn of the score behind a label; None if the run does not hold it."""
 
     @abstractmethod
-    def plot(self, reading: Reading, label: str, data: Any) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: Any) -> Plot:
         """The drawing with its words."""
 
 
@@ -72,15 +72,15 @@ class SharedFigure(BaseFigure):
     """How many scores must name the figure."""
 
     @abstractmethod
-    def data(self, reading: Reading, labels: Sequence[str]) -> Any:
+    def data(self, reading: RunReading, labels: Sequence[str]) -> Any:
         """What is drawn of the scores behind these labels; None if the run does not hold it."""
 
     @abstractmethod
-    def plot(self, reading: Reading, labels: Sequence[str], data: Any) -> Any:
+    def plot(self, reading: RunReading, labels: Sequence[str], data: Any) -> Any:
         """The drawing with its words."""
 
 
-def figures_of(reading: Reading, label: str) -> tuple[Plot, ...]:
+def figures_of(reading: RunReading, label: str) -> tuple[Plot, ...]:
     """The figures that a score names and the run holds, in the score's order."""
     made = []
     for name in reading.score(label).figures:
@@ -91,7 +91,7 @@ def figures_of(reading: Reading, label: str) -> tuple[Plot, ...]:
     return tuple(made)
 
 
-def shared_figure(reading: Reading, name: str) -> Any:
+def shared_figure(reading: RunReading, name: str) -> Any:
     """The figure of all scores that name it; None if too few scores do, or the run does not hold it."""
     figure, labels = FIGURES[name](), reading.naming(name)
     data = figure.data(reading, labels) if len(labels) >= figure.least else None

@@ -21,7 +21,7 @@ from veracity.report.figures.ranking import behaviour_data, draw_behaviour
 from veracity.report.figures.tables import OverviewData, overview_data
 from veracity.report.figures.words import draw_words, word_data
 from veracity.report.html import draw, now, template
-from veracity.report.reading import Reading, read
+from veracity.report.reading import RunReading, read
 from veracity.report.rows import explanation_scores
 from veracity.report.section import Section, section
 from veracity.report.stability import crosstraining
@@ -96,7 +96,7 @@ def render(run: Result) -> str:
     )
 
 
-def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[OverviewData]) -> list[list[Markup]]:
+def summary(reading: RunReading, sections: Sequence[Section], tables: Sequence[OverviewData]) -> list[list[Markup]]:
     """The paragraphs at the top: one per score. If there are many scores: one for each of the first that want it, one for the rest."""
     if len(sections) <= MANY:
         return [list(item.answer.sentences) for item in sections]
@@ -108,13 +108,13 @@ def summary(reading: Reading, sections: Sequence[Section], tables: Sequence[Over
     return [*(list(item.answer.sentences) for item in first[:MANY]), rest]
 
 
-def references(reading: Reading, own: Sequence[str]) -> list[str]:
+def references(reading: RunReading, own: Sequence[str]) -> list[str]:
     """The works that the scores follow, besides the one on symmetry; each once."""
     scores = [reading.score(label) for label in (*explanation_scores(reading.rows), *own)]
     return list(dict.fromkeys(score.reference for score in scores if score.reference and score.reference != SYMMETRY))
 
 
-def model_notes(reading: Reading, label: str) -> list[str]:
+def model_notes(reading: RunReading, label: str) -> list[str]:
     """What a score of the models is, where it looked, and how many evaluations a search took."""
     score, rows = reading.score(label), [row for row in reading.rows if row.score == label and not row.explainer]
     searched = rows[0].searched

@@ -23,7 +23,7 @@ Subject = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class RunReading:
     """A run, its rows, the names of its models, and the paired differences by its scores.
 
     Series, samples, draws, sets and worst pairs are those of rows that are not pending, so that no figure and no sentence rests on
@@ -170,14 +170,14 @@ def steps_of(given: Any, models: Sequence[str]) -> dict[str, float]:
     return dict(sorted(known.items(), key=lambda item: item[1])) if len(set(known.values())) > 1 else {}
 
 
-def read(run: Result) -> Reading:
+def read(run: Result) -> RunReading:
     """A run's rows and models, and who leads by paired differences."""
     rows = [comparable(row, run.known_score(row.score)) for row in run.rows]
     models = list(dict.fromkeys([*(run.manifest.get("models") or {}), *(row.model for row in rows if row.model)]))
     paired = {label: run.differences(label) for label in explanation_scores(rows) if not run.in_map_units(label)}
     pairs = {(label, model): pairs_of(table, model) for label, table in paired.items() for model in models}
     stands = tuple(standing(row, rows, pairs.get((row.score, row.model), {})) for row in rows)
-    return Reading(run=run, rows=stands, models=tuple(models), paired=paired)
+    return RunReading(run=run, rows=stands, models=tuple(models), paired=paired)
 
 
 def comparable(row: Row, score: Score) -> Row:

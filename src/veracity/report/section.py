@@ -17,7 +17,7 @@ from veracity.report.figures.ranking import RankingData, draw_ranking
 from veracity.report.figures.tables import MatrixData, matrix_data
 from veracity.report.figures.words import words_kept
 from veracity.report.html import draw
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.rows import badness, frames_of
 from veracity.report.wording import frame_title
 from veracity.results import Row
@@ -59,7 +59,7 @@ class Section:
         return next((row.null for row in self.rows if row.null == row.null), math.nan)
 
 
-def section(reading: Reading, score: str) -> Section:
+def section(reading: RunReading, score: str) -> Section:
     """One score of explanations, drawn."""
     models, mine, known, ranking = reading.models, reading.of(score), reading.score(score), reading.ranking(score)
     place = {label: index for index, label in enumerate(ranking.order)}
@@ -100,7 +100,7 @@ def section(reading: Reading, score: str) -> Section:
     )
 
 
-def section_answer(reading: Reading, label: str) -> Answer:
+def section_answer(reading: RunReading, label: str) -> Answer:
     """What a score says; a score of stability, which compares two sets, has words of its own."""
     differences, score = reading.differences(label), reading.score(label)
     chances = "self_agreement" not in score.beside and "random_control" in score.beside and not score.in_map_units
@@ -118,7 +118,7 @@ def costs(rows: Sequence[Row], models: Sequence[str]) -> list[str]:
     return [f"{model}: {cost(mine)}" if len(models) > 1 else cost(mine) for model, mine in held.items() if mine]
 
 
-def matrices(reading: Reading, score: str, ranking: RankingData) -> list[tuple[MatrixData, str, Markup]]:
+def matrices(reading: RunReading, score: str, ranking: RankingData) -> list[tuple[MatrixData, str, Markup]]:
     """The differences on each model between explanations of the same kind; others are not on the same scale."""
     differences, mine = reading.differences(score), reading.of(score)
     made = []

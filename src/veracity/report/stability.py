@@ -15,7 +15,7 @@ from veracity.report.answer import Answer, chance_sentences, names_or_count, ord
 from veracity.report.figure import Plot, shared_figure
 from veracity.report.figures.folds import COMPARABLE, fold_sentence, folds_data, folds_plot
 from veracity.report.figures.histograms import DIFFER, SAME
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.rows import ALPHA, pairs_of
 from veracity.report.wording import listing, name, piece, say, sentences, where, word_of
 from veracity.results import Row
@@ -32,7 +32,7 @@ CAVEAT = (
 )
 
 
-def stability_answer(reading: Reading, label: str, found: Answer) -> Answer:
+def stability_answer(reading: RunReading, label: str, found: Answer) -> Answer:
     """The answer of a score of stability: the given one with sentences of its own, and with explainers whose pairs are undefined."""
     rows, models = reading.of(label), reading.models
     told = stability_sentences(reading.rows, reading.score(label), label, models, reading.differences(label))
@@ -148,7 +148,7 @@ class CrossTraining:
         return bool(self.caveat or self.folds)
 
 
-def crosstraining(reading: Reading) -> CrossTraining:
+def crosstraining(reading: RunReading) -> CrossTraining:
     """Everything that the run holds about folds and stability."""
     labels = reading.naming("histograms")
     data = folds_data(reading.run.folds(), reading.models)

@@ -269,6 +269,11 @@ class RelativeRepresentationStability(RelativeStability):
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """For every explanation; raises without a layer."""
         if subject.explainer is not None and self.layer is None:
+            if not subject.layers:
+                raise InputError(
+                    f"The score '{self.name}' watches a hidden layer, and model '{subject.model}' has no layers with weights: leave the "
+                    "score out, or use relative_output_stability."
+                )
             raise InputError(
                 f"The score '{self.name}' needs a layer of the model: pass layer=..., by its name in model.named_modules(), "
                 "for example the last one before the logits."

@@ -31,13 +31,13 @@ from veracity.core.randomness import Draws
 from veracity.core.scores import Defaults, Reads, Score, Subject
 from veracity.core.settings import Count, Whole, check_fields, short_repr
 from veracity.core.targets import Outputs
+from veracity.engine.admission import take
 from veracity.engine.memory import Budget
 from veracity.engine.resolve import all_scores, labelled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count as Number
 from veracity.engine.store.manifest import Kind, Part
 from veracity.engine.store.study import findings
-from veracity.engine.trial import take
 from veracity.explain import Precomputed
 from veracity.inputs import as_inputs
 from veracity.perturb import ParameterScaling, UniformNoise

@@ -29,12 +29,12 @@ from veracity.core.randomness import Draws
 from veracity.core.sentences import tell
 from veracity.core.spaces import InputSpace
 from veracity.core.walks import Walk
+from veracity.engine.admission import take
 from veracity.engine.prepare import AuditPlan
 from veracity.engine.resolve import as_whole
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count, Kind, Part
 from veracity.engine.store.study import findings
-from veracity.engine.trial import take
 from veracity.inputs import as_inputs
 from veracity.perturb import (
     CubeRotations,

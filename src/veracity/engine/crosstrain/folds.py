@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note
 from veracity.core.inputs import Inputs
-from veracity.core.models import as_device, device_of, evaluating
+from veracity.core.models import as_device, device_of, evaluating, weight_type
 from veracity.core.training import CrossTrained
 from veracity.engine.problem import AuditedModel, FoldPlace
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
+from veracity.models import Converted, readable_output
 from veracity.scores.stability import StabilityScore
 
 MODELS = "models"
@@ -89,12 +90,19 @@ def difference(first: nn.Module, second: nn.Module) -> str | None:
     return None
 
 
-@torch.no_grad()
 def probe_outputs(model: nn.Module, inputs: Inputs) -> Tensor:
     """The outputs for the first few inputs, on the CPU."""
-    few = inputs.take(torch.arange(min(PROBED, inputs.size()))).to(device_of(model))
+    return outputs_of(model, inputs, torch.arange(min(PROBED, inputs.size())))
+
+
+@torch.no_grad()
+def outputs_of(model: nn.Module, inputs: Inputs, index: Tensor) -> Tensor:
+    """The scores of some inputs, on the CPU, found in what the model returns, in the type of its weights."""
+    few, adapted, kind = inputs.take(index).to(device_of(model)), inputs.adapt(model), weight_type(model)
+    if kind is not None and kind is not few.values.dtype:
+        adapted = Converted(adapted, kind)
     with evaluating(model):
-        outputs = few.through(inputs.adapt(model))
+        _, outputs = readable_output(adapted, few.through(adapted))
     if not isinstance(outputs, Tensor):
         raise InputError(f"The model must return one tensor with a row for each input, not {type(outputs).__name__}.")
     return outputs.cpu()

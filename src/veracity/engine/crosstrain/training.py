@@ -18,15 +18,16 @@ from veracity.core import fingerprint
 from veracity.core.component import encode_setting
 from veracity.core.errors import InputError, Note, SpecError, VeracityError, error_text
 from veracity.core.inputs import Inputs, SelectedSamples, TensorInputs
-from veracity.core.models import device_of, evaluating
 from veracity.core.randomness import seeded
 from veracity.core.targets import class_numbers
 from veracity.core.training import CrossTrained
+from veracity.engine.admission import one_line
 from veracity.engine.crosstrain.folds import (
     MODELS,
     FoldModels,
     check_apart,
     difference,
+    outputs_of,
     placed,
     probe_outputs,
     rebuild_model,
@@ -38,7 +39,6 @@ from veracity.engine.memory import Budget
 from veracity.engine.progress import bar
 from veracity.engine.resolve import as_tensor
 from veracity.engine.store import RunFolder
-from veracity.engine.trial import one_line
 from veracity.inputs import as_inputs
 from veracity.perturb.folds import check_classes, members
 
@@ -261,9 +261,7 @@ class FoldTraining:
         what = f"Model '{self.name}': what fit returned for fold {fold}"
         try:
             parts: list[Tensor] = []
-            with evaluating(model), torch.no_grad():
-                adapted, device = self.inputs.adapt(model), device_of(model)
-                Budget(AT_ONCE).spend(len(few), 1, lambda part: parts.append(self.inputs.take(few[part]).to(device).through(adapted).cpu()))
+            Budget(AT_ONCE).spend(len(few), 1, lambda part: parts.append(outputs_of(model, self.inputs, few[part])))
             outputs = torch.cat(parts)
         except Exception as error:
             raise InputError(f"{what} cannot take the inputs it was given: {one_line(error)}") from error

@@ -14,6 +14,7 @@ from veracity.core.registry import EXECUTORS
 from veracity.core.settings import Count, short_repr
 from veracity.engine.executors.local import UNGUARDED, WorkerPool
 from veracity.engine.loop import JobRunner
+from veracity.engine.perturbation.refits import COPIES
 from veracity.engine.plan import Job
 from veracity.engine.progress import JobProgress
 
@@ -41,9 +42,12 @@ class Inline(Executor):
 
     def run(self, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
         """Run the jobs in their order."""
-        for job in jobs:
-            runner.run(job, partial(progress.advance, job))
-            progress.finish(job)
+        try:
+            for job in jobs:
+                runner.run(job, partial(progress.advance, job))
+                progress.finish(job)
+        finally:
+            COPIES.forget()
 
 
 @EXECUTORS.add

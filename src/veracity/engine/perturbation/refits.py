@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,10 +29,63 @@ from veracity.engine.reader import Block
 from veracity.perturb.refits import Refits, refit
 from veracity.perturb.weights.copies import key
 
-MOST = 256
-"""How many fitted copies are kept."""
-COPIES: OrderedDict[str, nn.Module] = OrderedDict()
-"""Fitted copies by what they depend on. All explainers and all blocks of samples share them."""
+BYTES = 256 << 20
+
+
+class FittedCopies:
+    """The copies asked for last, by what they depend on, in a bounded number of bytes."""
+
+    def __init__(self, limit: int = BYTES) -> None:
+        self.limit, self.held = limit, 0
+        self.kept: OrderedDict[str, tuple[nn.Module, int]] = OrderedDict()
+
+    def recall(self, key: str, fit: Callable[[], nn.Module]) -> nn.Module:
+        """The copy of a key, fitted if it is not held."""
+        if key not in self.kept:
+            model = fit()
+            self.kept[key] = model, bytes_of(model)
+            self.held += self.kept[key][1]
+        self.kept.move_to_end(key)
+        while self.held > self.limit and len(self.kept) > 1:
+            self.held -= self.kept.popitem(last=False)[1][1]
+        return self.kept[key][0]
+
+    def forget(self) -> None:
+        """Drop everything."""
+        self.kept.clear()
+        self.held = 0
+
+
+COPIES = FittedCopies()
+"""All explainers and all blocks of samples share the copies of a process; they are dropped at the end of a run."""
+
+
+def bytes_of(value: Any) -> int:
+    """The bytes of all arrays, strings and buffers inside an object, each counted once.
+
+    >>> bytes_of({"weights": np.zeros(4), "more": [b"abc", "de"]})
+    48
+    """
+    total, seen, waiting = 0, dict[int, Any](), [value]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or isinstance(one, (type, ModuleType, FunctionType, int, float)) or one is None:
+            continue
+        seen[id(one)] = one  # kept, so that its id is not reused
+        if isinstance(one, (np.ndarray, Tensor)):
+            total += one.nbytes
+        elif isinstance(one, (str, bytes, bytearray)):
+            total += len(one)
+        elif isinstance(one, Mapping):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, (list, tuple, set, frozenset)):
+            waiting += list(one)
+        else:
+            try:
+                waiting += [part for part in one.__reduce_ex__(4)[1:3] if part is not None]
+            except Exception:  # an object without a state has no size that could be known
+                waiting += list(getattr(one, "__dict__", {}).values())
+    return total
 
 
 class RefitPerturbation(Perturbation[Refits]):
@@ -68,9 +123,10 @@ class RefitPerturbation(Perturbation[Refits]):
 
     def copy(self, name: str, draw: int, level: int) -> nn.Module:
         """The model with its estimator fitted again; each copy is fitted once."""
-        if name in COPIES:
-            COPIES.move_to_end(name)
-            return COPIES[name]
+        return COPIES.recall(name, partial(self.fit, draw, level))
+
+    def fit(self, draw: int, level: int) -> nn.Module:
+        """A new copy."""
         training = self.block.problem.training
         if training is None:
             raise InputError("Refits need the training set of the estimator: pass Audit(training=(x, y)).")
@@ -80,11 +136,7 @@ class RefitPerturbation(Perturbation[Refits]):
         x, y = training_rows(model, training, rows), as_classes(inner.estimator, labels)
         with seeded(key("refits", self.block.seed, draw, level), gpus=()):
             fitted = refit(inner.estimator, x, y)
-        again = type(inner)(getattr(fitted, inner.method))
-        COPIES[name] = around(model, again).eval()
-        while len(COPIES) > MOST:
-            COPIES.popitem(last=False)
-        return COPIES[name]
+        return around(model, type(inner)(getattr(fitted, inner.method))).eval()
 
 
 def training_rows(model: nn.Module, training: Training, rows: Tensor) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from veracity.core.errors import InputError, SpecError
 from veracity.core.scores import Pair, Reading, Reads
@@ -96,7 +97,7 @@ class SearchRun(Perturbation[Space]):
             with torch.enable_grad():
                 element = piece.element.to(block.device).detach().requires_grad_()
                 x = space.move(element, block.x[row])
-                with SoftReLU(BETA):
+                with SoftReLU(BETA), sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
                     scores = x.through(reader.view)
                     targets = scores.argmax(dim=1) if self.request.follow else block.targets[row]
                     found: Readings = {Reads.SCORES: scores, Reads.INPUT: x.values}

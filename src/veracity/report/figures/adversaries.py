@@ -15,7 +15,7 @@ from veracity.core.wording import compact, number
 from veracity.report.figure import SharedFigure
 from veracity.report.figures.gallery import breakable
 from veracity.report.figures.images import Array, Layout, bounds, draw_input, draw_map, layout_of, one_map, reach, tile, to_array
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.wording import as_json
 from veracity.results import WorstPair
 
@@ -162,7 +162,7 @@ class AdversariesFigure(SharedFigure):
 
     name = "adversaries"
 
-    def data(self, reading: Reading, labels: Sequence[str]) -> tuple[Any, AdversariesData, int] | None:
+    def data(self, reading: RunReading, labels: Sequence[str]) -> tuple[Any, AdversariesData, int] | None:
         """One of the scores, the pictures, and at how many places scores looked."""
         places: dict[str, dict[bool, str]] = {}
         scores: dict[str, Any] = {label: reading.score(label) for label in labels}
@@ -183,7 +183,7 @@ class AdversariesFigure(SharedFigure):
         )
         return (scores[label], found, len(places)) if found.models else None
 
-    def plot(self, reading: Reading, labels: Sequence[str], data: tuple[Any, AdversariesData, int]) -> Gallery:
+    def plot(self, reading: RunReading, labels: Sequence[str], data: tuple[Any, AdversariesData, int]) -> Gallery:
         """One gallery per model."""
         score, found, places = data
         drawn = tuple((model, draw_adversaries(items, found)) for model, items in found.models)
@@ -200,7 +200,7 @@ def gallery_note(score: Any, data: AdversariesData, places: int) -> str:
     return " ".join([*said, f"{kind}, summed over channels, {scale}."])
 
 
-def event_pairs(reading: Reading, label: str) -> EventPairs:
+def event_pairs(reading: RunReading, label: str) -> EventPairs:
     """What the run keeps of one event: the pairs, the class of each seed and of the point found beside it, and seeds without a point."""
     pairs = {(one.model, one.explainer, one.sample): one for one in reading.worst(label, 1_000_000)}
     labels = {subject: (one.label, one.predicted) for subject, one in pairs.items() if one.label is not None and one.predicted is not None}

@@ -17,7 +17,7 @@ from veracity.report.figures.chart import Axis, Scale, axis_for, evenly, from_ze
 from veracity.report.figures.curves import over_draws
 from veracity.report.figures.panels import Facet, draw_explainers, draw_facets, of_model, on_models
 from veracity.report.figures.plane import NEUTRAL, Place, Plane, Spot, draw_cloud, draw_contours, draw_paths, draw_plane, draw_spots, group
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.wording import name, say, sentences, where
 
 Distortions = Mapping[tuple[str, str], tuple[Array, Array]]
@@ -208,7 +208,7 @@ def draw_scatter(data: ScatterData) -> Markup:
     return draw_facets(facets)
 
 
-def distortions(reading: Reading, label: str) -> Distortions:
+def distortions(reading: RunReading, label: str) -> Distortions:
     """Model and explanation distortions, (samples, draws, levels) each, by (model, explainer); the score adds up the segments of a path."""
     score: Any = reading.score(label)
     mine = [one for one in reading.series(label) if all(name in one.measured.quantities for name in score.quantities)]
@@ -226,7 +226,7 @@ class AlignmentFigure(Figure):
 
     name = "alignment"
 
-    def data(self, reading: Reading, label: str) -> AlignmentData | None:
+    def data(self, reading: RunReading, label: str) -> AlignmentData | None:
         """The path of every explainer."""
         score = reading.score(label)
         units = score.measure is not None and score.measure.in_map_units and not getattr(score, "normalise", False)
@@ -234,7 +234,7 @@ class AlignmentFigure(Figure):
         found = alignment_data(distortions(reading, label), reading.models, reading.explained(label), controls, in_map_units=units)
         return found if found.explainers else None
 
-    def plot(self, reading: Reading, label: str, data: AlignmentData) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: AlignmentData) -> Plot:
         """One plot per explainer."""
         return Plot(
             title="Model against explanation, level by level",
@@ -255,12 +255,12 @@ class ScatterFigure(Figure):
 
     name = "scatter"
 
-    def data(self, reading: Reading, label: str) -> ScatterData | None:
+    def data(self, reading: RunReading, label: str) -> ScatterData | None:
         """The samples of every explainer at a few levels."""
         found = scatter_data(distortions(reading, label), reading.models, reading.explained(label))
         return found if found.explainers else None
 
-    def plot(self, reading: Reading, label: str, data: ScatterData) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: ScatterData) -> Plot:
         """One plot per explainer."""
         levels = [sign(f'<g class="l{place}">{DOT}</g>', f"level {level}") for place, level in enumerate(data.levels, start=1)]
         return Plot(

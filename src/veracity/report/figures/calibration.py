@@ -13,7 +13,7 @@ from veracity.report.figure import Plot, line_sign, signs
 from veracity.report.figures.chart import SHARES, log_axis
 from veracity.report.figures.panels import Facet, draw_facets, of_model
 from veracity.report.figures.plane import NEUTRAL, Plane, Spot, draw_paths, draw_plane, draw_spots, group
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.wording import listing, name, piece, say, sentences
 from veracity.results.words import chance_level, strength_range
 
@@ -86,7 +86,7 @@ def draw_one(item: Calibration, data: CalibrationData) -> Facet:
     return Facet(title=title, frame="", drawing=drawing, captions=(of_model(item.model, told, several=several),))
 
 
-def calibration_plot(reading: Reading) -> Plot | None:
+def calibration_plot(reading: RunReading) -> Plot | None:
     """How strong perturbations of the models had to become."""
     data = calibration_data(reading.manifest.get("calibrations") or (), reading.models)
     if not data.found:

@@ -18,7 +18,7 @@ from veracity.report.figure import Figure, Plot, line_sign, sign, signs
 from veracity.report.figures.chart import evenly, exact_scale, legend, tight_scale
 from veracity.report.figures.panels import Facet, draw_facets, of_model, on_models, path
 from veracity.report.figures.plane import Plane, draw_band, draw_paths, draw_plane, group
-from veracity.report.reading import Reading, Subject
+from veracity.report.reading import RunReading, Subject
 from veracity.report.wording import name, say, sentences
 from veracity.statistics.convergence import convergence, hoeffding_error
 
@@ -42,7 +42,7 @@ class DrawKind:
     bounds: tuple[float, float]
 
 
-def random_draws(reading: Reading, score: str) -> dict[Subject, DrawKind]:
+def random_draws(reading: RunReading, score: str) -> dict[Subject, DrawKind]:
     """Draws whose first k are a random sample for every k, by (model, explainer).
 
     This holds for a Monte Carlo walk if each value is a mean over draws. An exhaustive walk visits elements in their order,
@@ -166,7 +166,7 @@ class ConvergenceFigure(Figure):
 
     name = "convergence"
 
-    def data(self, reading: Reading, label: str) -> ConvergenceData | None:
+    def data(self, reading: RunReading, label: str) -> ConvergenceData | None:
         """The running means of draws that are random samples of their own."""
         kinds = random_draws(reading, label)
         if not kinds:
@@ -174,7 +174,7 @@ class ConvergenceFigure(Figure):
         found = convergence_data(reading.draws(label), kinds, reading.models, reading.explained(label), reading.confidence)
         return found if found.explainers else None
 
-    def plot(self, reading: Reading, label: str, data: ConvergenceData) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: ConvergenceData) -> Plot:
         """One plot per explainer."""
         note = (
             "Across: draws per sample. Up: the mean over these samples, each plot on a scale of its own. Explainers that score 1 have "

@@ -17,7 +17,7 @@ from veracity.report.figures.chart import Scale, evenly, exact_scale, legend, sc
 from veracity.report.figures.features import feature_names
 from veracity.report.figures.panels import draw_explainers, on_models, path
 from veracity.report.figures.plane import Plane, draw_band, draw_paths, group
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.wording import listing, name, piece, say, sentences, where
 from veracity.scores.common import Curve
 from veracity.statistics.intervals import mean_interval
@@ -139,7 +139,7 @@ class CurveFigure(Figure):
 
     name = "curve"
 
-    def data(self, reading: Reading, label: str) -> CurvesData | None:
+    def data(self, reading: RunReading, label: str) -> CurvesData | None:
         """The curve that the score describes by `curve(shape, levels)`."""
         series, shape = reading.series(label), (reading.manifest.get("data") or {}).get("shape") or ()
         features = feature_names(reading.manifest)
@@ -155,7 +155,7 @@ class CurveFigure(Figure):
         found = curves_data(values, line, reading.models, reading.explained(label), controls, reading.confidence)
         return found if found.explainers else None
 
-    def plot(self, reading: Reading, label: str, data: CurvesData) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: CurvesData) -> Plot:
         """One plot per explainer."""
         return Plot(
             title="Step by step",

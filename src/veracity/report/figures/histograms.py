@@ -16,7 +16,7 @@ from veracity.report.figure import Plot, SharedFigure, line_sign, sign, signs
 from veracity.report.figures.chart import Scale, from_zero
 from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import Plane, draw_paths, draw_plane, line, stretch
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.wording import as_json, say, sentences, word_of
 from veracity.scores.distance_sets import balance
 
@@ -138,7 +138,7 @@ class HistogramsFigure(SharedFigure):
 
     name = "histograms"
 
-    def data(self, reading: Reading, labels: Sequence[str]) -> list[tuple[list[str], HistogramsData]] | None:
+    def data(self, reading: RunReading, labels: Sequence[str]) -> list[tuple[list[str], HistogramsData]] | None:
         """Scores that share their sets, and the distances in them."""
         found = []
         for alike in sharing_sets(reading, labels):
@@ -146,12 +146,12 @@ class HistogramsFigure(SharedFigure):
             found.append((alike, histograms_data(reading.sets(alike[0]), reading.models, frames)))
         return [(alike, one) for alike, one in found if one.panels] or None
 
-    def plot(self, reading: Reading, labels: Sequence[str], data: list[tuple[list[str], HistogramsData]]) -> tuple[Plot, ...]:
+    def plot(self, reading: RunReading, labels: Sequence[str], data: list[tuple[list[str], HistogramsData]]) -> tuple[Plot, ...]:
         """One figure for each choice of sets."""
         several = len(sharing_sets(reading, labels)) > 1
         return tuple(self.one(reading, alike, found, several=several) for alike, found in data)
 
-    def one(self, reading: Reading, labels: Sequence[str], data: HistogramsData, *, several: bool) -> Plot:
+    def one(self, reading: RunReading, labels: Sequence[str], data: HistogramsData, *, several: bool) -> Plot:
         """One plot per explainer."""
         sets = reading.sets(labels[0]).values()
         same, differ = (max((int(np.isfinite(both[place]).sum()) for both in sets), default=0) for place in (0, 1))
@@ -170,7 +170,7 @@ class HistogramsFigure(SharedFigure):
         )
 
 
-def sharing_sets(reading: Reading, labels: Sequence[str]) -> list[list[str]]:
+def sharing_sets(reading: RunReading, labels: Sequence[str]) -> list[list[str]]:
     """Labels of scores that differ by their name alone, and so share their sets."""
     found: dict[str, list[str]] = {}
     for label in labels:

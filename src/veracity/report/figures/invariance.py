@@ -14,7 +14,7 @@ from veracity.report.figure import BEHIND, Figure, Plot, line_sign, signs
 from veracity.report.figures.chart import Scale, exact_scale, legend, scale_for, tight_scale
 from veracity.report.figures.panels import draw_explainers
 from veracity.report.figures.plane import NEUTRAL, Place, Plane, draw_paths, draw_spots, group, row_spot
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.rows import ON_SYMMETRY, Verdict, judged, own_invariance, verdict
 from veracity.report.wording import GUIDELINES, listing, name, piece, say, sentences, word_of
 from veracity.results import Row
@@ -177,12 +177,12 @@ class RelaxationFigure(Figure):
     name = "relaxation"
     needs = ("several",)
 
-    def data(self, reading: Reading, label: str) -> RelaxationData | None:
+    def data(self, reading: RunReading, label: str) -> RelaxationData | None:
         """The explainers that have a score on several models, without those that are stages of a training."""
         found = relaxation_data(reading.rows, label, reading.models, reading.ranking(label).order, without=reading.steps)
         return found if found.explainers else None
 
-    def plot(self, reading: Reading, label: str, data: RelaxationData) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: RelaxationData) -> Plot:
         """One plot per explainer."""
         return Plot(
             title="Models that are less invariant",
@@ -200,12 +200,12 @@ class TrainingFigure(Figure):
     name = "training"
     needs = ("steps",)
 
-    def data(self, reading: Reading, label: str) -> TrainingData | None:
+    def data(self, reading: RunReading, label: str) -> TrainingData | None:
         """The explainers along the stages."""
         found = training_data(reading.rows, label, reading.steps, reading.ranking(label).order)
         return found if found.explainers else None
 
-    def plot(self, reading: Reading, label: str, data: TrainingData) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: TrainingData) -> Plot:
         """One plot per explainer."""
         return Plot(
             title="During training",

@@ -17,7 +17,7 @@ from veracity.report.figure import Figure, Plot, SharedFigure, sign, signs
 from veracity.report.figures.chart import Axis, Scale, axis_for, evenly, legend, mark, tight_scale
 from veracity.report.figures.panels import HEIGHT, Facet, draw_facets
 from veracity.report.figures.plane import Plane, Spot, draw_paths, draw_plane, draw_spots, group, row_spot
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.wording import as_json, word_of
 from veracity.results import Row
 
@@ -200,12 +200,12 @@ class DotsFigure(Figure):
 
     name = "dots"
 
-    def data(self, reading: Reading, label: str) -> DotsData | None:
+    def data(self, reading: RunReading, label: str) -> DotsData | None:
         """The samples of every explainer, or of the models."""
         found = dots_data(reading.samples(label), reading.models, in_run_order(reading, label) or {"": ""}, reading.confidence)
         return found if found.subjects else None
 
-    def plot(self, reading: Reading, label: str, data: DotsData) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: DotsData) -> Plot:
         """One plot per subject."""
         keys = signs(
             sign('<line class="ends" y1="-7" y2="7"/><circle class="dot" r="4.2"/>', f"ln P with its {reading.level} interval"),
@@ -226,12 +226,12 @@ class ProfileFigure(SharedFigure):
 
     name = "profile"
 
-    def data(self, reading: Reading, labels: Sequence[str]) -> list[Profile] | None:
+    def data(self, reading: RunReading, labels: Sequence[str]) -> list[Profile] | None:
         """Scores that differ by their radius alone."""
         scores = {label: reading.score(label) for label in labels}
         return profile_data(scores, reading.rows, reading.models, searched_explainers(reading)) or None
 
-    def plot(self, reading: Reading, labels: Sequence[str], data: list[Profile]) -> Plot:
+    def plot(self, reading: RunReading, labels: Sequence[str], data: list[Profile]) -> Plot:
         """One plot per family of scores and model."""
         return Plot(
             title="How it grows with the radius",
@@ -244,12 +244,12 @@ class ProfileFigure(SharedFigure):
         )
 
 
-def searched_explainers(reading: Reading) -> list[str]:
+def searched_explainers(reading: RunReading) -> list[str]:
     """The explainers that a search was about, without controls, in the run's order."""
     return list(dict.fromkeys(row.explainer for row in reading.rows if row.searched and row.explainer and not row.control))
 
 
-def in_run_order(reading: Reading, label: str) -> dict[str, str]:
+def in_run_order(reading: RunReading, label: str) -> dict[str, str]:
     """The explainers of a score with their frames, in the run's order."""
     frames = reading.explained(label) if reading.of(label) else {}
     return {name: frames[name] for name in searched_explainers(reading) if name in frames}

@@ -19,7 +19,7 @@ from veracity.report.figures.chart import exact_scale, legend, plain_axis, tight
 from veracity.report.figures.panels import Fan, Panel, Path, draw_fans, path, some_seeds
 from veracity.report.figures.plane import Place
 from veracity.report.figures.robustness import in_run_order
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.wording import name, say, sentences
 from veracity.results import Series
 from veracity.walk import Strongest
@@ -225,12 +225,12 @@ class SearchFigure(Figure):
 
     name = "search"
 
-    def data(self, reading: Reading, label: str) -> SearchData | None:
+    def data(self, reading: RunReading, label: str) -> SearchData | None:
         """The course of every search."""
         found = search_data(reading.score(label), reading.series(label), reading.models, list(in_run_order(reading, label)))
         return found if found.panels else None
 
-    def plot(self, reading: Reading, label: str, data: SearchData) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: SearchData) -> Plot:
         """One plot per model and search."""
         score: Any = reading.score(label)
         free = " A seed without a feasible point counts as harmless, so that the middle begins where half of the seeds have one."
@@ -249,12 +249,12 @@ class RarityFigure(Figure):
 
     name = "rarity"
 
-    def data(self, reading: Reading, label: str) -> SearchData | None:
+    def data(self, reading: RunReading, label: str) -> SearchData | None:
         """The levels of every subset simulation."""
         found = rarity_data(reading.score(label), reading.series(label), reading.models, list(in_run_order(reading, label)))
         return found if found.panels else None
 
-    def plot(self, reading: Reading, label: str, data: SearchData) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: SearchData) -> Plot:
         """One plot per model."""
         return Plot(
             title="Probability against rarity",
@@ -268,7 +268,7 @@ class RarityFigure(Figure):
         )
 
 
-def search_keys(reading: Reading, label: str, *more: Markup) -> Markup:
+def search_keys(reading: RunReading, label: str, *more: Markup) -> Markup:
     """Which mark is which explainer, or which model if the models are searched, and which line is the middle seed."""
     who = list(in_run_order(reading, label)) or reading.models
     return legend(who) + signs(line_sign("seed", "one seed"), line_sign("curve", "the middle seed", dot=True), *more)

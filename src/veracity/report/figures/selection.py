@@ -13,7 +13,7 @@ from veracity.report.figures.chart import CIRCLE, Scale, legend, mark, tight_sca
 from veracity.report.figures.panels import Facet, draw_facets
 from veracity.report.figures.plane import Plane, draw_plane, draw_spots, group, row_spot
 from veracity.report.html import draw
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.wording import say, sentences, title_of, word_of
 from veracity.results import Row
 
@@ -190,7 +190,7 @@ class SelectionFigure(SharedFigure):
 
     name = "selection"
 
-    def data(self, reading: Reading, labels: Sequence[str]) -> SelectionData | None:
+    def data(self, reading: RunReading, labels: Sequence[str]) -> SelectionData | None:
         """Up: the first of each kind of pooled score. Across: the first score of samples."""
         kinds = {reading.score(label).name: label for label in reversed(labels) if reading.score(label).pooled}
         up = [label for label in labels if label in kinds.values()]
@@ -198,7 +198,7 @@ class SelectionFigure(SharedFigure):
         found = selection_data(reading.rows, fidelity, up, reading.models)
         return found if fidelity and found.panels else None
 
-    def plot(self, reading: Reading, labels: Sequence[str], data: SelectionData) -> Plot:
+    def plot(self, reading: RunReading, labels: Sequence[str], data: SelectionData) -> Plot:
         """One plot per model and score."""
         up = dict.fromkeys(word_of(panel.score) for panel in data.panels)
         return Plot(

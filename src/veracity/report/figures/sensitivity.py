@@ -17,7 +17,7 @@ from veracity.report.figure import Plot, SharedFigure
 from veracity.report.figures.chart import Scale, evenly, legend, scale_for, tight_scale
 from veracity.report.figures.panels import Facet, draw_facets, of_model, on_models, path
 from veracity.report.figures.plane import Plane, draw_cloud, draw_plane, group
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.wording import say, sentences, word_of
 from veracity.statistics.correlation import pearson_interval
 from veracity.statistics.intervals import Interval
@@ -114,7 +114,7 @@ class SensitivityFigure(SharedFigure):
     name = "sensitivity"
     least = 2
 
-    def data(self, reading: Reading, labels: Sequence[str]) -> SensitivityData | None:
+    def data(self, reading: RunReading, labels: Sequence[str]) -> SensitivityData | None:
         """Both scores of every sample: the first that has a mark, and the first that has none."""
         marked = {row.score for row in reading.rows if row.marked}
         symmetry, sensitive = [label for label in labels if label in marked], [label for label in labels if label not in marked]
@@ -124,7 +124,7 @@ class SensitivityFigure(SharedFigure):
         found = sensitivity_data(*both, symmetry[0], reading.models, reading.explained(symmetry[0]), reading.confidence)
         return found if found.explainers else None
 
-    def plot(self, reading: Reading, labels: Sequence[str], data: SensitivityData) -> Plot:
+    def plot(self, reading: RunReading, labels: Sequence[str], data: SensitivityData) -> Plot:
         """One plot per explainer."""
         units = "in the explanation's own units" if any(map(reading.run.in_map_units, labels)) else "as a share of the explanation"
         return Plot(

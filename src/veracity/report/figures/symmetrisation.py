@@ -16,7 +16,7 @@ from veracity.report.figure import Figure, Plot
 from veracity.report.figures.chart import Scale, legend, scale_for
 from veracity.report.figures.panels import Facet, draw_facets, of_model
 from veracity.report.figures.plane import Plane, draw_paths, draw_plane, draw_spots, group, row_spot
-from veracity.report.reading import Reading
+from veracity.report.reading import RunReading
 from veracity.report.rows import judged
 from veracity.report.wording import GUIDELINES, bare_label, families, piece, specs_of, word_of
 from veracity.results import Row
@@ -148,12 +148,12 @@ class SymmetrisationFigure(Figure):
     name = "symmetrisation"
     needs = ("families",)
 
-    def data(self, reading: Reading, label: str) -> SymmetrisationData | None:
+    def data(self, reading: RunReading, label: str) -> SymmetrisationData | None:
         """The families of explainers that differ in their number of transforms alone."""
         found = symmetrisation_data(reading.rows, label, reading.models, reading.spec.get("explainers"))
         return found if found.families else None
 
-    def plot(self, reading: Reading, label: str, data: SymmetrisationData) -> Plot:
+    def plot(self, reading: RunReading, label: str, data: SymmetrisationData) -> Plot:
         """One plot per family."""
         note = (
             f"Up: {word_of(label)}, with its {reading.level} interval. Across: over how many random transforms an explanation was "

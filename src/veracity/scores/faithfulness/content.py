@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
+from veracity.core.explainers import Frame
+from veracity.core.features import group_sums
 from veracity.core.measures import Direction
 from veracity.core.registry import SCORES
 from veracity.core.scores import Array, Defaults, Measured, Pair, Reads, Request, Score, Subject
@@ -76,10 +78,26 @@ def gap(attributed: Array, drop: Array, relative: bool) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeScore(Score, ABC):
-    """A score of the explanation alone: nothing is perturbed, and the model is not used."""
+    """A score of the explanation alone: nothing is perturbed, and the model is not used.
+
+    The values of one feature, such as the one-hot columns of a category, are added up first. `groups` is the feature of each value; the
+    data set says it.
+    """
 
     after = frozenset()
     in_summary = "nothing"
+    groups: tuple[int, ...] | None = field(default=None, metadata={"unset": True})
+
+    def for_subject(self, subject: Subject) -> Self:
+        """With the groups of a table, for explanations of its values."""
+        features, explainer = subject.features, subject.explainer
+        if features is None or not features.grouped or explainer is None or explainer.frame is not Frame.INPUT:
+            return self
+        return replace(self, groups=tuple(features.groups.tolist()))
+
+    def by_feature(self, maps: Tensor) -> Tensor:
+        """Maps (R, ...) with one value per feature."""
+        return maps if self.groups is None else group_sums(maps.flatten(1), torch.tensor(self.groups))
 
     def requests(self, subject: Subject, defaults: Defaults) -> Sequence[Request]:
         """Every numerical explanation, once."""
@@ -103,7 +121,7 @@ class Sparseness(ShapeScore):
 
     def observe(self, pair: Pair) -> Tensor:
         """The Gini index of |e|, (R,)."""
-        return sparseness(pair.before.explanation)
+        return sparseness(self.by_feature(pair.before.explanation))
 
 
 @SCORES.add
@@ -121,7 +139,7 @@ class Complexity(ShapeScore):
 
     def observe(self, pair: Pair) -> Tensor:
         """The entropy of |e| / sum |e|, (R,)."""
-        return complexity(pair.before.explanation)
+        return complexity(self.by_feature(pair.before.explanation))
 
 
 @SCORES.add

@@ -10,15 +10,14 @@ import shap
 import torch
 import xgboost
 from shift_invariant import context_of
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from veracity import Audit
 from veracity.core.errors import InputError
 from veracity.core.models import evaluating
-from veracity.explain import Shap, as_explainer
-from veracity.explain.shap_values import of_class
+from veracity.explain import Shap, TreeShap, as_explainer
 from veracity.models import as_model
 
 RNG = np.random.default_rng(0)
@@ -78,6 +77,58 @@ def test_a_function_of_one_class_is_recognised_by_its_sum(column: int) -> None:
     np.testing.assert_allclose(ours(explainer, FOREST), want, atol=1e-6)
 
 
+def test_one_column_has_the_sign_of_the_class_too() -> None:
+    explainer = shap.KernelExplainer(lambda rows: FOREST.predict_proba(rows)[:, 1:], X[:8])
+    assert explainer.shap_values(X[:5], silent=True).shape == (5, 4, 1)
+    theirs = shap.KernelExplainer(FOREST.predict_proba, X[:8]).shap_values(X[:5], silent=True)
+    np.testing.assert_allclose(ours(explainer, FOREST), theirs[np.arange(5), :, TARGETS.numpy()], atol=1e-6)
+
+
+def test_scores_that_do_not_sum_to_one_are_not_turned_around() -> None:
+    model = nn.Linear(4, 2).double().eval()
+    second = shap.KernelExplainer(lambda rows: model(torch.tensor(rows)).detach().numpy()[:, 1], X[:8])
+    with pytest.raises(InputError, match="explains class 1 only, and class 0 is explained"):
+        ours(second, model)
+    assert ours(second, model, targets=torch.ones(5, dtype=torch.long)).shape == (5, 4)
+
+
+def test_rows_that_fit_both_classes_do_not_decide() -> None:
+    def even(rows: Any) -> Any:
+        first = np.where(rows[:, 0] > 1, 0.9, 0.5)
+        return np.stack([first, 1 - first], 1)
+
+    low, high = X[X[:, 0] < 1], X[X[:, 0] > 1]
+    model, rows = as_model("model", even), torch.tensor(np.concatenate([low[:2], high[:1]]))
+    for column in (0, 1):
+        made = shap.KernelExplainer(lambda x, column=column: even(x)[:, column], np.concatenate([low[:3], high[:3]]))
+        found = ours(made, model, rows, torch.zeros(3, dtype=torch.long))
+        torch.testing.assert_close(found[2], torch.tensor([0.2, 0, 0, 0], dtype=torch.float64))
+    undecided = shap.KernelExplainer(lambda x: even(x)[:, 0], low[:6])
+    with pytest.raises(InputError, match="explains one output of 2, and it fits classes 0 and 1 alike: explain all classes"):
+        as_explainer(undecided).check(model, rows[:2], torch.zeros(2, dtype=torch.long))
+
+
+def test_another_model_is_told_by_what_it_adds_to_the_base_value() -> None:
+    one, other = (RandomForestRegressor(5, random_state=0).fit(X, 150 + X[:, column]) for column in (0, 1))
+    with pytest.raises(InputError, match="explains another model than the audited one"):
+        as_explainer(shap.TreeExplainer(other)).check(as_model("model", one), FEW, torch.zeros_like(TARGETS))
+
+
+def test_an_estimator_that_was_fitted_again_is_explained_anew() -> None:
+    forest, explainer = RandomForestClassifier(4, random_state=0).fit(X, Y), TreeShap()
+    for labels in (Y, 1 - Y):
+        forest.fit(X, labels)
+        theirs = shap.TreeExplainer(forest).shap_values(X[:5])[np.arange(5), :, TARGETS.numpy()]
+        np.testing.assert_allclose(ours(explainer, forest), theirs, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["SamplingExplainer", "KernelExplainer"])
+def test_shap_prints_nothing(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    maker = getattr(shap, kind, None) or getattr(shap.explainers, kind)
+    ours(maker(FOREST.predict_proba, X[:4]), FOREST)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_networks() -> None:
     model, x = net(), FEW.float()
     targets = torch.tensor([0, 1, 2, 0, 2])
@@ -109,7 +160,7 @@ def test_rows_go_to_shap_together() -> None:
     Counted.__name__ = "TreeExplainer"
     ours(Counted(FOREST), FOREST, torch.tensor(X), torch.tensor(Y))
     assert sizes[-1] == 60
-    assert len(sizes) <= 5  # one row for its meaning, a trial of two calls, and all rows
+    assert len(sizes) == 3  # a trial of two calls, and all rows
 
 
 def test_a_margin_is_noted() -> None:
@@ -126,6 +177,13 @@ def test_keys_do_not_change_with_use() -> None:
         assert as_explainer(made).spec() == before
     assert as_explainer(shap.TreeExplainer(FOREST)).spec() == as_explainer(shap.TreeExplainer(FOREST)).spec()
     assert as_explainer(shap.TreeExplainer(FOREST)).spec() != as_explainer(shap.TreeExplainer(FOREST, X[:8])).spec()
+
+
+def test_keys_know_the_clustering() -> None:
+    def key(clustering: str) -> Any:
+        return as_explainer(shap.PartitionExplainer(FOREST.predict_proba, shap.maskers.Partition(X[:8], clustering=clustering))).spec()
+
+    assert key("cosine") == key("cosine") != key("cityblock")
 
 
 @pytest.mark.parametrize(
@@ -149,38 +207,11 @@ def test_refusals_are_one_sentence(made: Any, model: Any, sentence: str) -> None
         as_explainer(made()).check(module, x, TARGETS)
 
 
-def test_extra_axes_are_never_summed() -> None:
-    with pytest.raises(InputError, match="values of interactions are not summed"):
-        of_class("mine", torch.zeros(5, 4, 4, 2), FEW, TARGETS, None)
-    with pytest.raises(InputError, match="has values for 2 classes, but class 2 is explained"):
-        of_class("mine", torch.zeros(5, 4, 2), FEW, TARGETS + 1, None)
-
-
 def audit(value: Any, scores: Sequence[str], folder: Path, model: Any = FOREST, x: Any = FEW, **settings: Any) -> Any:
     module = model if isinstance(model, nn.Module) else as_model("model", model)
     return Audit(models=module, inputs=x, explainers=[value], scores=list(scores), controls=False, companions=False, **settings).run(
         folder, progress=False
     )
-
-
-def test_an_explanation_is_scored_as_the_explainer_is(tmp_path: Path) -> None:
-    tree = shap.TreeExplainer(FOREST)
-    values = [
-        audit(value, ["pixel_flipping"], tmp_path / name).table()["value"].tolist()
-        for name, value in {"object": tree, "explanation": tree(X[:5]), "name": "tree_shap"}.items()
-    ]
-    assert values[0] == pytest.approx(values[1])
-    assert values[0] == pytest.approx(values[2])
-
-
-def test_explanations_of_other_inputs_are_refused(tmp_path: Path) -> None:
-    tree = shap.TreeExplainer(FOREST)
-    with pytest.raises(InputError, match=r"Sample 0 of the shap\.Explanation is not sample 0 of the inputs"):
-        audit(tree(X[:5][::-1]), ["pixel_flipping"], tmp_path)
-    with pytest.raises(InputError, match=r"has 4 maps for 5 inputs|values for 4 inputs, but there are 5"):
-        audit(tree(X[:4]), ["pixel_flipping"], tmp_path)
-    with pytest.raises(InputError, match="another model or class"):
-        audit(shap.TreeExplainer(BOOSTED3)(X[:5])[..., 1], ["pixel_flipping"], tmp_path, BOOSTED3)
 
 
 def test_other_weights_are_refused_with_what_to_pass_instead(tmp_path: Path) -> None:

@@ -1,0 +1,11 @@
+"""From what users write to what the engine runs: names become components, tensors become inputs, mistakes become sentences."""
+
+from __future__ import annotations
+
+from veracity.engine.resolve.explainers import check_given, check_needs, labelled, prepare_explainer
+from veracity.engine.resolve.inputs import as_data, as_labels, as_reference, as_tensor, class_names, named_labels, usual_rows
+from veracity.engine.resolve.models import as_models
+from veracity.engine.resolve.scores import Scores, all_scores, check_asked
+from veracity.engine.resolve.settings import as_about, as_outputs, as_whole
+from veracity.engine.resolve.symmetry import as_space, as_walk, check_structure
+from veracity.engine.resolve.training import as_checkpoint, as_checkpoints, as_training

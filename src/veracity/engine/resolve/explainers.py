@@ -1,0 +1,133 @@
+"""Explainers under unique labels with their controls, and checks of what they bring and need."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from veracity.core import fingerprint
+from veracity.core.errors import InputError, SpecError
+from veracity.core.explainers import Explainer, Frame, GivenMaps, InputObserver, Need
+from veracity.core.inputs import Inputs
+from veracity.core.settings import check_value
+from veracity.core.training import Training
+from veracity.engine.resolve.settings import check_labels
+from veracity.explain import CONTROLS, Precomputed, as_explainer
+
+LISTED = Sequence[Any] | Mapping[Any, Any]
+NEEDED = {
+    Need.TRAINING: "training examples: pass Audit(training=(inputs, labels))",
+    Need.CONCEPTS: "concepts: pass Audit(training=(inputs, labels), concepts={'name': {labels that show it}})",
+    Need.CHECKPOINTS: "the model's checkpoints: pass Audit(checkpoints={'model': [state_dict, ...]})",
+}
+
+
+def labelled(explainers: Sequence[Any] | Mapping[str, Any], controls: bool, structured: bool = False) -> dict[str, Explainer]:
+    """Explainers under unique labels: their name, with their settings where two share it; then the controls of their frames."""
+    if isinstance(explainers, str):
+        raise SpecError(f"The explainers are a list, such as ['{explainers}'], not one name.")
+    explainers = check_value(explainers, LISTED, "The setting 'explainers'")
+    if isinstance(explainers, Mapping):
+        check_labels("explainer", explainers)
+        named = {label: as_explainer(one) for label, one in explainers.items()}
+    else:
+        built = [as_explainer(one) for one in explainers]
+        shared = Counter(one.name for one in built)
+        labels = unique_labels([one.name if shared[one.name] == 1 else with_settings(one) for one in built], built)
+        named = dict(zip(labels, built, strict=True))
+    for label, one in named.items():
+        if label in RESERVED and one.spec() != RESERVED[label]().spec():
+            raise SpecError(
+                f"The label '{label}' of the explainer '{one.name}' is the name of a control: choose another one, "
+                "with explainers={'label': ...}."
+            )
+    explained = list(named.values())
+    for control in (kind() for kind in CONTROLS) if controls else ():
+        if any(fair(control, one) for one in explained) and (control.structured or not structured):
+            named.setdefault(control.name, control)
+    return named
+
+
+RESERVED = {kind.name: kind for kind in CONTROLS}
+"""The names of controls, which no other explainer may have: it would take the place of the null."""
+
+
+def fair(control: Explainer, explainer: Explainer) -> bool:
+    """Whether a control can be compared with an explainer: same frame, and same kind of numbers."""
+    if control.frame is not explainer.frame or control.frame is Frame.INPUT:
+        return control.frame is explainer.frame
+    return control.categorical == explainer.categorical and (control.categorical or control.signed == explainer.signed)
+
+
+def unique_labels(labels: list[str], explainers: list[Explainer]) -> list[str]:
+    """Labels with a number where two differ in code alone; two explainers that are the same in everything are refused."""
+    keys = [fingerprint.of_json(one.spec()) for one in explainers]
+    for label, key in zip(labels, keys, strict=True):
+        if keys.count(key) > 1:
+            raise SpecError(f"Two explainers are the same, '{label}': leave one out, or label both with explainers={{'label': ...}}.")
+    seen: Counter[str] = Counter()
+    numbered = []
+    for label in labels:
+        seen[label] += 1
+        numbered.append(label if seen[label] == 1 else f"{label} #{seen[label]}")
+    return numbered
+
+
+def with_settings(explainer: Explainer) -> str:
+    """A name with the settings that differ from their defaults."""
+    parts = []
+    for item in fields(explainer):
+        value = getattr(explainer, item.name)
+        default = item.default_factory() if item.default_factory is not MISSING else item.default
+        if callable(value) or item.name in ("random", "label"):
+            continue
+        if isinstance(value, Tensor) or value != default:
+            parts.append(f"{item.name}={'tensor' if isinstance(value, Tensor) else value}")
+    return f"{explainer.name}({', '.join(parts)})" if parts else explainer.name
+
+
+def prepare_explainer(inputs: Inputs, explainer: Explainer) -> Explainer:
+    """The explainer, after it has seen all inputs if it needs them."""
+    if not isinstance(explainer, InputObserver):
+        return explainer
+    if isinstance(explainer, Precomputed):
+        check_given({explainer.name: explainer}, inputs, ())  # a table's names are gone once the maps are numbers
+    return explainer.prepare(inputs.take(torch.arange(inputs.size())).values)
+
+
+def check_given(explainers: Mapping[str, Explainer], inputs: Inputs, models: Iterable[str]) -> None:
+    """Raise unless there is one precomputed map per input, in their order, for each model."""
+    names, frame = getattr(inputs, "names", None), getattr(inputs, "frame", None)
+    for label, one in explainers.items():
+        if isinstance(one, GivenMaps) and len(one.given) != inputs.size():
+            raise InputError(
+                f"'{label}' has {len(one.given)} maps for {inputs.size()} inputs: give one map for each input, in their order."
+            )
+        if not isinstance(one, Precomputed):
+            continue
+        one.check_order(None if callable(names) else names, None if frame is None else list(frame.index))
+        absent = [name for name in models if "" not in one.sets and name not in one.sets]
+        if absent:
+            raise InputError(
+                f"'{label}' has maps of {', '.join(one.sets)}, but none of model '{absent[0]}': give one set of maps per model."
+            )
+
+
+def check_needs(
+    explainers: Mapping[str, Explainer], training: Training | None, checkpoints: Mapping[str, Any], models: Sequence[str]
+) -> None:
+    """Raise if an explainer lacks something that only the audit can bring."""
+    for label, explainer in explainers.items():
+        for need in sorted(explainer.needs, key=lambda one: one.value):
+            here = {
+                Need.TRAINING: training is not None,
+                Need.CONCEPTS: training is not None and bool(training.concepts),
+                Need.CHECKPOINTS: all(checkpoints.get(name) for name in models),
+            }[need]
+            if not here:
+                raise SpecError(f"{label} needs {NEEDED[need]}.")

@@ -1,0 +1,111 @@
+"""The data of an audit: samples, labels, and the rows that say what usual values are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from veracity.core.errors import InputError, Note
+from veracity.core.inputs import Inputs, TensorInputs
+from veracity.core.models import unwrap, weight_type
+from veracity.core.training import CrossTrained, Training
+from veracity.inputs.convert import as_number_tensor, from_samples
+from veracity.inputs.tables import TableInputs, table_of
+from veracity.inputs.text import is_text, texts_for
+
+USUAL = 10_000
+"""How many training rows say what usual values are."""
+NUMBER = "pass numbers, and for a class its place among the model's outputs, from 0"
+
+
+def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained], training: Any = None, reference: Any = None) -> Inputs:
+    """The data set, in the floating-point type of the models' weights if they all have one. A note says what was converted.
+
+    A table also knows the levels of categories that only occur in the training set or in the reference set.
+    """
+    first = next((model for model in models.values() if isinstance(model, nn.Module)), None)
+    tokens = isinstance(inputs, Tensor) and inputs.ndim == 2 and inputs.dtype is torch.int64
+    read = is_text(inputs) or (tokens and first is not None and hasattr(unwrap(first), "get_input_embeddings"))
+    found = texts_for(first, inputs) if first is not None and read else from_samples(inputs)
+    for given, what in ((training_frame(training), "training set"), (reference, "reference")):
+        if isinstance(found, TableInputs) and isinstance(given, pd.DataFrame):
+            found = found.with_levels(given, what)
+    kinds = {weight_type(model) if isinstance(model, nn.Module) else None for model in models.values()}
+    if not isinstance(found, TensorInputs) or len(kinds) != 1 or None in kinds or found.tensor.dtype in kinds:
+        return found
+    (kind,) = kinds
+    before, after = (str(one).removeprefix("torch.") for one in (found.tensor.dtype, kind))
+    warnings.warn(f"The inputs are {before} and were converted to {after}, the type of the model's weights.", Note, stacklevel=4)
+    return TensorInputs(found.tensor.to(kind))
+
+
+def training_frame(training: Any) -> pd.DataFrame | None:
+    """The examples of a training set if they are a DataFrame."""
+    given = training.inputs if isinstance(training, Training) else training[0] if isinstance(training, (tuple, list)) and training else None
+    frame = getattr(given, "frame", given)
+    return frame if isinstance(frame, pd.DataFrame) else None
+
+
+def as_tensor(value: Any, what: str) -> Tensor | None:
+    """A tensor from an array, a list, a table or a tensor."""
+    return None if value is None else as_number_tensor(value, what, NUMBER)
+
+
+def as_reference(value: Any, inputs: Inputs) -> Tensor | None:
+    """The reference set as a tensor; a DataFrame beside a table is coded like the table."""
+    table = table_of(inputs)
+    return table.encode(value) if table is not None and isinstance(value, pd.DataFrame) else as_tensor(value, "reference")
+
+
+def usual_rows(training: Training | None, inputs: Inputs) -> Tensor | None:
+    """Training rows that say what usual values of a table's columns are; None if there is no training set of such rows."""
+    if training is None or len(inputs.shape) != 1 or training.inputs.shape != inputs.shape:
+        return None
+    return training.inputs.take(torch.arange(min(training.inputs.size(), USUAL))).values
+
+
+def as_labels(targets: Any, size: int, classes: Sequence[Any] | None = None) -> Tensor | None:
+    """Labels on the CPU: one per sample, one for each of its labels (N, K), or a map of them (N, H, W).
+
+    `classes` are the labels that a classifier was fitted on, if they are not 0, 1, ...
+    """
+    found = as_tensor(class_places(targets, classes), "targets")
+    if found is None:
+        return None
+    labels = found.cpu()
+    if labels.ndim < 1 or len(labels) != size:
+        raise InputError(f"The targets must have one entry for each of the {size} inputs, not the shape {tuple(labels.shape)}.")
+    return labels
+
+
+def class_places(labels: Any, classes: Sequence[Any] | None) -> Any:
+    """Labels as class numbers from 0; unchanged if there are no classes or no labels."""
+    if classes is None or labels is None:
+        return labels
+    place = {label: number for number, label in enumerate(classes)}
+    given = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels).ravel().tolist()
+    unseen = next((label for label in given if label not in place), None)
+    if unseen is not None:
+        known = ", ".join(map(str, classes))[:200]
+        raise InputError(f"The target {unseen!r} is none of the classes that the model was fitted on: {known}.")
+    return [place[label] for label in given]
+
+
+def class_names(models: Mapping[str, nn.Module | CrossTrained]) -> list[Any] | None:
+    """The labels of the models' outputs if the models name them, agree, and do not just count from 0."""
+    found = [getattr(model, "classes", None) for model in models.values()]
+    if not found or found[0] is None or any(one != found[0] for one in found):
+        return None
+    names: list[Any] = list(found[0])
+    return None if names == list(range(len(names))) else names
+
+
+def named_labels(labels: Tensor, names: Sequence[Any] | None) -> Any:
+    """Class numbers as the labels that `as_labels` takes for them."""
+    return labels if names is None else [names[number] for number in labels.tolist()]

@@ -1,0 +1,149 @@
+"""Which part of a data set is its labels: in datasets and loaders of torch, datasets of Hugging Face, dicts, and lists of samples."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler, default_collate
+
+from veracity.core.errors import InputError, Note
+from veracity.core.randomness import gpus_in_use, seeded
+
+LABELS = ("label", "labels", "target", "targets", "y")
+"""Names of the entry that holds the labels."""
+METHODS = ("shape", "size", "take", "fingerprint", "adapt")
+"""What every Inputs has."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Samples, their labels or None, and what was taken for the labels, such as "The entry 'y'"."""
+
+    samples: Any
+    labels: Any = None
+    taken: str = ""
+
+
+def split_labels(given: Any) -> Split:
+    """Samples and labels. A note says what was taken for labels, since it may be an input."""
+    found = split(given)
+    if found.taken:
+        warnings.warn(
+            f"{found.taken} was taken for the labels, not for an input: pass SeveralInputs({{'name': array}}) if the model takes it.",
+            Note,
+            stacklevel=3,
+        )
+    return found
+
+
+def split(given: Any) -> Split:
+    """Samples and labels; something that holds no labels stays as it is."""
+    if isinstance(given, (Tensor, np.ndarray, pd.DataFrame)) or all(hasattr(given, name) for name in METHODS):
+        return Split(given)
+    if isinstance(given, DataLoader):
+        return of_loader(given)
+    if isinstance(given, Dataset) or (hasattr(given, "column_names") and hasattr(given, "features")):
+        return of_samples(samples_in(given))
+    if isinstance(given, Mapping) or hasattr(given, "input_ids"):
+        return of_batch(given)
+    if isinstance(given, list) and given and (isinstance(given[0], Mapping) or is_pair(given[0])):
+        return of_samples(given)
+    return Split(given)
+
+
+def is_pair(sample: Any) -> bool:
+    """Whether a sample in a list is an array with something behind it, such as a label."""
+    return isinstance(sample, tuple) and len(sample) > 1 and isinstance(sample[0], (Tensor, np.ndarray)) and sample[0].ndim > 0
+
+
+def of_samples(samples: Sequence[Any]) -> Split:
+    """From a list of samples: the label is the entry of that name in a dict, and the last of several entries in a tuple."""
+    if not samples:
+        raise InputError("There are no inputs: the dataset is empty.")
+    first = samples[0]
+    if isinstance(first, Mapping):
+        label = label_name(first)
+        rest = [{name: part for name, part in row.items() if name != label} for row in samples]
+        alone = [next(iter(row.values())) for row in rest] if len(rest[0]) == 1 else rest
+        return Split(alone) if label is None else Split(alone, [row[label] for row in samples], f"The entry '{label}'")
+    if not isinstance(first, (tuple, list)):
+        return Split(samples)
+    if len(first) == 1:
+        return Split([row[0] for row in samples])
+    single = len(first) == 2
+    rest = [row[0] if single else {f"input_{n}": part for n, part in enumerate(row[:-1])} for row in samples]
+    return Split(rest, [row[-1] for row in samples], "The last entry of each sample")
+
+
+def of_batch(batch: Any) -> Split:
+    """From one batch of all samples: arrays by name, in a tuple, or one array."""
+    if isinstance(batch, Mapping) or hasattr(batch, "input_ids"):
+        parts = dict(batch)
+        label = label_name(parts)
+        rest = {name: part for name, part in parts.items() if name != label}
+        return Split(rest) if label is None else Split(rest, parts[label], f"The entry '{label}'")
+    if not isinstance(batch, (tuple, list)) or isinstance(batch[0], str):
+        return Split(batch)
+    if len(batch) == 1:
+        return Split(batch[0])
+    rest = batch[0] if len(batch) == 2 else {f"input_{n}": part for n, part in enumerate(batch[:-1])}
+    return Split(rest, batch[-1], "The last entry of each batch")
+
+
+def label_name(parts: Mapping[str, Any]) -> str | None:
+    """The name of the labels among the parts of a sample; None if there are no labels or no other parts."""
+    return next((name for name in LABELS if name in parts), None) if len(parts) > 1 else None
+
+
+def samples_in(dataset: Any) -> list[Any]:
+    """All samples of a dataset."""
+    return [dataset[number] for number in range(len(dataset))] if hasattr(dataset, "__len__") else list(dataset)
+
+
+def of_loader(loader: DataLoader[Any]) -> Split:
+    """The samples that a loader chooses, put together as it does: all of them in one batch, so that padding fits all.
+
+    A loader that shuffles is read in the order of its dataset. Other samplers draw with a fixed seed.
+    """
+    dataset: Any = loader.dataset
+    order = order_of(loader)
+    samples = samples_in(dataset) if order is None else [dataset[number] for number in order]
+    if loader.batch_sampler is None and not hasattr(dataset, "__len__"):
+        return of_samples([loader.collate_fn(sample) for sample in samples])
+    if loader.collate_fn is default_collate or loader.batch_sampler is None or not samples:
+        return of_samples(samples)
+    try:
+        with seeded(0, gpus_in_use()):
+            return of_batch(loader.collate_fn(samples))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        raise InputError(
+            f"The collate_fn of the DataLoader fails on all {len(samples)} samples at once with {reason}: pass the samples as arrays."
+        ) from error
+
+
+def order_of(loader: DataLoader[Any]) -> list[Any] | None:
+    """The numbers of the samples that a loader chooses; None for all in the order of the dataset. The caller's random state stays."""
+    dataset: Any = loader.dataset
+    plain = loader.batch_sampler is None or type(loader.batch_sampler) is BatchSampler
+    sampler: Any = loader.sampler if plain else loader.batch_sampler
+    shuffled = type(sampler) is RandomSampler and not sampler.replacement
+    whole = type(sampler) is SequentialSampler or (shuffled and hasattr(dataset, "__len__") and sampler.num_samples == len(dataset))
+    if whole or not hasattr(dataset, "__len__"):
+        return None
+    own = getattr(sampler, "generator", None)
+    before = own.get_state() if isinstance(own, torch.Generator) else None
+    try:
+        with seeded(0, gpus_in_use()):
+            chosen = list(sampler)
+    finally:
+        if isinstance(own, torch.Generator) and before is not None:
+            own.set_state(before)
+    return chosen if plain else [number for batch in chosen for number in batch]

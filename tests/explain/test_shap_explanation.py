@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shap
+import torch
+import xgboost
+from sklearn.ensemble import RandomForestClassifier
+
+from veracity import Audit
+from veracity.core.errors import InputError
+from veracity.models import as_model
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 4))
+FOREST = RandomForestClassifier(4, random_state=0).fit(X, X[:, 0] + X[:, 1] * X[:, 2] > 0)
+BOOSTED3 = xgboost.XGBClassifier(n_estimators=3).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+
+
+def audit(value: Any, scores: list[str], folder: Path, model: Any = FOREST) -> Any:
+    made = Audit(models=as_model("model", model), inputs=torch.tensor(X[:5]), explainers=[value], scores=scores, controls=False)
+    return made.run(folder, progress=False)
+
+
+def test_an_explanation_is_scored_as_the_explainer_is(tmp_path: Path) -> None:
+    tree = shap.TreeExplainer(FOREST)
+    values = [
+        audit(value, ["pixel_flipping"], tmp_path / name).table()["value"].tolist()
+        for name, value in {"object": tree, "explanation": tree(X[:5]), "name": "tree_shap"}.items()
+    ]
+    assert values[0] == pytest.approx(values[1])
+    assert values[0] == pytest.approx(values[2])
+
+
+def test_explanations_of_other_inputs_are_refused(tmp_path: Path) -> None:
+    tree = shap.TreeExplainer(FOREST)
+    with pytest.raises(InputError, match=r"Sample 0 of the shap\.Explanation is not sample 0 of the inputs"):
+        audit(tree(X[:5][::-1]), ["pixel_flipping"], tmp_path)
+    with pytest.raises(InputError, match=r"has 4 maps for 5 inputs|values for 4 inputs, but there are 5"):
+        audit(tree(X[:4]), ["pixel_flipping"], tmp_path)
+    with pytest.raises(InputError, match="another model or class"):
+        audit(shap.TreeExplainer(BOOSTED3)(X[:5])[..., 1], ["pixel_flipping"], tmp_path, BOOSTED3)
+
+
+def test_one_class_is_recognised_from_all_rows(tmp_path: Path) -> None:
+    tree = shap.TreeExplainer(FOREST)
+    maps = [
+        audit(value, ["complexity"], tmp_path / str(at)).explanations("model", "shap.Explanation")
+        for at, value in enumerate((tree(X[:5]), tree(X[:5])[..., 0], tree(X[:5])[..., 1]))
+    ]
+    np.testing.assert_allclose(maps[1], maps[0], atol=1e-9)
+    np.testing.assert_allclose(maps[2], maps[0], atol=1e-9)

@@ -1,0 +1,122 @@
+"""Labels beside samples: found, said, and kept apart from the inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler, TensorDataset
+
+import veracity
+from veracity.core.errors import InputError, Note
+from veracity.inputs import as_inputs, split_labels
+
+X = torch.arange(12.0).reshape(4, 3)
+Y = torch.tensor([0, 1, 0, 1])
+
+
+def rows(given: Any) -> list[Any]:
+    inputs = as_inputs(given)
+    return inputs.take(torch.arange(inputs.size())).values.tolist()  # type: ignore[no-any-return]
+
+
+def numbers(labels: Any) -> list[int]:
+    return [int(one) for one in labels]
+
+
+class Stream(IterableDataset[Any]):
+    """Samples without a number."""
+
+    def __iter__(self) -> Any:
+        return iter(list(zip(X, Y, strict=True)))
+
+
+class Words(Dataset[Any]):
+    """Texts with labels, as Hugging Face gives them."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        return {"text": ["a fine film", "a dull one"][row], "label": row}
+
+
+def padded(batch: list[Any]) -> tuple[Tensor, Tensor]:
+    """Rows of different lengths, filled up to the longest."""
+    return torch.nn.utils.rnn.pad_sequence([row for row, _ in batch], batch_first=True), torch.stack([label for _, label in batch])
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"x": X, "y": Y}, "The entry 'y'"),
+        ([{"x": row, "label": int(label)} for row, label in zip(X, Y, strict=True)], "The entry 'label'"),
+        (list(zip(X, Y, strict=True)), "The last entry of each sample"),
+        ([(row.numpy(), int(label)) for row, label in zip(X, Y, strict=True)], "The last entry of each sample"),
+        (TensorDataset(X, Y), "The last entry of each sample"),
+        (DataLoader(TensorDataset(X, Y), batch_size=3, shuffle=True), "The last entry of each sample"),
+        (DataLoader(Stream(), batch_size=3), "The last entry of each sample"),
+        (DataLoader(TensorDataset(X, Y), batch_size=3, collate_fn=padded), "The last entry of each batch"),
+    ],
+)
+def test_labels_are_found_and_said(given: Any, taken: str) -> None:
+    with pytest.warns(Note, match=f"^{taken} was taken for the labels"):
+        assert numbers(split_labels(given).labels) == Y.tolist()
+    with pytest.warns(Note):
+        assert rows(given) == X.tolist()
+
+
+@pytest.mark.parametrize("given", [X, X.numpy(), TensorDataset(X), {"y": X}, {"a": X, "b": X}, (X, X), X.tolist(), list(X)])
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_taken_where_there_are_no_labels(given: Any) -> None:
+    assert split_labels(given).labels is None
+    as_inputs(given)
+
+
+def test_labels_beside_the_inputs_are_the_targets() -> None:
+    net = torch.nn.Linear(3, 2).eval()
+    with pytest.warns(Note, match="The entry 'y'"):
+        assert numbers(veracity.Audit(models=net, inputs={"x": X, "y": Y}).labels) == Y.tolist()
+    with pytest.warns(Note, match="The entry 'y'"):
+        assert numbers(veracity.Audit(models=net, inputs={"x": X, "y": Y}, targets=1 - Y).labels) == (1 - Y).tolist()
+
+
+def test_a_loader_puts_samples_together_in_its_own_way() -> None:
+    lengths = [(torch.ones(n), torch.tensor(n % 2)) for n in (1, 3, 2)]
+    with pytest.warns(Note):
+        assert rows(DataLoader(lengths, batch_size=2, collate_fn=padded)) == [[1, 0, 0], [1, 1, 1], [1, 1, 0]]  # type: ignore[arg-type]
+
+
+def test_a_sampler_chooses_the_samples_and_leaves_the_random_state() -> None:
+    generator = torch.Generator().manual_seed(3)
+    loader = DataLoader(TensorDataset(X, Y), sampler=SubsetRandomSampler([1, 3], generator=generator))
+    before, own = torch.get_rng_state(), generator.get_state()
+    with pytest.warns(Note):
+        found, again = rows(loader), rows(loader)
+    assert sorted(found) == [X[1].tolist(), X[3].tolist()]
+    assert found == again
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(own, generator.get_state())
+
+
+def test_batches_chosen_by_hand() -> None:
+    with pytest.warns(Note):
+        assert rows(DataLoader(TensorDataset(X, Y), batch_sampler=[[2], [0, 1]])) == X[[2, 0, 1]].tolist()
+
+
+def test_a_dataset_of_texts_gives_texts() -> None:
+    with pytest.warns(Note, match="The entry 'label'"):
+        found = split_labels(Words())
+    assert found.samples == ["a fine film", "a dull one"]
+    assert found.labels == [0, 1]
+
+
+def test_a_collate_function_that_fails() -> None:
+    def broken(batch: Any) -> Any:
+        return np.zeros(3)[len(batch)]
+
+    with pytest.raises(InputError, match=r"collate_fn of the DataLoader fails on all 4 samples at once with IndexError: .*pass"):
+        split_labels(DataLoader(TensorDataset(X, Y), collate_fn=broken))
