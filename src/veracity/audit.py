@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
+from veracity.core import fingerprint
 from veracity.core.component import encode_setting, hashing_once
-from veracity.core.errors import InputError, Note
+from veracity.core.errors import InputError, Note, unknown
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
 from veracity.core.features import Features, features_of
 from veracity.core.inputs import Inputs, SelectedSamples, TensorInputs
-from veracity.core.models import as_device, to_device
+from veracity.core.models import PRECISIONS, as_device, device_of, in_precision, to_device
 from veracity.core.scores import Defaults
 from veracity.core.settings import Count, Inside, Whole, check_fields
 from veracity.core.spaces import InputSpace
@@ -34,7 +35,16 @@ from veracity.engine.forecast import Forecast, forecast
 from veracity.engine.loop import JobRunner
 from veracity.engine.memory import Budget
 from veracity.engine.plan import plan, unfinished
-from veracity.engine.preliminaries import Preliminaries, calibrate_all, known_strengths, learn_all, pending_lessons, skip_impossible
+from veracity.engine.precision import CHECKED, check_resolution, strict_records
+from veracity.engine.preliminaries import (
+    Preliminaries,
+    Strengths,
+    calibrate_all,
+    known_strengths,
+    learn_all,
+    pending_lessons,
+    skip_impossible,
+)
 from veracity.engine.prepare import AuditPlan, check_classes, check_requests, reader_notes
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import LATE, JobProgress, bar, weight
@@ -120,6 +130,37 @@ def rehearse(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progre
     return None
 
 
+STRICT, ROWS = "strict", "rows"
+"""The folder of samples that were measured again in float32, and the record of how many rows a call takes."""
+ROWS_KEY = fingerprint.of_json([ROWS])
+
+
+def known_rows(store: RunFolder) -> dict[str, int]:
+    """Rows per call of each model as a run measured them before, so that its numbers do not depend on a timing."""
+    return {name: int(rows) for name, rows in (store.read_table(ROWS, ROWS_KEY) or {}).items()}
+
+
+def remember_rows(store: RunFolder, budgets: Mapping[str, Budget]) -> None:
+    """Store the rows per call of each model."""
+    found = {name: budget.rows for name, budget in budgets.items()}
+    if known_rows(store) != found:
+        store.write_table(ROWS, ROWS_KEY, found)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def in_own_precision(method: F) -> F:
+    """A method of an audit, within the audit's precision."""
+
+    @wraps(method)
+    def inside(self: Audit, *args: Any, **settings: Any) -> Any:
+        with in_precision(self.precision):
+            return method(self, *args, **settings)
+
+    return cast(F, inside)
+
+
 RESOLVED = ("models", "inputs", "targets", "explainers", "scores", "reference", "concepts", "checkpoints", "outputs", "about")
 """Settings that `resolve` checks."""
 
@@ -149,6 +190,7 @@ class Audit:
     concepts     {"name": which training examples show it}: a set of labels, a mask, or a function (examples, labels) -> mask
     examples     how many of the training examples, the first ones, explanations by example refer to; all by default
     checkpoints  {"model": [...]} in the order of the training: state dicts, files, or either with its learning rate in a pair
+    precision    "float32", or "tf32" for products and convolutions on a GPU: faster, coarser, and checked on 16 samples in float32
     outputs      "logits", "probabilities", "multilabel" (a logit for each label) or "raw" (values of a regression) if the outputs should
                  not be recognised by themselves
     """
@@ -169,6 +211,7 @@ class Audit:
     examples: Count | None = None
     checkpoints: Mapping[str, Sequence[Any]] | None = None
     outputs: str | None = None
+    precision: str = "float32"
     seed: Whole = 0
     confidence: Inside = 0.95
     title: str | None = None
@@ -177,6 +220,8 @@ class Audit:
     def __post_init__(self) -> None:
         """Check the plain settings; `resolve` checks names and data."""
         check_fields(self, "the audit", others=RESOLVED)
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS)
 
     @cached_property
     def modules(self) -> dict[str, nn.Module | CrossTrained]:
@@ -200,6 +245,7 @@ class Audit:
         return as_labels(given, self.data.size(), class_names(self.modules))
 
     @hashing_once()
+    @in_own_precision
     def run(
         self,
         folder: str | Path,
@@ -222,12 +268,14 @@ class Audit:
         store.check_writable(Kind.AUDIT)
         settings: dict[str, Any] = {"workers": workers, "batch": batch, "memory": memory}
         crossed = any(isinstance(model, CrossTrained) for model in self.modules.values())
+        settings["rows"] = known_rows(store)
         ready = rehearse(self, settings, store, progress) if crossed else self.prepare(**settings, progress=progress)
         try:
             with store.writing():
                 with bar("checking stored files", store.count(), progress) as advance:
                     store.repair(advance)
                 prepared = ready or self.prepare(**settings, trained=self.cross_train(store, progress), progress=progress)
+                remember_rows(store, prepared.budgets)
                 strengths = calibrate_all(prepared.problem, prepared.budgets, store, progress)
                 asked = [(job, cell) for job in prepared.jobs for cell in job.cells if cell.name in prepared.scores.asked]
                 strengths.check((job.model, cell.request.space) for job, cell in asked)
@@ -237,6 +285,8 @@ class Audit:
                 left = skip_impossible(unfinished(prepared.jobs, store.finished() - store.incomplete()), strengths, lessons, store)
                 with bar("auditing", sum(weight(job.cost) for job in left), progress) as advance:
                     chosen.run(left, JobRunner(prepared.problem, store.root, prepared.budgets), JobProgress(advance))
+                if self.precision != "float32":
+                    self.check_strictly(store, prepared, strengths, settings)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
         result = Result(str(folder))
@@ -245,6 +295,24 @@ class Audit:
         for failure in failures_of(result.failures().to_dict("records")):
             warnings.warn(str(failure), Note, stacklevel=2)
         return result
+
+    def check_strictly(self, store: RunFolder, prepared: AuditPlan, strengths: Strengths, settings: Mapping[str, Any]) -> None:
+        """Measure the first samples again in float32, with the same draws and strengths, and note the differences in the manifest."""
+        rows = torch.arange(min(CHECKED, self.data.size()))
+        labels = None if self.labels is None else named_labels(self.labels[rows], class_names(self.modules))
+        own = replace(self, precision="float32", inputs=SelectedSamples(self.data, rows), targets=labels)
+        folder = RunFolder(f"{store.root}/{STRICT}")
+        with warnings.catch_warnings(), in_precision("float32"):
+            warnings.simplefilter("ignore", Note)
+            plan = with_strengths(own.prepare(**{**settings, "rows": {}}), strengths.sigmas)
+            plan = replace(plan, calibrations=prepared.calibrations)
+            with folder.writing():
+                lessons = learn_all(plan.problem, plan.budgets, folder, progress=False)
+                folder.write_manifest(plan.manifest(folder))
+                left = skip_impossible(unfinished(plan.jobs, folder.finished() - folder.incomplete()), strengths, lessons, folder)
+                as_executor(None, 1).run(left, JobRunner(plan.problem, folder.root, plan.budgets), JobProgress(lambda _steps: None))
+        found = strict_records(Result(store.root), Result(folder.root))
+        store.write_manifest({**store.manifest(), "strict": found})
 
     @cached_property
     def complete(self) -> Audit:
@@ -299,6 +367,7 @@ class Audit:
 
         return {name: training.train(store, progress, look if unknown else None) for name, training in trainings.items()}
 
+    @in_own_precision
     def forecast(
         self,
         folder: str | Path | None = None,
@@ -326,6 +395,7 @@ class Audit:
         return forecast(prepared.problem, prepared.jobs, finished, prepared.budgets, workers, ahead)
 
     @hashing_once()
+    @in_own_precision
     def prepare(
         self,
         *,
@@ -335,14 +405,16 @@ class Audit:
         trained: Mapping[str, FoldModels] | None = None,
         rehearsal: bool = False,
         progress: bool = False,
+        rows: Mapping[str, int] | None = None,
     ) -> AuditPlan:
         """Resolve every name, check every model, and plan; raises if anything cannot work.
 
         `trained` holds the models of folds by the name of their cross-trained model; a `rehearsal` says nothing about their predictions.
+        `rows` are the rows per call of models for which they were measured before.
         """
         if self.complete is not self:
             return self.complete.prepare(
-                workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=rehearsal, progress=progress
+                workers=workers, batch=batch, memory=memory, trained=trained, rehearsal=rehearsal, progress=progress, rows=rows
             )
         one = self.resolve(workers=workers, batch=batch, memory=memory)
         inputs, labels = one.inputs, one.labels
@@ -362,21 +434,28 @@ class Audit:
             for name, label, fold, given in every:
                 check_ready(name, given)
                 advance(0, f"looking at {name}")
-                module, budgets[name] = first_pass(name, inputs.adapt(given), inputs, memory, batch, workers)
+                at_once = (rows or {}).get(name) if batch is None else batch
+                module, budgets[name] = first_pass(name, inputs.adapt(given), inputs, memory, at_once, workers)
                 check_training(name, module, one.training, one.explainers)
                 model, accuracies[label] = admit(name, module, inputs, labels, one.target, one.outputs, budgets[name], advance)
                 known = folds[label].fingerprints[fold.fold] if fold and folds[label].fingerprints else model.fingerprint
+                if self.precision != "float32":
+                    if device_of(module).type != "cuda":
+                        raise InputError(f"precision='{self.precision}' needs a GPU, but model '{name}' is on the CPU: leave it out.")
+                    known = fingerprint.of_json([known, self.precision])
                 models[name] = replace(model, fingerprint=known, checkpoints=one.checkpoints.get(label, ()), place=fold)
         records = fold_records(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
         problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
-        problem = replace(problem, features=one.features)
+        problem = replace(problem, features=one.features, precision=self.precision)
         check_classes(problem, labels)
         with bar("trying explainers", len(every) * len(one.explainers), progress, after=LATE) as advance:
             problem, notes = try_explainers(problem, budgets, advance)
         with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
             jobs = plan(problem, budgets, advance)
         check_requests(problem, jobs, one.scores.asked)
+        if self.precision != "float32":
+            check_resolution(jobs, inputs)
         notes += [] if rehearsal else reader_notes(problem, jobs) + accuracy_notes(records)
         return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
 
@@ -425,6 +504,7 @@ class Audit:
             "controls": self.controls,
             "companions": self.companions,
             "outputs": self.outputs,
+            **({"precision": self.precision} if self.precision != "float32" else {}),
             "reference": encode_setting(as_reference(self.reference, self.data)),
             "concepts": sorted(self.concepts or {}),
             "examples": self.examples,

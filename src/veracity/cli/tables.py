@@ -22,7 +22,7 @@ from veracity.report.figures.folds import fold_sentence, folds_data
 from veracity.report.wording import ARROWS, frame_title, in_order, title_of
 from veracity.results import Result, Row
 from veracity.results.rows import digits_of
-from veracity.results.words import assumptions, caveats, cost, set_columns, strength_lines
+from veracity.results.words import assumptions, caveats, cost, set_columns, strength_lines, strict_lines
 
 if TYPE_CHECKING:
     from veracity.orbits import OrbitResult
@@ -181,6 +181,7 @@ def audit_tables(result: Result) -> Iterator[Table]:
         known = result.known_score(score)
         if "alignment" in known.figures and getattr(known, "sigma", 0.0) is None:
             table.note(*strength_lines([one for one in manifest.get("calibrations") or () if one["model"] == model]))
+        table.note(*strict_lines([one for one in manifest.get("strict") or () if (one["model"], one["score"]) == (model, score)]))
         yield table
     for (score,), rows in by_key([row for row in result.rows if not row.explainer], "score").items():
         if rows[0].searched:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import deepcopy
 from difflib import get_close_matches
 from typing import Any, Protocol, runtime_checkable
@@ -15,12 +16,26 @@ from torch.nn.parameter import is_lazy
 from veracity.core.errors import InputError, listed
 from veracity.core.snapshot import TensorSnapshot
 
+PRECISIONS = {"float32": "ieee", "tf32": "tf32"}
+"""The precisions of products and convolutions on a GPU, and torch's names for them."""
+PRECISION: ContextVar[str] = ContextVar("precision", default="float32")
+
+
+@contextmanager
+def in_precision(name: str) -> Iterator[None]:
+    """Evaluate models in this precision within the block; float32 outside of any."""
+    before = PRECISION.set(name)
+    try:
+        yield
+    finally:
+        PRECISION.reset(before)
+
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """The model in evaluation mode and full float32; modes, gradients, buffers and settings are restored on exit.
+    """The model in evaluation mode and in the precision of the audit; modes, gradients, buffers and settings are restored on exit.
 
-    With TF32, numbers would depend on the batch size and hide an exact symmetry.
+    That is full float32 unless somebody asks for TF32, whose numbers depend on the batch size and may hide an exact symmetry.
     """
     modes = {module: module.training for module in model.modules()}
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
@@ -32,7 +47,7 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
         for parameter in gradients:
             parameter.grad = None
         for part in precisions:
-            part.fp32_precision = "ieee"
+            part.fp32_precision = PRECISIONS[PRECISION.get()]
         yield model
     finally:
         for part, precision in precisions.items():

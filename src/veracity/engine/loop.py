@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from veracity.core.errors import ChangedModelError, SpecError, StoreError, VeracityError, error_text
-from veracity.core.models import device_of, evaluating, out_of_memory
+from veracity.core.models import device_of, evaluating, in_precision, out_of_memory
 from veracity.core.randomness import gpus_in_use, seeded
 from veracity.core.scores import Reads
 from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, Space, TargetSpace, TrainingSpace, WeightSpace
@@ -68,7 +68,7 @@ class JobRunner:
         """
         folder, problem, model = RunFolder(self.folder), self.problem, self.problem.models[job.model]
         try:
-            with evaluating(model.module), seeded(problem.seed, gpus_in_use()):
+            with in_precision(problem.precision), evaluating(model.module), seeded(problem.seed, gpus_in_use()):
                 learnt = recall(folder, job.learnt, device_of(model.module))
                 first = problem.inputs.take(torch.tensor(job.samples[:1])).to(device_of(model.module))
                 guard = Guard(job.explainer, problem.explainers.get(job.explainer), model.module, first)

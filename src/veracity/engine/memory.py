@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +19,12 @@ from veracity.core.scores import Reads
 
 T = TypeVar("T")
 CPU_MEMORY = 1 << 30
-GPU_SHARE = 4
+GPU_SHARE = 2
 MOST_ROWS = {"cpu": 512, "cuda": 16384}
+CALL_SECONDS = 0.15
+"""How long a call of a model on a GPU should take, so that starting its kernels takes less."""
+TRIED_ROWS = (16, 32)
+"""Two numbers of rows whose memory and time are measured."""
 
 
 @dataclass
@@ -83,7 +89,7 @@ def row_bytes(model: nn.Module, row: Signals) -> int:
 
 
 def memory_for(device: torch.device) -> int:
-    """The memory budget where none is given: 1 GiB on a CPU, a quarter of what is free on a GPU."""
+    """The memory budget where none is given: 1 GiB on a CPU, half of what is free on a GPU."""
     return torch.cuda.mem_get_info(device)[0] // GPU_SHARE if device.type == "cuda" else CPU_MEMORY
 
 
@@ -94,7 +100,59 @@ def budget_for(model: nn.Module, row: Signals, memory: int | None, rows: int | N
     own = getattr(unwrap(model), "most_rows", None)
     most = MOST_ROWS.get(row.values.device.type, MOST_ROWS["cpu"]) if own is None else own
     share = (memory_for(row.values.device) if memory is None else memory) // workers
+    if row.values.device.type == "cuda" and own is None:
+        return Budget(measured_rows(model, row, share, most))
     return Budget(max(1, min(most, share // row_bytes(model, row))))
+
+
+def measured_rows(model: nn.Module, row: Signals, share: int, most: int) -> int:
+    """As many rows as fit into `share` bytes, of which a call on a GPU takes about 0.15 s: a power of two, at most `most`.
+
+    The bytes and seconds per row are measured, forward and backward, with two numbers of rows; a network that is so small that its
+    calls take no longer with more rows is tried once more with many.
+    """
+    few, more = TRIED_ROWS
+    cost_of_pass(model, row, few)  # the first call also looks for algorithms
+    low, high = cost_of_pass(model, row, few), cost_of_pass(model, row, more)
+    if low is None or high is None:
+        return 1
+    each = max(1.0, (high[0] - low[0]) / (more - few))
+    fixed = max(0.0, low[0] - few * each)
+    limit = max(1, int(min(most, (share - fixed) / each)))
+    rows = min(limit, enough_rows(more, high[1]))
+    if rows >= 8 * more and (found := cost_of_pass(model, row, rows)) is not None:
+        rows = min(limit, max(rows, enough_rows(rows, found[1])))
+    return rows
+
+
+def enough_rows(rows: int, seconds: float) -> int:
+    """A power of two of rows that takes about 0.15 s, if `rows` of them take `seconds`.
+
+    >>> enough_rows(32, 0.02), enough_rows(32, 1.0)
+    (256, 32)
+    """
+    return max(32, 2 ** math.ceil(math.log2(max(1.0, rows * CALL_SECONDS / max(seconds, 1e-9)))))
+
+
+def cost_of_pass(model: nn.Module, row: Signals, rows: int) -> tuple[int, float] | None:
+    """The bytes and seconds of one pass of copies of a row on its GPU, forward and, if it can, backward; None if they do not fit."""
+    device = row.values.device
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before, start = torch.cuda.memory_allocated(device), time.perf_counter()
+    try:
+        x = row[torch.zeros(rows, dtype=torch.long, device=device)]
+        leaf = x.values.detach().requires_grad_(x.values.is_floating_point())
+        with torch.enable_grad():
+            output = Signals(leaf, x.structure, x.present).through(model)
+            if isinstance(output, Tensor) and output.requires_grad and leaf.requires_grad:
+                torch.autograd.grad(output.float().sum(), leaf, allow_unused=True)
+    except RuntimeError as error:
+        if out_of_memory(error):
+            return None
+        raise
+    torch.cuda.synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before, time.perf_counter() - start
 
 
 Readings = dict[Reads, Tensor]

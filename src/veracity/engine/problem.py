@@ -90,6 +90,7 @@ class Problem:
     calibrations: Mapping[tuple[str, str], float] = field(default_factory=dict)
     mixing: frozenset[str] = frozenset()
     features: Features | None = None
+    precision: str = "float32"
 
     def subject(self, name: str, explainer: Explainer | None) -> Subject:
         """One model and one explainer of it, as scores see them."""

@@ -49,6 +49,11 @@ class AddedNoise(FeatureSpace, ABC):
         return check_known(self, self.size, "the inputs' size")
 
     @property
+    def smallest(self) -> float | None:
+        """A typical size of the weakest noise in one entry; None if it is not known yet."""
+        return None
+
+    @property
     def latents(self) -> int:
         """One per entry of a sample."""
         return self.entries
@@ -110,6 +115,11 @@ class GaussianNoise(StrengthPath, AddedNoise):
         return replace(self, sigma=sigma)
 
     @property
+    def smallest(self) -> float | None:
+        """The strength of the first level."""
+        return None if self.sigma is None else self.sigma / self.levels
+
+    @property
     def strength(self) -> float:
         """Sigma; raises if it is None."""
         if self.sigma is None:
@@ -159,6 +169,12 @@ class UniformNoise(AddedNoise):
         """The noise for inputs of this shape."""
         _ = self.interval
         return super().fit(shape)
+
+    @property
+    def smallest(self) -> float:
+        """The root mean square of the noise."""
+        low, high = self.interval
+        return math.sqrt((low * low + low * high + high * high) / 3.0)
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -76,6 +76,7 @@ class Result:
         lines += [words.as_text(self.rows)]
         lines += [str(one) for one in failures_of(self.failures().to_dict("records"))]
         lines += self.assumptions() + words.strength_lines(self.manifest.get("calibrations") or ())
+        lines += words.strict_lines(self.manifest.get("strict") or ())
         return "\n".join(lines + [text for score in self.manifest["scores"] for text in self.caveats(score)])
 
     def _repr_html_(self) -> str:

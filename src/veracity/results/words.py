@@ -131,6 +131,19 @@ def strength_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
+def strict_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One line per score that was measured in TF32, with its strict value on some of the samples.
+
+    >>> strict_lines([{"model": "net", "explainer": "IG", "score": "s", "samples": 16, "tf32": 0.5, "float32": 0.49, "largest": 0.1}])
+    ['net, IG, s: 0.5 in tf32, 0.49 in float32 on the same 16 samples; one sample differs by up to 0.1']
+    """
+    return [
+        f"{', '.join(filter(None, (one['model'], one['explainer'], one['score'])))}: {one['tf32']:.4g} in tf32, {one['float32']:.4g} in "
+        f"float32 on the same {one['samples']} samples; one sample differs by up to {one['largest']:.2g}"
+        for one in records
+    ]
+
+
 def cost(rows: Sequence[Row]) -> str:
     """How many evaluations one score took: for each explainer, and in all.
 

@@ -57,7 +57,20 @@ Array = NDArray[Any]
 SCHEMA = 3
 RUN, SUMMARY = "run.json", "summary.json"
 CELLS, FAILED = "cells", "failed"
-FOLDERS = ("models", "cells", "failed", "explanations", "worst", "learnt", "calibrations", "orbits", "outputs", "pictures", "reductions")
+FOLDERS = (
+    "models",
+    "cells",
+    "failed",
+    "explanations",
+    "worst",
+    "learnt",
+    "calibrations",
+    "rows",
+    "orbits",
+    "outputs",
+    "pictures",
+    "reductions",
+)
 OURS = {writers.LOCK, RUN, *FOLDERS, "advice", "advice.json", "report.html", SUMMARY}
 NAMED = 3
 """How many damaged files a warning names."""

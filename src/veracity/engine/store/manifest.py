@@ -230,6 +230,18 @@ class Fold(Record):
     seconds: float | None = None
 
 
+class Strict(Part):
+    """One score in TF32 and in strict float32 on the same samples: both means, and the largest difference of a sample."""
+
+    model: str
+    explainer: str
+    score: str
+    samples: Count
+    tf32: float
+    float32: float
+    largest: float
+
+
 class Calibration(Part):
     """Where the paths of one model end."""
 
@@ -273,6 +285,7 @@ class AuditManifest(Shared):
     blocks: dict[str, dict[str, list[Count]]] = {}
     facts: list[dict[str, Plain]] | None = None
     calibrations: list[Calibration] | None = None
+    strict: list[Strict] | None = None
     cells: list[Cell]
 
     @model_validator(mode="after")
