@@ -79,7 +79,7 @@ def counted() -> Iterator[Counter[tuple[int, bool]]]:
 
     def spy(self: GatedText, gates: Tensor, *others: Tensor) -> Tensor:
         found = forward(self, gates, *others)
-        copies = functorch.get_unwrapped(found).shape[0] if functorch.is_batchedtensor(found) else 1
+        copies = functorch.get_unwrapped(found).shape[functorch.maybe_get_bdim(found)] if functorch.is_batchedtensor(found) else 1
         calls[len(gates), torch.is_grad_enabled() and found.requires_grad] += copies
         return found
 
