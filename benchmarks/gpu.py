@@ -1,6 +1,6 @@
 """Score families on torchvision's ResNet-50 and ViT-B/16 on a GPU: time over the floor of bare passes in the same precision.
 
-    python -m benchmarks.gpu [--network resnet50] [--precision float32] [--images 64] [--only mprt]
+    python -m benchmarks.gpu [--network resnet50] [--precision float32] [--seconds 4] [--only mprt]
 
 The floor comes from benchmarks/gpu_floor.py, which does not import veracity: the passes that a score needs, forward and backward,
 times the seconds per row of the fastest of three batch sizes. Everything else (masks, noise, copies, comparisons, files) counts as ours.
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -27,6 +28,7 @@ from veracity import Audit
 from veracity.core.explainers import Cost, Explainer
 from veracity.core.scores import Score
 from veracity.engine.memory import MEMORY
+from veracity.engine.prepare import AuditPlan
 from veracity.explain import GradCam, Gradient, IntegratedGradients
 from veracity.perturb import Dihedral
 from veracity.scores import (
@@ -43,17 +45,20 @@ from veracity.walk import MonteCarlo
 
 LAYERS = {"resnet50": "layer4", "vit_b_16": "encoder.layers.encoder_layer_11.ln_1"}
 
-SCORES: dict[str, tuple[Score, int]] = {
-    "faithfulness_correlation": (FaithfulnessCorrelation(nr_runs=100, subset_size=224), 1),
-    "pixel_flipping": (PixelFlipping(features_in_step=1568), 1),
-    "deletion": (Deletion(), 1),
-    "relative_input_stability": (RelativeInputStability(walk=MonteCarlo(draws=10)), 1),
-    "max_sensitivity": (MaxSensitivity(walk=MonteCarlo(draws=10)), 1),
-    "equivariance": (Equivariance(), 1),
-    "fast_gef": (FastGEF(sigma=0.05), 1),
-    "mprt": (MPRT(walk=MonteCarlo(draws=1)), 4),
+SCORES: dict[str, Score] = {
+    "faithfulness_correlation": FaithfulnessCorrelation(nr_runs=100, subset_size=224),
+    "pixel_flipping": PixelFlipping(features_in_step=1568),
+    "deletion": Deletion(),
+    "relative_input_stability": RelativeInputStability(walk=MonteCarlo(draws=10)),
+    "max_sensitivity": MaxSensitivity(walk=MonteCarlo(draws=10)),
+    "equivariance": Equivariance(),
+    "fast_gef": FastGEF(sigma=0.05),
+    "mprt": MPRT(walk=MonteCarlo(draws=1)),
 }
-"""Scores by name, and by how much their number of images is divided."""
+"""Scores by name."""
+
+LEAST, MOST = 32, 1024
+"""The fewest and the most images."""
 
 
 def explainers(name: str) -> dict[str, Explainer]:
@@ -94,7 +99,8 @@ def profiled(audit: Audit) -> None:
         timed(audit)
         stats.disable()
     print(kernels.key_averages().table(sort_by="cuda_time_total", row_limit=22, max_name_column_width=70))
-    pstats.Stats(stats).sort_stats("tottime").print_stats(22)
+    for order in ("tottime", "cumtime"):
+        pstats.Stats(stats).sort_stats(order).print_stats(r"veracity|method|built-in", 40)
 
 
 def main() -> None:
@@ -102,39 +108,36 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--network", default="resnet50")
     parser.add_argument("--precision", default="float32")
-    parser.add_argument("--images", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--only", default="")
     parser.add_argument("--explainers", default="gradient,IG,Grad-CAM")
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
     model, floor = network(given.network), floor_of(given.network, given.precision)
-    x = torch.rand(given.images, 3, 224, 224, generator=torch.Generator().manual_seed(0))
-    for name, (score, part) in SCORES.items():
-        if given.only and name not in given.only.split(","):
-            continue
+    x = torch.rand(MOST, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    for name, score in SCORES.items():
         for label, explainer in explainers(given.network).items():
-            if label not in given.explainers.split(","):
+            if (given.only and name not in given.only.split(",")) or label not in given.explainers.split(","):
                 continue
-            images = max(4, x.shape[0] // part)
-            audit = Audit(
-                models=model,
-                inputs=x[:images],
-                explainers={label: explainer},
-                scores=[score],
-                symmetry=Dihedral() if name == "equivariance" else None,
-                controls=False,
-                companions=False,
-            )
+            about: dict[str, Any] = {"models": model, "explainers": {label: explainer}, "scores": [score], "precision": given.precision}
+            about |= {"symmetry": Dihedral() if name == "equivariance" else None, "controls": False, "companions": False}
             with quiet():
-                prepared = audit.prepare()
-                cost = sum((job.cost for job in prepared.jobs), Cost(forward=images))
+                each = floor_seconds(cost_of(Audit(**about, inputs=x[:4]).prepare(), 4), floor) / 4
+                images = min(MOST, max(LEAST, round(given.seconds / each / 64) * 64))
+                audit = Audit(**about, inputs=x[:images])
                 if given.profile:
                     profiled(audit)
                 seconds = timed(audit)
-            bare = floor_seconds(cost, floor)
+                prepared = audit.prepare()
+            cost = cost_of(prepared, images)
+            bare, rows = floor_seconds(cost, floor), next(iter(prepared.budgets.values())).rows
             line = f"{given.network} {given.precision} {name:26} {label:9} images {images:4} rows {cost.forward:7} / {cost.backward:7}"
-            rows = next(iter(prepared.budgets.values())).rows
-            CONSOLE.print(f"{line} at once {rows:5} floor {bare:7.2f} s ours {seconds:7.2f} s ratio {seconds / bare:5.2f}", soft_wrap=True)
+            CONSOLE.print(f"{line} at once {rows:5} floor {bare:6.2f} s ours {seconds:6.2f} s ratio {seconds / bare:5.2f}", soft_wrap=True)
+
+
+def cost_of(prepared: AuditPlan, images: int) -> Cost:
+    """The passes of an audit: of its jobs, and one per image for the class that is explained."""
+    return sum((job.cost for job in prepared.jobs), Cost(forward=images))
 
 
 if __name__ == "__main__":
