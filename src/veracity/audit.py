@@ -310,7 +310,7 @@ class Audit:
                 lessons = learn_all(plan.problem, plan.budgets, folder, progress=False)
                 folder.write_manifest(plan.manifest(folder))
                 left = skip_impossible(unfinished(plan.jobs, folder.finished() - folder.incomplete()), strengths, lessons, folder)
-                as_executor(None, 1).run(left, JobRunner(plan.problem, folder.root, plan.budgets), JobProgress(lambda _steps: None))
+                as_executor(None, 1).run(left, JobRunner(plan.problem, folder.root, plan.budgets), JobProgress(lambda *_steps: None))
         found = strict_records(Result(store.root), Result(folder.root))
         store.write_manifest({**store.manifest(), "strict": found})
 

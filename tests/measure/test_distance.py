@@ -23,7 +23,7 @@ DISTANCES = [l1, l2, mse, wasserstein]
 
 
 def maps(count: int, size: int, stream: str) -> Tensor:
-    return Draws.of(1, torch.arange(count)).normal(size, stream=stream)
+    return Draws.of(1, torch.arange(count)).normal(size, stream=stream).double()
 
 
 def test_distances_by_hand() -> None:
@@ -83,7 +83,7 @@ def test_angles_add_up_along_a_straight_line() -> None:
 
 
 def transport_maps(count: int, *shape: int, stream: str) -> Tensor:
-    return Draws.of(2, torch.arange(count)).normal(*shape, stream=stream)
+    return Draws.of(2, torch.arange(count)).normal(*shape, stream=stream).double()
 
 
 def positions(height: int, width: int) -> np.ndarray:

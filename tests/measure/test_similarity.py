@@ -17,7 +17,7 @@ from veracity.measure import categorical_agreement, cosine, pearson, sorensen_di
 
 
 def maps(count: int, size: int, seed: int = 0, stream: str = "a") -> Tensor:
-    return Draws.of(seed, torch.arange(count)).normal(size, stream=stream)
+    return Draws.of(seed, torch.arange(count)).normal(size, stream=stream).double()
 
 
 def test_cosine_by_hand() -> None:
@@ -138,7 +138,7 @@ def test_dice_needs_a_share(fraction: float) -> None:
 
 def ssim_maps(*shape: int, count: int = 5) -> tuple[Tensor, Tensor]:
     draws = Draws.of(2, torch.arange(count))
-    a = draws.normal(*shape, stream="a")
+    a = draws.normal(*shape, stream="a").double()
     return a, a + 0.7 * draws.normal(*shape, stream="b") + 0.2
 
 

@@ -192,9 +192,12 @@ class Bisection:
 
 def measure(block: Block, cells: Sequence[Cell]) -> list[Measurements | str]:
     """Perturb a block once for all cells that share their perturbations: the measurements of each, or why its score failed."""
-    with block.guard.watching():
-        before = block.read(frozenset[Reads]().union(*(cell.before for cell in cells)), cells[0].request)
-        return perturbation_of(block, cells, before).measure()
+    try:
+        with block.guard.watching():
+            before = block.read(frozenset[Reads]().union(*(cell.before for cell in cells)), cells[0].request)
+            return perturbation_of(block, cells, before).measure()
+    finally:
+        block.flush()
 
 
 def perturbation_of(block: Block, cells: Sequence[Cell], before: Readings) -> Perturbation[Any]:

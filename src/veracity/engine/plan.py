@@ -13,6 +13,7 @@ from torch import Tensor
 from veracity.core import fingerprint
 from veracity.core.explainers import Cost, Need
 from veracity.core.inputs import Inputs
+from veracity.core.models import device_of
 from veracity.core.scores import OUTPUTS, Reads, Request, Score, reads_after, reads_before
 from veracity.core.spaces import TrainingSpace, WeightSpace
 from veracity.core.walks import AdaptiveWalk, Search
@@ -20,11 +21,12 @@ from veracity.engine.memory import Budget
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.store import SCHEMA
 
-BLOCK, BLOCKS, MOST = 64, 1024, 4096
-"""Samples per block; the number of blocks above which blocks are doubled; and the most samples per block."""
+BLOCK, GPU_BLOCK, BLOCKS, MOST = 64, 256, 1024, 4096
+"""Samples per block; on a GPU, which copies of a model should fill; the number of blocks above which blocks are doubled; and the most
+samples per block."""
 LARGEST = 1 << 28
 """The most bytes that the inputs of a block take."""
-ALGORITHMS = 4
+ALGORITHMS = 5
 """Raise it whenever a change of this package changes numbers, so that old cells are not mixed with new ones."""
 
 
@@ -57,6 +59,8 @@ class Job:
     model: str
     explainer: str
     samples: tuple[int, ...]
+    data: str
+    """A hash of the samples' content."""
     base_key: str
     learnt: str
     base_cost: Cost
@@ -139,14 +143,15 @@ def plan(problem: Problem, budgets: Mapping[str, Budget], advance: Callable[[int
             )
             if cells:
                 passes = per_map * len(samples)
-                jobs.append(Job(model_name, label, tuple(samples.tolist()), fingerprint.of_json(base), learnt, passes, cells))
+                jobs.append(Job(model_name, label, tuple(samples.tolist()), block, fingerprint.of_json(base), learnt, passes, cells))
         advance(len(samples))
     return jobs
 
 
 def blocks(problem: Problem) -> list[tuple[Tensor, str]]:
     """The samples of every block and the model that is asked about them, in the order of their first samples."""
-    every, size = torch.arange(problem.inputs.size()), block_size(problem.inputs)
+    on_gpu = any(device_of(model.module).type == "cuda" for model in problem.models.values())
+    every, size = torch.arange(problem.inputs.size()), block_size(problem.inputs, GPU_BLOCK if on_gpu else BLOCK)
     parts = [
         (part, name)
         for name, model in problem.models.items()
@@ -155,9 +160,9 @@ def blocks(problem: Problem) -> list[tuple[Tensor, str]]:
     return sorted(parts, key=lambda part: int(part[0][0]))
 
 
-def block_size(inputs: Inputs) -> int:
-    """Samples per block: 64, and more for large data, which then has thousands of files and not millions."""
-    size, row = BLOCK, inputs.take(torch.zeros(1, dtype=torch.long)).nbytes
+def block_size(inputs: Inputs, least: int = BLOCK) -> int:
+    """Samples per block: at least 64, and more for large data, which then has thousands of files and not millions."""
+    size, row = least, inputs.take(torch.zeros(1, dtype=torch.long)).nbytes
     while inputs.size() > size * BLOCKS and size < MOST and 2 * size * row <= LARGEST:
         size *= 2
     return size

@@ -6,6 +6,7 @@ A reader may use a copy of the model with other weights; a block stores what is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 
@@ -24,7 +25,7 @@ from veracity.engine.memory import MEMORY, Budget, Readings
 from veracity.engine.plan import Job, numbers
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import weight
-from veracity.engine.store import RunFolder
+from veracity.engine.store import Place, RunFolder
 from veracity.engine.trial import Guard
 from veracity.perturb.weights.copies import ScratchModel
 
@@ -157,8 +158,9 @@ class Block:
         self.targets = self.model.targets[self.samples].to(self.device)
         self.correct = torch.ones(len(self), dtype=torch.bool) if self.model.correct is None else self.model.correct[self.samples]
         about = [self.model.fingerprint, self.model.outputs.value, problem.target.spec(), str(self.device)]
-        self.key = fingerprint.of_json([*about, self.x.fingerprint(), numbers(self.samples)])
+        self.key = fingerprint.of_json([*about, job.data, numbers(self.samples)])
         self.maps: dict[str, Tensor] = {}
+        self.writing: list[Future[Place]] = []
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -215,10 +217,19 @@ class Block:
         maps = torch.cat(parts)
         self.guard.check()
         if self.rows is None:
-            self.folder.write_tensors(EXPLANATIONS, key, {"explanation": maps})
-        else:
-            self.maps[key] = maps
+            self.writing.append(self.writer.submit(self.folder.write_tensors, EXPLANATIONS, key, {"explanation": maps}))
+        self.maps[key] = maps
         return maps
+
+    @cached_property
+    def writer(self) -> ThreadPoolExecutor:
+        """A thread that stores explanations while the model goes on."""
+        return ThreadPoolExecutor(1)
+
+    def flush(self) -> None:
+        """Wait until all explanations are stored; raises if that failed."""
+        while self.writing:
+            self.writing.pop(0).result()
 
     def explain_with(self, reader: Reader, request: Request, ask: Ask, targets: Tensor | None = None) -> Tensor:
         """Explanations of the block's samples by another reader, in the order of the ask; `targets` (samples,) replace the block's own."""

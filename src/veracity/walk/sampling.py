@@ -63,8 +63,8 @@ def distinct(space: Countable, samples: Tensor, seed: int, most: int) -> Element
 ROWS = 4096
 """The most perturbations in one ask, which bounds the memory."""
 
-NUMBERS, DEVICE_NUMBERS = 2**22, 2**26
-"""The most random numbers that the perturbations of one ask are made from: on a CPU, and on other devices, which want large batches."""
+NUMBERS, DEVICE_SHARE = 2**22, 512
+"""The most random numbers that the perturbations of one ask are made from: on a CPU, and one for so many bytes of a GPU's memory."""
 
 
 def rows_for(space: Space, device: torch.device = CPU) -> int:
@@ -74,7 +74,8 @@ def rows_for(space: Space, device: torch.device = CPU) -> int:
     >>> rows_for(Permutations(size=4)), rows_for(Permutations(size=2**12))
     (4096, 1024)
     """
-    return max(1, min(ROWS, (NUMBERS if device.type == "cpu" else DEVICE_NUMBERS) // max(1, space.latents)))
+    numbers = torch.cuda.get_device_properties(device).total_memory // DEVICE_SHARE if device.type == "cuda" else NUMBERS
+    return max(1, min(ROWS, max(NUMBERS, numbers) // max(1, space.latents)))
 
 
 class PlannedWalker:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import types
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -49,8 +51,20 @@ def of_tensor(tensor: Tensor) -> str:
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     digest = hashlib.sha256(f"{plain.dtype}{tuple(plain.shape)}".encode())
     if plain.numel():
-        digest.update(plain.flatten().view(torch.uint8).numpy().data)
+        content = plain.flatten().view(torch.uint8).numpy().data
+        digest.update(content if len(content) <= PIECE else hash_of_pieces(content))
     return digest.hexdigest()[:24]
+
+
+PIECE = 1 << 23
+"""Large tensors are hashed in pieces of this many bytes, by several threads."""
+
+
+def hash_of_pieces(content: memoryview) -> bytes:
+    """The hashes of all pieces, one after the other."""
+    pieces = [content[start : start + PIECE] for start in range(0, len(content), PIECE)]
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1, len(pieces))) as pool:
+        return b"".join(pool.map(lambda piece: hashlib.sha256(piece).digest(), pieces))
 
 
 def of_model(model: nn.Module) -> str:
