@@ -116,7 +116,7 @@ def rehearse(audit: Audit, settings: Mapping[str, Any], store: RunFolder, progre
 
     Untrained networks stand in for models that must be trained, so that a mistake shows before the training.
     """
-    audit.resolve(**settings)
+    audit.resolve(**{name: value for name, value in settings.items() if name != ROWS})
     trainings = audit.fold_trainings()
     if not any(training.missing(store) for training in trainings.values()):
         if all(training.given.models for training in trainings.values()):

@@ -40,7 +40,7 @@ def countable(space: Space) -> Countable | None:
 
 def owners(space: Space, samples: Tensor) -> Tensor:
     """The sample whose random numbers each sample uses: itself, or sample 0 for all if draws are shared."""
-    return samples if space.nested else torch.zeros_like(samples)
+    return samples if space.nested else torch.zeros(len(samples), dtype=torch.int64)
 
 
 def independent(space: Space, samples: Tensor, seed: int) -> Elements:
@@ -81,7 +81,8 @@ def rows_for(space: Space, device: torch.device = CPU) -> int:
 class PlannedWalker:
     """Asks for `draws` draws of each sample at every level, in blocks of bounded size, on the samples' device.
 
-    The order is by sample. If samples share their draws, it is by draw and level, to keep the rows of one copy of a model together.
+    The order is by sample. If samples share their draws, it is by draw and level, to keep the rows of one copy of a model together;
+    the elements, numbers of copies, are then on the CPU.
     """
 
     def __init__(self, space: Space, samples: Tensor, draws: int, elements: Elements, rows: int | None = None) -> None:
@@ -96,11 +97,13 @@ class PlannedWalker:
             return None
         first, levels = self.next, self.space.levels
         self.next = min(first + self.rows, self.total)
-        number = torch.arange(first, self.next, device=self.device)
         if not self.space.nested:
+            number = torch.arange(first, self.next)
             row, copy = number % self.samples, number // self.samples
             draw, level = copy // levels, copy % levels
-            return Ask(row, draw, level, self.space.at(self.elements(row, draw), level))
+            element = self.space.at(self.elements(row, draw), level)
+            return Ask(*(part.to(self.device) for part in (row, draw, level)), element)
+        number = torch.arange(first, self.next, device=self.device)
         drawn, level = number // levels, number % levels
         row, draw = drawn // self.draws, drawn % self.draws
         if levels == 1:

@@ -45,8 +45,7 @@ class Perturbation(ABC, Generic[S]):
         """Follow the walk to its end. Returns the measurements of each cell, or why its score failed."""
         block = self.block
         tally = Tally(self.cells, block.samples, block.device, self.broken, ~block.correct, self.own_length)
-        samples = block.numbers if self.space.nested else block.samples  # copies of models are counted on the CPU
-        walker = self.request.walk.start(self.space, samples, block.seed, self.cells[0].score.bounds)
+        walker = self.request.walk.start(self.space, block.numbers, block.seed, self.cells[0].score.bounds)
         with torch.no_grad():
             while (ask := walker.ask()) is not None:
                 tally.open(ask)
