@@ -32,4 +32,5 @@ def test_undefined_values_are_not_the_worst() -> None:
     worst = Worst(2, Direction.HIGHER, torch.device("cpu"))
     ask = Ask(torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([0, 0]), torch.zeros(2, 1))
     worst.see(ask, torch.tensor([torch.nan, 0.3]), torch.ones(2, 1))
-    assert worst.rows().tolist() == [1]
+    assert worst.rows().tolist() == [1, 0]
+    assert worst.value.isfinite().tolist() == [False, True]

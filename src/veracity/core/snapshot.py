@@ -94,16 +94,28 @@ class ModuleSnapshot:
             parameter.requires_grad_(flag)
 
 
+SMALL = 1 << 20
+"""Tensors of up to this many bytes are copied where they are, so that nobody waits for a device."""
+
+
 class TensorSnapshot:
-    """Tensors by name, with copies on the CPU."""
+    """Tensors by name, with copies: of large ones on the CPU."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         self.tensors = tensors
-        self.copies = {name: (tensor.detach().to("cpu", copy=True), tensor.device) for name, tensor in tensors.items()}
+        self.copies = {name: (kept_copy(tensor), tensor.device) for name, tensor in tensors.items()}
 
     def changes(self) -> list[str]:
         """Names of tensors that have moved or hold other numbers; NaN equals NaN."""
-        return [name for name in self.tensors if not self.same(name)]
+        found = {name: self.same(name) for name in self.tensors}
+        asked: dict[torch.device, list[str]] = {}
+        for name, same in found.items():
+            if isinstance(same, Tensor):
+                asked.setdefault(same.device, []).append(name)
+        answers: dict[str, bool] = {}
+        for names in asked.values():  # one question for each device
+            answers |= dict(zip(names, torch.stack([torch.as_tensor(found[name]) for name in names]).tolist(), strict=True))
+        return [name for name, same in found.items() if not (answers[name] if isinstance(same, Tensor) else same)]
 
     @torch.no_grad()
     def restore(self) -> None:
@@ -114,13 +126,19 @@ class TensorSnapshot:
                 tensor.data = copy.to(device, copy=True)
             tensor.copy_(copy)
 
-    def same(self, name: str) -> bool:
-        """Whether a tensor has its former device, shape, type and numbers."""
+    def same(self, name: str) -> bool | Tensor:
+        """Whether a tensor has its former device, shape, type and numbers; a tensor on its device answers for the numbers."""
         tensor, (copy, device) = self.tensors[name], self.copies[name]
         if (tensor.shape, tensor.dtype, tensor.device) != (copy.shape, copy.dtype, device):
             return False
-        now = tensor.detach().cpu()
-        return torch.equal(now, copy) or bool(((now == copy) | ((now != now) & (copy != copy))).all())
+        now = tensor.detach().to(copy.device)
+        return ((now == copy) | ((now != now) & (copy != copy))).all()
+
+
+def kept_copy(tensor: Tensor) -> Tensor:
+    """A copy of a tensor's numbers."""
+    held = tensor.detach()
+    return held.clone() if held.nbytes <= SMALL else held.to("cpu", copy=True)
 
 
 class AttributeSnapshot:

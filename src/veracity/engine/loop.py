@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -21,8 +22,9 @@ from veracity.core.randomness import gpus_in_use, seeded
 from veracity.core.scores import Reads
 from veracity.core.spaces import GuidedSpace, InputSpace, SampleSpace, Space, TargetSpace, TrainingSpace, WeightSpace
 from veracity.core.walks import Search
+from veracity.engine.later import Later
 from veracity.engine.memory import Budget, Readings
-from veracity.engine.perturbation.base import Measurements, Perturbation, join
+from veracity.engine.perturbation.base import Lines, Measurements, Perturbation, join
 from veracity.engine.perturbation.folds import FoldPerturbation
 from veracity.engine.perturbation.inputs import GuidedPerturbation, InputPerturbation, SamplePerturbation, TargetPerturbation
 from veracity.engine.perturbation.refits import RefitPerturbation
@@ -59,13 +61,19 @@ class JobRunner:
     folder: str
     budgets: dict[str, Budget]
 
-    def run(self, job: Job, advance: Callable[[int], None]) -> None:
+    def run(self, job: Job, advance: Callable[[int], None], later: Later | None = None) -> None:
         """Measure the job's cells and store each as it is finished; `advance` is told how many model passes were made.
+
+        Files are written when `later` comes to it, or before the end of the job if there is none.
 
         An error that a model, an explainer or a score raises on one sample becomes the record of that sample; one on all samples,
         the record of the cells that share their perturbations. Code that draws from the global random states finds the same states
         in every job.
         """
+        if later is None:
+            with Later() as own:
+                self.run(job, advance, own)
+            return
         folder, problem, model = RunFolder(self.folder), self.problem, self.problem.models[job.model]
         try:
             with in_precision(problem.precision), evaluating(model.module), seeded(problem.seed, gpus_in_use()):
@@ -73,7 +81,9 @@ class JobRunner:
                 first = problem.inputs.take(torch.tensor(job.samples[:1])).to(device_of(model.module))
                 guard = Guard(job.explainer, problem.explainers.get(job.explainer), model.module, first)
                 budget = self.budgets[job.model]
-                bisection = Bisection(lambda rows: Block(job, problem, budget, learnt, folder, advance, guard, rows), len(job.samples))
+                bisection = Bisection(
+                    lambda rows: Block(job, problem, budget, learnt, folder, advance, guard, later, rows), len(job.samples)
+                )
                 for _, group in groupby(sorted(job.cells, key=fusion), key=fusion):
                     cells = list(group)
                     try:
@@ -84,7 +94,7 @@ class JobRunner:
                         for cell in cells:
                             folder.write_failure(cell.key, error_text(error))
                     else:
-                        found.write(job, cells, folder)
+                        later(partial(found.write, job, cells, folder))
         except StoreError:
             raise
         except Exception as error:
@@ -102,7 +112,7 @@ class JobRunner:
 class Outcome:
     """The measurements of each cell, or why it failed as a whole; why single rows failed; and the explanations of the other rows."""
 
-    cells: list[Measurements | str]
+    cells: list[Lines]
     failed: dict[int, str] = field(default_factory=dict)
     maps: dict[str, dict[tuple[int, ...], Tensor]] = field(default_factory=dict)
 
@@ -112,7 +122,8 @@ class Outcome:
         Those are NaN where a row failed; they are for people, and a resumed run computes them again.
         """
         failed = {job.samples[row]: reason for row, reason in self.failed.items()}
-        for cell, lines in zip(cells, self.cells, strict=True):
+        for cell, found in zip(cells, self.cells, strict=True):
+            lines = found()
             if isinstance(lines, str):
                 folder.write_failure(cell.key, lines)
             else:
@@ -140,7 +151,7 @@ class Bisection:
         """Measure cells that share their perturbations; raises what is no single row's fault, and what every row raises."""
         sound = tuple(row for row in range(self.count) if row not in self.suspects)
         left = [sound, *((row,) for row in sorted(self.suspects))] if sound else [tuple(range(self.count))]
-        parts: list[tuple[tuple[int, ...], list[Measurements | str], Block]] = []
+        parts: list[tuple[tuple[int, ...], list[Lines], Block]] = []
         failed: dict[int, str] = {}
         first: Exception | None = None
         while left:
@@ -190,14 +201,11 @@ class Bisection:
         return True
 
 
-def measure(block: Block, cells: Sequence[Cell]) -> list[Measurements | str]:
-    """Perturb a block once for all cells that share their perturbations: the measurements of each, or why its score failed."""
-    try:
-        with block.guard.watching():
-            before = block.read(frozenset[Reads]().union(*(cell.before for cell in cells)), cells[0].request)
-            return perturbation_of(block, cells, before).measure()
-    finally:
-        block.flush()
+def measure(block: Block, cells: Sequence[Cell]) -> list[Lines]:
+    """Perturb a block once for all cells that share their perturbations; returns functions that fetch what was measured of each."""
+    with block.guard.watching():
+        before = block.read(frozenset[Reads]().union(*(cell.before for cell in cells)), cells[0].request)
+        return perturbation_of(block, cells, before).measure()
 
 
 def perturbation_of(block: Block, cells: Sequence[Cell], before: Readings) -> Perturbation[Any]:
@@ -210,14 +218,17 @@ def perturbation_of(block: Block, cells: Sequence[Cell], before: Readings) -> Pe
     return SearchRun(found) if isinstance(cells[0].request.walk, Search) else found
 
 
-def merged(parts: Sequence[tuple[tuple[int, ...], list[Measurements | str], Block]], failed: dict[int, str]) -> Outcome:
+def merged(parts: Sequence[tuple[tuple[int, ...], list[Lines], Block]], failed: dict[int, str]) -> Outcome:
     """The parts of a block as one."""
     if len(parts) == 1 and not failed:
         return Outcome(parts[0][1])
-    cells: list[Measurements | str] = []
-    for found in zip(*(lines for _, lines, _ in parts), strict=True):
+
+    def whole(lines: Sequence[Lines]) -> Measurements | str:
+        found = [part() for part in lines]
         reason = next((part for part in found if isinstance(part, str)), None)
-        cells.append(join([part for part in found if isinstance(part, Measurements)]) if reason is None else reason)
+        return join([part for part in found if isinstance(part, Measurements)]) if reason is None else reason
+
+    cells: list[Lines] = [partial(whole, lines) for lines in zip(*(found for _, found, _ in parts), strict=True)]
     maps: dict[str, dict[tuple[int, ...], Tensor]] = {}
     for rows, _, block in parts:
         for key, value in block.maps.items():

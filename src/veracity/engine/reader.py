@@ -6,9 +6,8 @@ A reader may use a copy of the model with other weights; a block stores what is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
@@ -21,11 +20,12 @@ from veracity.core.models import LayerScores, ScoreRecorder, device_of
 from veracity.core.randomness import Draws
 from veracity.core.scores import OUTPUTS, Reads, Request, Smoothing
 from veracity.core.walks import Ask
+from veracity.engine.later import Later, fetch
 from veracity.engine.memory import MEMORY, Budget, Readings
 from veracity.engine.plan import Job, numbers
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import weight
-from veracity.engine.store import Place, RunFolder
+from veracity.engine.store import RunFolder
 from veracity.engine.trial import Guard
 from veracity.perturb.weights.copies import ScratchModel
 
@@ -142,9 +142,10 @@ class Block:
         folder: RunFolder,
         advance: Callable[[int], None],
         guard: Guard,
+        later: Later,
         rows: Tensor | None = None,
     ) -> None:
-        self.rows = rows
+        self.rows, self.later = rows, later
         self.job = job if rows is None else replace(job, samples=tuple(job.samples[row] for row in rows.tolist()))
         self.problem, self.budget, self.folder, self.advance, self.guard = problem, budget, folder, advance, guard
         self.model, self.explainer, self.seed = problem.models[job.model], problem.explainers.get(job.explainer), problem.seed
@@ -160,7 +161,6 @@ class Block:
         about = [self.model.fingerprint, self.model.outputs.value, problem.target.spec(), str(self.device)]
         self.key = fingerprint.of_json([*about, job.data, numbers(self.samples)])
         self.maps: dict[str, Tensor] = {}
-        self.writing: list[Future[Place]] = []
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -217,19 +217,13 @@ class Block:
         maps = torch.cat(parts)
         self.guard.check()
         if self.rows is None:
-            self.writing.append(self.writer.submit(self.folder.write_tensors, EXPLANATIONS, key, {"explanation": maps}))
+            self.later(partial(self.store_explanation, key, fetch(maps)))
         self.maps[key] = maps
         return maps
 
-    @cached_property
-    def writer(self) -> ThreadPoolExecutor:
-        """A thread that stores explanations while the model goes on."""
-        return ThreadPoolExecutor(1)
-
-    def flush(self) -> None:
-        """Wait until all explanations are stored; raises if that failed."""
-        while self.writing:
-            self.writing.pop(0).result()
+    def store_explanation(self, key: str, maps: Callable[[], Tensor]) -> None:
+        """Store e(x) of the whole block."""
+        self.folder.write_tensors(EXPLANATIONS, key, {"explanation": maps()})
 
     def explain_with(self, reader: Reader, request: Request, ask: Ask, targets: Tensor | None = None) -> Tensor:
         """Explanations of the block's samples by another reader, in the order of the ask; `targets` (samples,) replace the block's own."""

@@ -13,6 +13,7 @@ from veracity.core.errors import InputError, SpecError
 from veracity.core.registry import EXECUTORS
 from veracity.core.settings import Count, short_repr
 from veracity.engine.executors.local import UNGUARDED, WorkerPool
+from veracity.engine.later import Later
 from veracity.engine.loop import JobRunner
 from veracity.engine.perturbation.refits import COPIES
 from veracity.engine.plan import Job
@@ -43,9 +44,10 @@ class Inline(Executor):
     def run(self, jobs: Sequence[Job], runner: JobRunner, progress: JobProgress) -> None:
         """Run the jobs in their order."""
         try:
-            for job in jobs:
-                runner.run(job, partial(progress.advance, job))
-                progress.finish(job)
+            with Later() as later:
+                for job in jobs:
+                    runner.run(job, partial(progress.advance, job), later)
+                    progress.finish(job)
         finally:
             COPIES.forget()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import torch
@@ -27,6 +28,8 @@ from veracity.perturb.masks import CumulativeMasks
 S = TypeVar("S", bound=Space)
 See = Callable[[slice, Pair], None]
 """Called with some rows of an ask, before and after their perturbation."""
+Lines = Callable[[], "Measurements | str"]
+"""Fetches what was measured of a cell, or why its score failed. A device may still be at work until then."""
 
 
 class Perturbation(ABC, Generic[S]):
@@ -41,8 +44,8 @@ class Perturbation(ABC, Generic[S]):
     def observe(self, ask: Ask, see: See) -> None:
         """Perturb and read every row of an ask, and hand the rows to `see`, part by part."""
 
-    def measure(self) -> list[Measurements | str]:
-        """Follow the walk to its end. Returns the measurements of each cell, or why its score failed."""
+    def measure(self) -> list[Lines]:
+        """Follow the walk to its end. Returns, for each cell, a function that fetches what was measured, or why its score failed."""
         block = self.block
         tally = Tally(self.cells, block.samples, block.device, self.broken, ~block.correct, self.own_length)
         walker = self.request.walk.start(self.space, block.numbers, block.seed, self.cells[0].score.bounds)
@@ -51,7 +54,7 @@ class Perturbation(ABC, Generic[S]):
                 tally.open(ask)
                 self.observe(ask, tally.see)
                 walker.tell(tally.objective())
-        return [tally.lines(cell, self.worst_pairs(cell, tally.worst.get(cell.key))) for cell in self.cells]
+        return [partial(tally.lines, cell, self.worst_pairs(cell, tally.worst.get(cell.key))) for cell in self.cells]
 
     @property
     def own_length(self) -> OwnValues | None:
@@ -65,7 +68,7 @@ class Perturbation(ABC, Generic[S]):
     def broken(self) -> Tensor:
         """Samples (samples,) whose unperturbed explanation holds NaN or infinity."""
         maps = self.before.get(Reads.EXPLANATION)
-        return torch.zeros(len(self.block), dtype=torch.bool) if maps is None else ~maps.flatten(1).isfinite().all(1).cpu()
+        return torch.zeros(len(self.block), dtype=torch.bool) if maps is None else ~maps.flatten(1).isfinite().all(1)
 
     def pair(self, row: Tensor, element: Tensor, after: Reading) -> Pair:
         """Rows (R,) of the block before and after their perturbation."""
@@ -78,8 +81,6 @@ class Perturbation(ABC, Generic[S]):
         if worst is None or worst.element is None or worst.after is None or not isinstance(space, InputSpace):
             return None
         rows = worst.rows()
-        if len(rows) == 0:
-            return None
         element = worst.element[rows]
         pair = self.pair(rows, element, Reading(self.block.targets[rows], {Reads.EXPLANATION: worst.after[rows]}))
         inputs = self.block.x.values[rows]
@@ -216,9 +217,8 @@ class Worst:
         self.element, self.after = update(self.element, ask.element), update(self.after, after)
 
     def rows(self) -> Tensor:
-        """The few samples with the worst values, worst first."""
-        order = self.value.argsort(stable=True)[:KEEP]
-        return order[self.value[order].isfinite()]
+        """The few samples with the worst values, worst first; infinite values come last."""
+        return self.value.argsort(stable=True)[:KEEP]
 
 
 def undefined_whole(values: Tensor, row: Tensor, draw: Tensor, drawn: Tensor) -> Tensor:
@@ -305,4 +305,6 @@ class Tally:
                 torch.ones_like(level, dtype=torch.bool) if self.own is None or self.own.levels is None else level < self.own.levels[row]
             )
             values = undefined_whole(values, row, draw, drawn)
-        return Measurements(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), worst)
+        kept = None if worst is None else worst["value"].isfinite().cpu()
+        shown = None if worst is None or kept is None or not kept.any() else {name: value.cpu()[kept] for name, value in worst.items()}
+        return Measurements(self.samples[row], draw, level, dict(zip(cell.score.quantities, values, strict=True)), shown)

@@ -14,7 +14,7 @@ from veracity.core.scores import Pair, Reading, Reads
 from veracity.core.spaces import InputSpace, Space
 from veracity.core.walks import Ask, Search, Searcher, Trace
 from veracity.engine.memory import Readings
-from veracity.engine.perturbation.base import Measurements, Perturbation, See
+from veracity.engine.perturbation.base import Lines, Measurements, Perturbation, See
 from veracity.engine.perturbation.inputs import RowPerturbation
 from veracity.engine.progress import weight
 from veracity.explain.differentiable import Form, SoftReLU, differentiable
@@ -52,11 +52,13 @@ class SearchRun(Perturbation[Space]):
         """As the inner perturbation does."""
         self.inner.observe(ask, see)
 
-    def measure(self) -> list[Measurements | str]:
+    def measure(self) -> list[Lines]:
         """Search around every sample that the score is defined for."""
-        searched = ~self.broken & self.block.correct if self.score.correct_only else ~self.broken
+        sound = ~self.broken.cpu()
+        searched = sound & self.block.correct if self.score.correct_only else sound
         with torch.no_grad():
-            return [self.search(searched.nonzero()[:, 0])]
+            found = self.search(searched.nonzero()[:, 0])
+        return [lambda: found]
 
     def search(self, rows: Tensor) -> Measurements:
         """Search around these rows of the block, as many at once as memory allows."""

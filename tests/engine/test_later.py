@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+import torch
+
+from veracity.engine.later import WAITING, Later, fetch
+
+
+def test_work_is_done_in_order_by_another_thread_and_before_the_end() -> None:
+    done: list[tuple[int, bool]] = []
+    with Later() as later:
+        for number in range(3 * WAITING):
+            later(lambda number=number: done.append((number, threading.current_thread() is threading.main_thread())))
+    assert done == [(number, False) for number in range(3 * WAITING)]
+
+
+def test_few_pieces_of_work_wait() -> None:
+    held = threading.Event()
+    most = 0
+    with Later() as later:
+        later(lambda: held.wait(5) and None)
+        for _ in range(WAITING - 1):
+            later(lambda: None)
+        threading.Timer(0.2, held.set).start()
+        start = time.perf_counter()
+        later(lambda: None)
+        most = max(most, len(later.waiting))
+    assert time.perf_counter() - start > 0.1
+    assert most <= WAITING
+
+
+def test_an_error_is_raised_by_the_next_call_or_at_the_end() -> None:
+    def fail() -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"), Later() as later:
+        later(fail)
+    with pytest.raises(OSError, match="disk full"), Later() as later:
+        later(fail)
+        later.waiting[0].exception(5)
+        later(lambda: None)
+    with pytest.raises(ValueError, match="first"), Later() as later:
+        later(fail)
+        raise ValueError("first")
+
+
+def test_a_tensor_of_the_cpu_is_fetched_as_it_is() -> None:
+    x = torch.ones(2)
+    assert fetch(x)() is x
