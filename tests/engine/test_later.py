@@ -32,19 +32,28 @@ def test_few_pieces_of_work_wait() -> None:
     assert most <= WAITING
 
 
-def test_an_error_is_raised_by_the_next_call_or_at_the_end() -> None:
-    def fail() -> None:
-        raise OSError("disk full")
+def fail() -> None:
+    raise OSError("disk full")
 
+
+def test_an_error_is_raised_at_the_end() -> None:
     with pytest.raises(OSError, match="disk full"), Later() as later:
         later(fail)
-    with pytest.raises(OSError, match="disk full"), Later() as later:
-        later(fail)
-        later.waiting[0].exception(5)
+
+
+def test_an_error_is_raised_by_the_next_call() -> None:
+    later = Later()
+    later(fail)
+    later.waiting[0].exception(5)
+    with pytest.raises(OSError, match="disk full"):
         later(lambda: None)
-    with pytest.raises(ValueError, match="first"), Later() as later:
-        later(fail)
-        raise ValueError("first")
+    later.__exit__(None, None, None)
+
+
+def test_the_error_of_the_block_comes_first() -> None:
+    later = Later()
+    later(fail)
+    later.__exit__(ValueError, ValueError("first"), None)
 
 
 def test_a_tensor_of_the_cpu_is_fetched_as_it_is() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from search_audits import audit_of, images, tanh_net
 from veracity.core.errors import SpecError
 from veracity.core.walks import Ask, Trace
+from veracity.engine.later import Later
 from veracity.engine.loop import perturbation_of
 from veracity.engine.perturbation.search import SHOWN, SearchRun, lines_of
 from veracity.engine.reader import Block
@@ -31,7 +32,7 @@ def run_of(score: SearchScore, tmp_path: Path, net: nn.Module | None = None, cou
     (job,) = [job for job in prepared.jobs if job.cells]
     folder = RunFolder(str(tmp_path))
     guard = Guard("", None, prepared.problem.models["net"].module, prepared.problem.inputs.take(torch.arange(1)))
-    block = Block(job, prepared.problem, prepared.budgets["net"], {}, folder, lambda _passes: None, guard)
+    block = Block(job, prepared.problem, prepared.budgets["net"], {}, folder, lambda _passes: None, guard, Later())
     (cell,) = job.cells
     run = perturbation_of(block, [cell], block.read(cell.before, cell.request))
     assert isinstance(run, SearchRun)
