@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 import torch
-import torchvision
 
 SIZES = (64, 128, 256)
 SECONDS = 1.0
@@ -21,17 +23,19 @@ SECONDS = 1.0
 def network(name: str) -> torch.nn.Module:
     """A network with random weights, which take as long as any others."""
     torch.manual_seed(0)
-    return getattr(torchvision.models, name)(weights=None).eval().cuda()
+    made: torch.nn.Module = getattr(import_module("torchvision.models"), name)(weights=None)
+    return made.eval().cuda()
 
 
 def set_precision(precision: str) -> None:
     """Strict float32, or TF32 in convolutions and matrix products."""
     kind = "ieee" if precision == "float32" else "tf32"
-    torch.backends.cudnn.conv.fp32_precision = kind
+    cudnn: Any = torch.backends.cudnn
+    cudnn.conv.fp32_precision = kind
     torch.backends.cuda.matmul.fp32_precision = kind
 
 
-def per_row(call, rows: int) -> float:
+def per_row(call: Callable[[], None], rows: int) -> float:
     """Seconds per row of repeated calls."""
     for _ in range(3):
         call()

@@ -131,7 +131,7 @@ def enough_rows(rows: int, seconds: float) -> int:
     >>> enough_rows(32, 0.02), enough_rows(32, 1.0)
     (256, 32)
     """
-    return max(32, 2 ** math.ceil(math.log2(max(1.0, rows * CALL_SECONDS / max(seconds, 1e-9)))))
+    return max(32, 1 << math.ceil(math.log2(max(1.0, rows * CALL_SECONDS / max(seconds, 1e-9)))))
 
 
 def cost_of_pass(model: nn.Module, row: Signals, rows: int) -> tuple[int, float] | None:

@@ -53,7 +53,7 @@ def check_resolution(jobs: Iterable[Job], inputs: Inputs) -> None:
 
 def strict_records(result: Any, strict: Any) -> list[dict[str, Any]]:
     """For every score: its mean over the samples that both results have, in TF32 and strictly, and the largest difference of one."""
-    found = []
+    found: list[dict[str, Any]] = []
     for score in strict.manifest["scores"]:
         ours, theirs = result.samples(score), strict.samples(score)
         both = ours.merge(theirs, on=["model", "explainer", "sample"], suffixes=("", "_strict"))

@@ -102,7 +102,7 @@ class PlannedWalker:
             row, copy = number % self.samples, number // self.samples
             draw, level = copy // levels, copy % levels
             element = self.space.at(self.elements(row, draw), level)
-            return Ask(*(part.to(self.device) for part in (row, draw, level)), element)
+            return Ask(row.to(self.device), draw.to(self.device), level.to(self.device), element)
         number = torch.arange(first, self.next, device=self.device)
         drawn, level = number // levels, number % levels
         row, draw = drawn // self.draws, drawn % self.draws
