@@ -113,3 +113,10 @@ def test_training_labels_are_those_of_the_fit() -> None:
         assert training is not None
         found[name] = training.labels.tolist()
     assert found["numbers"] == found["names"] == found["from one"] == Y.tolist()
+
+
+def test_the_forecast_of_a_model_without_gradients_counts_forward_passes() -> None:
+    forest = RandomForestClassifier(2, max_depth=2, random_state=0).fit(X, Y)
+    settings: dict[str, Any] = {"explainers": ["feature_ablation"], "scores": ["sparseness"], "controls": False, "companions": False}
+    cost = veracity.Audit(models=forest, inputs=X[::30], **settings).forecast(progress=False)
+    assert (cost.forward, cost.backward) == (5 * 5, 0)
