@@ -142,15 +142,6 @@ def test_a_model_without_gradients_or_weights() -> None:
     assert "explainers by gradients, because the model has none" in found.sentence
 
 
-def test_an_output_that_is_no_probability_is_not_read_as_one() -> None:
-    class Field(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x[:, None] * 2
-
-    found = choose({"f": Field()}, as_inputs(torch.randn(8, 4)), **NOTHING)
-    assert next(iter(found.scores)) == {"name": "insertion", "softmax": False}
-
-
 def test_a_large_model_gets_fewer_samples_and_cheap_scores() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(64 * 64, 4096), nn.ReLU(), *[nn.Linear(4096, 4096)] * 60, nn.Linear(4096, 2)).eval()
     found = choose({"m": net}, as_inputs(torch.randn(20, 1, 64, 64)), **NOTHING)

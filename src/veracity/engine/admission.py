@@ -21,9 +21,12 @@ from veracity.engine.memory import Budget, budget_for
 from veracity.engine.predictions import correct_samples, declared, recognise, share_correct
 from veracity.engine.problem import AuditedModel
 from veracity.models import Converted, readable_output
+from veracity.scores.faithfulness.masked import why_no_probability
 
 FEW = 4
 """How many inputs a model gets alone and together."""
+SHOWN = 64
+"""How many outputs show whether they are probabilities."""
 MIXED, ROUNDING = 1e-3, 16
 """A change of outputs is more than rounding above this share of the largest output, and above this multiple of the coarsest precision."""
 MODE_DEPENDENT = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RReLU)
@@ -77,8 +80,16 @@ def admit(
         predicted=None if classes is None else decided.argmax(1),
         mixing=mixing,
         target=target,
+        uncertain=why_uncertain(viewed[:SHOWN], decided[:SHOWN], kind, dense=deciding is not module),
     )
     return audited, accuracy
+
+
+def why_uncertain(scores: Tensor, decided: Tensor, kind: Outputs, *, dense: bool) -> str:
+    """What a probability of the explained scores (N, K) would need, from the outputs (N, ...) that decide; "" if there is one."""
+    read = kind.read_decisions(decided) if dense else kind.read(decided)
+    raw = "probabilities, but the model's outputs are raw values" if kind is Outputs.RAW else ""
+    return why_no_probability(scores, read) or raw
 
 
 def check_ready(name: str, module: nn.Module) -> None:

@@ -21,7 +21,6 @@ from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.registry import EXPLAINERS, SCORES
 from veracity.core.scores import Reads
 from veracity.core.snapshot import preserve_state
-from veracity.core.targets import Outputs
 from veracity.core.training import CrossTrained
 from veracity.core.wording import count
 from veracity.explain import Saliency
@@ -58,13 +57,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Sight:
-    """What two inputs show of a model: the module on values and structure, the inputs, their predicted classes, the kind of outputs,
-    whether it has weights, and the operations of one row per second of budget."""
+    """What two inputs show of a model: the module on values and structure, the inputs, their predicted classes, whether it has
+    weights, and the operations of one row per second of budget."""
 
     module: nn.Module
     signals: Signals
     targets: Tensor
-    kind: Outputs
     weights: bool
     rows: float
 
@@ -119,7 +117,7 @@ def look(inputs: Inputs, name: str, model: nn.Module) -> Sight | None:
         operations = OVERHEAD + counter.get_total_flops() / (1 + len(signals))
         budget = SECONDS * RATES.get(device.type, RATES["cuda"]) / operations
         weights = next(module.parameters(), None) is not None
-        return Sight(module, signals, scores.argmax(dim=1), Outputs.detect(output), weights, budget)
+        return Sight(module, signals, scores.argmax(dim=1), weights, budget)
     except Exception:  # a model of others may raise anything
         return None
 
@@ -180,17 +178,15 @@ def samples(inputs: Inputs, seen: Sequence[Sight], explainers: Sequence[str], se
 
 def fitting_scores(seen: Sequence[Sight], *, again: bool, cheap: bool) -> list[Any]:
     """The quick preset as far as it fits: no weights are perturbed where there are none, and nothing is explained `again` if that
-    costs too much. Raw outputs are not read as probabilities."""
-    raw = any(one.kind is Outputs.RAW for one in seen)
+    costs too much."""
     found = []
     for name in PRESETS["quick"].scores:
         kind = SCORES[name]
         need = needs(kind(), Saliency())
         if (need.weights and not all(one.weights for one in seen)) or (need.anew and not again):
             continue
-        fits = {"softmax": (raw, False), "steps": (cheap, CHEAP_STEPS)}
-        settings = {item.name: fits[item.name][1] for item in fields(kind) if item.name in fits and fits[item.name][0]}
-        found.append({"name": name, **settings} if settings else name)
+        stepped = cheap and any(item.name == "steps" for item in fields(kind))
+        found.append({"name": name, "steps": CHEAP_STEPS} if stepped else name)
     return found
 
 

@@ -34,6 +34,7 @@ from veracity.core.targets import Outputs
 from veracity.engine.admission import take
 from veracity.engine.memory import Budget
 from veracity.engine.resolve import all_scores, labelled
+from veracity.scores.faithfulness.masked import settled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count as Number
 from veracity.engine.store.manifest import Kind, Part
@@ -294,7 +295,9 @@ class Unperturbed:
         self.explainers = labelled(meta.explainers, controls=False)
         subject = Subject("model", next(iter(self.explainers.values())), self.inputs.shape)
         scores = all_scores(meta.scores, companions=False).named
-        self.named = {label: with_strength(score, subject, base) for label, score in scores.items()}
+        specs = base.manifest["score_specs"]
+        read = {label: settled(score, specs[label]["spec"].get("softmax") is not False) for label, score in scores.items()}
+        self.named = {label: with_strength(score, subject, base) for label, score in read.items()}
         self.directions = {one.score: Direction(one.direction) for one in base.series}
         self.scores = {label: by_method(base, label, list(self.explainers), self.inputs.size()) for label in self.directions}
         self.given = {label: stored_maps(base, label, one) for label, one in self.explainers.items()} if "ipt" in meta.tests else {}
