@@ -12,9 +12,10 @@ from torch import Size, nn
 
 import veracity
 from small import series_inputs, small_net
-from veracity import Audit, Predicted
+from veracity import Audit, Predicted, Segmentation
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import TokenInputs
+from veracity.core.targets import Target
 from veracity.engine.defaults import choose, look
 from veracity.inputs import as_inputs
 from veracity.models.base import as_model
@@ -142,6 +143,14 @@ def test_a_model_without_gradients_or_weights() -> None:
     assert "explainers by gradients, because the model has none" in found.sentence
 
 
+@pytest.mark.parametrize("target", [Predicted(), Segmentation(index=1)])
+def test_a_segmentation_model_has_gradients(target: Target) -> None:
+    net = nn.Conv2d(3, 2, 3, padding=1).eval()
+    found = choose({"net": net}, as_inputs(images()), **NOTHING, target=target)
+    assert list(found.explainers)[:3] == ["saliency", "input_x_gradient", "integrated_gradients"]
+    assert "by gradients" not in found.sentence
+
+
 def test_a_large_model_gets_fewer_samples_and_cheap_scores() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(64 * 64, 4096), nn.ReLU(), *[nn.Linear(4096, 4096)] * 60, nn.Linear(4096, 2)).eval()
     found = choose({"m": net}, as_inputs(torch.randn(20, 1, 64, 64)), **NOTHING)
@@ -158,7 +167,7 @@ def test_a_symmetry_keeps_its_own_scores_without_a_word(recwarn: pytest.Warnings
 
 def test_a_lazy_model_is_left_as_it_is() -> None:
     net = nn.Sequential(nn.Flatten(), nn.LazyLinear(3))
-    assert look(as_inputs(series_inputs(2)), "net", net) is None
+    assert look(as_inputs(series_inputs(2)), "net", net, Predicted()) is None
     assert isinstance(net[1].weight, nn.parameter.UninitializedParameter)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from veracity.core.dense_targets import target_for
 from veracity.core.explainers import Context, Explainer
 from veracity.core.inputs import Inputs, Signals
 from veracity.core.models import check_weights, device_of, evaluating
@@ -21,6 +22,7 @@ from veracity.core.randomness import Draws, gpus_in_use, seeded
 from veracity.core.registry import EXPLAINERS, SCORES
 from veracity.core.scores import Reads
 from veracity.core.snapshot import preserve_state
+from veracity.core.targets import Predicted, Target
 from veracity.core.training import CrossTrained
 from veracity.core.wording import count
 from veracity.explain import Saliency
@@ -75,6 +77,7 @@ def choose(
     scores: Any,
     symmetry: bool,
     seed: int,
+    target: Target | None = None,
 ) -> Choice:
     """Explainers, scores and samples in the place of those that are None."""
     crossed = any(isinstance(one, CrossTrained) for one in models.values())
@@ -84,7 +87,7 @@ def choose(
     explained = asked is None or any(as_score(one).reads is Reads.EXPLANATION for one in values_of(asked))
     if asked is not None and not (explainers is None and explained):
         return Choice(explainers or (), asked, None, "")
-    sights = [look(inputs, name, one) for name, one in models.items() if isinstance(one, nn.Module)]
+    sights = [look(inputs, name, one, target or Predicted()) for name, one in models.items() if isinstance(one, nn.Module)]
     seen = [one for one in sights if one is not None]
     found, smooth, left_out = fitting_explainers(inputs, seen) if explainers is None else (explainers, True, [])
     free = explainers is None and scores is None and not symmetry and not crossed
@@ -102,8 +105,8 @@ def values_of(scores: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
     return list(scores.values()) if isinstance(scores, Mapping) else list(scores)
 
 
-def look(inputs: Inputs, name: str, model: nn.Module) -> Sight | None:
-    """What the first two inputs show of a model; None if it fails on them, which the audit's own checks then explain."""
+def look(inputs: Inputs, name: str, model: nn.Module, target: Target) -> Sight | None:
+    """What the first two inputs show of a model, as explainers of this target see it; None if it fails on them, which the audit's own checks then explain."""
     try:
         check_weights(name, model)
         module, device = inputs.adapt(model), device_of(model)
@@ -112,9 +115,11 @@ def look(inputs: Inputs, name: str, model: nn.Module) -> Sight | None:
         with evaluating(module), seeded(0, gpus_in_use()), torch.no_grad(), counter:
             first = signals[:1].through(module)
             module, _ = readable_output(module, first)
-            output = signals.through(module)
-        scores = output.reshape(len(signals), -1)
-        operations = OVERHEAD + counter.get_total_flops() / (1 + len(signals))
+            module = target_for(target, signals.through(module)).view(module)
+            scores = signals.through(module)
+        if scores.ndim != 2:
+            return None
+        operations = OVERHEAD + counter.get_total_flops() / (1 + 2 * len(signals))
         budget = SECONDS * RATES.get(device.type, RATES["cuda"]) / operations
         weights = next(module.parameters(), None) is not None
         return Sight(module, signals, scores.argmax(dim=1), weights, budget)
