@@ -14,12 +14,13 @@ from veracity.core.dense_targets import target_for
 from veracity.core.errors import InputError, VeracityError
 from veracity.core.explainers import Explainer
 from veracity.core.inputs import Inputs, Signals
-from veracity.core.models import check_weights, device_of, evaluating, out_of_memory, weight_type
+from veracity.core.models import View, check_weights, device_of, evaluating, out_of_memory, weight_type
 from veracity.core.targets import Outputs, Target
 from veracity.core.training import Training
 from veracity.engine.memory import Budget, budget_for
 from veracity.engine.predictions import correct_samples, declared, recognise, share_correct
 from veracity.engine.problem import AuditedModel
+from veracity.inputs.several import PartsModel
 from veracity.models import Converted, readable_output
 from veracity.scores.faithfulness.masked import why_no_probability
 
@@ -128,10 +129,21 @@ def first_pass(
 
 def refusal(name: str, module: nn.Module, signals: Signals, error: Exception, what: str = "inputs") -> InputError:
     """The error for a model that fails on samples, with its own message, and how to convert samples of another type."""
-    shape, kind = tuple(signals.values.shape), str(signals.values.dtype).removeprefix("torch.")
+    shape, kind = shown_shape(module, signals), str(signals.values.dtype).removeprefix("torch.")
     own = next((one.dtype for one in module.parameters() if one.is_floating_point()), signals.values.dtype)
     fix = "" if own is signals.values.dtype else f" (convert them with .to({own}))"
     return InputError(f"Model '{name}' cannot take {what} of shape {shape} and type {kind}{fix}: {' '.join(str(error).split())[:200]}")
+
+
+def shown_shape(module: nn.Module, signals: Signals) -> str:
+    """The shape of values, or of every part if samples have several."""
+    view = module
+    while isinstance(view, View):
+        if isinstance(view, PartsModel):
+            parts = view.by_part(signals.values, *signals.structure)
+            return ", ".join(f"{tuple(part.shape)} ({name})" for name, part in parts.items())
+        view = view.model
+    return str(tuple(signals.values.shape))
 
 
 def check_output(name: str, output: Any) -> None:
