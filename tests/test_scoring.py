@@ -36,6 +36,20 @@ def images(count: int = 4) -> torch.Tensor:
     return torch.randn(count, 3, 5, 5, generator=torch.Generator().manual_seed(2))
 
 
+def test_values_of_a_regression_beside_maps_choose_no_class() -> None:
+    net, x, y = nn.Linear(5, 1).eval(), torch.randn(4, 5), torch.tensor([0.5, -1.0, 2.0, 7.0])
+    given: dict[str, Any] = {"scores": ["deletion"], "controls": False, "companions": False}
+    with_values = veracity.score(net, x, torch.ones(4, 5), y, **given)
+    assert with_values.failures().empty
+    assert with_values.manifest["models"]["model"]["outputs"] == "raw"
+    assert with_values.manifest["spec"]["target"] == "predicted"
+
+
+def test_labels_of_maps_are_called_y() -> None:
+    with pytest.raises(InputError, match=r"score\(\) takes no targets=...: pass them as y, as in score\(model, x, maps, y\)"):
+        veracity.score(small_net(), series_inputs(2), series_inputs(2), targets=[0, 1])
+
+
 def test_maps_without_channels_score_as_maps_repeated_over_the_channels() -> None:
     net, x = image_net(), images()
     flat = np.random.default_rng(0).normal(size=(4, 5, 5)).astype(np.float32)
