@@ -20,6 +20,8 @@ from veracity.engine.admission import check_ready, first_pass
 from veracity.engine.resolve import as_tensor, check_given
 from veracity.explain import Precomputed, as_explainer
 from veracity.explain.maps import in_shape, is_table
+from veracity.explain.shap_calls import is_explanation
+from veracity.explain.shap_explanation import GivenShap
 from veracity.inputs import as_inputs
 from veracity.results import Result
 
@@ -44,7 +46,7 @@ def score(
     """The scores of explanations `maps` of a model on inputs `x`, as a table with intervals and random maps for comparison.
 
     maps       one set, or {"name": set}: arrays or tensors (samples, ...) in the order of x; a set without channels, or with one, counts
-               for each channel; None to let the explainer make them
+               for each channel; a `shap.Explanation`; None to let the explainer make them
     y          the class that each map explains, (samples,); by default the class that the model predicts. A single output is explained
                whatever y is, which may then be the values of a regression
     scores     a preset or scores, as for `Audit`
@@ -73,6 +75,8 @@ def score(
         inner = None if makers.get(name) is None else as_explainer(makers[name])
         if given is None and inner is not None:
             explainers[name] = inner
+        elif is_explanation(given):
+            explainers[name] = replace(GivenShap.of(given), explainer=inner)
         else:
             if is_table(given):
                 check_given({str(name): Precomputed(maps=given)}, inputs, ())
