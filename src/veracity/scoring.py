@@ -25,7 +25,6 @@ from veracity.explain.shap_explanation import GivenShap
 from veracity.inputs import as_inputs
 from veracity.results import Result
 
-
 OWN = {"models": "model", "inputs": "x", "explainers": "maps, or as explainer=...", "targets": "y"}
 """Settings of `Audit` that have another name in `score`."""
 

@@ -210,7 +210,10 @@ def test_refusals_are_one_sentence(made: Any, model: Any, sentence: str) -> None
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        (shap.TreeExplainer, r"shap.TreeExplainer is a class: pass an object of it, shap.TreeExplainer\(model, ...\), or Shap\(kind='tree'\)"),
+        (
+            shap.TreeExplainer,
+            r"shap.TreeExplainer is a class: pass an object of it, shap.TreeExplainer\(model, ...\), or Shap\(kind='tree'\)",
+        ),
         (shap.Explainer, r"shap.Explainer is a class: pass an object of it, shap.Explainer\(model, ...\).$"),
     ],
 )

@@ -181,7 +181,10 @@ def trial_target() -> Segmentation:
     [
         (WorstLoss(radius=0.1), "needs a model with an output for each of at least two classes, and 'model' has none"),
         (RandomLogit(), "Another class than the target needs at least 2 outputs, but the model has 1"),
-        (PixelFlipping(softmax=True), "needs probabilities, but the model's raw outputs are none .*: pass PixelFlipping\\(softmax=False\\)"),
+        (
+            PixelFlipping(softmax=True),
+            "needs probabilities, but the model's raw outputs are none .*: pass PixelFlipping\\(softmax=False\\)",
+        ),
     ],
 )
 def test_scores_of_classes_refuse_a_regression(tmp_path: Path, score: Any, sentence: str) -> None:

@@ -106,7 +106,10 @@ def values_of(scores: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
 
 
 def look(inputs: Inputs, name: str, model: nn.Module, target: Target) -> Sight | None:
-    """What the first two inputs show of a model, as explainers of this target see it; None if it fails on them, which the audit's own checks then explain."""
+    """What the first two inputs show of a model, as explainers of this target see it.
+
+    None if it fails on them, or gives no scores (N, K), which the audit's own checks then explain.
+    """
     try:
         check_weights(name, model)
         module, device = inputs.adapt(model), device_of(model)

@@ -68,7 +68,11 @@ class FunctionModel(NumpyModel):
             known = inspect.signature(self.function).parameters.values()
         except (TypeError, ValueError):
             return None
-        return None if any(one.kind is one.VAR_POSITIONAL for one in known) else tuple(one.name for one in known if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD))
+        return (
+            None
+            if any(one.kind is one.VAR_POSITIONAL for one in known)
+            else tuple(one.name for one in known if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD))
+        )
 
     def predict(self, values: Any, *structure: Any) -> Any:
         """The function's answer to arrays."""

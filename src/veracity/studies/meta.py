@@ -34,7 +34,6 @@ from veracity.core.targets import Outputs
 from veracity.engine.admission import take
 from veracity.engine.memory import Budget
 from veracity.engine.resolve import all_scores, labelled
-from veracity.scores.faithfulness.masked import settled
 from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Count as Number
 from veracity.engine.store.manifest import Kind, Part
@@ -44,6 +43,7 @@ from veracity.inputs import as_inputs
 from veracity.perturb import ParameterScaling, UniformNoise
 from veracity.perturb.weights.copies import ScratchModel, key, parameters_of
 from veracity.results import Result
+from veracity.scores.faithfulness.masked import settled
 from veracity.statistics.intervals import mean_interval, unseen_share
 from veracity.studies.consistency import inter_consistency, intra_consistency, left_out, meta_consistency
 from veracity.studies.result import StudyResult, gate_rows, records, write_study

@@ -106,7 +106,9 @@ class PixelFlipping(CurveScore):
     @property
     def assumption(self) -> Score:
         """The model's distortion grows as more is masked, with the same step size."""
-        return ModelFaithfulness(features_in_step=self.features_in_step, perturb_baseline=self.perturb_baseline, softmax=self.by_probability)
+        return ModelFaithfulness(
+            features_in_step=self.features_in_step, perturb_baseline=self.perturb_baseline, softmax=self.by_probability
+        )
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -56,10 +56,10 @@ def with_baseline(score: F, subject: Subject) -> F:
 class MaskingScore(Score, ABC):
     """A score of feature maps under masks, or other perturbations, of the input.
 
-    The prediction is the explained score, or its probability with `softmax`; None leaves that to the models. Masked entries are set to `perturb_baseline`: a number,
-    "black" (the sample's smallest value), "white", "mean", "median", or a list with a value for each entry. By default it is "black"
-    for images and series. In a table it is "reference", a value of the entry's own column: its mean, or the most frequent level of a
-    category; "mean" and "median" are those of the column too.
+    The prediction is the explained score, or its probability with `softmax`; None leaves that to the models. Masked entries are set to
+    `perturb_baseline`: a number, "black" (the sample's smallest value), "white", "mean", "median", or a list with a value for each entry.
+    By default it is "black" for images and series. In a table it is "reference", a value of the entry's own column: its mean, or the
+    most frequent level of a category; "mean" and "median" are those of the column too.
     """
 
     before = BOTH | {Reads.INPUT}
