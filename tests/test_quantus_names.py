@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
 from torch import Size, nn
 
 from small import series_inputs, small_net
@@ -41,6 +42,15 @@ def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "FaithfulnessCorrelation" in said
     assert "'ROAD': \"there is no score for it yet" in said
+
+
+def test_labels_may_be_the_names_of_classes() -> None:
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    y = np.where(x[:, 0] > 0, "yes", "no")
+    forest = RandomForestClassifier(2, random_state=0).fit(x, y)
+    tables = [evaluate(["PixelFlipping"], forest, x, labels, abs(x), controls=False).table() for labels in (y, list(y))]
+    by_number = evaluate(["PixelFlipping"], lambda rows: forest.predict_proba(rows), x, (y == "yes") * 1, abs(x), controls=False).table()
+    assert tables[0]["value"].tolist() == tables[1]["value"].tolist() == pytest.approx(by_number["value"].tolist())
 
 
 def test_every_metric_is_translated_or_named() -> None:

@@ -35,7 +35,7 @@ from veracity.engine.loop import JobRunner
 from veracity.engine.memory import Budget
 from veracity.engine.plan import plan, unfinished
 from veracity.engine.preliminaries import Preliminaries, calibrate_all, known_strengths, learn_all, pending_lessons, skip_impossible
-from veracity.engine.prepare import AuditPlan, check_classes, check_requests, reader_notes
+from veracity.engine.prepare import AuditPlan, check_classes, check_probabilities, check_requests, reader_notes
 from veracity.engine.problem import AuditedModel, Problem
 from veracity.engine.progress import LATE, JobProgress, bar, weight
 from veracity.engine.resolve import (
@@ -256,7 +256,7 @@ class Audit:
         if self.explainers is not None and self.scores is not None:
             return self
         given: dict[str, Any] = {"explainers": self.explainers, "scores": self.scores, "symmetry": self.symmetry is not None}
-        choice = choose(self.modules, self.data, **given, seed=self.seed)
+        choice = choose(self.modules, self.data, **given, seed=self.seed, target=as_target(self.target))
         changes: dict[str, Any] = {"models": self.modules, "inputs": self.data, "explainers": choice.explainers, "scores": choice.scores}
         changes["targets"] = None if self.labels is None else named_labels(self.labels, class_names(self.modules))
         if choice.rows is not None:
@@ -369,16 +369,18 @@ class Audit:
                 models[name] = replace(model, fingerprint=known, checkpoints=one.checkpoints.get(label, ()), place=fold)
         records = fold_records(models, folds, accuracies)
         defaults = Defaults(one.space, one.walk)
-        problem = Problem(models, inputs, one.explainers, one.scores.named, one.target, defaults, one.seed, one.training, self.examples)
+        scores = all_scores(self.scores, self.companions, not any(model.uncertain for model in models.values()))
+        problem = Problem(models, inputs, one.explainers, scores.named, one.target, defaults, one.seed, one.training, self.examples)
         problem = replace(problem, features=one.features)
         check_classes(problem, labels)
+        readings = check_probabilities(problem, one.scores.named)
         with bar("trying explainers", len(every) * len(one.explainers), progress, after=LATE) as advance:
             problem, notes = try_explainers(problem, budgets, advance)
         with bar("planning", len(every) * inputs.size(), progress, after=LATE) as advance:
             jobs = plan(problem, budgets, advance)
-        check_requests(problem, jobs, one.scores.asked)
-        notes += [] if rehearsal else reader_notes(problem, jobs) + accuracy_notes(records)
-        return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
+        check_requests(problem, jobs, scores.asked)
+        notes += [] if rehearsal else readings + reader_notes(problem, jobs) + accuracy_notes(records)
+        return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores, records)
 
     def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> AuditSetup:
         """All settings as components and tensors; raises on mistakes that need no model to be found."""

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-import torch
 from torch import Size, Tensor, nn
 
 from veracity.core.aliases import NEAREST, SAME, squeezed
@@ -366,7 +365,7 @@ def measured(
 ) -> Result:
     """One run of scores, on maps or on their magnitudes."""
     maps, makers = {}, {}
-    labels = torch.as_tensor(np.asarray(targets))
+    labels = targets if isinstance(targets, Tensor) else np.asarray(targets)
     for label, (given, explainer) in subjects.items():
         maker = explainer
         if magnitudes and isinstance(explainer, QuantusFunction):

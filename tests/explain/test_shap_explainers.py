@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from veracity import Audit
-from veracity.core.errors import InputError
+from veracity.core.errors import InputError, SpecError
 from veracity.core.models import evaluating
 from veracity.explain import Shap, TreeShap, as_explainer
 from veracity.models import as_model
@@ -205,6 +205,21 @@ def test_refusals_are_one_sentence(made: Any, model: Any, sentence: str) -> None
     x = FEW.float() if isinstance(model, nn.Module) else FEW
     with pytest.raises(InputError, match=sentence):
         as_explainer(made()).check(module, x, TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (
+            shap.TreeExplainer,
+            r"shap.TreeExplainer is a class: pass an object of it, shap.TreeExplainer\(model, ...\), or Shap\(kind='tree'\)",
+        ),
+        (shap.Explainer, r"shap.Explainer is a class: pass an object of it, shap.Explainer\(model, ...\).$"),
+    ],
+)
+def test_classes_of_shap_are_refused(kind: type, sentence: str) -> None:
+    with pytest.raises(SpecError, match=sentence):
+        as_explainer(kind)
 
 
 def audit(value: Any, scores: Sequence[str], folder: Path, model: Any = FOREST, x: Any = FEW, **settings: Any) -> Any:

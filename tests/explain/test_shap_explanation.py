@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import shap
 import torch
 import xgboost
 from sklearn.ensemble import RandomForestClassifier
 
-from veracity import Audit
+from veracity import Audit, score
 from veracity.core.errors import InputError
 from veracity.models import as_model
 
@@ -33,6 +34,19 @@ def test_an_explanation_is_scored_as_the_explainer_is(tmp_path: Path) -> None:
     ]
     assert values[0] == pytest.approx(values[1])
     assert values[0] == pytest.approx(values[2])
+
+
+def test_an_explanation_is_scored_in_one_call() -> None:
+    frame = pd.DataFrame(X[:5], columns=list("abcd"))
+    forest = RandomForestClassifier(4, random_state=0).fit(pd.DataFrame(X, columns=frame.columns), X[:, 0] > 0)
+    tree = shap.TreeExplainer(forest)
+    maps = tree(frame).values[np.arange(5), :, forest.predict_proba(frame).argmax(1)]
+    given: dict[str, Any] = {"scores": ["pixel_flipping"], "controls": False, "companions": False}
+    found = [score(forest, frame, one, **given).table()["value"].item() for one in (maps, tree(frame), {"tree": tree(frame)})]
+    assert found[0] == pytest.approx(found[1])
+    assert found[0] == pytest.approx(found[2])
+    again = score(forest, frame, tree(frame), explainer=tree, **{**given, "scores": ["max_sensitivity"]})
+    assert again.failures().empty
 
 
 def test_explanations_of_other_inputs_are_refused(tmp_path: Path) -> None:

@@ -95,13 +95,48 @@ def test_a_function_and_a_module_get_parts_by_their_names() -> None:
         return torch.cat([10 * age, image.sum(1, keepdim=True)], dim=1)
 
     class More(nn.Module):
-        def forward(self, x: Tensor, t: Tensor, **_settings: Any) -> Tensor:
-            return torch.cat([x.sum(1, keepdim=True), t], dim=1)
+        def forward(self, age: Tensor, **others: Tensor) -> Tensor:
+            return torch.cat([others["image"].sum(1, keepdim=True), age], dim=1)
 
     inputs = SeveralInputs(given)
     signals = inputs.take(torch.arange(2))
     assert signals.through(inputs.adapt(as_model("f", older))).tolist() == [[100.0, 6.0]] * 2
     assert signals.through(inputs.adapt(More())).tolist() == [[6.0, 10.0]] * 2
+
+
+class Pair(nn.Module):
+    def forward(self, left: Tensor, right: Tensor, scale: float = 1.0) -> Tensor:
+        return torch.cat([left, right[:, :1] * scale], dim=1)
+
+
+@pytest.mark.parametrize("model", [Pair(), lambda left, right: left + right], ids=["module", "function"])
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (("right", "Left"), "The inputs are called right, Left, but the model takes left, right.* and does not know Left: give the arrays"),
+        (("r", "l"), "does not know r, l: .* or pass a tuple of arrays in its order"),
+    ],
+)
+def test_names_that_the_model_does_not_have(model: Any, names: tuple[str, ...], sentence: str) -> None:
+    given = {name: torch.rand(2, 2) for name in names}
+    with pytest.raises(InputError, match=sentence):
+        veracity.Audit(models=model, inputs=given, explainers=["lime"], scores=["sparseness"]).prepare()
+
+
+def test_any_number_of_inputs_come_in_their_order() -> None:
+    class Sum(nn.Module):
+        def forward(self, *all_of_them: Tensor) -> Tensor:
+            return all_of_them[0] - all_of_them[1]
+
+    inputs = SeveralInputs({"a": torch.full((2, 1), 3.0), "b": torch.ones(2, 1)})
+    for model in (Sum(), as_model("f", lambda *both: both[0] - both[1])):
+        assert inputs.take(torch.arange(2)).through(inputs.adapt(model)).tolist() == [[2.0]] * 2
+
+
+def test_parts_of_other_shapes_are_named() -> None:
+    given = {"left": torch.rand(2, 2), "right": torch.rand(2, 2, 2, 2)}
+    with pytest.raises(InputError, match=r"cannot take inputs of shape \(1, 2\) \(left\), \(1, 2, 2, 2\) \(right\) and type float32"):
+        veracity.Audit(models=Pair(), inputs=given, explainers=["lime"], scores=["sparseness"]).prepare()
 
 
 def test_each_part_keeps_its_type() -> None:

@@ -218,6 +218,8 @@ def test_encodings_are_taken_with_and_without_a_tokenizer():
         ),
         (lambda: TextInputs("dull", tokenizer()), "a list of at least one text"),
         (lambda: TextInputs(["dull", 3], tokenizer()), "Text 1 is a int"),
+        (lambda: TextInputs(["dull", ""], tokenizer()).shape, "Text 1 is empty or holds special tokens only, .*: leave it out"),
+        (lambda: TextInputs(["", "a film", " "], tokenizer(), unit="word").shape, "Texts 0, 2 are empty or hold special tokens only"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3)), "input_ids must be whole numbers"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3).long()), "pass TextInputs.of_encoding"),
         (lambda: TextInputs.of_encoding(torch.ones(2, 3).long(), mask=4), "need the number of the token that fills short texts"),

@@ -62,7 +62,7 @@ def test_what_is_no_class_has_no_probability():
     for scores in (torch.tensor([[5.0]]), torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 2.0, 3.0]])):
         read = Reading(torch.tensor([0]), {Reads.SCORES: scores, Reads.OUTPUT: output})
         assert prediction(read, softmax=False).item() == scores[0, 0]
-        with pytest.raises(InputError, match="pass softmax=False"):
+        with pytest.raises(InputError, match="softmax=False"):
             prediction(read, softmax=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +20,7 @@ from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.features import CENTRES, background_note, other_baseline
 from veracity.core.inputs import shown_words
-from veracity.core.scores import Reads, Request, reads_after
+from veracity.core.scores import Reads, Request, Score, reads_after
 from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace, RangedSpace, SampleSpace, TargetSpace, WeightSpace
 from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
@@ -33,6 +33,7 @@ from veracity.engine.store import RunFolder
 from veracity.engine.store.manifest import Kind
 from veracity.explain import bound_inside
 from veracity.scores import SymmetryScore
+from veracity.scores.faithfulness.masked import MaskingScore
 from veracity.scores.robustness import Misinterpretation, SearchScore
 from veracity.walk.gradient import has_slopes
 
@@ -87,6 +88,26 @@ def check_classes(problem: Problem, labels: Tensor | None) -> None:
             )
         if labels is not None:
             class_numbers(labels, audited.classes, f"model '{model}'", fix=f"the score '{name}' needs to know which samples it gets right")
+
+
+def check_probabilities(problem: Problem, left_open: Mapping[str, Score]) -> list[dict[str, str]]:
+    """Notes on scores that read the explained score because a model has no probability of it; raises if one was told to read that."""
+    improbable = {problem.label(name): model.uncertain for name, model in problem.models.items() if model.uncertain}
+    if not improbable:
+        return []
+    model, why = next(iter(improbable.items()))
+    masking = {label: score for label, score in problem.scores.items() if isinstance(score, MaskingScore)}
+    for label, score in masking.items():
+        if score.softmax:
+            call = type(score).__name__
+            raise InputError(
+                f"{call}(softmax=True), the score '{label}', needs {why} (model '{model}'): pass {call}(softmax=False), or leave "
+                "softmax out."
+            )
+    found = [label for label in masking if getattr(left_open.get(label), "softmax", False) is None]
+    verb = "reads" if len(found) == 1 else "read"
+    text = f"{', '.join(found)} {verb} the explained score itself (softmax=False), because the model gives no probability of it."
+    return [{"model": model, "explainer": "", "text": text}] if found else []
 
 
 SHOWN = 10

@@ -15,6 +15,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, S
 
 from veracity.core.errors import InputError, Note
 from veracity.core.randomness import gpus_in_use, seeded
+from veracity.inputs.several import in_order
 
 LABELS = ("label", "labels", "target", "targets", "y")
 """Names of the entry that holds the labels."""
@@ -78,7 +79,7 @@ def of_samples(samples: Sequence[Any]) -> Split:
     if len(first) == 1:
         return Split([row[0] for row in samples])
     single = len(first) == 2
-    rest = [row[0] if single else {f"input_{n}": part for n, part in enumerate(row[:-1])} for row in samples]
+    rest = [row[0] if single else in_order(row[:-1]) for row in samples]
     return Split(rest, [row[-1] for row in samples], "The last entry of each sample")
 
 
@@ -93,7 +94,7 @@ def of_batch(batch: Any) -> Split:
         return Split(batch)
     if len(batch) == 1:
         return Split(batch[0])
-    rest = batch[0] if len(batch) == 2 else {f"input_{n}": part for n, part in enumerate(batch[:-1])}
+    rest = batch[0] if len(batch) == 2 else in_order(batch[:-1])
     return Split(rest, batch[-1], "The last entry of each batch")
 
 

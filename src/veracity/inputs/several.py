@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,14 +13,14 @@ import torch
 from torch import Size, Tensor, nn
 
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, unknown
+from veracity.core.errors import InputError, listed, unknown
 from veracity.core.inputs import Signals, check_finite
 from veracity.core.models import View, unwrap
 
 
 @dataclass(frozen=True, eq=False)
 class SeveralInputs:
-    """Samples of several arrays (N, ...) by name. The model gets all of them, by name if it takes these names, else in their order.
+    """Samples of several arrays (N, ...) by name. The model gets all of them by name; in their order if it says no names.
 
     `explain` names the parts that are explained and perturbed: one name, several, or by default all parts in floating point. One part
     keeps its shape; several are laid out in one row per sample. The other parts are carried along unchanged.
@@ -91,9 +91,7 @@ class SeveralInputs:
     def adapt(self, model: nn.Module) -> nn.Module:
         """The model as a module of the explained values and of the parts that are carried along."""
         explained = {name: (tuple(self.parts[name].shape[1:]), self.parts[name].dtype) for name in self.explained}
-        named = getattr(unwrap(model), "input_names", None)
-        order = named if named is not None and set(named) == set(self.parts) else tuple(self.parts)
-        return PartsModel(model, explained, self.carried, order, takes_names(model, self.parts))
+        return PartsModel(model, explained, self.carried, *call_order(model, tuple(self.parts)))
 
 
 class PartsModel(View):
@@ -114,19 +112,56 @@ class PartsModel(View):
 
     def forward(self, values: Tensor, *structure: Tensor) -> Any:
         """The model's output for values (N, ...) and carried parts."""
+        named = self.by_part(values, *structure)
+        return self.model(**named) if self.by_name else self.model(*(named[name] for name in self.order))
+
+    def by_part(self, values: Tensor, *structure: Tensor) -> dict[str, Tensor]:
+        """The parts (N, ...) by name."""
         rows = values.reshape(len(values), -1).split([math.prod(shape) for shape, _ in self.explained.values()], dim=1)
         parts = zip(rows, self.explained.values(), strict=True)
         shaped = [row.reshape(len(values), *shape).to(kind) for row, (shape, kind) in parts]
-        named = {**dict(zip(self.explained, shaped, strict=True)), **dict(zip(self.carried, structure, strict=True))}
-        return self.model(**named) if self.by_name else self.model(*(named[name] for name in self.order))
+        return {**dict(zip(self.explained, shaped, strict=True)), **dict(zip(self.carried, structure, strict=True))}
 
 
-def takes_names(model: nn.Module, names: Mapping[str, Any]) -> bool:
-    """Whether a model's forward pass has a parameter of each of these names."""
-    try:
-        known = inspect.signature(unwrap(model).forward).parameters
-    except (TypeError, ValueError):
-        return False
-    needed = {name for name, one in known.items() if one.default is one.empty and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)}
-    anything = any(one.kind is one.VAR_KEYWORD for one in known.values())
-    return needed <= set(names) and (anything or all(name in known for name in names))
+def in_order(parts: Sequence[Any]) -> dict[str, Any]:
+    """Parts without names, which a model takes in their order.
+
+    >>> in_order("ab")
+    {'input_0': 'a', 'input_1': 'b'}
+    """
+    return {f"input_{place}": part for place, part in enumerate(parts)}
+
+
+def call_order(model: nn.Module, names: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+    """In which order a model takes parts of these names, and whether it takes them by name; raises if it does not know a name.
+
+    The order is that of the parts if they have no names of their own, if the model says none, or if there is only one.
+    """
+    given, inner = tuple(names), unwrap(model)
+    own: Sequence[str] | None = getattr(inner, "input_names", None)
+    needed, anything, by_name = set(own or ()), False, own is None
+    if own is None and not hasattr(inner, "input_names"):
+        try:
+            parameters = inspect.signature(inner.forward).parameters.values()
+        except (TypeError, ValueError):
+            return given, False
+        if not any(one.kind is one.VAR_POSITIONAL for one in parameters):
+            own = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        anything = any(one.kind is one.VAR_KEYWORD for one in parameters)
+        needed = {one.name for one in parameters if one.default is one.empty and one.name in (own or ())}
+    if anything and needed <= set(given):
+        return given, True
+    if own is None:
+        return given, False
+    if by_name and needed <= set(given) <= set(own):
+        return given, True
+    if not by_name and set(given) == set(own[: len(given)]):
+        return tuple(own[: len(given)]), False
+    if given == tuple(in_order(given)) or len(given) == len(own) == 1:
+        return given, False
+    strange = [name for name in given if name not in own]
+    what = f"does not know {listed(strange)}" if strange else f"needs {listed([name for name in own if name not in given])} too"
+    raise InputError(
+        f"The inputs are called {listed(given)}, but the model takes {listed(own)} and {what}: give the arrays the model's names, or pass "
+        "a tuple of arrays in its order."
+    )

@@ -24,6 +24,8 @@ from veracity.models.base import scores_in
 from veracity.models.transformers import PipelineModel
 
 Removal = Literal["replace", "blank", "drop"]
+SHOWN = 10
+"""How many empty texts an error names."""
 FIXED = -1
 """The unit of a token that no gate moves: special tokens and padding."""
 
@@ -133,8 +135,17 @@ class TextInputs:
 
     @cached_property
     def units(self) -> Tensor:
-        """The unit of every token (N, T), numbered from 0 in each text; -1 for tokens that are never perturbed."""
+        """The unit of every token (N, T), numbered from 0 in each text; -1 for tokens that are never perturbed.
+
+        Raises if a text has no unit.
+        """
         free = (self.encoding["attention_mask"] == 1) & (self.encoding["special_tokens_mask"] == 0)
+        empty = (~free.any(1)).nonzero()[:, 0].tolist()
+        if empty:
+            shown = ", ".join(map(str, empty[:SHOWN])) + (", ..." if len(empty) > SHOWN else "")
+            one = "Text {} is empty or holds" if len(empty) == 1 else "Texts {} are empty or hold"
+            which = "it" if len(empty) == 1 else "them"
+            raise InputError(f"{one.format(shown)} special tokens only, so that there is nothing to explain: leave {which} out.")
         if self.unit == "token":
             return torch.where(free, free.cumsum(1) - 1, FIXED)
         words = self.coded[1]

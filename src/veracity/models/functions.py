@@ -63,12 +63,16 @@ class FunctionModel(NumpyModel):
 
     @property
     def input_names(self) -> tuple[str, ...] | None:
-        """The names of the function's parameters."""
+        """The names of the function's parameters; None if it takes any number of them."""
         try:
             known = inspect.signature(self.function).parameters.values()
         except (TypeError, ValueError):
             return None
-        return tuple(one.name for one in known if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD))
+        return (
+            None
+            if any(one.kind is one.VAR_POSITIONAL for one in known)
+            else tuple(one.name for one in known if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD))
+        )
 
     def predict(self, values: Any, *structure: Any) -> Any:
         """The function's answer to arrays."""

@@ -58,9 +58,13 @@ def as_tensor(value: Any, what: str) -> Tensor | None:
 
 
 def as_reference(value: Any, inputs: Inputs) -> Tensor | None:
-    """The reference set as a tensor; a DataFrame beside a table is coded like the table."""
+    """The reference set as a tensor; a DataFrame beside a table is coded like the table. Raises if it has another shape."""
     table = table_of(inputs)
-    return table.encode(value) if table is not None and isinstance(value, pd.DataFrame) else as_tensor(value, "reference")
+    found = table.encode(value) if table is not None and isinstance(value, pd.DataFrame) else as_tensor(value, "reference")
+    if found is not None and (found.ndim == 0 or len(found) == 0 or found.shape[1:] != inputs.shape):
+        wanted = ", ".join(map(str, ("samples", *inputs.shape)))
+        raise InputError(f"The reference has the shape {tuple(found.shape)}, but the inputs need ({wanted}): pass samples like the inputs.")
+    return found
 
 
 def usual_rows(training: Training | None, inputs: Inputs) -> Tensor | None:
