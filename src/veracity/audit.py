@@ -378,7 +378,7 @@ class Audit:
             jobs = plan(problem, budgets, advance)
         check_requests(problem, jobs, one.scores.asked)
         notes += [] if rehearsal else reader_notes(problem, jobs) + accuracy_notes(records)
-        return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records)
+        return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, one.scores, records, labels=labels)
 
     def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> AuditSetup:
         """All settings as components and tensors; raises on mistakes that need no model to be found."""

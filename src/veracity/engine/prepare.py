@@ -19,7 +19,7 @@ from veracity.core import fingerprint
 from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.explainers import Explainer
 from veracity.core.features import CENTRES, background_note, other_baseline
-from veracity.core.inputs import shown_words
+from veracity.core.inputs import shown_parts, shown_words, whole
 from veracity.core.scores import Reads, Request, reads_after
 from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace, RangedSpace, SampleSpace, TargetSpace, WeightSpace
@@ -27,6 +27,7 @@ from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
 from veracity.core.walks import AdaptiveWalk, Sampling, Search, Walk
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Cell, Job, fusion
+from veracity.engine.predictions import classes_shown
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
@@ -164,11 +165,12 @@ class AuditPlan:
     folds: tuple[dict[str, Any], ...] = ()
     facts: tuple[dict[str, Any], ...] = ()
     calibrations: tuple[dict[str, Any], ...] = ()
+    labels: Tensor | None = None
 
     def manifest(self, store: RunFolder) -> dict[str, Any]:
         """Everything that a reader of the folder needs besides the measurements."""
         problem, space = self.problem, self.problem.defaults.space
-        before, words = store.manifest_before(Kind.AUDIT), shown_words(problem.inputs)
+        before, words, parts = store.manifest_before(Kind.AUDIT), shown_words(problem.inputs), shown_parts(problem.inputs)
         return {
             "kind": Kind.AUDIT,
             "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
@@ -182,7 +184,8 @@ class AuditPlan:
             "versions": versions(),
             "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()}
             | ({"features": problem.features.about()} if problem.features is not None and problem.features.named else {})
-            | ({"words": words} if words else {}),
+            | ({"words": words, "unit": getattr(whole(problem.inputs), "unit", "word")} if words else {})
+            | ({"parts": parts} if parts else {}),
             "models": {name: self.about(name) for name in self.accuracies},
             **({"folds": self.folds, "blocks": self.blocks()} if self.folds else {}),
             "notes": self.notes,
@@ -196,8 +199,11 @@ class AuditPlan:
         problem = self.problem
         parts = [model for key, model in problem.models.items() if problem.label(key) == name]
         hashes = [model.fingerprint for model in parts]
-        whole = hashes[0] if parts[0].place is None else fingerprint.of_json(hashes)
-        return {"fingerprint": whole, "accuracy": self.accuracies[name], "outputs": parts[0].outputs.value}
+        content = hashes[0] if parts[0].place is None else fingerprint.of_json(hashes)
+        found = {"fingerprint": content, "accuracy": self.accuracies[name], "outputs": parts[0].outputs.value}
+        texts = len(shown_words(problem.inputs)) if parts[0].place is None else 0
+        classes = classes_shown(parts[0], self.labels, texts) if texts else {}
+        return {**found, **({"classes": classes} if classes else {})}
 
     def blocks(self) -> dict[str, dict[str, list[int]]]:
         """The samples of every block of a cross-trained model, by the model's name and the first of them."""
