@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -144,10 +145,12 @@ def misclassification_notes(problem: Problem) -> Iterator[dict[str, str]]:
             yield {"model": name, "explainer": "", "text": text}
 
 
-PACKAGES = (
-    *("veracity", "torch", "torch_geometric", "captum", "scikit-learn", "numpy", "scipy", "pandas", "pyarrow", "safetensors"),
-    *("opencv-python-headless", "umap-learn"),
-)
+PACKAGES = ("veracity", "torch", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
+OPTIONAL = {
+    **{name: name for name in ("captum", "shap", "transformers", "tokenizers", "onnxruntime", "xgboost", "lightgbm", "torch_geometric")},
+    **{"scikit-learn": "sklearn", "opencv-python-headless": "cv2", "umap-learn": "umap"},
+}
+"""Packages that only some results depend on, and the module that is imported if one does."""
 
 
 @dataclass(frozen=True)
@@ -298,11 +301,12 @@ def symmetry_text(space: InputSpace, walk: Walk) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions that a result depends on."""
+    """The versions of the packages that a result depends on; of the optional ones, those that were imported."""
     found = {"python": platform.python_version()}
-    for package in PACKAGES:
+    used = {package: module for package, module in OPTIONAL.items() if module in sys.modules}
+    for package, module in {**{package: package for package in PACKAGES}, **used}.items():
         try:
             found[package] = version(package)
         except PackageNotFoundError:
-            found[package] = __version__ if package == "veracity" else "not installed"
+            found[package] = str(getattr(sys.modules.get(module), "__version__", __version__ if package == "veracity" else "unknown"))
     return found
