@@ -231,6 +231,9 @@ def test_differences_are_paired_and_simultaneous(make_audit: Callable[..., Audit
     assert row["difference"] == pytest.approx((values["gradient"] - values["shifted_mean"]).mean())
     assert (row["differs"], row["status"]) == (False, "same difference everywhere")
     assert table.loc[("gradient", "random_gaussian"), "differs"]
+    printed = str(result.differences("equivariance"))
+    assert f"{result.differences('equivariance')['difference'][0]:.3f}" in printed
+    assert "..." not in printed
     between = result.differences("equivariance", between="models").set_index("explainer")
     assert not between.loc["shifted_mean", "differs"]
     with pytest.raises(InputError, match="'explainers' or 'models'"):

@@ -30,6 +30,7 @@ from veracity.engine.store.manifest import Kind, as_advice
 from veracity.engine.store.records import LARGEST
 from veracity.engine.store.state import Progress, Stage, row_state
 from veracity.results import words
+from veracity.results.differences import Differences
 from veracity.results.pages import framed_page, save_page
 from veracity.results.rows import COLUMNS, Row, with_adjusted
 from veracity.results.series import (
@@ -224,7 +225,7 @@ class Result:
             else:
                 found = mean_differences(values, confidence=self.confidence)
             rows += [{other: group, **asdict(row)} for row in found]
-        return pd.DataFrame(rows, columns=[other, "first", "second", *DIFFERENCE])
+        return Differences(rows, columns=[other, "first", "second", *DIFFERENCE])
 
     def facts(self) -> pd.DataFrame:
         """What explainers learnt about the models before they explained anything: one row per fact, such as a concept's accuracy."""
