@@ -417,3 +417,12 @@ def test_a_refused_model_keeps_its_mode(make_audit: Callable[..., Audit], tmp_pa
 def test_importing_the_package_is_light() -> None:
     code = "import sys, veracity; print([name for name in ('captum', 'torch', 'pandas', 'jinja2', 'PIL', 'typer') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_notes_point_at_the_line_that_the_user_wrote(tmp_path: Path) -> None:
+    asked = Audit(models=nn.Linear(3, 2), inputs={"x": torch.rand(4, 3), "label": torch.zeros(4).long()}, companions=False)
+    with pytest.warns(Note) as found:
+        asked.run(tmp_path / "run", progress=False)
+    said = " ".join(str(one.message) for one in found)
+    assert all(text in said for text in ("taken for the labels", "The audit chose"))
+    assert {one.filename for one in found if one.category is Note} == {__file__}

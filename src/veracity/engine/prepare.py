@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import platform
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from torch import Size, Tensor
 
 from veracity import __version__
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, Note, SpecError
+from veracity.core.errors import InputError, SpecError, warn
 from veracity.core.explainers import Explainer
 from veracity.core.features import CENTRES, background_note, other_baseline
 from veracity.core.inputs import shown_parts, shown_words, whole
@@ -122,7 +121,7 @@ def reader_notes(problem: Problem, jobs: Sequence[Job]) -> list[dict[str, str]]:
                 ranges.append({"model": "", "explainer": job.explainer, "text": text})
     urgent, ranges = ([*{tuple(note.values()): note for note in notes}.values()] for notes in (urgent + slopes, ranges))
     for note in urgent:
-        warnings.warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}", Note, stacklevel=4)
+        warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}")
     return urgent + ranges
 
 
@@ -257,7 +256,7 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
     for name, score in problem.scores.items():
         left_out = [label for label, one in problem.explainers.items() if not one.control and (label, name) not in measured]
         if isinstance(score, SymmetryScore) and score.reads is Reads.EXPLANATION and left_out:
-            warnings.warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.", Note, stacklevel=4)
+            warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.")
     requests = {fusion(cell): (cell.request, cell.score) for job in jobs for cell in job.cells}
     for request, score in requests.values():
         first = torch.zeros(1, dtype=torch.long)
