@@ -284,7 +284,7 @@ def test_assumptions_that_often_fail_are_named() -> None:
     often = Assumed(model="net", score="pixel_flipping", assumption="x", holds=2, n=10, text="")
     seldom = Assumed(model="net", score="ris", assumption="x", holds=19, n=20, text="")
     assert [text(item) for item in failing([seldom, often], ["net"])] == [
-        "What a score assumes about the model often fails for pixel flipping (8 of 10 samples)."
+        "What a score assumes about the model fails on a tenth of the samples or more for pixel flipping (8 of 10 samples)."
     ]
     assert "of every score hold" in failing([seldom], ["net"])[0]
     assert failing([], ["net"]) == []

@@ -287,8 +287,8 @@ class Result:
         parts = data.get("parts") or []
         known: dict[str, Any] = data.get("features") or {}
         if parts:
-            groups = [place for place, part in enumerate(parts) for _ in range(math.prod(part["shape"]))]
-            known = {"names": [part["name"] for part in parts], "groups": groups}
+            places = [place for place, part in enumerate(parts) for _ in range(math.prod(part["shape"]))]
+            known = {"names": [part["name"] for part in parts], "groups": places}
         subjects = {
             (cell["model"], cell["explainer"]) for cell in self.manifest["cells"] if cell["frame"] == "input" and not cell["control"]
         }
