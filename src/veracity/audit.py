@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from veracity.core.component import encode_setting, hashing_once
-from veracity.core.errors import InputError, Note
+from veracity.core.errors import InputError, Note, warn
 from veracity.core.explainers import Explainer
 from veracity.core.failures import failures_of
 from veracity.core.features import Features, features_of
@@ -241,9 +241,9 @@ class Audit:
             raise KeyboardInterrupt(f"Stopped. Run the same call again to resume from {folder}.") from None
         result = Result(str(folder))
         for text in lessons.warnings():
-            warnings.warn(text, Note, stacklevel=2)
+            warn(text)
         for failure in failures_of(result.failures().to_dict("records")):
-            warnings.warn(str(failure), Note, stacklevel=2)
+            warn(str(failure))
         return result
 
     @cached_property
@@ -265,7 +265,7 @@ class Audit:
             changes["targets"] = None if self.labels is None else named_labels(self.labels[choice.rows], class_names(self.modules))
         if choice.sentence:
             changes["about"] = {**as_about(self.about), "chosen": choice.sentence}
-            warnings.warn(choice.sentence, Note, stacklevel=4)
+            warn(choice.sentence)
         return replace(self, **changes)
 
     def on(self, device: str) -> Audit:
@@ -380,7 +380,7 @@ class Audit:
             jobs = plan(problem, budgets, advance)
         check_requests(problem, jobs, scores.asked)
         notes += [] if rehearsal else readings + reader_notes(problem, jobs) + accuracy_notes(records)
-        return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores, records)
+        return AuditPlan(self.spec(), self.title, problem, jobs, budgets, accuracies, notes, scores, records, labels=labels)
 
     def resolve(self, *, workers: int = 1, batch: int | None = None, memory: int | None = None) -> AuditSetup:
         """All settings as components and tensors; raises on mistakes that need no model to be found."""

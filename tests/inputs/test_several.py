@@ -153,3 +153,23 @@ def test_each_part_keeps_its_type() -> None:
     signals.through(inputs.adapt(Look()))
     assert signals.values.dtype is torch.float64
     assert seen == list(kinds.values())
+
+
+def test_a_run_says_how_much_each_part_gets(tmp_path: Path) -> None:
+    class Weighted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.tensor([1.0, -1.0]))
+
+        def forward(self, image: Tensor, table: Tensor) -> Tensor:
+            both = image.flatten(1).sum(1) * self.weight[0] + (table * torch.tensor([8.0, -8.0, 0.0])).sum(1)
+            return torch.stack([both, -both], dim=1)
+
+    given = {name: part for name, part in parts().items() if name != "kind"}
+    audit = veracity.Audit(models=Weighted(), inputs=given, explainers=["gradient"], scores=["sparseness"], controls=False)
+    result = audit.run(tmp_path / "run", progress=False)
+    assert result.manifest["data"]["parts"] == [{"name": "image", "shape": [1, 4, 4]}, {"name": "table", "shape": [3]}]
+    assert dict(zip(result.attributions()["feature"], result.attributions()["share"], strict=True)) == {"image": 0.5, "table": 0.5}
+    page = result.save_report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Parts</h2>" in page
+    assert "6: image (1 \N{MULTIPLICATION SIGN} 4 \N{MULTIPLICATION SIGN} 4) and table (3)" in page

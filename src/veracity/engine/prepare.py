@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-import warnings
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -16,10 +16,10 @@ from torch import Size, Tensor
 
 from veracity import __version__
 from veracity.core import fingerprint
-from veracity.core.errors import InputError, Note, SpecError
+from veracity.core.errors import InputError, SpecError, warn
 from veracity.core.explainers import Explainer
 from veracity.core.features import CENTRES, background_note, other_baseline
-from veracity.core.inputs import shown_words
+from veracity.core.inputs import shown_parts, shown_words, whole
 from veracity.core.scores import Reads, Request, Score, reads_after
 from veracity.core.settings import short_repr
 from veracity.core.spaces import InputSpace, RangedSpace, SampleSpace, TargetSpace, WeightSpace
@@ -27,6 +27,7 @@ from veracity.core.targets import Class, Label, Predicted, Target, class_numbers
 from veracity.core.walks import AdaptiveWalk, Sampling, Search, Walk
 from veracity.engine.memory import Budget
 from veracity.engine.plan import Cell, Job, fusion
+from veracity.engine.predictions import classes_shown
 from veracity.engine.problem import Problem
 from veracity.engine.resolve import Scores
 from veracity.engine.store import RunFolder
@@ -141,7 +142,7 @@ def reader_notes(problem: Problem, jobs: Sequence[Job]) -> list[dict[str, str]]:
                 ranges.append({"model": "", "explainer": job.explainer, "text": text})
     urgent, ranges = ([*{tuple(note.values()): note for note in notes}.values()] for notes in (urgent + slopes, ranges))
     for note in urgent:
-        warnings.warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}", Note, stacklevel=4)
+        warn(f"{note['model'] or 'all models'} / {note['explainer'] or 'scores'}: {note['text']}")
     return urgent + ranges
 
 
@@ -164,10 +165,12 @@ def misclassification_notes(problem: Problem) -> Iterator[dict[str, str]]:
             yield {"model": name, "explainer": "", "text": text}
 
 
-PACKAGES = (
-    *("veracity", "torch", "torch_geometric", "captum", "scikit-learn", "numpy", "scipy", "pandas", "pyarrow", "safetensors"),
-    *("opencv-python-headless", "umap-learn"),
-)
+PACKAGES = ("veracity", "torch", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
+OPTIONAL = {
+    **{name: name for name in ("captum", "shap", "transformers", "tokenizers", "onnxruntime", "xgboost", "lightgbm", "torch_geometric")},
+    **{"scikit-learn": "sklearn", "opencv-python-headless": "cv2", "umap-learn": "umap"},
+}
+"""Packages that only some results depend on, and the module that is imported if one does."""
 
 
 @dataclass(frozen=True)
@@ -185,11 +188,12 @@ class AuditPlan:
     folds: tuple[dict[str, Any], ...] = ()
     facts: tuple[dict[str, Any], ...] = ()
     calibrations: tuple[dict[str, Any], ...] = ()
+    labels: Tensor | None = None
 
     def manifest(self, store: RunFolder) -> dict[str, Any]:
         """Everything that a reader of the folder needs besides the measurements."""
         problem, space = self.problem, self.problem.defaults.space
-        before, words = store.manifest_before(Kind.AUDIT), shown_words(problem.inputs)
+        before, words, parts = store.manifest_before(Kind.AUDIT), shown_words(problem.inputs), shown_parts(problem.inputs)
         return {
             "kind": Kind.AUDIT,
             "created": before.get("created") or datetime.now(UTC).isoformat(timespec="seconds"),
@@ -203,7 +207,8 @@ class AuditPlan:
             "versions": versions(),
             "data": {"samples": problem.inputs.size(), "shape": list(problem.inputs.shape), "fingerprint": problem.inputs.fingerprint()}
             | ({"features": problem.features.about()} if problem.features is not None and problem.features.named else {})
-            | ({"words": words} if words else {}),
+            | ({"words": words, "unit": getattr(whole(problem.inputs), "unit", "word")} if words else {})
+            | ({"parts": parts} if parts else {}),
             "models": {name: self.about(name) for name in self.accuracies},
             **({"folds": self.folds, "blocks": self.blocks()} if self.folds else {}),
             "notes": self.notes,
@@ -217,8 +222,11 @@ class AuditPlan:
         problem = self.problem
         parts = [model for key, model in problem.models.items() if problem.label(key) == name]
         hashes = [model.fingerprint for model in parts]
-        whole = hashes[0] if parts[0].place is None else fingerprint.of_json(hashes)
-        return {"fingerprint": whole, "accuracy": self.accuracies[name], "outputs": parts[0].outputs.value}
+        content = hashes[0] if parts[0].place is None else fingerprint.of_json(hashes)
+        found = {"fingerprint": content, "accuracy": self.accuracies[name], "outputs": parts[0].outputs.value}
+        texts = len(shown_words(problem.inputs)) if parts[0].place is None else 0
+        classes = classes_shown(parts[0], self.labels, texts) if texts else {}
+        return {**found, **({"classes": classes} if classes else {})}
 
     def blocks(self) -> dict[str, dict[str, list[int]]]:
         """The samples of every block of a cross-trained model, by the model's name and the first of them."""
@@ -269,7 +277,7 @@ def check_requests(problem: Problem, jobs: list[Job], asked: Sequence[str]) -> N
     for name, score in problem.scores.items():
         left_out = [label for label, one in problem.explainers.items() if not one.control and (label, name) not in measured]
         if isinstance(score, SymmetryScore) and score.reads is Reads.EXPLANATION and left_out:
-            warnings.warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.", Note, stacklevel=4)
+            warn(f"The score '{name}' does not apply to {', '.join(left_out)}: 'symmetry' does.")
     requests = {fusion(cell): (cell.request, cell.score) for job in jobs for cell in job.cells}
     for request, score in requests.values():
         first = torch.zeros(1, dtype=torch.long)
@@ -313,11 +321,12 @@ def symmetry_text(space: InputSpace, walk: Walk) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions that a result depends on."""
+    """The versions of the packages that a result depends on; of the optional ones, those that were imported."""
     found = {"python": platform.python_version()}
-    for package in PACKAGES:
+    used = {package: module for package, module in OPTIONAL.items() if module in sys.modules}
+    for package, module in {**{package: package for package in PACKAGES}, **used}.items():
         try:
             found[package] = version(package)
         except PackageNotFoundError:
-            found[package] = __version__ if package == "veracity" else "not installed"
+            found[package] = str(getattr(sys.modules.get(module), "__version__", __version__ if package == "veracity" else "unknown"))
     return found

@@ -6,7 +6,6 @@ package are tested for that.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -16,7 +15,7 @@ from typing import Any
 import torch
 from torch import Size, Tensor, nn
 
-from veracity.core.errors import ChangedModelError, InputError, Note, SpecError, VeracityError
+from veracity.core.errors import ChangedModelError, InputError, SpecError, VeracityError, warn
 from veracity.core.explainers import Cost, Explainer, Frame, Learner, learner, maps_only
 from veracity.core.fingerprint.origin import in_this_package
 from veracity.core.inputs import Signals
@@ -195,5 +194,5 @@ def try_explainers(
         if model.mixing:
             notes.append({"model": name, "explainer": "", "text": mixing_note(model.mixing)})
     for note in notes:
-        warnings.warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}", Note, stacklevel=4)
+        warn(f"{note['model']} / {note['explainer'] or 'outputs'}: {note['text']}")
     return replace(problem, explainers=explainers, mixing=frozenset(mixing)), notes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler, default_collate
 
-from veracity.core.errors import InputError, Note
+from veracity.core.errors import InputError, warn
 from veracity.core.randomness import gpus_in_use, seeded
 from veracity.inputs.several import in_order
 
@@ -36,11 +35,7 @@ def split_labels(given: Any) -> Split:
     """Samples and labels. A note says what was taken for labels, since it may be an input."""
     found = split(given)
     if found.taken:
-        warnings.warn(
-            f"{found.taken} was taken for the labels, not for an input: pass SeveralInputs({{'name': array}}) if the model takes it.",
-            Note,
-            stacklevel=3,
-        )
+        warn(f"{found.taken} was taken for the labels, not for an input: pass SeveralInputs({{'name': array}}) if the model takes it.")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -77,7 +78,7 @@ def section(reading: RunReading, score: str) -> Section:
     )
     return Section(
         score=score,
-        definition=known.definition or type(known).summary(),
+        definition=plain_definition(known.definition or type(known).summary()),
         searched=searched,
         notes=(*filter(None, [known.setting()]), *(costs(mine, models) if searched else ())),
         measure="" if known.pooled else reading.measure(score),
@@ -98,6 +99,11 @@ def section(reading: RunReading, score: str) -> Section:
         sources=tuple(dict.fromkeys(str(entry["where"]) for entry in published if entry.get("score") == score and entry.get("where"))),
         caveats=tuple(caveats(published, score, models, {row.explainer for row in mine})),
     )
+
+
+def plain_definition(text: str) -> str:
+    """A definition without the numbers of equations, which mean nothing to a reader without the paper; the works stand below the page."""
+    return re.sub(r" \(eq\. [^)]*\)", "", text)
 
 
 def section_answer(reading: RunReading, label: str) -> Answer:

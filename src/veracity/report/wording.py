@@ -106,6 +106,15 @@ def where(model: str, models: Sequence[str]) -> Markup:
     return piece(" on {}", name(model)) if len(models) > 1 else Markup("")
 
 
+def capital(text: str) -> str:
+    """A sentence with a capital first; one that begins with an identifier stays as it is.
+
+    >>> capital("masked values become 0."), capital("my_map is random.")
+    ('Masked values become 0.', 'my_map is random.')
+    """
+    return text[:1].upper() + text[1:] if text.split(" ", 1)[0].isalpha() else text
+
+
 def listing(parts: Iterable[Markup], link: str = "and") -> Markup:
     """Parts with commas and a link before the last; nothing of no parts.
 

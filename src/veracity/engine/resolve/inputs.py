@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from veracity.core.errors import InputError, Note
+from veracity.core.errors import InputError, warn
 from veracity.core.inputs import Inputs, TensorInputs
 from veracity.core.models import unwrap, weight_type
 from veracity.core.training import CrossTrained, Training
@@ -41,7 +40,7 @@ def as_data(inputs: Any, models: Mapping[str, nn.Module | CrossTrained], trainin
         return found
     (kind,) = kinds
     before, after = (str(one).removeprefix("torch.") for one in (found.tensor.dtype, kind))
-    warnings.warn(f"The inputs are {before} and were converted to {after}, the type of the model's weights.", Note, stacklevel=4)
+    warn(f"The inputs are {before} and were converted to {after}, the type of the model's weights.")
     return TensorInputs(found.tensor.to(kind))
 
 

@@ -37,8 +37,11 @@ class SubsetScore(SampleNotes, MaskingScore, ABC):
         return torch.stack((attributed(explanation, pair.element), drop(pair, self.by_probability)), dim=1)
 
     def no_response(self, measured: Measured) -> NDArray[np.bool_]:
-        """Samples whose explanation gives the same to every subset."""
-        return constant_rows(measured["attributed"][:, :, 0])
+        """Samples whose explanation gives the same to every subset, though the prediction does not drop by the same.
+
+        Where both stay the same, as in a text of one word, there is nothing to respond to.
+        """
+        return constant_rows(measured["attributed"][:, :, 0]) & ~constant_rows(measured["drop"][:, :, 0])
 
 
 @SCORES.add
