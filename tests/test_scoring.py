@@ -17,9 +17,12 @@ from veracity.core.errors import InputError, Note, SpecError
 from veracity.core.inputs import TokenInputs
 from veracity.core.targets import Target
 from veracity.engine.defaults import choose, look
+from veracity.engine.resolve.models import as_models
 from veracity.inputs import as_inputs
 from veracity.models.base import as_model
 from veracity.scores import MaxSensitivity, Sparseness
+from veracity.scores.assumptions import ModelRobustness, sentence
+from veracity.scores.presets import listed_scores
 from veracity.scoring import as_maps
 from veracity.walk import Exhaustive
 
@@ -208,3 +211,25 @@ def test_a_long_vocabulary_makes_a_short_message() -> None:
     with pytest.raises(InputError) as caught:
         TokenInputs(torch.zeros(1, 1, dtype=torch.long), vocabulary=["word"] * 3000)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 200
+
+
+def test_mistakes_have_one_sentence_that_says_what_to_do() -> None:
+    net, x = torch.nn.Linear(4, 2).eval(), torch.rand(3, 1, 2, 2)
+    with pytest.raises(InputError, match=r"maps of shape \(3, 1, 2, 2\) or \(3, 2, 2\)\."):
+        as_maps(torch.rand(3, 5), x.shape[1:], 3)
+    with pytest.raises(InputError, match="nothing but NaN"):
+        as_maps(torch.full((3, 1, 2, 2), torch.nan), x.shape[1:], 3)
+    with pytest.raises(InputError, match="a list of 2 without names: pass models="):
+        as_models([net, net])
+    with pytest.raises(InputError, match=r"'net\.pt' is a file of weights: build the network"):
+        as_models("net.pt")
+    with pytest.raises(SpecError, match=r"Unknown preset 'faithfullness'\. Did you mean 'faithfulness'"):
+        listed_scores("faithfullness")
+
+
+HELD = [(8, 8, "all 8 samples it is."), (0, 8, "all 8 samples it is not."), (0, 1, "the only sample it is not.")]
+
+
+@pytest.mark.parametrize(("holds", "n", "end"), HELD)
+def test_assumptions_count_samples_in_plain_words(holds: int, n: int, end: str) -> None:
+    assert sentence(ModelRobustness(), ModelRobustness(), holds=holds, n=n).endswith(f"on {end}")

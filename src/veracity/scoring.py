@@ -124,6 +124,9 @@ def as_maps(maps: Any, shape: Size, size: int, name: str = "maps") -> Tensor:
     full = (size, *shape)
     found = in_shape(given if given.is_floating_point() else given.float(), shape)
     if found is None:
-        wanted = f"{full}, {(size, 1, *shape[1:])} or {(size, *shape[1:])}" if len(shape) > 1 else f"{full}"
+        shapes = [full, (size, 1, *shape[1:]), (size, *shape[1:])] if len(shape) > 1 else [full]
+        wanted = " or ".join(dict.fromkeys(map(str, shapes)))
         raise InputError(f"The maps '{name}' have shape {tuple(given.shape)}, and the inputs {full}: give maps of shape {wanted}.")
+    if bool(found.isnan().all()):
+        raise InputError(f"The maps '{name}' hold nothing but NaN: there is nothing to score.")
     return found.contiguous()

@@ -11,15 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from report_pages import EVIL, EVIL_TOO, Page, drawings
 from report_runs import CONTROLS, EXPLAINERS, MODELS, Observed, digit_pairs, digits_run, series_run, stored
+from torch import nn
 
+from veracity import Audit
 from veracity.core.errors import StoreError
 from veracity.core.scores import Reads, Score
 from veracity.core.wording import percentage
+from veracity.explain.importances import Importances
 from veracity.report import render
 from veracity.report.page import samples_in_words
-from veracity.report.section import plain_definition
+from veracity.report.reading import read
+from veracity.report.section import plain_definition, section_answer
 from veracity.report.wording import capital
 from veracity.results import Result, WorstPair
 from veracity.scores import ActionFloor, Equivariance, ModelInvariance, SelfAgreement
@@ -264,3 +269,13 @@ def test_a_notebook_shows_the_page_in_a_frame(tmp_path: Path) -> None:
     shown = run._repr_html_()
     assert shown.startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
     assert unescape(shown.split('"')[1]) == render(run)
+
+
+def test_one_map_for_all_samples_is_no_merit(tmp_path: Path) -> None:
+    net, x = nn.Linear(3, 2).eval(), torch.rand(6, 3)
+    explainers = {"fixed": Importances(values=torch.tensor([1.0, 2.0, 0.5])), "gradient": "gradient"}
+    run = Audit(models=net, inputs=x, explainers=explainers, scores=["max_sensitivity", "insertion"]).run(tmp_path / "run", progress=False)
+    reading = read(run)
+    said = {score: " ".join(map(str, section_answer(reading, score).sentences)) for score in ("max_sensitivity", "insertion")}
+    assert '<span class="id">fixed</span> gives every sample the same map' in said["max_sensitivity"]
+    assert "the same map" not in said["insertion"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -20,7 +20,7 @@ from veracity.report.figures.words import words_kept
 from veracity.report.html import draw
 from veracity.report.reading import RunReading
 from veracity.report.rows import badness, frames_of
-from veracity.report.wording import frame_title
+from veracity.report.wording import frame_title, listing, name, say, sentences, specs_of
 from veracity.results import Row
 from veracity.results.words import caveats, cost
 
@@ -111,11 +111,22 @@ def section_answer(reading: RunReading, label: str) -> Answer:
     differences, score = reading.differences(label), reading.score(label)
     chances = "self_agreement" not in score.beside and "random_control" in score.beside and not score.in_map_units
     found = answer(reading.rows, label, reading.models, reading.level, chances=chances, differences=differences)
+    same = [name(text) for text in same_everywhere(reading, label)]
+    if same:
+        text = say("answer.same", listing(same), "gives" if len(same) == 1 else "give", same=len(same))
+        found = replace(found, sentences=(*found.sentences, *sentences(text)))
     if not any(row.pairs_same is not None for row in reading.of(label)):
         return found
     from veracity.report.stability import stability_answer
 
     return stability_answer(reading, label, found)
+
+
+def same_everywhere(reading: RunReading, label: str) -> list[str]:
+    """Explainers with one map for all samples whose score is the same on each, which says nothing about the model."""
+    given = specs_of(reading.spec.get("explainers"))
+    fixed = {name for name, spec in given.items() if spec.get("name") in ("importances", "permutation_importance")}
+    return list(dict.fromkeys(row.explainer for row in reading.of(label) if row.explainer in fixed and math.isfinite(row.unseen)))
 
 
 def costs(rows: Sequence[Row], models: Sequence[str]) -> list[str]:
